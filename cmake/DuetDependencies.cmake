@@ -1,0 +1,69 @@
+# Everything Duet builds on. System packages first; what has a CMake project of its own is fetched
+# where the system has none.
+include(FetchContent)
+
+function(duet_find_or_fetch package target url)
+  find_package(${package} QUIET)
+  if(NOT TARGET ${target})
+    message(STATUS "${package} was not found; fetching ${url}")
+    FetchContent_Declare(${package} URL ${url})
+    FetchContent_MakeAvailable(${package})
+  endif()
+endfunction()
+
+find_package(Threads REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(ZLIB REQUIRED)
+set(BLA_VENDOR OpenBLAS)
+find_package(BLAS REQUIRED)
+find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu REQUIRED)
+
+duet_find_or_fetch(spdlog spdlog::spdlog
+  https://github.com/gabime/spdlog/archive/refs/tags/v1.14.1.tar.gz)
+duet_find_or_fetch(CLI11 CLI11::CLI11
+  https://github.com/CLIUtils/CLI11/archive/refs/tags/v2.4.2.tar.gz)
+duet_find_or_fetch(nlohmann_json nlohmann_json::nlohmann_json
+  https://github.com/nlohmann/json/archive/refs/tags/v3.11.3.tar.gz)
+find_package(yaml-cpp QUIET)
+if(NOT yaml-cpp_FOUND)
+  duet_find_or_fetch(yaml-cpp yaml-cpp::yaml-cpp
+    https://github.com/jbeder/yaml-cpp/archive/refs/tags/0.8.0.tar.gz)
+endif()
+if(NOT TARGET yaml-cpp::yaml-cpp)  # before 0.8 the target had no namespace
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)
+endif()
+if(DUET_TESTS)
+  duet_find_or_fetch(GTest GTest::gtest
+    https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz)
+endif()
+
+# CUDA: AUTO builds it where a compiler, cuDNN and cuBLAS are found.
+set(DUET_WITH_CUDA OFF)
+if(NOT DUET_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  if(NOT CMAKE_CUDA_ARCHITECTURES)
+    # The GPU of this machine, or Hopper where there is none to ask.
+    execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+      OUTPUT_VARIABLE _capability ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    if(_capability MATCHES "^([0-9]+)\\.([0-9]+)")
+      set(CMAKE_CUDA_ARCHITECTURES "${CMAKE_MATCH_1}${CMAKE_MATCH_2}")
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES 90)
+    endif()
+    set(CMAKE_CUDA_ARCHITECTURES ${CMAKE_CUDA_ARCHITECTURES} CACHE STRING "GPU architectures")
+  endif()
+  check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    find_package(CUDAToolkit 12.4 QUIET)
+    find_package(CUDNN QUIET)
+  endif()
+  if(CMAKE_CUDA_COMPILER AND CUDAToolkit_FOUND AND CUDNN_FOUND)
+    set(DUET_WITH_CUDA ON)
+  elseif(DUET_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "DUET_CUDA=ON needs nvcc (found: '${CMAKE_CUDA_COMPILER}'), CUDA toolkit 12.4 "
+      "or later (found: '${CUDAToolkit_VERSION}') and cuDNN 9 (found: '${CUDNN_LIBRARY}'). Set CUDACXX "
+      "and CUDNN_ROOT if they are in unusual places, or configure with -DDUET_CUDA=OFF.")
+  endif()
+endif()
+message(STATUS "Duet: CUDA families ${DUET_WITH_CUDA}")

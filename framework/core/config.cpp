@@ -1,0 +1,317 @@
+#include "core/config.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+std::optional<int64_t> parse_integer(const std::string& s) {
+  int64_t value = 0;
+  const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
+  if (ec != std::errc() || end != s.data() + s.size()) return {};
+  return value;
+}
+
+std::optional<double> parse_number(const std::string& s) {
+  char* end = nullptr;
+  const double value = std::strtod(s.c_str(), &end);
+  if (s.empty() || end != s.c_str() + s.size() || !std::isfinite(value)) return {};
+  return value;
+}
+
+// Shortest decimal that reads back as the same double.
+std::string format_number(double value) {
+  char buffer[32];
+  const auto [end, ec] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end);
+}
+
+std::string describe(const ConfigNode& node) {
+  switch (node.kind) {
+    case ConfigNode::Kind::kNull:
+      return "nothing";
+    case ConfigNode::Kind::kScalar:
+      return "'" + node.scalar + "'";
+    case ConfigNode::Kind::kList:
+      return "a list";
+    case ConfigNode::Kind::kMap:
+      return "a map";
+  }
+  return "?";
+}
+
+std::string range_text(double min, double max) {
+  if (std::isinf(max) || max >= ConfigReader::kMaxInteger) {
+    return std::isinf(min) ? "" : " of at least " + format_number(min);
+  }
+  return " from " + format_number(min) + " to " + format_number(max);
+}
+
+}  // namespace
+
+ConfigNode ConfigNode::of(std::string_view text) {
+  return {.kind = Kind::kScalar, .scalar = std::string(text)};
+}
+
+ConfigNode* ConfigNode::find(std::string_view key) {
+  for (auto& [name, value] : entries) {
+    if (name == key) return &value;
+  }
+  return nullptr;
+}
+const ConfigNode* ConfigNode::find(std::string_view key) const {
+  return const_cast<ConfigNode*>(this)->find(key);
+}
+
+ConfigNode& ConfigNode::at_or_add(std::string_view key) {
+  kind = Kind::kMap;
+  if (ConfigNode* found = find(key)) return *found;
+  return entries.emplace_back(std::string(key), ConfigNode{}).second;
+}
+
+void ConfigNode::erase(std::string_view key) {
+  std::erase_if(entries, [&](const auto& entry) { return entry.first == key; });
+}
+
+void ConfigErrors::insert(Mark mark, const std::string& message) {
+  const auto after = [](const Mark& a, const Message& b) {
+    return std::pair(a.line, a.column) < std::pair(b.mark.line, b.mark.column);
+  };
+  messages_.insert(std::upper_bound(messages_.begin(), messages_.end(), mark, after),
+                   {mark, message});
+}
+
+void ConfigErrors::add(Mark mark, const std::string& message) {
+  only_unsupported_ = false;
+  insert(mark, message);
+}
+
+void ConfigErrors::add_unsupported(Mark mark, const std::string& message) { insert(mark, message); }
+
+void ConfigErrors::raise_if_any() const {
+  if (messages_.empty()) return;
+  std::string text;
+  for (const Message& m : messages_) {
+    if (!text.empty()) text += "\n";
+    text += file_;
+    if (m.mark.line > 0) {
+      text += ":" + std::to_string(m.mark.line) + ":" + std::to_string(m.mark.column);
+    }
+    text += ": " + m.text;
+  }
+  if (only_unsupported_) throw UnsupportedError(text);
+  throw ConfigError(text);
+}
+
+ConfigReader::ConfigReader(ConfigNode& node, std::string path, ConfigErrors& errors)
+    : node_(node), path_(std::move(path)), errors_(errors) {
+  if (node_.kind == ConfigNode::Kind::kNull) node_.kind = ConfigNode::Kind::kMap;
+  if (node_.kind != ConfigNode::Kind::kMap) {
+    errors_.add(node_.mark, path_ + ": expected a map (key: value), found " + describe(node_));
+    node_ = ConfigNode::map();
+  }
+}
+
+Mark ConfigReader::mark(std::string_view key) const {
+  const ConfigNode* value = node_.find(key);
+  return value && value->mark.line > 0 ? value->mark : node_.mark;
+}
+
+ConfigNode* ConfigReader::raw(std::string_view key) {
+  asked_.emplace_back(key);
+  return node_.find(key);
+}
+
+ConfigNode* ConfigReader::value_of(std::string_view key, bool required) {
+  ConfigNode* value = raw(key);
+  if (value && value->kind == ConfigNode::Kind::kNull) {
+    errors_.add(value->key_mark, path_ + ": key '" + std::string(key) + "' has no value");
+    return nullptr;
+  }
+  if (!value && required) {
+    errors_.add(node_.mark, path_ + ": required key '" + std::string(key) + "' is missing");
+  }
+  return value;
+}
+
+void ConfigReader::error(std::string_view key, const std::string& message) {
+  errors_.add(mark(key), path_ + ": " + std::string(key) + ": " + message);
+}
+
+int64_t ConfigReader::integer(std::string_view key, std::optional<int64_t> fallback, int64_t min,
+                              int64_t max) {
+  ConfigNode* value = value_of(key, !fallback);
+  const int64_t otherwise = fallback.value_or(min);
+  if (!value) {
+    if (fallback && !has(key)) node_.at_or_add(key) = ConfigNode::of(std::to_string(*fallback));
+    return otherwise;
+  }
+  const auto parsed = value->kind == ConfigNode::Kind::kScalar ? parse_integer(value->scalar)
+                                                               : std::optional<int64_t>();
+  if (parsed && *parsed >= min && *parsed <= max) return *parsed;
+  error(key, "expected a whole number" +
+                 range_text(static_cast<double>(min), static_cast<double>(max)) + ", found " +
+                 describe(*value));
+  return otherwise;
+}
+
+double ConfigReader::number(std::string_view key, std::optional<double> fallback, double min,
+                            double max) {
+  ConfigNode* value = value_of(key, !fallback);
+  const double otherwise = fallback.value_or(std::isinf(min) ? 0.0 : min);
+  if (!value) {
+    if (fallback && !has(key)) node_.at_or_add(key) = ConfigNode::of(format_number(*fallback));
+    return otherwise;
+  }
+  const auto parsed = value->kind == ConfigNode::Kind::kScalar ? parse_number(value->scalar)
+                                                               : std::optional<double>();
+  if (parsed && *parsed >= min && *parsed <= max) return *parsed;
+  error(key, "expected a number" + range_text(min, max) + ", found " + describe(*value));
+  return otherwise;
+}
+
+bool ConfigReader::flag(std::string_view key, std::optional<bool> fallback) {
+  ConfigNode* value = value_of(key, !fallback);
+  if (!value) {
+    if (fallback && !has(key)) node_.at_or_add(key) = ConfigNode::of(*fallback ? "true" : "false");
+    return fallback.value_or(false);
+  }
+  if (value->kind == ConfigNode::Kind::kScalar) {
+    if (value->scalar == "true") return true;
+    if (value->scalar == "false") return false;
+  }
+  error(key, "expected true or false, found " + describe(*value));
+  return fallback.value_or(false);
+}
+
+std::string ConfigReader::text(std::string_view key, std::optional<std::string> fallback) {
+  ConfigNode* value = value_of(key, !fallback);
+  if (!value) {
+    if (fallback && !has(key)) node_.at_or_add(key) = ConfigNode::of(*fallback);
+    return fallback.value_or("");
+  }
+  if (value->kind == ConfigNode::Kind::kScalar) return value->scalar;
+  error(key, "expected text, found " + describe(*value));
+  return fallback.value_or("");
+}
+
+std::string ConfigReader::choice(std::string_view key, const std::vector<std::string>& options,
+                                 std::optional<std::string> fallback) {
+  const std::string value = text(key, fallback);
+  if (std::find(options.begin(), options.end(), value) != options.end()) return value;
+  if (has(key)) {
+    const auto near = nearest(value, options);
+    error(key, "unknown value '" + value + "'" + (near ? " (did you mean '" + *near + "'?)" : "") +
+                   "; known: " + join(options));
+  }
+  return fallback.value_or(options.front());
+}
+
+std::pair<int64_t, int64_t> ConfigReader::integer_pair(std::string_view key,
+                                                       std::optional<int64_t> fallback,
+                                                       int64_t min) {
+  ConfigNode* value = node_.find(key);
+  if (!value || value->kind != ConfigNode::Kind::kList) {
+    const int64_t both = integer(key, fallback, min);
+    return {both, both};
+  }
+  raw(key);
+  std::vector<int64_t> sizes;
+  for (const ConfigNode& item : value->items) {
+    const auto parsed = item.kind == ConfigNode::Kind::kScalar ? parse_integer(item.scalar)
+                                                               : std::optional<int64_t>();
+    if (parsed && *parsed >= min && *parsed <= kMaxInteger) sizes.push_back(*parsed);
+  }
+  if (sizes.size() == 2 && value->items.size() == 2) return {sizes[0], sizes[1]};
+  error(key, "expected one whole number, or [height, width], each of at least " +
+                 std::to_string(min));
+  const int64_t otherwise = fallback.value_or(min);
+  return {otherwise, otherwise};
+}
+
+std::vector<double> ConfigReader::numbers(std::string_view key, std::vector<double> fallback) {
+  ConfigNode* value = value_of(key, false);
+  if (!value) {
+    if (!has(key)) {
+      ConfigNode list{.kind = ConfigNode::Kind::kList};
+      for (double v : fallback) list.items.push_back(ConfigNode::of(format_number(v)));
+      node_.at_or_add(key) = list;
+    }
+    return fallback;
+  }
+  std::vector<ConfigNode> items =
+      value->kind == ConfigNode::Kind::kList ? value->items : std::vector<ConfigNode>{*value};
+  std::vector<double> result;
+  for (const ConfigNode& item : items) {
+    const auto parsed = item.kind == ConfigNode::Kind::kScalar ? parse_number(item.scalar)
+                                                               : std::optional<double>();
+    if (!parsed) {
+      error(key, "expected a number or a list of numbers, found " + describe(item));
+      return fallback;
+    }
+    result.push_back(*parsed);
+  }
+  return result;
+}
+
+ConfigReader ConfigReader::map(std::string_view key) {
+  asked_.emplace_back(key);
+  ConfigNode& child = node_.at_or_add(key);
+  if (child.mark.line == 0) child.mark = node_.mark;
+  return ConfigReader(child, std::string(key), errors_);
+}
+
+void ConfigReader::finish() {
+  for (const auto& [key, value] : node_.entries) {
+    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    const auto near = nearest(key, asked_);
+    errors_.add(value.key_mark, path_ + ": unknown key '" + key + "'" +
+                                    (near ? " (did you mean '" + *near + "'?)"
+                                          : "; known keys: " + join(asked_)));
+  }
+}
+
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates) {
+  std::optional<std::string> best;
+  size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += separator;
+    text += word;
+  }
+  return text;
+}
+
+}  // namespace duet

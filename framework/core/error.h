@@ -1,0 +1,60 @@
+// The errors that Duet throws. They are caught only in an application's main(), which prints what()
+// and exits with exit_code().
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace duet {
+
+/// Exit codes of every application.
+enum ExitCode : int {
+  kExitDone = 0,
+  kExitFailure = 1,
+  kExitUsage = 2,        // wrong usage, configuration or data
+  kExitUnsupported = 3,  // an implementation or this machine cannot do what was asked
+  kExitComparison = 4,
+  kExitInterrupted = 130,
+};
+
+/// Base of all Duet errors.
+class Error : public std::runtime_error {
+ public:
+  Error(const std::string& message, ExitCode code) : std::runtime_error(message), code_(code) {}
+  ExitCode exit_code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// The run failed for a reason outside the configuration (disk full, loss not finite, ...).
+class RunError : public Error {
+ public:
+  explicit RunError(const std::string& message) : Error(message, kExitFailure) {}
+};
+
+/// A mistake in a configuration or on the command line. One error may list many mistakes, a line each.
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& message) : Error(message, kExitUsage) {}
+};
+
+/// A data set, checkpoint or other input file is missing, truncated or corrupt.
+class DataError : public Error {
+ public:
+  explicit DataError(const std::string& message) : Error(message, kExitUsage) {}
+};
+
+/// Something valid that this implementation, this build or this machine cannot do.
+class UnsupportedError : public Error {
+ public:
+  explicit UnsupportedError(const std::string& message) : Error(message, kExitUnsupported) {}
+};
+
+/// A CUDA, cuDNN, cuBLAS or BLAS call failed: `file:line: call -> NAME: text`.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message) : Error(message, kExitFailure) {}
+};
+
+}  // namespace duet

@@ -1,0 +1,49 @@
+// The two kinds of memory and processor, and what this build and this machine have of them.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace duet {
+
+enum class Device { kCpu, kGpu };
+/// "cpu", "gpu"
+std::string_view to_string(Device device);
+
+/// True if Duet was built with CUDA.
+bool built_with_cuda();
+/// True if a GPU can be used now.
+bool gpu_available();
+/// Why gpu_available() is false and what to do about it; empty if it is true.
+std::string gpu_missing_reason();
+/// "NVIDIA H200"; empty without a GPU.
+std::string gpu_name();
+
+/// Uninitialised memory of one device, aligned to kAlignment, freed on destruction. Move-only.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Device device, size_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&& other) noexcept;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  /// REQUIRES: offset <= bytes().
+  void* at(size_t offset) const { return static_cast<char*>(data_) + offset; }
+
+ private:
+  Device device_ = Device::kCpu;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+/// Copies and fills, complete on return (work already queued on the device is waited for); not for
+/// use inside a step.
+void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
+void fill_bytes(void* memory, Device device, int byte, size_t bytes);
+
+}  // namespace duet

@@ -1,0 +1,21 @@
+// The few GPU services that CPU-only code calls. Two files implement them: gpu_cuda.cpp in a build
+// with CUDA, gpu_none.cpp in one without.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace duet::gpu {
+
+void* allocate(size_t bytes);            // throws DeviceError
+void release(void* memory) noexcept;     // nullptr is fine
+void copy(void* to, const void* from, size_t bytes);  // any direction, synchronous
+void fill(void* memory, int byte, size_t bytes);
+
+/// What `trainer doctor` and run.json tell: {"CUDA runtime", "13.0 (compiled against 13.0)"}, ...
+/// Loads the libraries to ask them. Works without a GPU.
+std::vector<std::pair<std::string, std::string>> versions();
+
+}  // namespace duet::gpu

@@ -1,0 +1,213 @@
+// The GPU side of a build with CUDA.
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <cudnn.h>
+#include <dlfcn.h>
+
+#include "core/error.h"
+#include "device/check.h"
+#include "device/context.h"
+#include "device/device.h"
+#include "device/gpu.h"
+#include "device/step_graph.h"
+
+namespace duet {
+namespace {
+
+std::string dotted(int version, int major_unit, int minor_unit) {
+  return std::to_string(version / major_unit) + "." +
+         std::to_string(version % major_unit / minor_unit);
+}
+
+std::string library_of(const void* symbol) {
+  Dl_info info;
+  return dladdr(symbol, &info) && info.dli_fname ? info.dli_fname : "unknown";
+}
+
+constexpr size_t kCublasWorkspaceBytes = size_t{32} << 20;  // what cuBLAS takes by itself on Hopper
+
+}  // namespace
+
+bool built_with_cuda() { return true; }
+
+bool gpu_available() { return gpu_missing_reason().empty(); }
+
+std::string gpu_missing_reason() {
+  static const std::string reason = [] {
+    int count = 0;
+    const cudaError_t status = cudaGetDeviceCount(&count);
+    if (status == cudaSuccess && count > 0) return std::string();
+    const std::string what = status == cudaSuccess ? "no device" : cudaGetErrorString(status);
+    (void)cudaGetLastError();
+    return "no usable NVIDIA GPU was found (" + what +
+           "); check 'nvidia-smi' and CUDA_VISIBLE_DEVICES, or use '--backend cpu'";
+  }();
+  return reason;
+}
+
+std::string gpu_name() {
+  if (!gpu_available()) return "";
+  int device = 0;
+  cudaDeviceProp properties;
+  DUET_CUDA(cudaGetDevice(&device));
+  DUET_CUDA(cudaGetDeviceProperties(&properties, device));
+  return properties.name;
+}
+
+struct Context::Gpu {
+  cudaStream_t stream = nullptr;
+  cudnnHandle_t cudnn = nullptr;
+  cublasHandle_t cublas = nullptr;
+  Buffer cublas_workspace;
+
+  ~Gpu() {
+    if (cudnn) cudnnDestroy(cudnn);
+    if (cublas) cublasDestroy(cublas);
+    if (stream) cudaStreamDestroy(stream);
+  }
+};
+
+Context::Context(Device device) : device_(device) {
+  if (device == Device::kCpu) return;
+  if (!gpu_available()) throw UnsupportedError(gpu_missing_reason());
+  gpu_ = std::make_unique<Gpu>();
+  DUET_CUDA(cudaStreamCreateWithFlags(&gpu_->stream, cudaStreamNonBlocking));
+}
+
+Context::~Context() = default;
+
+CUstream_st* Context::stream() const { return gpu_ ? gpu_->stream : nullptr; }
+
+cudnnContext* Context::cudnn() {
+  if (!gpu_->cudnn) {
+    DUET_CUDNN(cudnnCreate(&gpu_->cudnn));
+    DUET_CUDNN(cudnnSetStream(gpu_->cudnn, gpu_->stream));
+  }
+  return gpu_->cudnn;
+}
+
+cublasContext* Context::cublas() {
+  if (!gpu_->cublas) {
+    DUET_CUBLAS(cublasCreate(&gpu_->cublas));
+    DUET_CUBLAS(cublasSetStream(gpu_->cublas, gpu_->stream));
+    // A workspace of our own keeps cuBLAS from allocating, also while a graph is captured.
+    gpu_->cublas_workspace = Buffer(Device::kGpu, kCublasWorkspaceBytes);
+    DUET_CUBLAS(cublasSetWorkspace(gpu_->cublas, gpu_->cublas_workspace.data(),
+                                   kCublasWorkspaceBytes));
+  }
+  return gpu_->cublas;
+}
+
+void Context::synchronize() {
+  if (gpu_) DUET_CUDA(cudaDeviceSynchronize());
+}
+
+struct StepGraph::Impl {
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t executable = nullptr;
+
+  ~Impl() {
+    if (executable) cudaGraphExecDestroy(executable);
+    if (graph) cudaGraphDestroy(graph);
+  }
+};
+
+StepGraph::StepGraph() = default;
+StepGraph::~StepGraph() = default;
+StepGraph::StepGraph(StepGraph&&) noexcept = default;
+StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
+
+StepGraph::StepGraph(Context& context, const std::function<void()>& record)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->stream = context.stream();
+  DUET_CUDA(cudaStreamBeginCapture(impl_->stream, cudaStreamCaptureModeThreadLocal));
+  try {
+    record();
+  } catch (...) {
+    cudaGraph_t broken = nullptr;
+    cudaStreamEndCapture(impl_->stream, &broken);
+    if (broken) cudaGraphDestroy(broken);
+    (void)cudaGetLastError();
+    throw;
+  }
+  DUET_CUDA(cudaStreamEndCapture(impl_->stream, &impl_->graph));
+  DUET_CUDA(cudaGraphInstantiate(&impl_->executable, impl_->graph, 0));
+  DUET_CUDA(cudaGraphUpload(impl_->executable, impl_->stream));
+}
+
+void StepGraph::launch() { DUET_CUDA(cudaGraphLaunch(impl_->executable, impl_->stream)); }
+
+namespace gpu {
+
+void* allocate(size_t bytes) {
+  void* memory = nullptr;
+  DUET_CUDA(cudaMalloc(&memory, bytes));
+  return memory;
+}
+
+void release(void* memory) noexcept { cudaFree(memory); }
+
+void copy(void* to, const void* from, size_t bytes) {
+  DUET_CUDA(cudaDeviceSynchronize());  // our streams do not wait for the default stream
+  DUET_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+}
+
+void fill(void* memory, int byte, size_t bytes) {
+  DUET_CUDA(cudaDeviceSynchronize());
+  DUET_CUDA(cudaMemset(memory, byte, bytes));
+  DUET_CUDA(cudaDeviceSynchronize());
+}
+
+std::vector<std::pair<std::string, std::string>> versions() {
+  std::vector<std::pair<std::string, std::string>> rows;
+  int driver = 0, runtime = 0;
+  (void)cudaDriverGetVersion(&driver);
+  (void)cudaRuntimeGetVersion(&runtime);
+  rows.emplace_back("NVIDIA driver", driver ? "supports CUDA " + dotted(driver, 1000, 10) : "none");
+  rows.emplace_back("CUDA runtime", dotted(runtime, 1000, 10) + " loaded, compiled against " +
+                                        dotted(CUDART_VERSION, 1000, 10) + ", from " +
+                                        library_of(reinterpret_cast<void*>(&cudaGetDeviceCount)));
+  const size_t cudnn = cudnnGetVersion();
+  const auto cudnn_text = [](size_t v) {
+    return std::to_string(v / 10000) + "." + std::to_string(v / 100 % 100) + "." +
+           std::to_string(v % 100);
+  };
+  rows.emplace_back("cuDNN", cudnn_text(cudnn) + " loaded, compiled against " +
+                                 cudnn_text(CUDNN_VERSION) + ", from " +
+                                 library_of(reinterpret_cast<void*>(&cudnnGetVersion)));
+  int major = 0, minor = 0, patch = 0;
+  (void)cublasGetProperty(MAJOR_VERSION, &major);
+  (void)cublasGetProperty(MINOR_VERSION, &minor);
+  (void)cublasGetProperty(PATCH_LEVEL, &patch);
+  rows.emplace_back("cuBLAS", std::to_string(major) + "." + std::to_string(minor) + "." +
+                                  std::to_string(patch) + " loaded, compiled against " +
+                                  std::to_string(CUBLAS_VER_MAJOR) + "." +
+                                  std::to_string(CUBLAS_VER_MINOR) + "." +
+                                  std::to_string(CUBLAS_VER_PATCH) + ", from " +
+                                  library_of(reinterpret_cast<void*>(&cublasCreate_v2)));
+  return rows;
+}
+
+[[noreturn]] static void fail_with(const char* file, int line, const char* call,
+                                   const std::string& name, const std::string& text) {
+  throw DeviceError(std::string(file) + ":" + std::to_string(line) + ": " + call + " -> " + name +
+                    ": " + text);
+}
+
+void fail(const char* file, int line, const char* call, cudaError_t status) {
+  fail_with(file, line, call, cudaGetErrorName(status), cudaGetErrorString(status));
+}
+
+void fail(const char* file, int line, const char* call, cudnnStatus_t status) {
+  char text[512] = "";
+  cudnnGetLastErrorString(text, sizeof text);
+  fail_with(file, line, call, cudnnGetErrorString(status), text);
+}
+
+void fail(const char* file, int line, const char* call, cublasStatus_t status) {
+  fail_with(file, line, call, cublasGetStatusName(status), cublasGetStatusString(status));
+}
+
+}  // namespace gpu
+}  // namespace duet

@@ -1,0 +1,47 @@
+// The GPU side of a build without CUDA: nothing is there, and it says so.
+#include "core/error.h"
+#include "device/context.h"
+#include "device/device.h"
+#include "device/gpu.h"
+#include "device/step_graph.h"
+
+namespace duet {
+
+bool built_with_cuda() { return false; }
+bool gpu_available() { return false; }
+std::string gpu_missing_reason() {
+  return "this build has no CUDA; install the CUDA toolkit, cuDNN and cuBLAS and configure with "
+         "-DDUET_CUDA=ON, or use '--backend cpu'";
+}
+std::string gpu_name() { return ""; }
+
+struct Context::Gpu {};
+
+Context::Context(Device device) : device_(device) {
+  if (device == Device::kGpu) throw UnsupportedError(gpu_missing_reason());
+}
+Context::~Context() = default;
+CUstream_st* Context::stream() const { return nullptr; }
+cudnnContext* Context::cudnn() { throw UnsupportedError(gpu_missing_reason()); }
+cublasContext* Context::cublas() { throw UnsupportedError(gpu_missing_reason()); }
+void Context::synchronize() {}
+
+struct StepGraph::Impl {};
+StepGraph::StepGraph() = default;
+StepGraph::StepGraph(Context&, const std::function<void()>&) {
+  throw UnsupportedError(gpu_missing_reason());
+}
+StepGraph::~StepGraph() = default;
+StepGraph::StepGraph(StepGraph&&) noexcept = default;
+StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
+void StepGraph::launch() {}
+
+namespace gpu {
+void* allocate(size_t) { throw UnsupportedError(gpu_missing_reason()); }
+void release(void*) noexcept {}
+void copy(void*, const void*, size_t) { throw UnsupportedError(gpu_missing_reason()); }
+void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
+std::vector<std::pair<std::string, std::string>> versions() { return {{"CUDA", "not built in"}}; }
+}  // namespace gpu
+
+}  // namespace duet

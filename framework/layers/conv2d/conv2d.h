@@ -1,0 +1,76 @@
+// conv2d: 2-D cross-correlation, as torch.nn.Conv2d.
+//
+//   y[n,k,p,q] = b[k] + sum over c,r,s of
+//                x[n, g*C/G + c, p*stride_h + r*dilation_h - pad_h, q*stride_w + ...] * w[k,c,r,s]
+//
+// with g = k / (K/G) the group of filter k; x outside the image counts as 0.
+// Sizes: P = (H + 2*pad_h - dilation_h*(R-1) - 1) / stride_h + 1 (rounded down), Q likewise.
+// Keys: out_channels (required), kernel (required; k or [r, s]), stride 1, padding 0, dilation 1,
+// groups 1, bias true, init default.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace duet {
+
+struct Conv2dParams {
+  int64_t out_channels = 1;
+  std::pair<int64_t, int64_t> kernel = {1, 1};    // {R, S}
+  std::pair<int64_t, int64_t> stride = {1, 1};    // {height, width}
+  std::pair<int64_t, int64_t> padding = {0, 0};
+  std::pair<int64_t, int64_t> dilation = {1, 1};
+  int64_t groups = 1;
+  bool bias = true;
+  Init init = Init::kDefault;
+
+  static Conv2dParams read(ConfigReader& reader);
+};
+
+/// All sizes of one convolution. Tensors: x N,C,H,W; w K,C/groups,R,S; b K; y N,K,P,Q, each in
+/// `layout` (w: KCRS for NCHW, KRSC for NHWC).
+struct Conv2dProblem {
+  int n = 1, c = 1, h = 1, w = 1;
+  int k = 1, r = 1, s = 1;
+  int p = 1, q = 1;
+  int stride_h = 1, stride_w = 1;
+  int pad_h = 0, pad_w = 0;
+  int dilation_h = 1, dilation_w = 1;
+  int groups = 1;
+  bool bias = true;
+  Layout layout = Layout::kNCHW;
+  Math math = Math::kFP32;
+  DType dtype = DType::kFloat32;
+  bool deterministic = false;
+
+  int channels_per_group() const { return c / groups; }
+  TensorDesc x_desc() const { return {{n, c, h, w}, dtype, layout}; }
+  TensorDesc w_desc() const { return {{k, channels_per_group(), r, s}, dtype, layout}; }
+  TensorDesc b_desc() const { return {{k}, dtype}; }
+  TensorDesc y_desc() const { return {{n, k, p, q}, dtype, layout}; }
+  std::string to_string() const;
+};
+
+/// The shape rule alone, for layers that contain a convolution. Throws ShapeError.
+Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
+                             const LayerOptions& options);
+/// weight (and bias) of a convolution.
+std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init init);
+
+class Conv2dLayer : public LayerOf<Conv2dProblem> {
+ public:
+  explicit Conv2dLayer(const Conv2dParams& params);
+
+  const Conv2dParams& params() const { return params_; }
+  std::string_view type() const override { return "conv2d"; }
+  const std::vector<Pass>& passes() const override { return three_passes(); }
+
+ protected:
+  Conv2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
+
+ private:
+  Conv2dParams params_;
+};
+
+const LayerType& conv2d_type();
+
+}  // namespace duet

@@ -1,0 +1,67 @@
+#include "layers/layer.h"
+
+namespace duet {
+
+std::string_view to_string(Pass pass) {
+  switch (pass) {
+    case Pass::kForward:
+      return "forward";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kBackwardData:
+      return "backward_data";
+    case Pass::kBackwardFilter:
+      return "backward_filter";
+  }
+  return "?";
+}
+
+std::string_view to_string(Family family) {
+  switch (family) {
+    case Family::kCpu:
+      return "cpu";
+    case Family::kCustom:
+      return "custom";
+    case Family::kCudnn:
+      return "cudnn";
+  }
+  return "?";
+}
+
+std::optional<Family> family_from(std::string_view name) {
+  for (Family family : {Family::kCpu, Family::kCustom, Family::kCudnn}) {
+    if (name == to_string(family)) return family;
+  }
+  return {};
+}
+
+Family family_of(std::string_view id) {
+  const auto family = family_from(id.substr(0, id.find('_')));
+  if (!family) throw std::logic_error("id '" + std::string(id) + "' names no family");
+  return *family;
+}
+
+Device device_of(Family family) { return family == Family::kCpu ? Device::kCpu : Device::kGpu; }
+
+Init read_init(ConfigReader& reader) {
+  static const std::vector<std::string> names = {"default",    "xavier_uniform", "xavier_normal",
+                                                 "he_uniform", "he_normal",      "zeros"};
+  const std::string name = reader.choice("init", names, "default");
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<Init>(i);
+  }
+  return Init::kDefault;
+}
+
+const std::vector<Pass>& two_passes() {
+  static const std::vector<Pass> passes = {Pass::kForward, Pass::kBackward};
+  return passes;
+}
+
+const std::vector<Pass>& three_passes() {
+  static const std::vector<Pass> passes = {Pass::kForward, Pass::kBackwardData,
+                                           Pass::kBackwardFilter};
+  return passes;
+}
+
+}  // namespace duet

@@ -1,0 +1,230 @@
+// What every layer is made of:
+//   Layer           a layer of one network: its keys, shape rule and parameters; knows no backend.
+//   Implementation  one way to compute it on one problem, made through the layer's list.
+//   ImplEntry       a row of that list: id, what it cannot do, how to make it.
+//   LayerType       a row of the list of layer types in layers.h.
+// A layer's folder defines a problem struct (all sizes known), an interface derived from
+// Implementation with named arguments, and the list. Networks, tests and tables use only this header.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/config.h"
+#include "core/tensor.h"
+#include "device/context.h"
+
+namespace duet {
+
+/// Layers with weights run kForward, kBackwardData (dx) and kBackwardFilter (dw, db); others run
+/// kForward and kBackward.
+enum class Pass { kForward, kBackward, kBackwardData, kBackwardFilter };
+/// "forward", "backward", "backward_data", "backward_filter"
+std::string_view to_string(Pass pass);
+
+/// Who wrote an implementation. An id starts with its family's name: "custom_naive".
+enum class Family { kCpu, kCustom, kCudnn };
+/// "cpu", "custom", "cudnn"
+std::string_view to_string(Family family);
+std::optional<Family> family_from(std::string_view name);
+/// REQUIRES: `id` starts with a family's name.
+Family family_of(std::string_view id);
+/// The CPU for kCpu, the GPU for the others.
+Device device_of(Family family);
+
+/// Initial values of a parameter. kDefault is PyTorch's for conv2d and linear: uniform within
+/// +-1/sqrt(fan_in), weights and bias alike. Xavier: Glorot & Bengio 2010; He: He et al. 2015 (gain
+/// sqrt(2)); a bias starts at zero with those.
+enum class Init { kDefault, kXavierUniform, kXavierNormal, kHeUniform, kHeNormal, kZeros };
+/// Reads the key `init` of a layer.
+Init read_init(ConfigReader& reader);
+
+struct ParameterSpec {
+  std::string name;  // "weight", "bias"; PyTorch's names
+  TensorDesc desc;   // shape as PyTorch's (KCRS, or out_features x in_features); layout may differ
+  Init init = Init::kDefault;
+  int64_t fan_in = 1;
+  int64_t fan_out = 1;
+};
+
+/// What a network decides for a layer.
+struct LayerOptions {
+  Math math = Math::kFP32;
+  bool deterministic = false;
+  uint64_t seed = 0;
+  uint32_t stream = 0;  // the layer's Philox stream
+};
+
+/// Thrown by a layer's shape rule: what does not fit, in terms of its own sizes.
+class ShapeError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// The memory of one layer. All views are on the context's device and do not overlap. Gradients are
+/// overwritten (=), never accumulated. dx[i] is falsy where nobody needs it.
+struct LayerTensors {
+  std::vector<Tensor> x;
+  std::vector<Tensor> y;
+  std::vector<Tensor> dx;
+  std::vector<Tensor> dy;
+  std::vector<Tensor> w;   // parameters, in parameters() order
+  std::vector<Tensor> dw;  // their gradients
+  Tensor state;            // state_bytes() kept from forward to backward (bytes, kUInt8)
+};
+
+/// One way to compute one layer on one problem. Made before the first step; run() only queues work
+/// on the context's stream (GPU) or computes (CPU): it never allocates, synchronises or reads back.
+class Implementation {
+ public:
+  virtual ~Implementation() = default;
+
+  /// Called once for each pass this will run, before workspace_bytes(): searches algorithms, builds
+  /// descriptors. May allocate and synchronise.
+  virtual void prepare(Pass, Context&) {}
+  /// Scratch memory of a pass, taken from context.workspace().
+  virtual size_t workspace_bytes(Pass) const { return 0; }
+  /// Memory kept from forward to backward (an argmax, a mask).
+  virtual size_t state_bytes() const { return 0; }
+  /// For tables: the library's algorithm, a tile shape; may be empty.
+  virtual std::string detail(Pass) const { return ""; }
+  virtual void run(Pass pass, Context& context, const LayerTensors& tensors) = 0;
+};
+
+/// A row of a layer's list of implementations. P is the layer's problem struct.
+template <class P>
+struct ImplEntry {
+  std::string_view id;
+  /// Why this cannot run `pass` of `problem`, or nothing if it can. Never a matter of device: that is
+  /// checked by the caller.
+  std::optional<std::string> (*unsupported)(const P& problem, Pass pass);
+  std::unique_ptr<Implementation> (*make)(const P& problem, Context& context);
+  /// Taken by a network-wide request for a family that has no entry at all in this list; tables mark
+  /// it as the same in every arm.
+  bool shared = false;
+};
+
+/// For entries that can do everything.
+template <class P>
+std::optional<std::string> supports_all(const P&, Pass) {
+  return {};
+}
+
+/// For entries made by a constructor T(problem) or T(problem, context).
+template <class T, class P>
+std::unique_ptr<Implementation> make_implementation(const P& problem, Context& context) {
+  if constexpr (std::is_constructible_v<T, const P&, Context&>) {
+    return std::make_unique<T>(problem, context);
+  } else {
+    return std::make_unique<T>(problem);
+  }
+}
+
+/// An ImplEntry without its problem's type.
+struct ImplInfo {
+  std::string_view id;
+  bool shared = false;
+};
+
+class Layer {
+ public:
+  virtual ~Layer() = default;
+
+  virtual std::string_view type() const = 0;
+  virtual const std::vector<Pass>& passes() const = 0;
+  /// True if each pass may run by another implementation (layers with weights).
+  bool chooses_per_pass() const { return passes().size() == 3; }
+  /// True for the loss: its second input is the int32 labels of the batch.
+  virtual bool takes_labels() const { return false; }
+  /// True if the output is the input's memory under another shape; there is nothing to run then.
+  virtual bool is_view() const { return false; }
+
+  /// Applies the shape rule; everything below needs it. Throws ShapeError.
+  virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
+  const std::vector<TensorDesc>& inputs() const { return inputs_; }
+  const std::vector<TensorDesc>& outputs() const { return outputs_; }
+  const std::vector<ParameterSpec>& parameters() const { return parameters_; }
+  /// The problem in one line: "n=64 c=64 h=13 w=13 k=128 r=3 s=3 ...".
+  virtual std::string problem_text() const = 0;
+
+  /// The list, in order: the first of a family that supports the problem is the family's choice.
+  virtual std::vector<ImplInfo> implementations() const = 0;
+  /// Why implementation `id` cannot run `pass` here. REQUIRES: `id` is in the list.
+  virtual std::optional<std::string> unsupported(std::string_view id, Pass pass) const = 0;
+  /// REQUIRES: `id` is in the list and supported for the passes it will run.
+  virtual std::unique_ptr<Implementation> make(std::string_view id, Context& context) const = 0;
+
+ protected:
+  std::vector<TensorDesc> inputs_;
+  std::vector<TensorDesc> outputs_;
+  std::vector<ParameterSpec> parameters_;
+};
+
+/// Passes of layers without and with weights.
+const std::vector<Pass>& two_passes();
+const std::vector<Pass>& three_passes();
+
+/// Implements the list half of Layer for a problem struct P, which has `DType dtype` and
+/// `std::string to_string() const`.
+template <class P>
+class LayerOf : public Layer {
+ public:
+  using ImplList = std::vector<ImplEntry<P>>;
+
+  explicit LayerOf(const ImplList& list) : list_(list) {}
+
+  void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) final {
+    inputs_ = inputs;
+    outputs_.clear();
+    parameters_.clear();
+    problem_ = infer(inputs, options);
+  }
+  const P& problem() const { return problem_; }
+  std::string problem_text() const final { return problem_.to_string(); }
+
+  std::vector<ImplInfo> implementations() const final { return infos(list_); }
+  std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
+    if (problem_.dtype != DType::kFloat32 && id != "cpu_reference") return "computes in float32 only";
+    return entry(id).unsupported(problem_, pass);
+  }
+  std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
+    return entry(id).make(problem_, context);
+  }
+
+  static std::vector<ImplInfo> infos(const ImplList& list) {
+    std::vector<ImplInfo> infos;
+    for (const auto& entry : list) infos.push_back({entry.id, entry.shared});
+    return infos;
+  }
+
+ protected:
+  /// The shape rule: fills outputs_ and parameters_ and returns the problem. Throws ShapeError.
+  virtual P infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
+
+ private:
+  const ImplEntry<P>& entry(std::string_view id) const {
+    for (const auto& entry : list_) {
+      if (entry.id == id) return entry;
+    }
+    throw std::logic_error("no implementation '" + std::string(id) + "' of " + std::string(type()));
+  }
+
+  const ImplList& list_;
+  P problem_{};
+};
+
+/// A row of the list of layer types (layers.h).
+struct LayerType {
+  std::string_view name;
+  std::string_view summary;
+  /// Reads the layer's own keys; mistakes go to the reader.
+  std::unique_ptr<Layer> (*make)(ConfigReader& reader);
+  std::vector<ImplInfo> (*implementations)();
+};
+
+}  // namespace duet

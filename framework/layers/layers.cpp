@@ -1,0 +1,21 @@
+#include "layers/layers.h"
+
+#include "layers/relu/relu.h"
+
+namespace duet {
+
+const std::vector<const LayerType*>& layer_types() {
+  static const std::vector<const LayerType*> types = {
+      &relu_type(),
+  };
+  return types;
+}
+
+const LayerType* find_layer_type(std::string_view name) {
+  for (const LayerType* type : layer_types()) {
+    if (type->name == name) return type;
+  }
+  return nullptr;
+}
+
+}  // namespace duet
