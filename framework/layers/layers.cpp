@@ -1,12 +1,16 @@
 #include "layers/layers.h"
 
+#include "layers/flatten/flatten.h"
 #include "layers/relu/relu.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace duet {
 
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
+      &flatten_type(),
       &relu_type(),
+      &softmax_cross_entropy_type(),
   };
   return types;
 }

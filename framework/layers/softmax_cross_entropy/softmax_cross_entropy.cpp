@@ -1,0 +1,40 @@
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
+
+#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+
+namespace duet {
+
+std::string SoftmaxCrossEntropyProblem::to_string() const {
+  return "n=" + std::to_string(n) + " c=" + std::to_string(c);
+}
+
+SoftmaxCrossEntropyLayer::SoftmaxCrossEntropyLayer() : LayerOf(softmax_cross_entropy_impls()) {}
+
+SoftmaxCrossEntropyProblem SoftmaxCrossEntropyLayer::infer(const std::vector<TensorDesc>& inputs,
+                                                           const LayerOptions&) {
+  if (inputs.size() != 2) throw ShapeError("takes two inputs: logits N x C, and labels");
+  const TensorDesc& x = inputs[0];
+  if (x.shape.rank() != 2) {
+    throw ShapeError("takes logits N x C, not " + x.shape.to_string() +
+                     "; put flatten or linear before it");
+  }
+  const TensorDesc labels{{x.shape[0]}, DType::kInt32};
+  if (inputs[1].shape != labels.shape || inputs[1].dtype != labels.dtype) {
+    throw ShapeError("takes labels " + labels.to_string() + ", not " + inputs[1].to_string());
+  }
+  if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
+  outputs_ = {TensorDesc{{1}, x.dtype}, TensorDesc{{2}, DType::kInt32}};
+  return {.n = static_cast<int>(x.shape[0]), .c = static_cast<int>(x.shape[1]), .dtype = x.dtype};
+}
+
+const LayerType& softmax_cross_entropy_type() {
+  static const LayerType type = {
+      "softmax_cross_entropy", "loss = mean of -log softmax(x)[label]; counts the hits",
+      [](ConfigReader&) -> std::unique_ptr<Layer> {
+        return std::make_unique<SoftmaxCrossEntropyLayer>();
+      },
+      [] { return SoftmaxCrossEntropyLayer::infos(softmax_cross_entropy_impls()); }};
+  return type;
+}
+
+}  // namespace duet
