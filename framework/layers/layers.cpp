@@ -1,6 +1,7 @@
 #include "layers/layers.h"
 
 #include "layers/flatten/flatten.h"
+#include "layers/linear/linear.h"
 #include "layers/relu/relu.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
@@ -9,6 +10,7 @@ namespace duet {
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
       &flatten_type(),
+      &linear_type(),
       &relu_type(),
       &softmax_cross_entropy_type(),
   };

@@ -1,0 +1,75 @@
+#include "layers/linear/linear.h"
+
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+
+LinearParams LinearParams::read(ConfigReader& reader) {
+  LinearParams params;
+  params.out_features = reader.integer("out_features");
+  params.bias = reader.flag("bias", true);
+  params.init = read_init(reader);
+  return params;
+}
+
+std::string LinearProblem::to_string() const {
+  return "n=" + std::to_string(n) + " in=" + std::to_string(in) + " out=" + std::to_string(out) +
+         " bias=" + (bias ? "true" : "false") + " math=" + std::string(duet::to_string(math)) +
+         (dtype == DType::kFloat32 ? "" : " " + std::string(duet::to_string(dtype)));
+}
+
+LinearProblem linear_problem(const LinearParams& params, const TensorDesc& x,
+                             const LayerOptions& options) {
+  if (x.shape.rank() != 2) {
+    throw ShapeError("linear takes features (N x F), but its input is " + x.shape.to_string() +
+                     (x.shape.rank() > 2 ? "; put a flatten layer before it" : ""));
+  }
+  if (x.shape[0] > ConfigReader::kMaxInteger || x.shape[1] > ConfigReader::kMaxInteger) {
+    throw ShapeError("linear takes up to 2^31-1 rows and features, but its input is " +
+                     x.shape.to_string());
+  }
+  return {.n = static_cast<int>(x.shape[0]),
+          .in = static_cast<int>(x.shape[1]),
+          .out = static_cast<int>(params.out_features),
+          .bias = params.bias,
+          .math = options.math,
+          .dtype = x.dtype,
+          .deterministic = options.deterministic};
+}
+
+std::vector<ParameterSpec> linear_parameters(const LinearProblem& problem, Init init) {
+  std::vector<ParameterSpec> parameters = {{.name = "weight",
+                                            .desc = problem.w_desc(),
+                                            .init = init,
+                                            .fan_in = problem.in,
+                                            .fan_out = problem.out}};
+  if (problem.bias) {
+    parameters.push_back({.name = "bias",
+                          .desc = problem.b_desc(),
+                          .init = init == Init::kDefault ? Init::kDefault : Init::kZeros,
+                          .fan_in = problem.in,
+                          .fan_out = problem.out});
+  }
+  return parameters;
+}
+
+LinearLayer::LinearLayer(const LinearParams& params) : LayerOf(linear_impls()), params_(params) {}
+
+LinearProblem LinearLayer::infer(const std::vector<TensorDesc>& inputs,
+                                 const LayerOptions& options) {
+  const LinearProblem problem = linear_problem(params_, inputs[0], options);
+  outputs_ = {problem.y_desc()};
+  parameters_ = linear_parameters(problem, params_.init);
+  return problem;
+}
+
+const LayerType& linear_type() {
+  static const LayerType type = {"linear", "y = x w^T + b over the features",
+                                 [](ConfigReader& reader) -> std::unique_ptr<Layer> {
+                                   return std::make_unique<LinearLayer>(LinearParams::read(reader));
+                                 },
+                                 [] { return LinearLayer::infos(linear_impls()); }};
+  return type;
+}
+
+}  // namespace duet

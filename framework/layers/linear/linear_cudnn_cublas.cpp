@@ -1,0 +1,349 @@
+// linear, cudnn_cublas: each pass is one cuBLAS product, its bias work in the epilogue where
+// cuBLASLt has one.
+//
+// cuBLAS is column-major, and a row-major matrix is its own transpose read column by column. So the
+// transposed equations are handed over, and nothing is ever moved:
+//   forward           y^T[out,N] = op(w)  x^T     A = w  (in x out, transposed)  B = x  (in x N)
+//   backward_data    dx^T[in,N]  =   w^T dy^T     A = w  (in x out)              B = dy (out x N)
+//   backward_filter  dw^T[in,out] =  x^T op(dy)   A = x  (in x N)                B = dy (out x N,
+//   transposed)
+// fp32 asks for the pedantic compute type: the ordinary one leaves cuBLAS free to leave fp32.
+//
+// prepare() times what the heuristics of cuBLASLt propose, and cublasGemmEx, in a graph and keeps
+// the fastest; with `deterministic` it takes the first proposal, so that the choice repeats.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "device/check.h"
+#include "device/step_graph.h"
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+namespace {
+
+constexpr int kProposals = 16;                       // of each kind
+constexpr size_t kMostWorkspace = size_t{32} << 20;  // what cuBLAS takes by itself on Hopper
+constexpr uint32_t kPointerAlignment = 16;           // promised to the heuristics
+constexpr int kRepeats = 10;                         // products in one timed graph
+
+template <class T, cublasStatus_t (*destroy)(T)>
+class Handle {
+ public:
+  Handle() = default;
+  ~Handle() {
+    if (value_) destroy(value_);
+  }
+  Handle(Handle&& other) noexcept : value_(std::exchange(other.value_, nullptr)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(value_, other.value_);
+    return *this;
+  }
+  T* out() { return &value_; }
+  operator T() const { return value_; }
+
+ private:
+  T value_ = nullptr;
+};
+using MatmulDesc = Handle<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Handle<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+using Preference = Handle<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
+
+/// D (m x n) = op(A) op(B), column-major, densely packed.
+struct Product {
+  int m, n, k;
+  bool transpose_a, transpose_b;
+
+  int lda() const { return transpose_a ? k : m; }
+  int ldb() const { return transpose_b ? n : k; }
+  int64_t a_elements() const { return int64_t{m} * k; }
+  int64_t b_elements() const { return int64_t{k} * n; }
+  int64_t d_elements() const { return int64_t{m} * n; }
+};
+
+/// What a pass does with the bias: adds it to every column of D, or sums B over k into it.
+enum class BiasWork { kNone, kAdd, kGradient };
+
+struct Operands {
+  const float* a;
+  const float* b;
+  float* d;
+  float* bias;
+};
+
+/// The product of one pass and the way chosen to compute it.
+class PassPlan {
+ public:
+  PassPlan(const Product& product, BiasWork bias_work, Math math)
+      : product_(product), bias_work_(bias_work) {
+    compute_ = math == Math::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
+    for (MatmulDesc* desc : {&fused_, &plain_}) {
+      DUET_CUBLAS(cublasLtMatmulDescCreate(desc->out(), compute_, CUDA_R_32F));
+      set(*desc, CUBLASLT_MATMUL_DESC_TRANSA, op(product.transpose_a));
+      set(*desc, CUBLASLT_MATMUL_DESC_TRANSB, op(product.transpose_b));
+    }
+    if (bias_work != BiasWork::kNone) {
+      set(fused_, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          bias_work == BiasWork::kAdd ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
+    }
+    const Product& p = product;
+    layout(a_, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
+    layout(b_, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
+    layout(d_, p.m, p.n);
+  }
+
+  size_t workspace_bytes() const { return choice_.workspace; }
+  std::string detail() const { return text(choice_); }
+
+  /// `ones` has as many elements as the batch.
+  void run(Context& context, const Operands& operands, const float* ones) {
+    run(choice_, context, operands, ones, context.workspace());
+  }
+
+  /// Fills choice_. Operands are scratch memory of the right sizes.
+  void choose(Context& context, const Operands& scratch, const float* ones, const Buffer& workspace,
+              bool timed) {
+    float best = std::numeric_limits<float>::infinity();
+    for (const Choice& choice : candidates(context, scratch, workspace.bytes())) {
+      try {
+        const auto once = [&] { run(choice, context, scratch, ones, workspace.data()); };
+        once();
+        context.synchronize();
+        const float time = timed ? milliseconds(context, once) : 0.0f;
+        if (time >= best) continue;
+        best = time;
+        choice_ = choice;
+        if (!timed) return;
+      } catch (const DeviceError&) {
+        // A proposal may still refuse when it is run; the next one is tried.
+      }
+    }
+    if (best == std::numeric_limits<float>::infinity()) {
+      throw DeviceError(
+          "cuBLAS ran no product of the linear layer (m=" + std::to_string(product_.m) +
+          " n=" + std::to_string(product_.n) + " k=" + std::to_string(product_.k) + ")");
+    }
+  }
+
+ private:
+  enum class Kind { kLtFused, kLtPlain, kGemmEx };
+  struct Choice {
+    Kind kind = Kind::kGemmEx;
+    cublasLtMatmulAlgo_t algo{};
+    size_t workspace = 0;
+  };
+
+  static cublasOperation_t op(bool transpose) { return transpose ? CUBLAS_OP_T : CUBLAS_OP_N; }
+
+  template <class T>
+  static void set(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t attribute, T value) {
+    DUET_CUBLAS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
+  }
+
+  static void layout(MatrixLayout& layout, int rows, int columns) {
+    DUET_CUBLAS(cublasLtMatrixLayoutCreate(layout.out(), CUDA_R_32F, rows, columns, rows));
+  }
+
+  // The handle of cuBLAS is also one of cuBLASLt.
+  static cublasLtHandle_t lt(Context& context) {
+    return reinterpret_cast<cublasLtHandle_t>(context.cublas());
+  }
+
+  std::vector<Choice> candidates(Context& context, const Operands& scratch, size_t workspace) {
+    std::vector<Choice> choices;
+    if (bias_work_ != BiasWork::kNone) {
+      set(fused_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, scratch.bias);
+      propose(context, Kind::kLtFused, workspace, choices);
+    }
+    propose(context, Kind::kLtPlain, workspace, choices);
+    choices.push_back({});
+    return choices;
+  }
+
+  void propose(Context& context, Kind kind, size_t workspace, std::vector<Choice>& choices) {
+    Preference preference;
+    DUET_CUBLAS(cublasLtMatmulPreferenceCreate(preference.out()));
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      DUET_CUBLAS(
+          cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof value));
+    };
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, kPointerAlignment);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kPointerAlignment);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kPointerAlignment);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kPointerAlignment);
+
+    cublasLtMatmulHeuristicResult_t results[kProposals];
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(lt(context), kind == Kind::kLtFused ? fused_ : plain_, a_,
+                                       b_, d_, d_, preference, kProposals, results, &count);
+    if (status != CUBLAS_STATUS_SUCCESS) return;  // NOT_SUPPORTED: nothing computes this so
+    for (int i = 0; i < count; ++i) {
+      if (results[i].state == CUBLAS_STATUS_SUCCESS) {
+        choices.push_back({kind, results[i].algo, results[i].workspaceSize});
+      }
+    }
+  }
+
+  void run(const Choice& choice, Context& context, const Operands& operands, const float* ones,
+           void* workspace) {
+    const bool fused = choice.kind == Kind::kLtFused;
+    float beta = 0.0f;
+    if (!fused && bias_work_ == BiasWork::kAdd) {
+      beta = 1.0f;  // D = bias * ones^T, then D += the product
+      gemm_ex(context, {product_.m, product_.n, 1, false, false}, CUBLAS_COMPUTE_32F_PEDANTIC,
+              operands.bias, ones, 0.0f, operands.d);
+    }
+    if (choice.kind == Kind::kGemmEx) {
+      gemm_ex(context, product_, compute_, operands.a, operands.b, beta, operands.d);
+    } else {
+      const MatmulDesc& desc = fused ? fused_ : plain_;
+      if (fused) set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+      const float alpha = 1.0f;
+      DUET_CUBLAS(cublasLtMatmul(lt(context), desc, &alpha, operands.a, a_, operands.b, b_, &beta,
+                                 operands.d, d_, operands.d, d_, &choice.algo, workspace,
+                                 choice.workspace, context.stream()));
+    }
+    if (!fused && bias_work_ == BiasWork::kGradient) {
+      // B is stored n x k (it is transposed in the product): db = B ones.
+      const float alpha = 1.0f, zero = 0.0f;
+      DUET_CUBLAS(cublasSgemv(context.cublas(), CUBLAS_OP_N, product_.n, product_.k, &alpha,
+                              operands.b, product_.n, ones, 1, &zero, operands.bias, 1));
+    }
+  }
+
+  static void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute,
+                      const float* a, const float* b, float beta, float* d) {
+    const float alpha = 1.0f;
+    DUET_CUBLAS(cublasGemmEx(context.cublas(), op(p.transpose_a), op(p.transpose_b), p.m, p.n, p.k,
+                             &alpha, a, CUDA_R_32F, p.lda(), b, CUDA_R_32F, p.ldb(), &beta, d,
+                             CUDA_R_32F, p.m, compute, CUBLAS_GEMM_DEFAULT));
+  }
+
+  template <class Once>
+  static float milliseconds(Context& context, const Once& once) {
+    StepGraph graph(context, [&] {
+      for (int i = 0; i < kRepeats; ++i) once();
+    });
+    cudaEvent_t start, stop;
+    DUET_CUDA(cudaEventCreate(&start));
+    DUET_CUDA(cudaEventCreate(&stop));
+    float best = std::numeric_limits<float>::infinity();
+    for (int i = 0; i < 4; ++i) {  // the smallest leaves the warm-up out
+      DUET_CUDA(cudaEventRecord(start, context.stream()));
+      graph.launch();
+      DUET_CUDA(cudaEventRecord(stop, context.stream()));
+      DUET_CUDA(cudaEventSynchronize(stop));
+      float time = 0.0f;
+      DUET_CUDA(cudaEventElapsedTime(&time, start, stop));
+      best = std::min(best, time);
+    }
+    DUET_CUDA(cudaEventDestroy(start));
+    DUET_CUDA(cudaEventDestroy(stop));
+    return best / kRepeats;
+  }
+
+  std::string text(const Choice& choice) const {
+    const std::string bias = bias_work_ == BiasWork::kNone   ? ""
+                             : choice.kind == Kind::kLtFused ? ", bias fused"
+                                                             : ", bias apart";
+    if (choice.kind == Kind::kGemmEx) return "GemmEx" + bias;
+    const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+      int32_t number = 0;
+      size_t written = 0;
+      (void)cublasLtMatmulAlgoConfigGetAttribute(&choice.algo, attribute, &number, sizeof number,
+                                                 &written);
+      return std::to_string(number);
+    };
+    return "Lt algorithm " + value(CUBLASLT_ALGO_CONFIG_ID) + " tile " +
+           value(CUBLASLT_ALGO_CONFIG_TILE_ID) + " split-K " +
+           value(CUBLASLT_ALGO_CONFIG_SPLITK_NUM) + bias;
+  }
+
+  Product product_;
+  BiasWork bias_work_;
+  cublasComputeType_t compute_;
+  MatmulDesc fused_, plain_;
+  MatrixLayout a_, b_, d_;
+  Choice choice_;
+};
+
+class LinearCublas : public LinearImpl {
+ public:
+  explicit LinearCublas(const LinearProblem& problem)
+      : LinearImpl(problem), ones_(Device::kGpu, sizeof(float) * problem.n) {
+    const std::vector<float> ones(problem.n, 1.0f);
+    copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, ones_.bytes());
+  }
+
+  void prepare(Pass pass, Context& context) override {
+    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
+    Product product{out, n, in, true, false};
+    BiasWork work = problem_.bias ? BiasWork::kAdd : BiasWork::kNone;
+    if (pass == Pass::kBackwardData) {
+      product = {in, n, out, false, false};
+      work = BiasWork::kNone;
+    } else if (pass == Pass::kBackwardFilter) {
+      product = {in, out, n, false, true};
+      work = problem_.bias ? BiasWork::kGradient : BiasWork::kNone;
+    }
+    ArenaPlan plan;
+    const size_t a = plan.reserve(sizeof(float) * product.a_elements());
+    const size_t b = plan.reserve(sizeof(float) * product.b_elements());
+    const size_t d = plan.reserve(sizeof(float) * product.d_elements());
+    const size_t bias = plan.reserve(sizeof(float) * out);
+    const Buffer scratch(Device::kGpu, plan.bytes());
+    fill_bytes(scratch.data(), Device::kGpu, 0x3c, scratch.bytes());  // 0.0115 as a float
+    const auto floats = [&](size_t offset) { return static_cast<float*>(scratch.at(offset)); };
+    const Operands operands{floats(a), floats(b), floats(d), floats(bias)};
+    const Buffer workspace(Device::kGpu, std::min(context.workspace_limit(), kMostWorkspace));
+
+    plans_.erase(pass);
+    PassPlan& chosen = plans_.try_emplace(pass, product, work, problem_.math).first->second;
+    chosen.choose(context, operands, ones(), workspace, !problem_.deterministic);
+  }
+
+  size_t workspace_bytes(Pass pass) const override { return plans_.at(pass).workspace_bytes(); }
+  std::string detail(Pass pass) const override { return plans_.at(pass).detail(); }
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    run(Pass::kForward, context, w, x, y, b);
+  }
+
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
+    run(Pass::kBackwardData, context, w, dy, dx, Tensor{});
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    run(Pass::kBackwardFilter, context, x, dy, dw, db);
+  }
+
+ private:
+  const float* ones() const { return static_cast<const float*>(ones_.data()); }
+
+  using LinearImpl::run;
+  void run(Pass pass, Context& context, const Tensor& a, const Tensor& b, const Tensor& d,
+           const Tensor& bias) {
+    plans_.at(pass).run(
+        context, {a.data<float>(), b.data<float>(), d.data<float>(), bias.data<float>()}, ones());
+  }
+
+  std::map<Pass, PassPlan> plans_;
+  Buffer ones_;  // for the bias where no epilogue takes it
+};
+
+}  // namespace
+
+ImplEntry<LinearProblem> linear_cudnn_cublas() {
+  return {"cudnn_cublas", supports_all, make_implementation<LinearCublas>};
+}
+
+}  // namespace duet

@@ -1,0 +1,93 @@
+// linear custom_naive: the definition, one output a thread.
+// Mapping:  thread = 1 element of y, dx or dw; block = 256. The bias gradient is the dw column of
+// an
+//           input that is always 1, so it is column `in` of the same kernel.
+// Traffic:  every operand is read once an output: x out times, w n times; all reuse is the caches'.
+//           In forward neighbouring threads read w `in` floats apart (uncoalesced).
+// Limits:   fp32, any size.
+#include "device/check.h"
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ int64_t global_thread() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+
+__global__ void linear_forward_naive_kernel(LinearProblem p, const float* x, const float* w,
+                                            const float* b, float* y) {
+  const int64_t index = global_thread();
+  const int64_t n = index / p.out, o = index % p.out;
+  if (n >= p.n) return;
+  float sum = b ? b[o] : 0.0f;
+  for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
+  y[index] = sum;
+}
+
+__global__ void linear_backward_data_naive_kernel(LinearProblem p, const float* dy, const float* w,
+                                                  float* dx) {
+  const int64_t index = global_thread();
+  const int64_t n = index / p.in, i = index % p.in;
+  if (n >= p.n) return;
+  float sum = 0.0f;
+  for (int64_t o = 0; o < p.out; ++o) sum += dy[n * p.out + o] * w[o * p.in + i];
+  dx[index] = sum;
+}
+
+__global__ void linear_backward_filter_naive_kernel(LinearProblem p, const float* x,
+                                                    const float* dy, float* dw, float* db) {
+  const int64_t columns = p.in + (db ? 1 : 0);
+  const int64_t index = global_thread();
+  const int64_t o = index / columns, i = index % columns;
+  if (o >= p.out) return;
+  float sum = 0.0f;
+  if (i < p.in) {
+    for (int64_t n = 0; n < p.n; ++n) sum += dy[n * p.out + o] * x[n * p.in + i];
+    dw[o * p.in + i] = sum;
+  } else {
+    for (int64_t n = 0; n < p.n; ++n) sum += dy[n * p.out + o];
+    db[o] = sum;
+  }
+}
+
+unsigned blocks(int64_t threads) {
+  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+}
+
+class LinearCustomNaive : public LinearImpl {
+ public:
+  using LinearImpl::LinearImpl;
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, context.stream()>>>(
+        problem_, x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>());
+    DUET_LAUNCHED();
+  }
+
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
+    linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, context.stream()>>>(
+        problem_, dy.data<float>(), w.data<float>(), dx.data<float>());
+    DUET_LAUNCHED();
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
+    linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, context.stream()>>>(
+        problem_, x.data<float>(), dy.data<float>(), dw.data<float>(), db.data<float>());
+    DUET_LAUNCHED();
+  }
+};
+
+}  // namespace
+
+ImplEntry<LinearProblem> linear_custom_naive() {
+  return {"custom_naive", linear_fp32_only, make_implementation<LinearCustomNaive>};
+}
+
+}  // namespace duet

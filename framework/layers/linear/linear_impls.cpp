@@ -1,0 +1,22 @@
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+
+std::optional<std::string> linear_fp32_only(const LinearProblem& problem, Pass) {
+  if (problem.math == Math::kFP32) return {};
+  return "computes in fp32 only, and math is " + std::string(to_string(problem.math));
+}
+
+const std::vector<ImplEntry<LinearProblem>>& linear_impls() {
+  static const std::vector<ImplEntry<LinearProblem>> list = {
+    linear_cpu_blas(),
+    linear_cpu_reference(),
+#if DUET_WITH_CUDA
+    linear_custom_naive(),
+    linear_cudnn_cublas(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet
