@@ -1,18 +1,28 @@
 #include "layers/layers.h"
 
+#include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
+#include "layers/leaky_relu/leaky_relu.h"
 #include "layers/linear/linear.h"
 #include "layers/relu/relu.h"
+#include "layers/reorder/reorder.h"
+#include "layers/sigmoid/sigmoid.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "layers/tanh/tanh.h"
 
 namespace duet {
 
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
+      &dropout_type(),
       &flatten_type(),
+      &leaky_relu_type(),
       &linear_type(),
       &relu_type(),
+      &reorder_type(),
+      &sigmoid_type(),
       &softmax_cross_entropy_type(),
+      &tanh_type(),
   };
   return types;
 }

@@ -1,0 +1,15 @@
+#include "layers/leaky_relu/leaky_relu_impls.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<ActivationProblem>>& leaky_relu_impls() {
+  static const std::vector<ImplEntry<ActivationProblem>> list = {
+    activation_cpu_reference(),
+#if DUET_WITH_CUDA
+    activation_custom_scalar(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet

@@ -1,0 +1,10 @@
+// The list of implementations of leaky_relu.
+#pragma once
+
+#include "layers/activation/activation.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<ActivationProblem>>& leaky_relu_impls();
+
+}  // namespace duet

@@ -1,0 +1,37 @@
+// Reorder, cpu_reference: four loops, float or double.
+#include "layers/reorder/reorder_impls.h"
+
+namespace duet {
+namespace {
+
+template <class T>
+void copy(const Tensor& from, const Tensor& to) {
+  const Shape& s = from.shape();
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t c = 0; c < s[1]; ++c) {
+      for (int64_t h = 0; h < s[2]; ++h) {
+        for (int64_t w = 0; w < s[3]; ++w) {
+          to.data<T>()[offset_of(to.desc, n, c, h, w)] =
+              from.data<T>()[offset_of(from.desc, n, c, h, w)];
+        }
+      }
+    }
+  }
+}
+
+class ReorderCpuReference : public ReorderImpl {
+ public:
+  using ReorderImpl::ReorderImpl;
+
+  void reorder(Context&, const Tensor& from, const Tensor& to) override {
+    problem_.dtype == DType::kFloat64 ? copy<double>(from, to) : copy<float>(from, to);
+  }
+};
+
+}  // namespace
+
+ImplEntry<ReorderProblem> reorder_cpu_reference() {
+  return {"cpu_reference", supports_all, make_implementation<ReorderCpuReference>};
+}
+
+}  // namespace duet

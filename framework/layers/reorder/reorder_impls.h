@@ -1,0 +1,52 @@
+// The interface of a copy between layouts and the list of its implementations.
+#pragma once
+
+#include "layers/reorder/reorder.h"
+
+namespace duet {
+
+/// A copy between NCHW and NHWC is, for each image, the transpose of a row-major matrix: C x (H*W)
+/// becomes (H*W) x C, or back. Between equal layouts it is the transpose of a matrix of one row.
+struct ReorderMatrix {
+  int batch = 1, rows = 1, columns = 1;  // of the source
+
+  ReorderMatrix(const TensorDesc& from, Layout to) {
+    const int n = static_cast<int>(from.shape[0]), c = static_cast<int>(from.shape[1]);
+    const int pixels = static_cast<int>(from.shape[2] * from.shape[3]);
+    if (from.layout == to) {
+      columns = n * c * pixels;
+    } else {
+      batch = n;
+      rows = from.layout == Layout::kNCHW ? c : pixels;
+      columns = from.layout == Layout::kNCHW ? pixels : c;
+    }
+  }
+};
+
+class ReorderImpl : public Implementation {
+ public:
+  explicit ReorderImpl(const ReorderProblem& problem) : problem_(problem) {}
+
+  /// to = from, each in the layout of its desc: problem.x to problem.y or back.
+  virtual void reorder(Context& context, const Tensor& from, const Tensor& to) = 0;
+
+  void run(Pass pass, Context& context, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      reorder(context, t.x[0], t.y[0]);
+    } else if (t.dx[0]) {
+      reorder(context, t.dy[0], t.dx[0]);
+    }
+  }
+
+ protected:
+  const ReorderProblem problem_;
+};
+
+ImplEntry<ReorderProblem> reorder_cpu_reference();
+ImplEntry<ReorderProblem> reorder_custom_tiled_transpose();
+ImplEntry<ReorderProblem> reorder_custom_naive();
+ImplEntry<ReorderProblem> reorder_cudnn();
+
+const std::vector<ImplEntry<ReorderProblem>>& reorder_impls();
+
+}  // namespace duet

@@ -1,0 +1,15 @@
+#include "layers/sigmoid/sigmoid_impls.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<ActivationProblem>>& sigmoid_impls() {
+  static const std::vector<ImplEntry<ActivationProblem>> list = {
+    activation_cpu_reference(),
+#if DUET_WITH_CUDA
+    activation_custom_scalar(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet

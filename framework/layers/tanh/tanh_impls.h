@@ -1,0 +1,10 @@
+// The list of implementations of tanh.
+#pragma once
+
+#include "layers/activation/activation.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<ActivationProblem>>& tanh_impls();
+
+}  // namespace duet
