@@ -1,0 +1,27 @@
+# 'cmake --install': the library, its headers, the applications, and a package that
+# find_package(duet) finds; it defines duet::duet.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/duet)
+
+install(TARGETS duet EXPORT duetTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(EXPORT duetTargets NAMESPACE duet:: DESTINATION ${package_dir})
+install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
+  FILES_MATCHING PATTERN *.h PATTERN *.cuh)
+
+get_property(applications DIRECTORY apps PROPERTY BUILDSYSTEM_TARGETS)
+foreach(application IN LISTS applications)
+  get_target_property(type ${application} TYPE)
+  if(type STREQUAL "EXECUTABLE")
+    install(TARGETS ${application} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+
+configure_package_config_file(cmake/duetConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/duetConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/duetConfigVersion.cmake
+  COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/duetConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/duetConfigVersion.cmake cmake/FindCUDNN.cmake
+  DESTINATION ${package_dir})
