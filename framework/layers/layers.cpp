@@ -1,5 +1,6 @@
 #include "layers/layers.h"
 
+#include "layers/conv2d/conv2d.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
 #include "layers/leaky_relu/leaky_relu.h"
@@ -14,6 +15,7 @@ namespace duet {
 
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
+      &conv2d_type(),
       &dropout_type(),
       &flatten_type(),
       &leaky_relu_type(),

@@ -15,8 +15,8 @@ namespace duet {
 
 struct Conv2dParams {
   int64_t out_channels = 1;
-  std::pair<int64_t, int64_t> kernel = {1, 1};    // {R, S}
-  std::pair<int64_t, int64_t> stride = {1, 1};    // {height, width}
+  std::pair<int64_t, int64_t> kernel = {1, 1};  // {R, S}
+  std::pair<int64_t, int64_t> stride = {1, 1};  // {height, width}
   std::pair<int64_t, int64_t> padding = {0, 0};
   std::pair<int64_t, int64_t> dilation = {1, 1};
   int64_t groups = 1;

@@ -1,0 +1,70 @@
+#include "device/tuning_cache.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace duet {
+
+namespace fs = std::filesystem;
+
+TuningCache::TuningCache(fs::path file) : file_(std::move(file)) { merge_file(); }
+
+fs::path TuningCache::path_of(const std::string& name) {
+  // The XDG specification has relative paths ignored.
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  if (cache && fs::path(cache).is_absolute()) return fs::path(cache) / "duet" / name;
+  const char* home = std::getenv("HOME");
+  if (home && fs::path(home).is_absolute()) return fs::path(home) / ".cache" / "duet" / name;
+  return {};
+}
+
+std::optional<TuningCache::Entry> TuningCache::find(const std::string& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) return {};
+  return found->second;
+}
+
+void TuningCache::insert(const std::string& key, const Entry& entry) {
+  const std::lock_guard lock(mutex_);
+  entries_[key] = entry;
+  merge_file();
+  write_file();
+}
+
+/// Takes the entries of the file that are not here yet.
+void TuningCache::merge_file() {
+  if (file_.empty()) return;
+  try {
+    std::ifstream in(file_);
+    if (!in) return;
+    const auto json = nlohmann::json::parse(in);
+    for (const auto& [key, entry] : json.items()) entries_.emplace(key, entry.get<Entry>());
+  } catch (const std::exception&) {
+    // Not ours, or half of ours: the next write replaces it.
+  }
+}
+
+void TuningCache::write_file() const {
+  if (file_.empty()) return;
+  std::error_code ignored;
+  fs::create_directories(file_.parent_path(), ignored);
+  const fs::path temporary = file_.string() + "." + std::to_string(getpid()) + ".tmp";
+  {
+    std::ofstream out(temporary);
+    out << nlohmann::json(entries_).dump(1) << '\n';
+    if (!out.flush()) {
+      out.close();
+      fs::remove(temporary, ignored);
+      return;
+    }
+  }
+  std::error_code failed;
+  fs::rename(temporary, file_, failed);
+  if (failed) fs::remove(temporary, ignored);
+}
+
+}  // namespace duet

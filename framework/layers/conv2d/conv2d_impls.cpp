@@ -1,0 +1,17 @@
+#include "layers/conv2d/conv2d_impls.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
+  static const std::vector<ImplEntry<Conv2dProblem>> list = {
+    conv2d_cpu_blas(),
+    conv2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    conv2d_custom_naive(),
+    conv2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet
