@@ -1,0 +1,22 @@
+// Fashion-MNIST (Xiao, Rasul, Vollgraf 2017): 60000 + 10000 grey images of 28x28, ten kinds of
+// clothes. No keys.
+#include "data/dataset_types.h"
+#include "data/idx.h"
+
+namespace duet {
+
+const DatasetType& fashion_mnist_type() {
+  static const DatasetType type = {
+      "fashion_mnist", "60000 + 10000 grey images of 28x28, ten kinds of clothes",
+      [](ConfigReader&) {
+        DatasetLoader loader{{"fashion_mnist", 1, 28, 28, 10, {0.2860}, {0.3530}}, {}};
+        loader.load = [info = loader.info](const std::filesystem::path& data_dir) {
+          return load_idx_dataset(fashion_mnist_type(), info, data_dir);
+        };
+        return loader;
+      },
+      idx_dataset_files(), "On Debian and Ubuntu 'apt install dataset-fashion-mnist' brings it."};
+  return type;
+}
+
+}  // namespace duet

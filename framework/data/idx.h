@@ -1,0 +1,30 @@
+// IDX, the file format of MNIST (http://yann.lecun.com/exdb/mnist): two zero bytes, an element
+// type, a rank, then as many big-endian 32-bit sizes, then the elements in row-major order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+
+namespace duet {
+
+struct IdxArray {
+  std::vector<int64_t> dims;
+  std::vector<uint8_t> bytes;
+};
+
+/// Reads an IDX file of bytes with `rank` dimensions; a name that ends in ".gz" is gzip (its CRC
+/// and length are checked). Throws DataError, with file and offset, if anything is not exactly
+/// right, including bytes left over at the end.
+IdxArray read_idx(const std::filesystem::path& file, int rank);
+
+/// The four files of an IDX data set of images and labels.
+const std::vector<std::string>& idx_dataset_files();
+/// Finds the folder of `type` (find_dataset_folder) and reads it, holding it to `info`.
+Dataset load_idx_dataset(const DatasetType& type, const DatasetInfo& info,
+                         const std::filesystem::path& data_dir);
+
+}  // namespace duet
