@@ -22,7 +22,7 @@ struct ActivationProblem {
   TensorDesc x;        // y, dx, dy have the same
   DType dtype = DType::kFloat32;
 
-  std::string to_string() const { return "x=" + x.to_string(); }
+  std::string to_string() const;
 };
 
 /// The function of each kind as a type, so that kernels are compiled for it. `forward` is y(x);

@@ -6,7 +6,11 @@ namespace duet {
 // drop other elements. The cudnn family takes the shared entry.
 const std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
   static const std::vector<ImplEntry<DropoutProblem>> list = {
-      dropout_cpu_reference(),
+    dropout_cpu_reference(),
+#if DUET_WITH_CUDA
+    dropout_custom_recompute(),
+    dropout_custom_mask(),
+#endif
   };
   return list;
 }

@@ -4,9 +4,11 @@ namespace duet {
 
 const std::vector<ImplEntry<ActivationProblem>>& relu_impls() {
   static const std::vector<ImplEntry<ActivationProblem>> list = {
-      activation_cpu_reference(),
+    activation_cpu_reference(),
 #if DUET_WITH_CUDA
-      activation_custom_scalar(),
+    activation_custom_vectorized(),
+    activation_custom_scalar(),
+    activation_cudnn(),
 #endif
   };
   return list;

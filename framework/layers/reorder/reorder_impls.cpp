@@ -4,7 +4,12 @@ namespace duet {
 
 const std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
   static const std::vector<ImplEntry<ReorderProblem>> list = {
-      reorder_cpu_reference(),
+    reorder_cpu_reference(),
+#if DUET_WITH_CUDA
+    reorder_custom_tiled_transpose(),
+    reorder_custom_naive(),
+    reorder_cudnn(),
+#endif
   };
   return list;
 }

@@ -4,7 +4,12 @@ namespace duet {
 
 const std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls() {
   static const std::vector<ImplEntry<SoftmaxCrossEntropyProblem>> list = {
-      softmax_cross_entropy_cpu_reference(),
+    softmax_cross_entropy_cpu_reference(),
+#if DUET_WITH_CUDA
+    softmax_cross_entropy_custom_warp(),
+    softmax_cross_entropy_custom_naive(),
+    softmax_cross_entropy_cudnn(),
+#endif
   };
   return list;
 }

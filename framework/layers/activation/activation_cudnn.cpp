@@ -1,0 +1,103 @@
+// Activations, cudnn. relu, sigmoid and tanh are modes of cudnnActivationForward and -Backward.
+// leaky_relu is none of them, but for 0 <= slope <= 1 it is the larger of x and slope * x:
+//   forward   y  = max(1 * x, slope * x)               cudnnOpTensor
+//   backward  dx = (1 - slope) * (dy where x > 0)      cudnnActivationBackward of relu
+//             dx = dx + slope * dy                     cudnnAddTensor
+#include "device/cudnn_descriptors.h"
+#include "layers/activation/activation.h"
+
+namespace duet {
+namespace {
+
+constexpr float kOne = 1.0f;
+constexpr float kZero = 0.0f;
+
+cudnnActivationMode_t mode_of(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kRelu:
+    case ActivationKind::kLeakyRelu:
+      return CUDNN_ACTIVATION_RELU;
+    case ActivationKind::kSigmoid:
+      return CUDNN_ACTIVATION_SIGMOID;
+    case ActivationKind::kTanh:
+      return CUDNN_ACTIVATION_TANH;
+  }
+  throw std::logic_error("no such activation");
+}
+
+class ActivationCudnn : public ActivationImpl {
+ public:
+  explicit ActivationCudnn(const ActivationProblem& problem)
+      : ActivationImpl(problem), tensor_(problem.x), activation_(mode_of(problem.kind)) {}
+
+  void forward(Context& context, const Tensor& x, const Tensor& y) override {
+    DUET_CUDNN(cudnnActivationForward(context.cudnn(), activation_.get(), &kOne, tensor_.get(),
+                                      x.memory, &kZero, tensor_.get(), y.memory));
+  }
+
+  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+                const Tensor& dx) override {
+    backward_scaled(context, kOne, x, y, dy, dx);
+  }
+
+ protected:
+  /// dx = scale * dy * gradient(x, y)
+  void backward_scaled(Context& context, float scale, const Tensor& x, const Tensor& y,
+                       const Tensor& dy, const Tensor& dx) {
+    DUET_CUDNN(cudnnActivationBackward(context.cudnn(), activation_.get(), &scale, tensor_.get(),
+                                       y.memory, tensor_.get(), dy.memory, tensor_.get(), x.memory,
+                                       &kZero, tensor_.get(), dx.memory));
+  }
+
+  const gpu::TensorDescriptor tensor_;  // x, y, dx and dy alike
+  const gpu::ActivationDescriptor activation_;
+};
+
+using OpTensorDescriptor = gpu::Descriptor<cudnnOpTensorDescriptor_t, cudnnCreateOpTensorDescriptor,
+                                           cudnnDestroyOpTensorDescriptor>;
+
+class LeakyReluCudnn : public ActivationCudnn {
+ public:
+  explicit LeakyReluCudnn(const ActivationProblem& problem) : ActivationCudnn(problem) {
+    DUET_CUDNN(cudnnSetOpTensorDescriptor(max_.get(), CUDNN_OP_TENSOR_MAX, CUDNN_DATA_FLOAT,
+                                          CUDNN_PROPAGATE_NAN));
+  }
+
+  std::string detail(Pass pass) const override {
+    return pass == Pass::kForward ? "op tensor max" : "relu + add tensor";
+  }
+
+  void forward(Context& context, const Tensor& x, const Tensor& y) override {
+    DUET_CUDNN(cudnnOpTensor(context.cudnn(), max_.get(), &kOne, tensor_.get(), x.memory,
+                             &problem_.slope, tensor_.get(), x.memory, &kZero, tensor_.get(),
+                             y.memory));
+  }
+
+  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+                const Tensor& dx) override {
+    backward_scaled(context, 1.0f - problem_.slope, x, y, dy, dx);
+    DUET_CUDNN(cudnnAddTensor(context.cudnn(), &problem_.slope, tensor_.get(), dy.memory, &kOne,
+                              tensor_.get(), dx.memory));
+  }
+
+ private:
+  const OpTensorDescriptor max_;
+};
+
+std::optional<std::string> unsupported(const ActivationProblem& problem, Pass) {
+  if (problem.kind == ActivationKind::kLeakyRelu && !(problem.slope >= 0 && problem.slope <= 1)) {
+    return "cuDNN has leaky_relu only as max(x, slope * x), which needs 0 <= slope <= 1";
+  }
+  return {};
+}
+
+std::unique_ptr<Implementation> make(const ActivationProblem& problem, Context&) {
+  if (problem.kind == ActivationKind::kLeakyRelu) return std::make_unique<LeakyReluCudnn>(problem);
+  return std::make_unique<ActivationCudnn>(problem);
+}
+
+}  // namespace
+
+ImplEntry<ActivationProblem> activation_cudnn() { return {"cudnn", unsupported, make}; }
+
+}  // namespace duet

@@ -1,0 +1,31 @@
+// Reorder, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y between descriptors that differ in
+// strides.
+#include "device/cudnn_descriptors.h"
+#include "layers/reorder/reorder_impls.h"
+
+namespace duet {
+namespace {
+
+class ReorderCudnn : public ReorderImpl {
+ public:
+  explicit ReorderCudnn(const ReorderProblem& problem)
+      : ReorderImpl(problem), x_(problem.x), y_(problem.y) {}
+
+  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+    const bool forward = from.desc.layout == problem_.x.layout;
+    const float one = 1.0f, zero = 0.0f;
+    DUET_CUDNN(cudnnTransformTensor(context.cudnn(), &one, (forward ? x_ : y_).get(), from.memory,
+                                    &zero, (forward ? y_ : x_).get(), to.memory));
+  }
+
+ private:
+  const gpu::TensorDescriptor x_, y_;
+};
+
+}  // namespace
+
+ImplEntry<ReorderProblem> reorder_cudnn() {
+  return {"cudnn", supports_all, make_implementation<ReorderCudnn>};
+}
+
+}  // namespace duet

@@ -1,0 +1,126 @@
+// softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
+// Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
+// 256. Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx
+// once. Limits:   fp32, fewer than 2^31 logits.
+#include "device/check.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
+
+namespace duet {
+namespace {
+
+using loss_rows::Totals;
+
+// Keeps {max, 1 / sum} of each row for backward. One number, max + log(sum), would do, but loses
+// the small differences between logits of 1e4 to rounding.
+template <int kLanes>
+__global__ void __launch_bounds__(1024)
+    softmax_cross_entropy_forward_warp_kernel(int n, int c, const float* __restrict__ x,
+                                              const int* __restrict__ labels, float2* kept,
+                                              Totals* totals, unsigned* ticket, float* loss,
+                                              int* hits) {
+  const int lane = threadIdx.x % kLanes;
+  const int stride = gridDim.x * blockDim.x / kLanes;
+  Totals mine = {0.0f, 0, 0};
+  // All lanes go round equally often: a warp shuffles as a whole even where its last rows are
+  // missing.
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
+  for (int base = 0; base < n; base += stride, row += stride) {
+    const bool inside = row < n;
+    const float* logits = x + static_cast<int64_t>(inside ? row : 0) * c;
+    const int label = inside ? labels[row] : -1;
+    const bool counts = label >= 0 && label < c;
+    const float target = logits[counts ? label : 0];
+
+    float max = -INFINITY;
+    for (int j = lane; j < c; j += kLanes) max = fmaxf(max, logits[j]);
+    max = loss_rows::lanes_max<kLanes>(max);
+    float sum = 0.0f;
+    bool beaten = false;
+    for (int j = lane; j < c; j += kLanes) {
+      const float value = logits[j];
+      sum += expf(value - max);
+      beaten |= loss_rows::beats(value, j, target, label);
+    }
+    sum = loss_rows::lanes_sum<kLanes>(sum);
+    beaten = loss_rows::lanes_any<kLanes>(beaten);
+
+    if (lane == 0 && inside) {
+      kept[row] = make_float2(max, 1.0f / sum);
+      if (counts) {
+        mine.loss += logf(sum) - (target - max);
+        mine.hits += !beaten;
+        mine.counted += 1;
+      }
+    }
+  }
+  loss_rows::finish(mine, totals, ticket, loss, hits);
+}
+
+__global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, const float* x,
+                                                           const int* labels, const int* hits,
+                                                           const float* dloss, const float2* kept,
+                                                           float* dx) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= elements) return;
+  const int row = i / static_cast<unsigned>(c);
+  const int j = i % static_cast<unsigned>(c);
+  const int label = labels[row];
+  float gradient = 0.0f;
+  if (label >= 0 && label < c) {
+    const float scale = dloss[0] / static_cast<float>(hits[1]);
+    const float2 k = kept[row];
+    gradient = scale * (expf(x[i] - k.x) * k.y - (j == label ? 1.0f : 0.0f));
+  }
+  dx[i] = gradient;
+}
+
+class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
+ public:
+  explicit SoftmaxCrossEntropyCustomWarp(const SoftmaxCrossEntropyProblem& problem)
+      : SoftmaxCrossEntropyImpl(problem), plan_(problem.n, problem.c) {}
+
+  size_t workspace_bytes(Pass pass) const override {
+    return pass == Pass::kForward ? plan_.totals_bytes() : 0;
+  }
+  size_t state_bytes() const override { return problem_.n * sizeof(float2); }
+  std::string detail(Pass pass) const override {
+    if (pass != Pass::kForward) return "";
+    return std::to_string(plan_.lanes) + " lanes a row";
+  }
+
+  void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+               const Tensor& hits, const Tensor& state) override {
+    loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+      softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
+          <<<plan_.blocks, plan_.threads, 0, context.stream()>>>(
+              problem_.n, problem_.c, x.data<float>(), labels.data<int>(), state.data<float2>(),
+              static_cast<Totals*>(context.workspace()), ticket_.get(), loss.data<float>(),
+              hits.data<int>());
+      DUET_LAUNCHED();
+    });
+  }
+
+  void backward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& hits,
+                const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
+    constexpr int kThreads = 256;
+    const unsigned elements = static_cast<unsigned>(problem_.elements());
+    softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
+                                                 context.stream()>>>(
+        elements, problem_.c, x.data<float>(), labels.data<int>(), hits.data<int>(),
+        dloss.data<float>(), state.data<float2>(), dx.data<float>());
+    DUET_LAUNCHED();
+  }
+
+ private:
+  const loss_rows::Plan plan_;
+  const loss_rows::Ticket ticket_;
+};
+
+}  // namespace
+
+ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_warp() {
+  return {"custom_warp", supports_all, make_implementation<SoftmaxCrossEntropyCustomWarp>};
+}
+
+}  // namespace duet

@@ -1,0 +1,78 @@
+// softmax_cross_entropy, the part of cudnn that is not in cuDNN: one kernel a pass.
+// Mapping:  forward 1 to 32 lanes a row, as custom_warp; backward thread = 1 logit.
+// Traffic:  forward x once (for the hits), a float a row of log_softmax; backward one write.
+// Limits:   fp32, fewer than 2^31 logits.
+#include "device/check.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy_pick.h"
+
+namespace duet {
+namespace {
+
+using loss_rows::Totals;
+
+template <int kLanes>
+__global__ void __launch_bounds__(1024)
+    softmax_cross_entropy_pick_kernel(int n, int c, const float* x, const float* log_softmax,
+                                      const int* labels, Totals* totals, unsigned* ticket,
+                                      float* loss, int* hits) {
+  const int lane = threadIdx.x % kLanes;
+  const int stride = gridDim.x * blockDim.x / kLanes;
+  Totals mine = {0.0f, 0, 0};
+  int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
+  for (int base = 0; base < n; base += stride, row += stride) {
+    const int label = row < n ? labels[row] : -1;
+    const bool counts = label >= 0 && label < c;
+    bool beaten = false;
+    if (counts) {
+      const float* logits = x + static_cast<int64_t>(row) * c;
+      const float target = logits[label];
+      for (int j = lane; j < c; j += kLanes) {
+        beaten |= loss_rows::beats(logits[j], j, target, label);
+      }
+    }
+    beaten = loss_rows::lanes_any<kLanes>(beaten);
+    if (lane == 0 && counts) {
+      mine.loss -= log_softmax[static_cast<int64_t>(row) * c + label];
+      mine.hits += !beaten;
+      mine.counted += 1;
+    }
+  }
+  loss_rows::finish(mine, totals, ticket, loss, hits);
+}
+
+__global__ void softmax_cross_entropy_unpick_kernel(unsigned elements, int c, const int* labels,
+                                                    const int* hits, const float* dloss,
+                                                    float* d_log_softmax) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= elements) return;
+  const int row = i / static_cast<unsigned>(c);
+  const int j = i % static_cast<unsigned>(c);
+  d_log_softmax[i] = j == labels[row] ? -dloss[0] / static_cast<float>(hits[1]) : 0.0f;
+}
+
+}  // namespace
+
+void LabelPick::forward(Context& context, const float* x, const float* log_softmax,
+                        const Tensor& labels, const Tensor& loss, const Tensor& hits) {
+  loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+    softmax_cross_entropy_pick_kernel<decltype(lanes)::value>
+        <<<plan_.blocks, plan_.threads, 0, context.stream()>>>(
+            problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
+            static_cast<Totals*>(context.workspace()), ticket_.get(), loss.data<float>(),
+            hits.data<int>());
+    DUET_LAUNCHED();
+  });
+}
+
+void LabelPick::backward(Context& context, const Tensor& labels, const Tensor& hits,
+                         const Tensor& dloss, float* d_log_softmax) {
+  constexpr int kThreads = 256;
+  const unsigned elements = static_cast<unsigned>(problem_.elements());
+  softmax_cross_entropy_unpick_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
+                                        context.stream()>>>(elements, problem_.c,
+                                                            labels.data<int>(), hits.data<int>(),
+                                                            dloss.data<float>(), d_log_softmax);
+  DUET_LAUNCHED();
+}
+
+}  // namespace duet
