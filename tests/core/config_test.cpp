@@ -1,0 +1,158 @@
+#include "core/config.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+/// A map with its entries on lines 10, 11, ...
+ConfigNode map_of(const std::vector<std::pair<std::string, std::string>>& entries) {
+  ConfigNode map = ConfigNode::map();
+  map.mark = {9, 1};
+  int line = 10;
+  for (const auto& [key, text] : entries) {
+    ConfigNode& value = map.at_or_add(key);
+    value = ConfigNode::of(text);
+    value.key_mark = {line, 3};
+    value.mark = {line, 20};
+    ++line;
+  }
+  return map;
+}
+
+template <class Read>
+std::string mistakes(ConfigNode node, Read&& read) {
+  ConfigErrors errors("net.yaml");
+  ConfigReader reader(node, "layer conv1", errors);
+  read(reader);
+  reader.finish();
+  try {
+    errors.raise_if_any();
+  } catch (const ConfigError& e) {
+    EXPECT_EQ(e.exit_code(), kExitUsage);
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Config, ReadsEveryType) {
+  ConfigNode node = map_of(
+      {{"i", "12"}, {"n", "2.5e-3"}, {"f", "true"}, {"t", "text"}, {"c", "two"}, {"p", "3"}});
+  ConfigNode& list = node.at_or_add("l");
+  list.kind = ConfigNode::Kind::kList;
+  list.items = {ConfigNode::of("5"), ConfigNode::of("7")};
+  ConfigErrors errors("net.yaml");
+  ConfigReader reader(node, "layer conv1", errors);
+  EXPECT_EQ(reader.integer("i"), 12);
+  EXPECT_EQ(reader.number("n"), 2.5e-3);
+  EXPECT_EQ(reader.flag("f"), true);
+  EXPECT_EQ(reader.text("t"), "text");
+  EXPECT_EQ(reader.choice("c", {"one", "two"}), "two");
+  EXPECT_EQ(reader.integer_pair("p", {}, 1), (std::pair<int64_t, int64_t>(3, 3)));
+  EXPECT_EQ(reader.integer_pair("l", {}, 1), (std::pair<int64_t, int64_t>(5, 7)));
+  EXPECT_EQ(reader.numbers("l", {}), (std::vector<double>{5, 7}));
+  reader.finish();
+  EXPECT_TRUE(errors.empty());
+}
+
+TEST(Config, AbsentKeysAreWrittenBackWithTheirDefaults) {
+  ConfigNode node = ConfigNode::map();
+  ConfigErrors errors("net.yaml");
+  ConfigReader reader(node, "layer conv1", errors);
+  EXPECT_EQ(reader.integer("i", 4), 4);
+  EXPECT_EQ(reader.number("n", 0.1), 0.1);
+  EXPECT_EQ(reader.flag("f", false), false);
+  EXPECT_EQ(reader.choice("c", {"one", "two"}, "one"), "one");
+  EXPECT_EQ(reader.integer_pair("p", 2, 1), (std::pair<int64_t, int64_t>(2, 2)));
+  reader.finish();
+  EXPECT_TRUE(errors.empty());
+  EXPECT_EQ(node.find("i")->scalar, "4");
+  EXPECT_EQ(node.find("n")->scalar, "0.1");
+  EXPECT_EQ(node.find("f")->scalar, "false");
+  EXPECT_EQ(node.find("c")->scalar, "one");
+  EXPECT_EQ(node.find("p")->scalar, "2");
+}
+
+TEST(Config, UnknownKeyNamesTheNearest) {
+  const std::string text = mistakes(map_of({{"kernal", "3"}}), [](ConfigReader& r) {
+    r.integer("kernel", 1);
+    r.integer("stride", 1);
+  });
+  EXPECT_NE(text.find("net.yaml:10:3: "), std::string::npos) << text;
+  EXPECT_NE(text.find("'kernal'"), std::string::npos) << text;
+  EXPECT_NE(text.find("'kernel'"), std::string::npos) << text;
+}
+
+TEST(Config, UnknownValueNamesTheNearest) {
+  const std::string text = mistakes(map_of({{"init", "he_nromal"}}), [](ConfigReader& r) {
+    r.choice("init", {"zeros", "he_normal"}, "zeros");
+  });
+  EXPECT_NE(text.find("net.yaml:10:20: "), std::string::npos) << text;
+  EXPECT_NE(text.find("did you mean 'he_normal'"), std::string::npos) << text;
+}
+
+TEST(Config, MissingRequiredKey) {
+  const std::string text = mistakes(map_of({}), [](ConfigReader& r) { r.integer("out_channels"); });
+  EXPECT_NE(text.find("net.yaml:9:1: layer conv1"), std::string::npos) << text;
+  EXPECT_NE(text.find("'out_channels'"), std::string::npos) << text;
+}
+
+TEST(Config, WrongTypes) {
+  for (const char* value : {"2.5", "three", "", "1e3", "99999999999999999999", "0x10"}) {
+    EXPECT_NE(mistakes(map_of({{"k", value}}), [](ConfigReader& r) { r.integer("k"); }), "")
+        << value;
+  }
+  for (const char* value : {"fast", "", "nan", "inf", "1.5x"}) {
+    EXPECT_NE(mistakes(map_of({{"k", value}}), [](ConfigReader& r) { r.number("k"); }), "")
+        << value;
+  }
+  for (const char* value : {"yes", "1", "True"}) {
+    EXPECT_NE(mistakes(map_of({{"k", value}}), [](ConfigReader& r) { r.flag("k"); }), "") << value;
+  }
+}
+
+TEST(Config, Ranges) {
+  const auto read = [](ConfigReader& r) { r.integer("k", 1, 1, 8); };
+  EXPECT_EQ(mistakes(map_of({{"k", "1"}}), read), "");
+  EXPECT_EQ(mistakes(map_of({{"k", "8"}}), read), "");
+  EXPECT_NE(mistakes(map_of({{"k", "0"}}), read), "");
+  EXPECT_NE(mistakes(map_of({{"k", "9"}}), read).find("from 1 to 8"), std::string::npos);
+  EXPECT_NE(mistakes(map_of({{"p", "1.5"}}), [](ConfigReader& r) { r.number("p", 0.5, 0, 1); }),
+            "");
+}
+
+TEST(Config, AllMistakesAtOnceInFileOrder) {
+  const std::string text =
+      mistakes(map_of({{"typo_of_nothing", "1"}, {"b", "x"}, {"a", "y"}}), [](ConfigReader& r) {
+        r.integer("a");
+        r.integer("b");
+        r.integer("absent");
+      });
+  std::vector<size_t> places;
+  for (const char* mark : {"net.yaml:9:", "net.yaml:10:", "net.yaml:11:", "net.yaml:12:"}) {
+    places.push_back(text.find(mark));
+    ASSERT_NE(places.back(), std::string::npos) << mark << "\n" << text;
+  }
+  EXPECT_TRUE(std::is_sorted(places.begin(), places.end())) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3) << text;
+}
+
+TEST(Config, OnlyUnsupportedIsItsOwnError) {
+  ConfigErrors errors("net.yaml");
+  errors.add_unsupported({3, 1}, "no GPU");
+  EXPECT_THROW(errors.raise_if_any(), UnsupportedError);
+  errors.add({4, 1}, "a mistake");
+  EXPECT_THROW(errors.raise_if_any(), ConfigError);
+}
+
+TEST(Config, NearestIsNearEnoughOrNothing) {
+  EXPECT_EQ(nearest("relo", {"conv2d", "relu"}), "relu");
+  EXPECT_FALSE(nearest("attention", {"conv2d", "relu"}));
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,32 @@
+#include "layers/layer_cases.h"
+
+namespace duet {
+
+std::vector<LayerCase> conv2d_cases();
+std::vector<LayerCase> dropout_cases();
+std::vector<LayerCase> flatten_cases();
+std::vector<LayerCase> leaky_relu_cases();
+std::vector<LayerCase> linear_cases();
+std::vector<LayerCase> relu_cases();
+std::vector<LayerCase> reorder_cases();
+std::vector<LayerCase> sigmoid_cases();
+std::vector<LayerCase> softmax_cross_entropy_cases();
+std::vector<LayerCase> tanh_cases();
+
+const std::vector<CasesOfType>& layer_cases() {
+  static const std::vector<CasesOfType> all = {
+      {"conv2d", conv2d_cases()},
+      {"dropout", dropout_cases()},
+      {"flatten", flatten_cases()},
+      {"leaky_relu", leaky_relu_cases()},
+      {"linear", linear_cases()},
+      {"relu", relu_cases()},
+      {"reorder", reorder_cases()},
+      {"sigmoid", sigmoid_cases()},
+      {"softmax_cross_entropy", softmax_cross_entropy_cases()},
+      {"tanh", tanh_cases()},
+  };
+  return all;
+}
+
+}  // namespace duet

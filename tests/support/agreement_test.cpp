@@ -1,0 +1,185 @@
+// The check has checks: every way in which a result can be wrong must fail it.
+#include "support/agreement.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+#include "support/layer_case.h"
+
+namespace duet {
+namespace {
+
+constexpr size_t kCount = 4096;
+constexpr int kTerms = 576;
+
+const double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+float tf32(float value) {  // 10 mantissa bits, round to nearest
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// Dot products of kTerms random terms: in double, in float, and in float with TF32 operands.
+struct Products {
+  std::vector<double> exact, fp32, tf32_operands, other_data;
+
+  Products() {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    for (size_t i = 0; i < kCount; ++i) {
+      double e = 0, o = 0;
+      float f = 0, t = 0;
+      for (int k = 0; k < kTerms; ++k) {
+        const float a = normal(random), b = normal(random);
+        e += static_cast<double>(a) * b;
+        f += a * b;
+        t += tf32(a) * tf32(b);
+        o += static_cast<double>(normal(random)) * b;
+      }
+      exact.push_back(e);
+      fp32.push_back(f);
+      tf32_operands.push_back(t);
+      other_data.push_back(o);
+    }
+  }
+};
+
+const Products& products() {
+  static const Products p;
+  return p;
+}
+
+LayerCase relu_case() { return {.name = "relu", .x = {{{4, 4}}}}; }
+
+class Limits : public testing::TestWithParam<Limit> {
+ protected:
+  bool accepts(const std::vector<double>& found) const {
+    return compare(products().exact, found, GetParam()).agrees;
+  }
+};
+
+TEST_P(Limits, AcceptTheReferenceItself) {
+  EXPECT_TRUE(accepts(products().exact));
+  EXPECT_EQ(compare(products().exact, products().exact, GetParam()).share_of_limit, 0);
+}
+
+TEST_P(Limits, RefuseZeros) { EXPECT_FALSE(accepts(std::vector<double>(kCount, 0.0))); }
+
+TEST_P(Limits, RefuseNaN) {
+  EXPECT_FALSE(accepts(std::vector<double>(kCount, kNaN)));
+  auto one = products().exact;
+  one[kCount / 2] = kNaN;
+  const Agreement a = compare(products().exact, one, GetParam());
+  EXPECT_FALSE(a.agrees);
+  EXPECT_EQ(a.worst, static_cast<int64_t>(kCount / 2));
+}
+
+TEST_P(Limits, RefuseInfinity) {
+  auto one = products().exact;
+  one[3] = std::numeric_limits<double>::infinity();
+  EXPECT_FALSE(accepts(one));
+}
+
+TEST_P(Limits, RefuseStaleResults) { EXPECT_FALSE(accepts(products().other_data)); }
+
+TEST_P(Limits, RefuseShiftedResults) {
+  auto shifted = products().exact;
+  std::rotate(shifted.begin(), shifted.begin() + 1, shifted.end());
+  EXPECT_FALSE(accepts(shifted));
+}
+
+TEST_P(Limits, RefuseHalfWrittenResults) {
+  auto poisoned = products().exact, zeroed = products().exact;
+  std::fill(poisoned.begin() + kCount / 2, poisoned.end(), kNaN);
+  std::fill(zeroed.begin() + kCount / 2, zeroed.end(), 0.0);
+  EXPECT_FALSE(accepts(poisoned));
+  EXPECT_FALSE(accepts(zeroed));
+}
+
+TEST_P(Limits, RefuseTheLastElementUnwritten) {
+  auto found = products().exact;
+  found.back() = 0;
+  EXPECT_FALSE(accepts(found));
+}
+
+TEST_P(Limits, RefuseTF32Rounding) {
+  EXPECT_FALSE(accepts(products().tf32_operands));
+  std::vector<double> rounded;
+  for (double v : products().exact) rounded.push_back(tf32(static_cast<float>(v)));
+  EXPECT_FALSE(accepts(rounded));
+}
+
+TEST_P(Limits, RefuseDoubledResults) {  // += where = was meant
+  auto found = products().exact;
+  for (double& v : found) v *= 2;
+  EXPECT_FALSE(accepts(found));
+}
+
+INSTANTIATE_TEST_SUITE_P(Agreement, Limits,
+                         testing::Values(Limit::exact(), Limit::elementwise(),
+                                         Limit::of_rms(2 * 0x1p-24 * std::sqrt(kTerms))));
+
+TEST(Agreement, ProductLimitAcceptsFloatSums) {
+  const Limit limit = Limit::of_rms(2 * 0x1p-24 * std::sqrt(kTerms));
+  const Agreement a = compare(products().exact, products().fp32, limit);
+  EXPECT_TRUE(a.agrees) << a.to_string();
+  EXPECT_GT(a.share_of_limit, 0.05) << "the limit is far too wide";
+}
+
+TEST(Agreement, TF32LimitAcceptsTF32AndNothingCoarser) {
+  const Limit limit = Limit::of_rms(2 * 0x1p-11 * std::sqrt(kTerms));
+  EXPECT_TRUE(compare(products().exact, products().tf32_operands, limit).agrees);
+  EXPECT_FALSE(compare(products().exact, products().other_data, limit).agrees);
+}
+
+TEST(Agreement, ExactLimitRefusesTheLastBit) {
+  EXPECT_FALSE(compare({1.0}, {std::nextafter(1.0f, 2.0f)}, Limit::exact()).agrees);
+  EXPECT_TRUE(compare({1.0, kNaN}, {1.0, kNaN}, Limit::exact()).agrees);
+}
+
+TEST(Agreement, ElementwiseLimitRefusesZerosForSmallValues) {
+  const std::vector<double> small(100, 1e-7);
+  EXPECT_FALSE(compare(small, std::vector<double>(100, 0.0), Limit::elementwise()).agrees);
+}
+
+TEST(Agreement, ZeroReferenceAcceptsOnlyZeroUnderTheRmsLimit) {
+  EXPECT_TRUE(compare({0, 0}, {0, 0}, Limit::of_rms(1e-6)).agrees);
+  EXPECT_FALSE(compare({0, 0}, {0, 1e-9}, Limit::of_rms(1e-6)).agrees);
+}
+
+TEST(Agreement, InfinitiesAndNaNsAgreeWithThemselvesAlone) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(compare({inf, -inf, kNaN, 1}, {inf, -inf, kNaN, 1}, Limit::elementwise()).agrees);
+  EXPECT_FALSE(compare({inf}, {-inf}, Limit::elementwise()).agrees);
+  EXPECT_FALSE(compare({kNaN}, {1}, Limit::elementwise()).agrees);
+}
+
+TEST(Agreement, TellsTheWorstElement) {
+  const TensorDesc nhwc{{2, 3, 4, 5}, DType::kFloat32, Layout::kNHWC};
+  EXPECT_EQ(index_text(nhwc, offset_of(nhwc, 1, 2, 3, 4)), "[n=1 c=2 h=3 w=4]");
+  const TensorDesc nchw{{2, 3, 4, 5}};
+  EXPECT_EQ(index_text(nchw, offset_of(nchw, 1, 0, 2, 1)), "[n=1 c=0 h=2 w=1]");
+  EXPECT_EQ(index_text({{3, 4}}, 7), "[1,3]");
+  const Agreement a = compare({1, 2, 3}, {1, 2.5, 3}, Limit::elementwise());
+  EXPECT_EQ(a.worst, 1);
+  EXPECT_EQ(a.max_error, 0.5);
+}
+
+TEST(Agreement, IntegersMustBeEqual) {
+  const auto layer = make_layer("relu", relu_case());
+  EXPECT_EQ(
+      limit_of(*layer, "cpu_reference", Pass::kForward, {{4}, DType::kInt32}, false, Math::kFP32)
+          .kind,
+      Limit::Kind::kExact);
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,142 @@
+#include "support/layer_case.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <stdexcept>
+
+#include "layers/layers.h"
+
+namespace duet {
+namespace {
+
+ConfigNode value_node(const std::string& text) {
+  if (text.empty() || text.front() != '[') return ConfigNode::of(text);
+  ConfigNode list{.kind = ConfigNode::Kind::kList};
+  std::string item;
+  for (char c : text.substr(1)) {
+    if (c == ',' || c == ']') {
+      if (!item.empty()) list.items.push_back(ConfigNode::of(item));
+      item.clear();
+    } else if (c != ' ') {
+      item += c;
+    }
+  }
+  return list;
+}
+
+std::vector<double> values_of(Data data, double scale, int64_t count, std::mt19937& random) {
+  std::vector<double> values(static_cast<size_t>(count));
+  std::normal_distribution<double> normal;
+  std::uniform_real_distribution<double> unit(0.001, 0.999);
+  const auto below = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
+  for (double& v : values) {
+    switch (data) {
+      case Data::kIntegers:
+        v = below(7) - 3;
+        break;
+      case Data::kTies:
+        v = 0.5 * below(3);
+        break;
+      case Data::kUnit:
+        v = unit(random);
+        break;
+      case Data::kNonFinite:
+        v = scale * normal(random);
+        if (below(11) == 0) v = std::numeric_limits<double>::quiet_NaN();
+        if (below(11) == 0) v = std::numeric_limits<double>::infinity() * (below(2) ? 1 : -1);
+        break;
+      default:
+        v = scale * normal(random);
+    }
+  }
+  if (data == Data::kDistinct) {
+    // Half a step off the grid's centre, so that 0 is never hit and no two differ by a round
+    // number.
+    const double step = 3.97 / static_cast<double>(count);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] =
+          scale * ((static_cast<double>(i) + 0.5 - 0.5 * static_cast<double>(count)) * step);
+      if (values[i] == 0) values[i] = scale * 0.25 * step;
+    }
+    std::shuffle(values.begin(), values.end(), random);
+  }
+  for (double& v : values) v = static_cast<float>(v);
+  return values;
+}
+
+std::vector<double> labels(int64_t count, int64_t classes, std::mt19937& random) {
+  std::vector<double> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = i % 5 == 3 ? -1.0 : static_cast<double>(random() % static_cast<uint64_t>(classes));
+  }
+  return values;
+}
+
+}  // namespace
+
+bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+bool is_updated(const LayerCase& c, const ParameterSpec& parameter) {
+  return std::find(c.updated.begin(), c.updated.end(), parameter.name) != c.updated.end();
+}
+
+std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DType dtype) {
+  const LayerType* found = find_layer_type(type);
+  if (!found) throw std::logic_error("no layer type '" + std::string(type) + "'");
+  ConfigNode node = ConfigNode::map();
+  for (const auto& [key, value] : c.keys) node.at_or_add(key) = value_node(value);
+  ConfigErrors errors("case " + c.name);
+  ConfigReader reader(node, std::string(type), errors);
+  std::unique_ptr<Layer> layer = found->make(reader);
+  reader.finish();
+  errors.raise_if_any();
+  std::vector<TensorDesc> inputs = c.x;
+  for (TensorDesc& input : inputs) {
+    if (is_float(input.dtype)) input.dtype = dtype;
+  }
+  layer->bind(inputs, c.options);
+  return layer;
+}
+
+CaseData make_data(const LayerCase& c, const Layer& layer) {
+  std::mt19937 random(20240607);
+  CaseData data;
+  for (size_t i = 0; i < c.x.size(); ++i) {
+    const TensorDesc& x = c.x[i];
+    const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
+    data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x.elements(), random)
+                                       : labels(x.elements(), c.x[0].shape[1], random));
+  }
+  const Data kind = c.data == Data::kIntegers ? Data::kIntegers : Data::kNormal;
+  for (const ParameterSpec& p : layer.parameters()) {
+    const bool variance = p.name.find("var") != std::string::npos;
+    data.w.push_back(values_of(variance ? Data::kUnit : kind, 1, p.desc.elements(), random));
+  }
+  for (const TensorDesc& y : layer.outputs()) {
+    data.dy.push_back(is_float(y.dtype) ? values_of(kind, 1, y.elements(), random)
+                                        : std::vector<double>());
+  }
+  return data;
+}
+
+std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
+                             const TensorDesc& to) {
+  const Shape& s = from.shape;
+  if (s.rank() != 4 || from.layout == to.layout) return values;
+  std::vector<double> result(values.size());
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t c = 0; c < s[1]; ++c) {
+      for (int64_t h = 0; h < s[2]; ++h) {
+        for (int64_t w = 0; w < s[3]; ++w) {
+          result[offset_of(to, n, c, h, w)] = values[offset_of(from, n, c, h, w)];
+        }
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace duet

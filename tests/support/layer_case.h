@@ -1,0 +1,66 @@
+// A case of a layer: its keys, its inputs and the data to try it on. Every layer type lists its
+// cases in tests/layers/<type>_test.cpp; the driver runs each with every implementation of the
+// layer.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace duet {
+
+enum class Data {
+  kNormal,     // scale * N(0, 1)
+  kIntegers,   // whole numbers from -3 to 3: sums and products of them are exact
+  kDistinct,   // scale * a shuffled grid from -2 to 2: no two values equal, none near 0
+  kTies,       // 0, 0.5 or 1: most windows hold their maximum several times
+  kNonFinite,  // kNormal with some NaNs and infinities
+  kUnit,       // uniform in (0, 1)
+};
+
+struct LayerCase {
+  std::string name;  // unique in its type; letters, digits, '_'
+  /// {{"kernel", "[3, 5]"}, {"padding", "1"}}; scalars or flat lists, as in YAML.
+  std::vector<std::pair<std::string, std::string>> keys;
+  /// float32, and int32 labels.
+  std::vector<TensorDesc> x;
+  Data data = Data::kNormal;
+  double scale = 1;
+  /// Instead of `data`, for each input (not for labels).
+  std::vector<Data> data_of;
+  /// Every output must equal the reference; for kIntegers where no rounding happens.
+  bool exact = false;
+  LayerOptions options = {.math = Math::kFP32, .deterministic = true, .seed = 1234, .stream = 3};
+  bool training = true;
+  uint64_t step = 5;
+  /// Parameters that forward updates (running statistics): compared after forward, no gradient.
+  std::vector<std::string> updated;
+  /// Leave the backward passes out.
+  bool forward_only = false;
+  /// Also differentiate cpu_reference numerically on this case's shapes (with kDistinct data).
+  bool gradient_check = true;
+};
+
+/// The layer of a case, bound to inputs whose floating-point tensors are `dtype`.
+std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c,
+                                  DType dtype = DType::kFloat32);
+
+/// The values of a case's inputs, parameters and output gradients, in memory order. All are float32
+/// values, so that float32 and double runs start from the same numbers. dy is empty for integers.
+struct CaseData {
+  std::vector<std::vector<double>> x, w, dy;
+};
+CaseData make_data(const LayerCase& c, const Layer& layer);
+
+bool is_float(DType dtype);
+bool is_updated(const LayerCase& c, const ParameterSpec& parameter);
+
+/// `values` of `from`'s layout in the order of `to`'s. REQUIRES: equal shapes.
+std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
+                             const TensorDesc& to);
+
+}  // namespace duet

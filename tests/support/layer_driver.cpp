@@ -1,0 +1,299 @@
+#include "support/layer_driver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+#include "layers/layer_cases.h"
+#include "layers/layers.h"
+#include "support/agreement.h"
+
+namespace duet {
+namespace {
+
+constexpr std::string_view kReference = "cpu_reference";
+
+std::vector<Pass> passes_of(const Layer& layer, const LayerCase& c) {
+  return c.forward_only ? std::vector<Pass>{Pass::kForward} : layer.passes();
+}
+
+/// The reference of the case that was asked for last: the tests of one case follow each other.
+const Reference& reference_of(std::string_view type, const LayerCase& c) {
+  static const LayerCase* last = nullptr;
+  static Reference reference;
+  if (last != &c) {
+    reference = run_reference(type, c);
+    last = &c;
+  }
+  return reference;
+}
+
+bool same_bits(const std::vector<NamedValues>& a, const std::vector<NamedValues>& b) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    for (size_t j = 0; j < a[i].values.size(); ++j) {
+      const double p = a[i].values[j], q = b[i].values[j];
+      if (p != q && !(std::isnan(p) && std::isnan(q))) return false;
+      if (std::signbit(p) != std::signbit(q) && !std::isnan(p)) return false;
+    }
+  }
+  return true;
+}
+
+/// One run of `pass`, after forward where forward can run, in freshly poisoned memory.
+std::vector<NamedValues> run_round(LayerRunner& runner, Pass pass, bool forward,
+                                   const Reference& reference,
+                                   const std::vector<size_t>& without_dx,
+                                   const std::string& where) {
+  runner.reset();
+  if (forward) {
+    runner.run(Pass::kForward);
+    EXPECT_EQ(runner.damage(), "") << where << " (in forward)";
+  } else if (pass != Pass::kForward) {
+    runner.set_y(reference.of(Pass::kForward));
+  }
+  if (pass != Pass::kForward) {
+    runner.run(pass, without_dx);
+    EXPECT_EQ(runner.damage(), "") << where;
+  }
+  return runner.outputs(pass);
+}
+
+/// With some dx falsy, those stay untouched and everything else is as it was.
+void check_without_dx(LayerRunner& runner, Pass pass, bool forward, const Reference& reference,
+                      const std::vector<NamedValues>& all, const std::string& where) {
+  const auto inputs = runner.differentiable_inputs();
+  std::vector<std::vector<size_t>> choices = {inputs};
+  if (inputs.size() > 1) {
+    for (size_t i : inputs) choices.push_back({i});
+  }
+  for (const auto& without : choices) {
+    std::vector<NamedValues> expected = all;
+    for (NamedValues& output : expected) {
+      for (size_t i : without) {
+        if (output.name != "dx[" + std::to_string(i) + "]") continue;
+        std::fill(output.values.begin(), output.values.end(), std::nan(""));
+      }
+    }
+    const auto found = run_round(runner, pass, forward, reference, without, where + ", without dx");
+    EXPECT_TRUE(same_bits(expected, found))
+        << where << ": " << without.size() << " falsy dx change other outputs, or were written";
+  }
+}
+
+class LayerTest : public testing::Test {
+ public:
+  LayerTest(Device device, std::function<void()> body) : device_(device), body_(std::move(body)) {}
+  void SetUp() override {
+    if (device_ == Device::kGpu && !gpu_available()) GTEST_SKIP() << gpu_missing_reason();
+  }
+  void TestBody() override { body_(); }
+
+ private:
+  Device device_;
+  std::function<void()> body_;
+};
+
+void add_test(std::string_view type, const std::string& name, Device device,
+              std::function<void()> body) {
+  testing::RegisterTest(
+      std::string(type).c_str(), name.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+      [device, body = std::move(body)]() -> testing::Test* { return new LayerTest(device, body); });
+}
+
+void register_case(std::string_view type, const LayerCase& c, Device device) {
+  std::unique_ptr<Layer> layer;
+  try {
+    layer = make_layer(type, c);
+  } catch (const std::exception& e) {
+    const std::string what = e.what();
+    add_test(type, "bind/" + c.name, Device::kCpu, [what] { FAIL() << what; });
+    return;
+  }
+  if (layer->is_view()) return;
+  for (const ImplInfo& info : layer->implementations()) {
+    if (device_of(family_of(info.id)) != device) continue;
+    for (Pass pass : passes_of(*layer, c)) {
+      add_test(
+          type, std::string(to_string(pass)) + "/" + std::string(info.id) + "/" + c.name, device,
+          [=, &c] { check_pass(*make_layer(type, c), c, info.id, pass, reference_of(type, c)); });
+    }
+  }
+  if (device != Device::kCpu) return;
+  if (c.gradient_check && !c.forward_only) {
+    add_test(type, "gradient/cpu_reference/" + c.name, device,
+             [=, &c] { check_gradient(type, c); });
+  }
+  if (layer->inputs()[0].shape.rank() == 4) {
+    add_test(type, "layouts/cpu_reference/" + c.name, device, [=, &c] { check_layouts(type, c); });
+  }
+}
+
+}  // namespace
+
+const std::vector<NamedValues>& Reference::of(Pass pass) const {
+  for (const auto& [p, values] : outputs) {
+    if (p == pass) return values;
+  }
+  throw std::logic_error("the reference did not run this pass");
+}
+
+Reference run_reference(std::string_view type, const LayerCase& c) {
+  const auto layer = make_layer(type, c, DType::kFloat64);
+  const auto passes = passes_of(*layer, c);
+  Reference reference{.data = make_data(c, *layer)};
+  LayerRunner runner(*layer, c, kReference, reference.data, passes);
+  for (Pass pass : passes) {
+    runner.run(pass);
+    if (const std::string damage = runner.damage(); !damage.empty()) {
+      throw std::runtime_error("cpu_reference in double, " + std::string(to_string(pass)) + ":\n" +
+                               damage);
+    }
+    reference.outputs.emplace_back(pass, runner.outputs(pass));
+  }
+  return reference;
+}
+
+void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
+                const Reference& reference) {
+  const std::string where = std::string(layer.type()) + " " + std::string(id) + " " +
+                            std::string(to_string(pass)) + ", case " + c.name + ", " +
+                            layer.problem_text();
+  if (const auto reason = layer.unsupported(id, pass)) {
+    ASSERT_FALSE(reason->empty()) << where << ": refused without a reason";
+    GTEST_SKIP() << "unsupported: " << *reason;
+  }
+  const bool forward = !layer.unsupported(id, Pass::kForward);
+  std::vector<Pass> passes;
+  if (forward) passes.push_back(Pass::kForward);
+  if (pass != Pass::kForward) passes.push_back(pass);
+
+  LayerRunner runner(layer, c, id, reference.data, passes);
+  const auto found = run_round(runner, pass, forward, reference, {}, where);
+
+  const auto& expected = reference.of(pass);
+  ASSERT_EQ(expected.size(), found.size()) << where;
+  double share = 0;
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Limit limit =
+        c.exact ? Limit::exact()
+                : limit_of(layer, id, pass, found[i].desc, found[i].parameter, c.options.math);
+    const Agreement a = compare(expected[i].values, found[i].values, limit);
+    share = std::max(share, a.share_of_limit);
+    EXPECT_TRUE(a.agrees) << where << "\n  " << found[i].name << " " << found[i].desc.to_string()
+                          << ": " << a.to_string() << " at " << index_text(found[i].desc, a.worst)
+                          << " (element " << a.worst << ")"
+                          << "\n  limit: " << limit.to_string();
+  }
+  testing::Test::RecordProperty("percent_of_limit", std::to_string(100 * share));
+
+  const auto again = run_round(runner, pass, forward, reference, {}, where + ", second run");
+  EXPECT_TRUE(same_bits(found, again)) << where << ": two runs differ";
+  if (pass != Pass::kForward) check_without_dx(runner, pass, forward, reference, found, where);
+}
+
+void check_gradient(std::string_view type, const LayerCase& original) {
+  LayerCase c = original;
+  c.data = Data::kDistinct;  // no kink within reach of the step
+  c.scale = 1;
+  for (Data& data : c.data_of) data = data == Data::kUnit ? Data::kUnit : Data::kDistinct;
+  const auto layer = make_layer(type, c, DType::kFloat64);
+  CaseData data = make_data(c, *layer);
+  LayerRunner runner(*layer, c, kReference, data, layer->passes());
+
+  // loss = sum of dy * y, whose gradients are what the backward passes give.
+  const auto loss = [&] {
+    runner.reset();
+    runner.run(Pass::kForward);
+    const auto y = runner.outputs(Pass::kForward);
+    double sum = 0;
+    for (size_t i = 0; i < data.dy.size(); ++i) {
+      for (size_t j = 0; j < data.dy[i].size(); ++j) sum += data.dy[i][j] * y[i].values[j];
+    }
+    return sum;
+  };
+  const auto differentiate = [&](std::vector<double>& values, const NamedValues& gradient) {
+    constexpr double kStep = 1e-5;
+    constexpr size_t kMost = 60;  // elements, spread over the tensor
+    ASSERT_EQ(values.size(), gradient.values.size());
+    const size_t stride = std::max<size_t>(1, values.size() / kMost);
+    for (size_t i = 0; i < values.size(); i += stride) {
+      const double value = values[i];
+      values[i] = value + kStep;
+      const double above = loss();
+      values[i] = value - kStep;
+      const double below = loss();
+      values[i] = value;
+      const double numeric = (above - below) / (2 * kStep);
+      ASSERT_NEAR(gradient.values[i], numeric, 1e-6 + 1e-5 * std::abs(numeric))
+          << type << " cpu_reference, case " << c.name << ", " << layer->problem_text() << "\n  "
+          << gradient.name << " at " << index_text(gradient.desc, static_cast<int64_t>(i));
+    }
+  };
+
+  runner.run(Pass::kForward);
+  std::vector<NamedValues> dx, dw;
+  for (Pass pass : layer->passes()) {
+    if (pass == Pass::kForward) continue;
+    runner.run(pass);
+    for (NamedValues& output : runner.outputs(pass)) {
+      (output.parameter ? dw : dx).push_back(std::move(output));
+    }
+  }
+  const auto inputs = runner.differentiable_inputs();
+  for (size_t i = 0; i < inputs.size(); ++i) differentiate(data.x[inputs[i]], dx[i]);
+  size_t next = 0;
+  for (size_t i = 0; i < data.w.size(); ++i) {
+    if (!is_updated(c, layer->parameters()[i])) differentiate(data.w[i], dw[next++]);
+  }
+}
+
+void check_layouts(std::string_view type, const LayerCase& c) {
+  LayerCase other = c;
+  for (TensorDesc& x : other.x) {
+    x.layout = x.layout == Layout::kNCHW ? Layout::kNHWC : Layout::kNCHW;
+  }
+  const auto layer = make_layer(type, c, DType::kFloat64);
+  const auto turned = make_layer(type, other, DType::kFloat64);
+  const CaseData data = make_data(c, *layer);
+  CaseData turned_data = data;
+  const auto turn = [](std::vector<double>& values, const TensorDesc& from, const TensorDesc& to) {
+    if (!values.empty()) values = relayout(values, from, to);
+  };
+  for (size_t i = 0; i < data.x.size(); ++i) {
+    turn(turned_data.x[i], layer->inputs()[i], turned->inputs()[i]);
+  }
+  for (size_t i = 0; i < data.dy.size(); ++i) {
+    turn(turned_data.dy[i], layer->outputs()[i], turned->outputs()[i]);
+  }
+  for (size_t i = 0; i < data.w.size(); ++i) {
+    turn(turned_data.w[i], layer->parameters()[i].desc, turned->parameters()[i].desc);
+  }
+  const auto passes = passes_of(*layer, c);
+  LayerRunner a(*layer, c, kReference, data, passes);
+  LayerRunner b(*turned, other, kReference, turned_data, passes);
+  for (Pass pass : passes) {
+    a.run(pass);
+    b.run(pass);
+    const auto expected = a.outputs(pass), found = b.outputs(pass);
+    for (size_t i = 0; i < found.size(); ++i) {
+      // Sums may run in another order.
+      const Agreement agreement =
+          compare(expected[i].values, relayout(found[i].values, found[i].desc, expected[i].desc),
+                  Limit{.kind = Limit::Kind::kElementwise, .rtol = 1e-10, .atol = 1e-10});
+      EXPECT_TRUE(agreement.agrees)
+          << type << " cpu_reference " << to_string(pass) << " differs between layouts, case "
+          << c.name << ", " << layer->problem_text() << "\n  " << found[i].name << ": "
+          << agreement.to_string();
+    }
+  }
+}
+
+void register_layer_tests(Device device) {
+  for (const CasesOfType& row : layer_cases()) {
+    for (const LayerCase& c : row.cases) {
+      if (find_layer_type(row.type)) register_case(row.type, c, device);
+    }
+  }
+}
+
+}  // namespace duet

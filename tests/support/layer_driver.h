@@ -1,0 +1,36 @@
+// The driver of the layer tests: one test for each implementation, pass and case.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <vector>
+
+#include "support/layer_runner.h"
+
+namespace duet {
+
+/// What cpu_reference in double makes of a case.
+struct Reference {
+  CaseData data;
+  std::vector<std::pair<Pass, std::vector<NamedValues>>> outputs;
+
+  const std::vector<NamedValues>& of(Pass pass) const;
+};
+Reference run_reference(std::string_view type, const LayerCase& c);
+
+/// Registers "<type>.<pass>/<id>/<case>" for the implementations that run on `device`, and, for the
+/// CPU, the checks of cpu_reference itself: "<type>.gradient/..." and "<type>.layouts/...".
+void register_layer_tests(Device device);
+
+// The tests' bodies; they report to GoogleTest.
+
+/// Runs `pass` (after forward) with implementation `id` and holds every output to the reference.
+void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
+                const Reference& reference);
+/// Differentiates cpu_reference numerically in double and compares its backward passes.
+void check_gradient(std::string_view type, const LayerCase& c);
+/// cpu_reference gives the same numbers in NCHW and NHWC.
+void check_layouts(std::string_view type, const LayerCase& c);
+
+}  // namespace duet

@@ -1,0 +1,160 @@
+// The lists of layers, implementations and cases are whole, and the driver finds what is wrong.
+#include "support/layer_driver.h"
+
+#include <gtest/gtest-spi.h>
+
+#include <set>
+
+#include "layers/activation/activation.h"
+#include "layers/layer_cases.h"
+#include "layers/layers.h"
+
+namespace duet {
+namespace {
+
+TEST(LayerLists, EveryTypeHasCases) {
+  std::set<std::string_view> with_cases;
+  for (const CasesOfType& row : layer_cases()) {
+    EXPECT_TRUE(find_layer_type(row.type)) << "cases of an unknown layer type '" << row.type << "'";
+    EXPECT_FALSE(row.cases.empty()) << row.type;
+    EXPECT_TRUE(with_cases.insert(row.type).second) << row.type << " is listed twice";
+  }
+  for (const LayerType* type : layer_types()) {
+    EXPECT_TRUE(with_cases.count(type->name))
+        << "layer type '" << type->name << "' has no row in tests/layers/layer_cases.cpp";
+  }
+}
+
+TEST(LayerLists, CaseNamesAreUnique) {
+  for (const CasesOfType& row : layer_cases()) {
+    std::set<std::string> names;
+    for (const LayerCase& c : row.cases) {
+      EXPECT_FALSE(c.name.empty()) << row.type;
+      EXPECT_TRUE(names.insert(c.name).second) << row.type << ": " << c.name;
+    }
+  }
+}
+
+TEST(LayerLists, TypeNamesAreUnique) {
+  std::set<std::string_view> names;
+  for (const LayerType* type : layer_types()) {
+    EXPECT_TRUE(names.insert(type->name).second) << type->name;
+    EXPECT_FALSE(type->summary.empty()) << type->name;
+  }
+}
+
+TEST(LayerLists, IdsAreUniqueAndStartWithAFamily) {
+  for (const LayerType* type : layer_types()) {
+    std::set<std::string_view> ids;
+    for (const ImplInfo& info : type->implementations()) {
+      EXPECT_TRUE(ids.insert(info.id).second)
+          << type->name << ": " << info.id << " is listed twice";
+      const std::string_view family = to_string(family_of(info.id));
+      EXPECT_TRUE(info.id == family || info.id.substr(family.size(), 1) == "_") << info.id;
+    }
+  }
+}
+
+TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
+  for (const CasesOfType& row : layer_cases()) {
+    for (const LayerCase& c : row.cases) {
+      for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+        const auto layer = make_layer(row.type, c, dtype);
+        if (layer->is_view()) continue;
+        EXPECT_EQ(layer->type(), row.type);
+        for (Pass pass : layer->passes()) {
+          EXPECT_FALSE(layer->unsupported("cpu_reference", pass)) << row.type << " " << c.name;
+        }
+      }
+    }
+  }
+}
+
+TEST(LayerLists, ALayerAndItsTypeHaveTheSameList) {
+  for (const CasesOfType& row : layer_cases()) {
+    const LayerType* type = find_layer_type(row.type);
+    if (!type) continue;
+    const auto of_layer = make_layer(row.type, row.cases.front())->implementations();
+    const auto of_type = type->implementations();
+    ASSERT_EQ(of_layer.size(), of_type.size()) << row.type;
+    for (size_t i = 0; i < of_type.size(); ++i) EXPECT_EQ(of_layer[i].id, of_type[i].id);
+  }
+}
+
+// An implementation of relu that is wrong in a way of one's choice, driven like all others.
+enum class Fault { kNone, kPastTheEnd, kChangesInput, kHalfWritten, kAccumulates, kUnrepeatable };
+Fault fault = Fault::kNone;
+
+class FaultyRelu : public Implementation {
+ public:
+  explicit FaultyRelu(const ActivationProblem&) {}
+  void run(Pass pass, Context&, const LayerTensors& t) override {
+    const bool forward = pass == Pass::kForward;
+    const Tensor out = forward ? t.y[0] : t.dx[0];
+    if (!out) return;
+    const int64_t n = out.elements();
+    const float* x = t.x[0].data<float>();
+    for (int64_t i = 0; i < (fault == Fault::kHalfWritten ? n / 2 : n); ++i) {
+      const float value = x[i] > 0 ? (forward ? x[i] : t.dy[0].data<float>()[i]) : 0.0f;
+      out.data<float>()[i] = value + (fault == Fault::kAccumulates ? out.data<float>()[i] : 0.0f);
+    }
+    static int runs = 0;
+    if (fault == Fault::kUnrepeatable) out.data<float>()[0] += 1e-3f * ++runs;
+    if (fault == Fault::kPastTheEnd) out.data<float>()[n] = 0;
+    if (fault == Fault::kChangesInput) t.x[0].data<float>()[0] += 1;
+  }
+};
+
+/// The messages of the failures that checking FaultyRelu gives.
+std::string failures_of(Fault f, Pass pass) {
+  static const ActivationLayer::ImplList list = {
+      {"cpu_faulty", supports_all, make_implementation<FaultyRelu>}};
+  ActivationLayer layer("relu", list, ActivationKind::kRelu);
+  const LayerCase c{.name = "faulty", .x = {{{4, 9}}}};
+  layer.bind(c.x, c.options);
+  const Reference reference = run_reference("relu", c);
+  fault = f;
+  testing::TestPartResultArray results;
+  {
+    testing::ScopedFakeTestPartResultReporter reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+    check_pass(layer, c, "cpu_faulty", pass, reference);
+  }
+  std::string text;
+  for (int i = 0; i < results.size(); ++i) {
+    if (results.GetTestPartResult(i).failed()) text += results.GetTestPartResult(i).message();
+  }
+  return text;
+}
+
+TEST(LayerDriver, PassesWhatIsRight) {
+  EXPECT_EQ(failures_of(Fault::kNone, Pass::kForward), "");
+  EXPECT_EQ(failures_of(Fault::kNone, Pass::kBackward), "");
+}
+
+TEST(LayerDriver, FindsWhatIsWrong) {
+  const std::pair<Fault, const char*> faults[] = {
+      {Fault::kPastTheEnd, "written after the end"},
+      {Fault::kChangesInput, "input x[0] was changed"},
+      {Fault::kHalfWritten, "of limit"},
+      {Fault::kAccumulates, "of limit"},
+      {Fault::kUnrepeatable, "two runs differ"},
+  };
+  for (const auto& [f, message] : faults) {
+    for (Pass pass : {Pass::kForward, Pass::kBackward}) {
+      const std::string text = failures_of(f, pass);
+      EXPECT_NE(text.find(message), std::string::npos) << message << "\n" << text;
+    }
+  }
+}
+
+TEST(LayerDriver, SaysWhatFailedAndWhere) {
+  const std::string text = failures_of(Fault::kHalfWritten, Pass::kBackward);
+  for (const char* part : {"relu cpu_faulty backward, case faulty, x=4x9 float32", "dx[0]",
+                           "max error", "RMS-relative", "at [2,0] (element 18)", "limit: atol"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,26 @@
+// duet_tests (DUET_TESTS_GPU=0) runs everything that needs no GPU, duet_gpu_tests the custom and
+// cudnn families.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "support/layer_driver.h"
+
+namespace {
+constexpr int kAllSkipped = 77;  // SKIP_RETURN_CODE in CMakeLists.txt
+}
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  duet::register_layer_tests(DUET_TESTS_GPU ? duet::Device::kGpu : duet::Device::kCpu);
+  const int result = RUN_ALL_TESTS();
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  if (all.skipped_test_count() > 0) {
+    std::printf("%d of %d tests were skipped%s%s\n", all.skipped_test_count(),
+                all.test_to_run_count(), DUET_TESTS_GPU && !duet::gpu_available() ? ": " : "",
+                DUET_TESTS_GPU ? duet::gpu_missing_reason().c_str() : "");
+  }
+  const bool nothing_ran = all.skipped_test_count() == all.test_to_run_count();
+  return result == 0 && DUET_TESTS_GPU && nothing_ran && !duet::gpu_available() ? kAllSkipped
+                                                                                : result;
+}
