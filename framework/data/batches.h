@@ -1,0 +1,55 @@
+// Batches of a split: kept as bytes in a network's memory, gathered and normalised where the
+// network runs, by one kernel that finds its samples from the step number.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/tensor.h"
+#include "data/dataset.h"
+#include "device/context.h"
+#include "device/device.h"
+
+namespace duet {
+
+struct BatchOptions {
+  int64_t batch = 1;
+  uint64_t seed = 0;     // of the order; unused without shuffle
+  bool shuffle = false;  // training; without it the order is the split's, for evaluation
+};
+
+class Batches {
+ public:
+  /// Copies the split to the context's device; the split may go afterwards. Throws ConfigError if
+  /// `shuffle` is set and a batch is larger than the split. REQUIRES: split.count > 0.
+  Batches(Context& context, const DatasetInfo& info, const Split& split,
+          const BatchOptions& options);
+
+  int64_t count() const { return count_; }
+  int64_t batch() const { return options_.batch; }
+  /// Batches in an epoch. With shuffle all are full, and what is left over (another lot each epoch)
+  /// is left out; without it the last one may be partly empty.
+  int64_t per_epoch() const { return per_epoch_; }
+
+  /// Queues batch s, s = *context.step(): batch s % per_epoch() of epoch s / per_epoch(). Row r
+  /// gets sample shuffled(first + r, count, seed, epoch), or first + r without shuffle:
+  ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, rounded once, the same bits on CPU and
+  ///   GPU; labels[r] = its label.
+  /// Rows past the end of the split get x = 0 and label -1.
+  /// REQUIRES: context is the constructor's; x is float32 {batch, channels, height, width} in
+  /// either layout, labels int32 {batch}, both on its device.
+  void gather(Context& context, const Tensor& x, const Tensor& labels) const;
+
+ private:
+  BatchOptions options_;
+  Shape sample_;  // channels, height, width
+  int64_t count_ = 0;
+  int64_t per_epoch_ = 0;
+  Buffer images_;
+  Buffer labels_;
+  Buffer scale_;  // float32 a channel
+  Buffer shift_;
+  std::vector<float> values_;  // of every byte: channels x 256; for the CPU
+};
+
+}  // namespace duet

@@ -1,0 +1,121 @@
+// Batches on the CPU: which sample each row gets, the values' bits, both layouts, the end of a
+// split.
+#include "data/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/error.h"
+#include "data/order.h"
+
+namespace duet {
+namespace {
+
+// Every byte of a sample follows from its number.
+DatasetInfo make_info(int64_t channels, int64_t height, int64_t width) {
+  DatasetInfo info{"test", channels, height, width, 10, {}, {}};
+  for (int64_t c = 0; c < channels; ++c) {
+    info.mean.push_back(0.2860 + 0.1 * static_cast<double>(c));
+    info.stddev.push_back(0.3530 - 0.05 * static_cast<double>(c));
+  }
+  return info;
+}
+Split make_split(const DatasetInfo& info, int64_t count) {
+  Split split{count, {}, {}};
+  for (int64_t i = 0; i < count * info.channels * info.height * info.width; ++i) {
+    split.images.push_back(static_cast<uint8_t>(i * 37 + i / 256));
+  }
+  for (int64_t i = 0; i < count; ++i) split.labels.push_back(static_cast<int32_t>(i));
+  return split;
+}
+
+struct Batch {
+  std::vector<float> x;
+  std::vector<int32_t> labels;
+};
+
+Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, uint64_t step,
+             Layout layout = Layout::kNCHW) {
+  const Shape shape{batches.batch(), info.channels, info.height, info.width};
+  Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
+              std::vector<int32_t>(static_cast<size_t>(batches.batch()), -7)};
+  context.set_step(&step);
+  batches.gather(context, {{shape, DType::kFloat32, layout}, batch.x.data()},
+                 {{{batches.batch()}, DType::kInt32}, batch.labels.data()});
+  context.set_step(nullptr);
+  return batch;
+}
+
+TEST(Batches, NormaliseWithOneRounding) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(3, 5, 4);
+  const Split split = make_split(info, 20);
+  const Batches batches(context, info, split, {.batch = 8});
+  const Batch nchw = gather(batches, context, info, 1);
+  const Batch nhwc = gather(batches, context, info, 1, Layout::kNHWC);
+  for (int64_t r = 0; r < 8; ++r) {
+    EXPECT_EQ(nchw.labels[r], 8 + r);
+    for (int64_t c = 0; c < 3; ++c) {
+      for (int64_t p = 0; p < 20; ++p) {
+        const double byte = split.images[((8 + r) * 3 + c) * 20 + p];
+        const float scale = static_cast<float>(1 / (255 * info.stddev[c]));
+        const float shift = static_cast<float>(-info.mean[c] / info.stddev[c]);
+        const float value = nchw.x[(r * 3 + c) * 20 + p];
+        EXPECT_EQ(value, static_cast<float>(byte * double{scale} + double{shift}));
+        EXPECT_NEAR(value, (byte / 255 - info.mean[c]) / info.stddev[c], 1e-5);
+        EXPECT_EQ(value, nhwc.x[(r * 20 + p) * 3 + c]);
+      }
+    }
+  }
+}
+
+TEST(Batches, TrainingTakesFullBatchesInTheOrdersOfTheEpochs) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 2, 3);
+  const Batches batches(context, info, make_split(info, 50),
+                        {.batch = 8, .seed = 11, .shuffle = true});
+  EXPECT_EQ(batches.per_epoch(), 6);
+  for (uint64_t epoch : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 33}) {
+    std::set<int32_t> seen;
+    for (uint64_t b = 0; b < 6; ++b) {
+      const Batch batch = gather(batches, context, info, epoch * 6 + b);
+      for (int64_t r = 0; r < 8; ++r) {
+        const uint32_t position = static_cast<uint32_t>(b * 8 + static_cast<uint64_t>(r));
+        EXPECT_EQ(batch.labels[r], static_cast<int32_t>(shuffled(position, 50, 11, epoch)));
+        seen.insert(batch.labels[r]);
+      }
+    }
+    EXPECT_EQ(seen.size(), 48u);
+  }
+}
+
+TEST(Batches, EvaluationEndsWithEmptyRows) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 2, 2);
+  const Batches batches(context, info, make_split(info, 10), {.batch = 4});
+  EXPECT_EQ(batches.per_epoch(), 3);
+  const Batch last = gather(batches, context, info, 2);
+  EXPECT_EQ(last.labels, std::vector<int32_t>({8, 9, -1, -1}));
+  for (int i = 8; i < 16; ++i) EXPECT_EQ(last.x[i], 0.0f);
+  EXPECT_EQ(gather(batches, context, info, 3).labels, std::vector<int32_t>({0, 1, 2, 3}));
+
+  const Batches one(context, info, make_split(info, 3), {.batch = 5});
+  EXPECT_EQ(one.per_epoch(), 1);
+  EXPECT_EQ(gather(one, context, info, 0).labels, std::vector<int32_t>({0, 1, 2, -1, -1}));
+}
+
+TEST(Batches, RefuseWhatDoesNotFit) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 2, 2);
+  const Split split = make_split(info, 10);
+  EXPECT_THROW(Batches(context, info, split, {.batch = 11, .shuffle = true}), ConfigError);
+  EXPECT_THROW(Batches(context, make_info(2, 2, 2), split, {.batch = 1}), std::logic_error);
+  const Batches batches(context, info, split, {.batch = 10, .shuffle = true});
+  EXPECT_THROW(gather(batches, context, make_info(1, 4, 1), 0), std::logic_error);
+}
+
+}  // namespace
+}  // namespace duet
