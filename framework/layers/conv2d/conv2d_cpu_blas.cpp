@@ -23,6 +23,9 @@ namespace {
 /// weights' gradient for each is cheap.
 constexpr int kMaxSlices = 16;
 
+/// Products of a pass below which threads cost more than they save (about 100 us on one core).
+constexpr int64_t kWorthSharing = 2'000'000;
+
 /// Keeps OpenBLAS from starting threads of its own while ours run.
 class SingleThreadedBlas {
  public:
@@ -143,7 +146,8 @@ class Conv2dCpuBlas : public Conv2dImpl {
         for (int group = 0; group < problem_.groups; ++group) work(slice, n, group, columns);
       }
     };
-    if (slices_ == 1 || omp_get_max_threads() == 1) {  // BLAS may use all threads itself
+    // One image: BLAS may use all threads itself. Little work: not worth waking threads for.
+    if (slices_ == 1 || omp_get_max_threads() == 1 || products() < kWorthSharing) {
       for (int slice = 0; slice < slices_; ++slice) run_slice(slice);
       return;
     }
@@ -152,6 +156,7 @@ class Conv2dCpuBlas : public Conv2dImpl {
     for (int slice = 0; slice < slices_; ++slice) run_slice(slice);
   }
 
+  int64_t products() const { return problem_.y_desc().elements() * taps_; }
   int first_image(int slice) const {
     return static_cast<int>(int64_t{problem_.n} * slice / slices_);
   }
@@ -203,8 +208,8 @@ class Conv2dCpuBlas : public Conv2dImpl {
     nhwc_ ? add_rows(columns, dx, n, group) : add_columns_nchw(columns, dx, n, group);
   }
 
-  /// Calls visit(row, p, h, q_range, w_offset) for every row (c, r, s) of the columns and every
-  /// output row p; h is -1 where the kernel's row lies outside the image.
+  /// Calls visit(c, r, row, ps, qs, offset) for every row (c, r, s) of the columns: the outputs ps
+  /// x qs read inside the image there, output q at column q * stride_w + offset.
   template <class Visit>
   void for_each_row(Visit&& visit) const {
     int row = 0;
