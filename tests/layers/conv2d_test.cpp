@@ -1,3 +1,8 @@
+#include "layers/conv2d/conv2d.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
 #include "support/layer_case.h"
 
 namespace duet {
@@ -41,6 +46,27 @@ std::vector<LayerCase> conv2d_cases() {
       {.name = "k11_stride4",
        .keys = {{"out_channels", "9"}, {"kernel", "11"}, {"stride", "4"}, {"padding", "2"}},
        .x = {image(1, 3, 35, 33)}},
+      {.name = "stride_skips_inputs",  // their gradient is 0
+       .keys = {{"out_channels", "3"}, {"kernel", "2"}, {"stride", "5"}, {"padding", "[0, 1]"}},
+       .x = {image(3, 2, 12, 13)}},
+      {.name = "groups2_everything",
+       .keys = {{"out_channels", "10"},
+                {"kernel", "[2, 3]"},
+                {"stride", "[3, 1]"},
+                {"padding", "[1, 3]"},
+                {"dilation", "[1, 3]"},
+                {"groups", "2"}},
+       .x = {image(2, 6, 11, 9)}},
+      {.name = "k1_stride2_groups2",
+       .keys = {{"out_channels", "4"}, {"kernel", "1"}, {"stride", "2"}, {"groups", "2"}},
+       .x = {image(2, 6, 7, 8)}},
+      {.name = "channel_multiplier",
+       .keys = {{"out_channels", "15"}, {"kernel", "3"}, {"groups", "5"}, {"bias", "false"}},
+       .x = {image(2, 5, 6, 7)}},
+      {.name = "batch_37",  // several images a slice of the batch, not the same number in each
+       .keys = {{"out_channels", "6"}, {"kernel", "5"}, {"padding", "2"}},
+       .x = {image(37, 1, 28, 28)},
+       .gradient_check = false},
       {.name = "c64_k64",
        .keys = {{"out_channels", "64"}, {"kernel", "3"}, {"padding", "1"}},
        .x = {image(2, 64, 13, 13)},
@@ -71,4 +97,55 @@ std::vector<LayerCase> conv2d_cases() {
   return cases;
 }
 
+namespace {
+
+std::string mistake(const Conv2dParams& params, const Shape& x) {
+  try {
+    conv2d_problem(params, {x}, {});
+  } catch (const ShapeError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Conv2d, ShapeIsRoundedDown) {
+  const Conv2dParams params = {
+      .out_channels = 8, .kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 0}, .dilation = {2, 1}};
+  const Conv2dProblem problem = conv2d_problem(params, {{4, 5, 10, 12}}, {});
+  EXPECT_EQ(problem.y_desc().shape, (Shape{4, 8, 4, 4}));  // (10+2-4-1)/2+1, (12-1-1)/3+1
+  EXPECT_EQ(problem.to_string(),
+            "n=4 c=5 h=10 w=12 k=8 r=3 s=2 p=4 q=4 stride=2x3 pad=1x0 dilation=2x1 groups=1 "
+            "bias=1 nchw fp32 float32");
+}
+
+TEST(Conv2d, SaysWhatDoesNotFit) {
+  EXPECT_EQ(mistake({.kernel = {5, 5}}, {3, 1, 3, 28}),
+            "kernel 5x5 is larger than the input of 3x28 with padding 0x0");
+  EXPECT_EQ(mistake({.kernel = {3, 3}, .padding = {0, 1}, .dilation = {2, 1}}, {3, 1, 4, 28}),
+            "kernel 3x3 with dilation 2x1 spans 5x3 and is larger than the input of 4x28 with "
+            "padding 0x1");
+  EXPECT_EQ(mistake({.out_channels = 8, .groups = 4}, {3, 6, 9, 9}),
+            "the input's 6 channels do not divide into 4 groups");
+  EXPECT_EQ(mistake({.out_channels = 6, .groups = 4}, {3, 8, 9, 9}),
+            "out_channels 6 do not divide into 4 groups");
+  EXPECT_EQ(mistake({}, {64, 784}), "a convolution takes images (N x C x H x W), not 64x784");
+  EXPECT_EQ(mistake({.padding = {int64_t{1} << 30, 0}}, {1, 1, 9, 9}),
+            "the output's height is 2147483657; it must be 1 to 2^31-1");
+}
+
+TEST(Conv2d, ParametersAreAsPyTorchs) {
+  const Conv2dProblem problem =
+      conv2d_problem({.out_channels = 8, .kernel = {3, 2}, .groups = 2}, {{4, 6, 9, 9}}, {});
+  const auto parameters = conv2d_parameters(problem, Init::kDefault);
+  ASSERT_EQ(parameters.size(), 2u);
+  EXPECT_EQ(parameters[0].name, "weight");
+  EXPECT_EQ(parameters[0].desc.shape, (Shape{8, 3, 3, 2}));
+  EXPECT_EQ(parameters[0].fan_in, 18);
+  EXPECT_EQ(parameters[0].fan_out, 48);
+  EXPECT_EQ(parameters[1].name, "bias");
+  EXPECT_EQ(parameters[1].desc.shape, (Shape{8}));
+  EXPECT_EQ(parameters[1].fan_in, 18);  // a bias is drawn within 1/sqrt(fan_in) of its weights
+}
+
+}  // namespace
 }  // namespace duet
