@@ -34,7 +34,7 @@ struct ReluFunction {
   }
   template <class T>
   DUET_ACTIVATION T gradient(T x, T) const {
-    return x > T(0) ? T(1) : T(0);
+    return x <= T(0) ? T(0) : T(1);  // 1 for a NaN, as in PyTorch
   }
 };
 struct LeakyReluFunction {

@@ -10,9 +10,10 @@ namespace {
 
 using loss_rows::Totals;
 
+// Rows that do not count are set to 0 in log_softmax: a NaN there would be 0 * NaN in dx.
 template <int kLanes>
 __global__ void __launch_bounds__(1024)
-    softmax_cross_entropy_pick_kernel(int n, int c, const float* x, const float* log_softmax,
+    softmax_cross_entropy_pick_kernel(int n, int c, const float* x, float* log_softmax,
                                       const int* labels, Totals* totals, unsigned* ticket,
                                       float* loss, int* hits) {
   const int lane = threadIdx.x % kLanes;
@@ -23,7 +24,9 @@ __global__ void __launch_bounds__(1024)
     const int label = row < n ? labels[row] : -1;
     const bool counts = label >= 0 && label < c;
     bool beaten = false;
-    if (counts) {
+    if (row < n && !counts) {
+      for (int j = lane; j < c; j += kLanes) log_softmax[static_cast<int64_t>(row) * c + j] = 0.0f;
+    } else if (counts) {
       const float* logits = x + static_cast<int64_t>(row) * c;
       const float target = logits[label];
       for (int j = lane; j < c; j += kLanes) {
@@ -52,8 +55,8 @@ __global__ void softmax_cross_entropy_unpick_kernel(unsigned elements, int c, co
 
 }  // namespace
 
-void LabelPick::forward(Context& context, const float* x, const float* log_softmax,
-                        const Tensor& labels, const Tensor& loss, const Tensor& hits) {
+void LabelPick::forward(Context& context, const float* x, float* log_softmax, const Tensor& labels,
+                        const Tensor& loss, const Tensor& hits) {
   loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
     softmax_cross_entropy_pick_kernel<decltype(lanes)::value>
         <<<plan_.blocks, plan_.threads, 0, context.stream()>>>(

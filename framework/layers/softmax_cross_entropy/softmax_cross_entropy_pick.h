@@ -15,8 +15,9 @@ class LabelPick {
   /// Of forward(), in context.workspace().
   size_t workspace_bytes() const { return plan_.totals_bytes(); }
 
-  /// loss and hits from the logits x and their log-softmax, both N x C.
-  void forward(Context& context, const float* x, const float* log_softmax, const Tensor& labels,
+  /// loss and hits from the logits x and their log-softmax, both N x C. Zeroes the rows of
+  /// log_softmax that do not count, so that a NaN there cannot reach dx.
+  void forward(Context& context, const float* x, float* log_softmax, const Tensor& labels,
                const Tensor& loss, const Tensor& hits);
   /// d_log_softmax (N x C) = -dloss / counted at the label of each counted row, 0 elsewhere.
   void backward(Context& context, const Tensor& labels, const Tensor& hits, const Tensor& dloss,
