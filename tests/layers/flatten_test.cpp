@@ -22,5 +22,16 @@ TEST(Flatten, RefusesChannelsLast) {
   EXPECT_THROW(make_layer("flatten", c), ShapeError);
 }
 
+TEST(Flatten, PassesFeaturesThrough) {
+  const auto layer = make_layer("flatten", flatten_cases()[1]);
+  EXPECT_EQ(layer->outputs(), layer->inputs());
+}
+
+TEST(Flatten, HasNothingToChoose) {
+  const auto layer = make_layer("flatten", flatten_cases()[0]);
+  EXPECT_TRUE(layer->implementations().empty());
+  EXPECT_THROW(layer->unsupported("cpu_reference", Pass::kForward), std::logic_error);
+}
+
 }  // namespace
 }  // namespace duet

@@ -16,6 +16,10 @@ std::vector<LayerCase> leaky_relu_cases() {
        .x = {{{5, 17}}},
        .data = Data::kIntegers,
        .exact = true},
+      {.name = "slope_one", .keys = {{"slope", "1"}}, .x = {{{5, 17}}}},
+      {.name = "slope_zero", .keys = {{"slope", "0"}}, .x = {{{5, 17}}}},
+      {.name = "slope_negative", .keys = {{"slope", "-0.5"}}, .x = {{{5, 17}}}},
+      {.name = "slope_above_one", .keys = {{"slope", "1.5"}}, .x = {{{5, 17}}}},
       {.name = "non_finite", .x = {{{5, 17}}}, .data = Data::kNonFinite},
   };
 }

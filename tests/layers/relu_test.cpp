@@ -11,6 +11,7 @@ std::vector<LayerCase> relu_cases() {
       {.name = "vector_length_1027", .x = {{{1, 1027}}}},
       {.name = "large", .x = {{{8, 16, 33, 31}}}, .gradient_check = false},
       {.name = "integers", .x = {{{5, 17}}}, .data = Data::kIntegers, .exact = true},
+      {.name = "zeros", .x = {{{5, 17}}}, .data = Data::kTies, .exact = true},
       {.name = "non_finite", .x = {{{5, 17}}}, .data = Data::kNonFinite},
   };
 }

@@ -14,6 +14,11 @@ std::vector<LayerCase> reorder_cases() {
       cases.push_back({.name = name + "_one", .keys = keys, .x = {image(1, 1, 1, 1, from)}});
       cases.push_back({.name = name + "_primes", .keys = keys, .x = {image(2, 3, 5, 7, from)}});
       cases.push_back({.name = name + "_c33", .keys = keys, .x = {image(3, 33, 31, 2, from)}});
+      cases.push_back({.name = name + "_c3", .keys = keys, .x = {image(2, 3, 37, 41, from)}});
+      cases.push_back({.name = name + "_c2", .keys = keys, .x = {image(2, 2, 61, 67, from)}});
+      cases.push_back({.name = name + "_c1", .keys = keys, .x = {image(3, 1, 53, 59, from)}});
+      cases.push_back({.name = name + "_c31", .keys = keys, .x = {image(2, 31, 13, 17, from)}});
+      cases.push_back({.name = name + "_c1000", .keys = keys, .x = {image(2, 1000, 1, 3, from)}});
       cases.push_back({.name = name + "_c64", .keys = keys, .x = {image(1, 64, 32, 32, from)}});
       cases.push_back(
           {.name = name + "_one_pixel", .keys = keys, .x = {image(4, 129, 1, 1, from)}});

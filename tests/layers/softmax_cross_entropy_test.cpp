@@ -1,4 +1,9 @@
-#include "support/layer_case.h"
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "support/layer_runner.h"
 
 namespace duet {
 
@@ -13,10 +18,120 @@ std::vector<LayerCase> softmax_cross_entropy_cases() {
       {.name = "n7_c33", .x = logits(7, 33)},
       {.name = "n3_c1000", .x = logits(3, 1000), .scale = 5},
       {.name = "n257_c10", .x = logits(257, 10), .gradient_check = false},
+      {.name = "n1_c1000", .x = logits(1, 1000)},
+      {.name = "n256_c10", .x = logits(256, 10), .gradient_check = false},
+      {.name = "n4096_c10", .x = logits(4096, 10), .gradient_check = false},
+      {.name = "n4099_c7", .x = logits(4099, 7), .gradient_check = false},
+      {.name = "n1021_c1000", .x = logits(1021, 1000), .gradient_check = false},
+      {.name = "n70001_c33", .x = logits(70001, 33), .gradient_check = false},
+      {.name = "huge_logits", .x = logits(17, 13), .scale = 1e4, .gradient_check = false},
       {.name = "large_logits", .x = logits(16, 10), .scale = 200},
       {.name = "ties", .x = logits(32, 10), .data = Data::kTies},
       {.name = "non_finite", .x = logits(16, 10), .data = Data::kNonFinite},
   };
 }
 
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+struct Results {
+  std::string id;
+  double loss, hits, counted;
+  std::vector<double> dx;
+};
+
+/// What every implementation that can run here makes of `logits` (row by row) and `labels`.
+std::vector<Results> run_all(const std::vector<double>& logits, const std::vector<double>& labels,
+                             double dloss = 1) {
+  const auto n = static_cast<int64_t>(labels.size());
+  const LayerCase c{.x = {{{n, static_cast<int64_t>(logits.size()) / n}}, {{n}, DType::kInt32}}};
+  const auto layer = make_layer("softmax_cross_entropy", c);
+  const CaseData data{.x = {logits, labels}, .dy = {{dloss}, {}}};
+  std::vector<Results> all;
+  for (const ImplInfo& info : layer->implementations()) {
+    if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
+    LayerRunner runner(*layer, c, info.id, data, layer->passes());
+    for (Pass pass : layer->passes()) {
+      runner.run(pass);
+      EXPECT_EQ(runner.damage(), "") << info.id;
+    }
+    const auto y = runner.outputs(Pass::kForward);
+    all.push_back({std::string(info.id), y[0].values[0], y[1].values[0], y[1].values[1],
+                   runner.outputs(Pass::kBackward)[0].values});
+  }
+  return all;
+}
+
+TEST(SoftmaxCrossEntropy, KnownValues) {
+  // softmax(0, ln 3) = (1/4, 3/4)
+  const double ln3 = std::log(3.0);
+  for (const Results& r : run_all({0, ln3, 0, ln3}, {1, 0}, 2)) {
+    EXPECT_NEAR(r.loss, (std::log(4.0 / 3) + std::log(4.0)) / 2, 1e-6) << r.id;
+    EXPECT_EQ(r.hits, 1) << r.id;
+    EXPECT_EQ(r.counted, 2) << r.id;
+    const double expected[] = {0.25, -0.25, -0.75, 0.75};
+    for (int i = 0; i < 4; ++i) EXPECT_NEAR(r.dx[i], expected[i], 1e-6) << r.id << " dx " << i;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, SmallDifferencesOfLargeLogits) {
+  for (const Results& r : run_all({1e4, 1e4, -1e4, -1e4, 1e4, -1e4}, {0, 1})) {
+    EXPECT_NEAR(r.loss, (std::log(2.0) + 0) / 2, 1e-6) << r.id;
+    EXPECT_EQ(r.hits, 2) << r.id;
+    const double expected[] = {-0.25, 0.25, 0, 0, 0, 0};
+    for (int i = 0; i < 6; ++i) EXPECT_NEAR(r.dx[i], expected[i], 1e-6) << r.id << " dx " << i;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, FirstOfEqualLogitsIsTheLargest) {
+  for (const Results& r : run_all({1, 1, 1, 1, 1, 1}, {0, 1})) EXPECT_EQ(r.hits, 1) << r.id;
+}
+
+TEST(SoftmaxCrossEntropy, WithoutCountedRowsEverythingIsZero) {
+  for (const Results& r : run_all({1, 2, 3, kNaN}, {-1, -1})) {
+    EXPECT_EQ(r.loss, 0) << r.id;
+    EXPECT_EQ(r.hits, 0) << r.id;
+    EXPECT_EQ(r.counted, 0) << r.id;
+    for (double dx : r.dx) EXPECT_EQ(dx, 0) << r.id;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, NaNReachesTheLossAndIsNoHit) {
+  for (const Results& r : run_all({5, kNaN, 5, 1}, {0, 0})) {
+    EXPECT_TRUE(std::isnan(r.loss)) << r.id;
+    EXPECT_EQ(r.hits, 1) << r.id;
+    EXPECT_EQ(r.counted, 2) << r.id;
+    EXPECT_TRUE(std::isnan(r.dx[0])) << r.id;
+    EXPECT_TRUE(std::isfinite(r.dx[2])) << r.id;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, LabelAtMinusInfinityGivesAnInfiniteLoss) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  for (const Results& r : run_all({0, -kInfinity}, {1})) {
+    EXPECT_EQ(r.loss, kInfinity) << r.id;
+    EXPECT_EQ(r.hits, 0) << r.id;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, LabelsOutOfRangeTouchNothing) {
+  const double largest = std::numeric_limits<int32_t>::max();
+  for (const Results& r : run_all({1, 2, 1, 2, 1, 2, 1, 2}, {2, largest, -largest - 1, 1})) {
+    EXPECT_EQ(r.counted, 1) << r.id;
+    EXPECT_EQ(r.hits, 1) << r.id;
+    for (int i = 0; i < 6; ++i) EXPECT_EQ(r.dx[i], 0) << r.id;
+  }
+}
+
+TEST(SoftmaxCrossEntropy, RefusesImagesAndMissingLabels) {
+  const LayerCase image{.x = {{{2, 3, 5, 7}}, {{2}, DType::kInt32}}};
+  EXPECT_THROW(make_layer("softmax_cross_entropy", image), ShapeError);
+  const LayerCase alone{.x = {{{2, 3}}}};
+  EXPECT_THROW(make_layer("softmax_cross_entropy", alone), ShapeError);
+  const LayerCase other{.x = {{{2, 3}}, {{3}, DType::kInt32}}};
+  EXPECT_THROW(make_layer("softmax_cross_entropy", other), ShapeError);
+}
+
+}  // namespace
 }  // namespace duet
