@@ -40,7 +40,7 @@ class Conv2dCpuReference : public Conv2dImpl {
                const Tensor& y) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
-#pragma omp parallel for
+#pragma omp parallel for if (is_large())
       for (int n = 0; n < problem_.n; ++n) {
         for (int k = 0; k < problem_.k; ++k) {
           for (int p = 0; p < problem_.p; ++p) {
@@ -63,7 +63,7 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dx.data<T>(), dx.elements(), zero);
-#pragma omp parallel for
+#pragma omp parallel for if (is_large())
       for (int n = 0; n < problem_.n; ++n) {
         for_each_product(problem_, 0, problem_.k,
                          [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
@@ -80,7 +80,7 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dw.data<T>(), dw.elements(), zero);
-#pragma omp parallel for
+#pragma omp parallel for if (is_large())
       for (int filter = 0; filter < problem_.k; ++filter) {
         T bias_gradient = zero;
         for (int n = 0; n < problem_.n; ++n) {
@@ -106,6 +106,12 @@ class Conv2dCpuReference : public Conv2dImpl {
   /// The first input channel that filter k sees.
   int first_channel(int k) const {
     return k / (problem_.k / problem_.groups) * problem_.channels_per_group();
+  }
+
+  /// Worth waking threads for: a gradient check runs thousands of tiny convolutions.
+  bool is_large() const {
+    return problem_.y_desc().elements() * problem_.channels_per_group() * problem_.r * problem_.s >
+           1'000'000;
   }
 
   template <class Loops>
