@@ -1,0 +1,348 @@
+#include "train/safetensors.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "core/error.h"
+
+namespace duet::safetensors {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* kMetadataKey = "__metadata__";
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kMostHeaderBytes = 100'000'000;  // the format's own limit
+constexpr uint64_t kHeaderAlignment = 8;
+
+struct TypeName {
+  std::string_view name;
+  uint64_t bytes;
+  std::optional<DType> dtype;  // none: valid, but nothing of Duet's
+};
+constexpr TypeName kTypes[] = {{"F32", 4, DType::kFloat32},
+                               {"F64", 8, DType::kFloat64},
+                               {"F16", 2, DType::kFloat16},
+                               {"BF16", 2, DType::kBFloat16},
+                               {"U8", 1, DType::kUInt8},
+                               {"I32", 4, DType::kInt32},
+                               {"I64", 8, {}},
+                               {"U64", 8, {}},
+                               {"U32", 4, {}},
+                               {"I16", 2, {}},
+                               {"U16", 2, {}},
+                               {"I8", 1, {}},
+                               {"BOOL", 1, {}},
+                               {"F8_E5M2", 1, {}},
+                               {"F8_E4M3", 1, {}}};
+
+// A file descriptor, closed at the end of its scope.
+class Descriptor {
+ public:
+  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
+      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  explicit operator bool() const { return fd_ >= 0; }
+  int get() const { return fd_; }
+  /// False if closing tells of a failed write.
+  bool close() {
+    const int fd = std::exchange(fd_, -1);
+    return fd < 0 || ::close(fd) == 0;
+  }
+
+ private:
+  int fd_;
+};
+
+bool write_all(int fd, const void* data, size_t bytes) {
+  const char* at = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = ::write(fd, at, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    at += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+std::string header_of(const std::vector<Entry>& entries, const Metadata& metadata) {
+  ordered_json header = ordered_json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  uint64_t offset = 0;
+  for (const Entry& entry : entries) {
+    const auto type = std::find_if(std::begin(kTypes), std::end(kTypes),
+                                   [&](const TypeName& t) { return t.dtype == entry.dtype; });
+    header[entry.name] = {{"dtype", type->name},
+                          {"shape", entry.shape},
+                          {"data_offsets", {offset, offset + entry.bytes()}}};
+    offset += entry.bytes();
+  }
+  std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
+  text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
+  return text;
+}
+
+// What went wrong, or nothing. Leaves `temporary` behind if something did.
+std::optional<std::string> write_and_rename(const fs::path& path, const fs::path& temporary,
+                                            const std::vector<Entry>& entries,
+                                            const std::string& header) {
+  const auto failed = [](const char* what) { return std::string(what) + std::strerror(errno); };
+  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (!file) return failed("");
+  uint8_t length[kLengthBytes];
+  for (uint64_t i = 0; i < kLengthBytes; ++i) {
+    length[i] = static_cast<uint8_t>(uint64_t{header.size()} >> (8 * i));
+  }
+  if (!write_all(file.get(), length, sizeof length)) return failed("");
+  if (!write_all(file.get(), header.data(), header.size())) return failed("");
+  for (const Entry& entry : entries) {
+    if (!write_all(file.get(), entry.data, entry.bytes())) return failed("");
+  }
+  // The data must be on the disk before the name is: else a power cut could leave an empty file.
+  if (::fsync(file.get()) != 0 || !file.close()) return failed("");
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename: ");
+  const Descriptor folder(path.has_parent_path() ? path.parent_path() : fs::path("."),
+                          O_RDONLY | O_DIRECTORY);
+  // Some file systems cannot sync a folder; then the rename is as safe as they make it.
+  if (folder && ::fsync(folder.get()) != 0 && errno == EIO) return failed("its folder: ");
+  return {};
+}
+
+// Reads one file; knows where it is for its errors.
+class Reader {
+ public:
+  explicit Reader(const fs::path& path) : path_(path), file_(path, O_RDONLY) {
+    struct stat status;
+    if (!file_ || ::fstat(file_.get(), &status) != 0) {
+      throw DataError(path_.string() + ": cannot open: " + std::strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) throw DataError(path_.string() + ": is not a regular file");
+    size_ = static_cast<uint64_t>(status.st_size);
+  }
+
+  uint64_t size() const { return size_; }
+
+  [[noreturn]] void fail(uint64_t offset, const std::string& what) const {
+    throw DataError(path_.string() + ": offset " + std::to_string(offset) + ": " + what);
+  }
+
+  // REQUIRES: the range lies within size().
+  void read(uint64_t offset, void* to, uint64_t bytes) const {
+    char* at = static_cast<char*>(to);
+    while (bytes > 0) {
+      const ssize_t got = ::pread(file_.get(), at, bytes, static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) fail(offset, std::string("cannot read: ") + std::strerror(errno));
+      if (got == 0) fail(offset, "the file became shorter while it was read");
+      at += got;
+      offset += static_cast<uint64_t>(got);
+      bytes -= static_cast<uint64_t>(got);
+    }
+  }
+
+ private:
+  fs::path path_;
+  Descriptor file_;
+  uint64_t size_ = 0;
+};
+
+// A tensor as the header describes it; begin and end count from the start of the data.
+struct Described {
+  std::string name;
+  TypeName type;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+};
+
+// The header as JSON. No name may come twice, which a parsed object could not tell any more.
+json parse_header(const Reader& reader, const std::string& text) {
+  if (text[0] != '{') {
+    reader.fail(kLengthBytes,
+                "expected a JSON object ('{'), found something else; not safetensors?");
+  }
+  std::vector<std::set<std::string>> keys;  // of the objects that are open
+  std::optional<std::string> duplicate;
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) keys.emplace_back();
+    if (event == json::parse_event_t::object_end) keys.pop_back();
+    if (event == json::parse_event_t::key &&
+        !keys.back().insert(parsed.get<std::string>()).second) {
+      duplicate = parsed.get<std::string>();
+    }
+    return true;
+  };
+  json header;
+  try {
+    header = json::parse(text, watch);
+  } catch (const json::exception& error) {
+    const auto* parse_error = dynamic_cast<const json::parse_error*>(&error);
+    const uint64_t byte = parse_error && parse_error->byte > 0 ? parse_error->byte - 1 : 0;
+    reader.fail(kLengthBytes + byte, std::string("the header is not valid JSON: ") + error.what());
+  }
+  if (duplicate) reader.fail(kLengthBytes, "the header has '" + *duplicate + "' twice");
+  return header;
+}
+
+Described describe(const Reader& reader, const std::string& name, const json& value) {
+  const auto fail = [&](const std::string& what) {
+    reader.fail(kLengthBytes, "tensor '" + name + "': " + what);
+  };
+  const auto is_counts = [](const json& list) {
+    return list.is_array() && std::all_of(list.begin(), list.end(), [](const json& item) {
+             return item.is_number_unsigned() &&
+                    item.get<uint64_t>() <= uint64_t{std::numeric_limits<int64_t>::max()};
+           });
+  };
+  if (!value.is_object() || value.size() != 3 || !value.contains("dtype") ||
+      !value.contains("shape") || !value.contains("data_offsets")) {
+    fail("expected exactly dtype, shape and data_offsets");
+  }
+  const json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
+  const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) {
+    return dtype.is_string() && dtype.get_ref<const std::string&>() == t.name;
+  });
+  if (type == std::end(kTypes)) fail("unknown dtype " + dtype.dump());
+  if (!is_counts(shape)) fail("shape is not a list of sizes: " + shape.dump());
+  if (!is_counts(offsets) || offsets.size() != 2 || offsets[0] > offsets[1]) {
+    fail("data_offsets is not [begin, end]: " + offsets.dump());
+  }
+  Described tensor{name, *type, shape.get<std::vector<int64_t>>(), offsets[0], offsets[1]};
+  uint64_t bytes = type->bytes;
+  for (const int64_t dim : tensor.shape) {
+    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
+      fail("shape " + shape.dump() + " is larger than any file");
+    }
+  }
+  if (bytes != tensor.end - tensor.begin) {
+    fail("shape " + shape.dump() + " of " + std::string(type->name) + " takes " +
+         std::to_string(bytes) + " bytes, but its data_offsets " + offsets.dump() + " hold " +
+         std::to_string(tensor.end - tensor.begin));
+  }
+  return tensor;
+}
+
+}  // namespace
+
+size_t Entry::bytes() const {
+  size_t bytes = size_of(dtype);
+  for (const int64_t dim : shape) bytes *= static_cast<size_t>(dim);
+  return bytes;
+}
+
+const Entry* File::find(std::string_view name) const {
+  for (const Entry& entry : entries_) {
+    if (entry.name == name) return &entry;
+  }
+  return nullptr;
+}
+
+void write(const fs::path& path, const std::vector<Entry>& entries, const Metadata& metadata) {
+  std::set<std::string_view> names = {kMetadataKey};
+  for (const Entry& entry : entries) {
+    if (!names.insert(entry.name).second) {
+      throw std::logic_error("safetensors::write: the name '" + entry.name + "' is taken");
+    }
+  }
+  std::error_code ignored;
+  if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+    throw RunError("cannot write " + path.string() + ": it is there and is not a regular file");
+  }
+  // Wider types first: that alone aligns every tensor.
+  std::vector<Entry> sorted = entries;
+  std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
+    return size_of(a.dtype) > size_of(b.dtype);
+  });
+  const fs::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
+  if (const auto problem = write_and_rename(path, temporary, sorted, header_of(sorted, metadata))) {
+    ::unlink(temporary.c_str());
+    throw RunError("cannot write " + path.string() + ": " + *problem);
+  }
+}
+
+File read(const fs::path& path) {
+  const Reader reader(path);
+  if (reader.size() < kLengthBytes) {
+    reader.fail(reader.size(),
+                "the file is truncated: expected the 8 bytes of the header's length");
+  }
+  uint8_t length_bytes[kLengthBytes];
+  reader.read(0, length_bytes, kLengthBytes);
+  uint64_t length = 0;
+  for (uint64_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{length_bytes[i]} << (8 * i);
+  if (length < 2 || length > kMostHeaderBytes) {
+    reader.fail(0, "expected the length of a header, 2 to " + std::to_string(kMostHeaderBytes) +
+                       ", found " + std::to_string(length) + "; not safetensors?");
+  }
+  if (length > reader.size() - kLengthBytes) {
+    reader.fail(reader.size(), "the file is truncated: expected a header of " +
+                                   std::to_string(length) + " bytes, found " +
+                                   std::to_string(reader.size() - kLengthBytes));
+  }
+  std::string text(length, '\0');
+  reader.read(kLengthBytes, text.data(), length);
+  const json header = parse_header(reader, text);
+
+  File file;
+  std::vector<Described> tensors;
+  for (const auto& [name, value] : header.items()) {
+    if (name != kMetadataKey) {
+      tensors.push_back(describe(reader, name, value));
+      continue;
+    }
+    if (!value.is_object()) reader.fail(kLengthBytes, "__metadata__ is not a JSON object");
+    for (const auto& [key, entry] : value.items()) {
+      if (!entry.is_string()) reader.fail(kLengthBytes, "__metadata__: '" + key + "' is not text");
+      file.metadata_[key] = entry.get<std::string>();
+    }
+  }
+
+  std::sort(tensors.begin(), tensors.end(), [](const Described& a, const Described& b) {
+    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+  });
+  const uint64_t data_start = kLengthBytes + length;
+  uint64_t end = 0;  // of the data described so far
+  for (const Described& tensor : tensors) {
+    if (tensor.begin != end) {
+      reader.fail(data_start + std::min(tensor.begin, end),
+                  "tensor '" + tensor.name + "' begins at byte " + std::to_string(tensor.begin) +
+                      " of the data, but the one before it ends at byte " + std::to_string(end));
+    }
+    end = tensor.end;
+  }
+  if (end != reader.size() - data_start) {
+    const uint64_t found = reader.size() - data_start;
+    reader.fail(data_start + std::min(end, found),
+                std::string(found < end ? "the file is truncated" : "there are bytes left over") +
+                    ": expected " + std::to_string(end) + " bytes of tensors, found " +
+                    std::to_string(found));
+  }
+  for (const Described& tensor : tensors) {
+    if (!tensor.type.dtype) continue;
+    std::vector<uint8_t>& data = file.data_.emplace_back(tensor.end - tensor.begin);
+    reader.read(data_start + tensor.begin, data.data(), data.size());
+    file.entries_.push_back({tensor.name, *tensor.type.dtype, tensor.shape, data.data()});
+  }
+  return file;
+}
+
+}  // namespace duet::safetensors

@@ -1,0 +1,64 @@
+// safetensors (https://github.com/huggingface/safetensors): named tensors in one file that PyTorch
+// and others read. A 64-bit little-endian length, a JSON header of that length, then the tensors'
+// bytes.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/tensor.h"
+
+namespace duet::safetensors {
+
+/// A tensor in the host's memory, row-major. An empty shape is a scalar.
+struct Entry {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;  // not owned
+
+  size_t bytes() const;
+};
+
+/// Free text under the header's "__metadata__".
+using Metadata = std::map<std::string, std::string>;
+
+/// Writes `entries` to a temporary file beside `path`, makes sure that it is on the disk and
+/// renames it: whatever happens, `path` is the old file or the whole new one. Throws RunError, with
+/// `path` and the system's reason, and removes the temporary file then. The data of every entry is
+/// aligned to its type in the file. REQUIRES: names are unique and none is "__metadata__".
+void write(const std::filesystem::path& path, const std::vector<Entry>& entries,
+           const Metadata& metadata = {});
+
+/// The content of a file, in memory.
+class File {
+ public:
+  File() = default;
+  File(File&&) = default;  // move-only: entries point into data_
+  File& operator=(File&&) = default;
+
+  /// In the order of their data. Tensors of types that Duet does not have (I64, BOOL, ...) are
+  /// checked like the others and left out.
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// nullptr if there is none of that name.
+  const Entry* find(std::string_view name) const;
+  const Metadata& metadata() const { return metadata_; }
+
+ private:
+  friend File read(const std::filesystem::path& path);
+
+  std::vector<Entry> entries_;
+  std::vector<std::vector<uint8_t>> data_;  // a vector an entry; its address stays when File moves
+  Metadata metadata_;
+};
+
+/// Reads and checks everything: the header's length and JSON, types, shapes, that the tensors'
+/// bytes follow each other without hole or overlap and fill the file to its end. Throws DataError,
+/// with file and offset.
+File read(const std::filesystem::path& path);
+
+}  // namespace duet::safetensors
