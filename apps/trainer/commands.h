@@ -1,0 +1,10 @@
+// The trainer's subcommands; each prints to standard output.
+#pragma once
+
+#include <string>
+
+/// What there is: "layers", "impls", "datasets" or "optimizers".
+void list_what(const std::string& what, bool json);
+
+/// GPU, library versions and data sets of this machine. `data` is the --data folder, or empty.
+void doctor(const std::string& data, bool json);

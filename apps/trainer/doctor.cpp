@@ -1,0 +1,38 @@
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "data/dataset.h"
+#include "device/device.h"
+#include "device/gpu.h"
+#include "net/table.h"
+#include "train/version.h"
+
+void doctor(const std::string& data, bool as_json) {
+  nlohmann::json datasets = nlohmann::json::object();
+  std::vector<std::vector<std::string>> rows = {{"Duet", duet::version_text()}};
+  const std::string gpu = duet::gpu_name();
+  rows.push_back({"GPU", gpu.empty() ? "none: " + duet::gpu_missing_reason() : gpu});
+  nlohmann::json versions = nlohmann::json::object();
+  for (const auto& [name, version] : duet::gpu::versions()) {
+    rows.push_back({name, version});
+    versions[name] = version;
+  }
+  for (const duet::DatasetType* type : duet::dataset_types()) {
+    const std::string name(type->name);
+    std::string where = "generated";
+    if (!type->files.empty()) where = duet::find_dataset_folder(*type, data).string();
+    datasets[name] = where;
+    rows.push_back({"data set " + name, where.empty() ? "not found" : where});
+  }
+  if (as_json) {
+    std::printf("%s\n", nlohmann::json{{"duet", duet::version_text()},
+                                       {"gpu", gpu},
+                                       {"versions", versions},
+                                       {"datasets", datasets}}
+                            .dump()
+                            .c_str());
+  } else {
+    std::fputs(duet::format_table(rows).c_str(), stdout);
+  }
+}

@@ -1,0 +1,115 @@
+// trainer: trains, resumes and evaluates the network of a YAML file.
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+
+#include "commands.h"
+#include "core/error.h"
+#include "train/trainer.h"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  trainer --config configs/fashion_mnist_cnn.yaml --backend custom
+  trainer --config configs/fashion_mnist_cnn.yaml --backend cudnn --set math=tf32
+  trainer --config configs/mixed.yaml --set layers.conv2.backend=custom_naive
+  trainer --config configs/lenet5_fashion.yaml --backend cpu --epochs 2 --out runs/first
+  trainer --config configs/lenet5_fashion.yaml --backend cpu --resume last --out runs/first
+  trainer --config configs/fashion_mnist_cnn.yaml --dry-run
+  trainer list impls
+  trainer doctor
+
+Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
+130 interrupted (saved; go on with --resume).)";
+
+void set_up_logging(bool quiet) {
+  const bool plain = std::getenv("NO_COLOR") != nullptr;
+  auto logger = plain ? spdlog::stderr_logger_st("duet") : spdlog::stderr_color_st("duet");
+  logger->set_pattern("%H:%M:%S %^%v%$");
+  logger->set_level(quiet ? spdlog::level::warn : spdlog::level::info);
+  spdlog::set_default_logger(logger);
+}
+
+int run(int argc, char** argv) {
+  duet::TrainerOptions options;
+  bool quiet = false;
+  std::string backend;
+  std::string what;
+  CLI::App app("Trains a network whose layers are played by hand-written kernels or by cuDNN.",
+               "trainer");
+  app.footer(kExamples);
+  app.add_option("--config", options.setup.config, "the network, as YAML")->type_name("FILE");
+  app.add_option("--backend", backend,
+                 "family (cpu, custom, cudnn) or implementation id, for layers that name none")
+      ->type_name("NAME");
+  app.add_option("--set", options.setup.assignments,
+                 "override one key, e.g. optimizer.learning_rate=0.01 or layers.conv1.bias=false")
+      ->type_name("A.B=VALUE")
+      ->allow_extra_args(false);
+  app.add_option("--data", options.data, "folder of the data set")->type_name("DIR");
+  app.add_option("--out", options.out, "run folder (default runs/<name>-<time>)")->type_name("DIR");
+  app.add_option("--epochs", options.setup.epochs, "epochs in all")->type_name("N");
+  app.add_option("--seed", options.setup.seed, "seed of weights, order and masks")->type_name("N");
+  app.add_option("--resume", options.resume, "go on from a checkpoint, or from the 'last' one")
+      ->type_name("CKPT");
+  app.add_option("--evaluate", options.evaluate, "evaluate a checkpoint on the validation data")
+      ->type_name("CKPT");
+  app.add_flag("--dry-run", options.dry_run, "print the resolved network and stop");
+  app.add_flag("--profile", options.profile, "time every layer and pass of a step and stop");
+  app.add_flag("--quiet", quiet, "warnings and errors only");
+  app.add_flag("--json", options.json, "print one JSON object on standard output at the end");
+
+  bool list_json = false, doctor_json = false;
+  std::string doctor_data;
+  CLI::App* list = app.add_subcommand("list", "what there is");
+  list->add_option("what", what, "layers, impls, datasets or optimizers")
+      ->required()
+      ->check(CLI::IsMember({"layers", "impls", "datasets", "optimizers"}));
+  list->add_flag("--json", list_json, "as JSON");
+  CLI::App* doc = app.add_subcommand("doctor", "what this machine has: GPU, libraries, data sets");
+  doc->add_option("--data", doctor_data, "folder of the data sets")->type_name("DIR");
+  doc->add_flag("--json", doctor_json, "as JSON");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? duet::kExitDone : duet::kExitUsage;
+  }
+  set_up_logging(quiet);
+  if (*list) {
+    list_what(what, list_json);
+    return duet::kExitDone;
+  }
+  if (*doc) {
+    doctor(doctor_data, doctor_json);
+    return duet::kExitDone;
+  }
+  if (options.setup.config.empty()) {
+    std::fprintf(stderr, "trainer: --config FILE is needed, e.g. --config "
+                         "configs/fashion_mnist_cnn.yaml; see --help\n");
+    return duet::kExitUsage;
+  }
+  if (!options.resume.empty() && !options.evaluate.empty()) {
+    throw duet::ConfigError("--resume and --evaluate exclude each other");
+  }
+  if (!backend.empty()) options.setup.backend = backend;
+  return duet::run_trainer(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const duet::Error& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return e.exit_code();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "error: %s\n", e.what());
+    return duet::kExitFailure;
+  }
+}

@@ -1,0 +1,260 @@
+#include "net/net.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/arena.h"
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+// Calls visit(physical offset, logical row-major offset) for every element.
+template <class Visit>
+void for_each_element(const TensorDesc& desc, Visit&& visit) {
+  if (desc.shape.rank() != 4 || desc.layout == Layout::kNCHW) {
+    for (int64_t i = 0; i < desc.elements(); ++i) visit(i, i);
+    return;
+  }
+  const Shape& s = desc.shape;
+  int64_t logical = 0;
+  for (int64_t a = 0; a < s[0]; ++a) {
+    for (int64_t b = 0; b < s[1]; ++b) {
+      for (int64_t c = 0; c < s[2]; ++c) {
+        for (int64_t d = 0; d < s[3]; ++d) visit(offset_of(desc, a, b, c, d), logical++);
+      }
+    }
+  }
+}
+
+// Calls use(values) with room for a parameter's values as they lie in memory.
+template <class Use>
+void with_physical_values(const TensorDesc& desc, Use&& use) {
+  if (desc.dtype == DType::kFloat64) return use(std::vector<double>(desc.elements()));
+  use(std::vector<float>(desc.elements()));
+}
+
+bool all_finite(const Tensor& tensor, Device device) {
+  if (!tensor || tensor.desc.dtype != DType::kFloat32) return true;
+  std::vector<float> values(tensor.elements());
+  copy_bytes(values.data(), Device::kCpu, tensor.memory, device, tensor.bytes());
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+Net::Net(const std::vector<ResolvedLayer>& layers, uint64_t seed, Context& context)
+    : context_(context) {
+  plan_parameters(layers);
+  make_implementations(layers);
+  plan_memory();
+  plan_calls();
+  initialise(seed);
+}
+
+void Net::plan_parameters(const std::vector<ResolvedLayer>& layers) {
+  ArenaPlan plan;
+  for (const ResolvedLayer& resolved : layers) {
+    for (const ParameterSpec& spec : resolved.layer->parameters()) {
+      parameters_.push_back({resolved.parameter_prefix + "." + spec.name, spec,
+                             plan.reserve(spec.desc.bytes())});
+    }
+  }
+  parameter_bytes_ = plan.bytes();
+  parameter_memory_ = Buffer(context_.device(), parameter_bytes_);
+  gradient_memory_ = Buffer(context_.device(), parameter_bytes_);
+  fill_bytes(parameter_memory_.data(), context_.device(), 0, parameter_bytes_);
+  fill_bytes(gradient_memory_.data(), context_.device(), 0, parameter_bytes_);
+}
+
+void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
+  for (const ResolvedLayer& resolved : layers) {
+    Node node{.name = resolved.name, .layer = resolved.layer};
+    for (const PassChoice& choice : resolved.passes) {
+      Implementation* implementation = nullptr;
+      for (const Node::Step& step : node.steps) {
+        if (step.id == choice.id) implementation = step.implementation;
+      }
+      if (!implementation) {
+        node.implementations.push_back(resolved.layer->make(choice.id, context_));
+        implementation = node.implementations.back().get();
+      }
+      const bool first = nodes_.empty();
+      if (!(first && choice.pass == Pass::kBackwardData)) {  // nobody needs the images' gradient
+        implementation->prepare(choice.pass, context_);
+      }
+      node.steps.push_back({choice.pass, choice.id, choice.shared, implementation});
+    }
+    nodes_.push_back(std::move(node));
+  }
+}
+
+void Net::plan_memory() {
+  // Reserve first, point later: every tensor notes its offset.
+  ArenaPlan plan;
+  std::vector<std::pair<Tensor*, size_t>> placed;
+  const auto place = [&](Tensor& tensor, const TensorDesc& desc) {
+    tensor.desc = desc;
+    placed.emplace_back(&tensor, plan.reserve(desc.bytes()));
+  };
+  size_t workspace_bytes = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    Node& node = nodes_[i];
+    LayerTensors& t = node.tensors;
+    const Layer& layer = *node.layer;
+    t.x.resize(layer.inputs().size());
+    t.dx.resize(layer.inputs().size());
+    t.y.resize(layer.outputs().size());
+    t.dy.resize(layer.outputs().size());
+    if (i == 0) place(t.x[0], layer.inputs()[0]);
+    if (layer.takes_labels()) place(t.x[1], layer.inputs()[1]);
+    if (!layer.is_view()) {
+      for (size_t j = 0; j < t.y.size(); ++j) {
+        place(t.y[j], layer.outputs()[j]);
+        if (layer.outputs()[j].dtype != DType::kInt32) place(t.dy[j], layer.outputs()[j]);
+      }
+    }
+    size_t state_bytes = 0;
+    for (const Node::Step& step : node.steps) {
+      state_bytes = std::max(state_bytes, step.implementation->state_bytes());
+      const bool unused = i == 0 && step.pass == Pass::kBackwardData;
+      if (!unused) {
+        workspace_bytes =
+            std::max(workspace_bytes, step.implementation->workspace_bytes(step.pass));
+      }
+    }
+    if (state_bytes) {
+      place(t.state, {{static_cast<int64_t>(state_bytes)}, DType::kUInt8});
+    }
+  }
+  activation_memory_ = Buffer(context_.device(), plan.bytes());
+  fill_bytes(activation_memory_.data(), context_.device(), 0, plan.bytes());
+  for (auto& [tensor, offset] : placed) tensor->memory = activation_memory_.at(offset);
+  workspace_ = Buffer(context_.device(), workspace_bytes);
+  context_.set_workspace(workspace_.data(), workspace_bytes);
+
+  size_t parameter = 0;
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    LayerTensors& t = nodes_[i].tensors;
+    for (const ParameterSpec& spec : nodes_[i].layer->parameters()) {
+      const size_t offset = parameters_[parameter++].offset;
+      t.w.push_back({spec.desc, parameter_memory_.at(offset)});
+      t.dw.push_back({spec.desc, gradient_memory_.at(offset)});
+    }
+    if (i > 0) {
+      LayerTensors& before = nodes_[i - 1].tensors;
+      t.x[0] = {nodes_[i].layer->inputs()[0], before.y[0].memory};
+      t.dx[0] = {nodes_[i].layer->inputs()[0], before.dy[0].memory};
+    }
+    if (nodes_[i].layer->is_view()) {
+      t.y[0] = {nodes_[i].layer->outputs()[0], t.x[0].memory};
+      t.dy[0] = {nodes_[i].layer->outputs()[0], t.dx[0].memory};
+    }
+  }
+  // d loss / d loss = 1 starts the backward pass.
+  const Tensor& dloss = nodes_.back().tensors.dy[0];
+  const float one = 1.0f;
+  const double one_double = 1.0;
+  const void* from = dloss.desc.dtype == DType::kFloat64 ? static_cast<const void*>(&one_double)
+                                                         : static_cast<const void*>(&one);
+  copy_bytes(dloss.memory, context_.device(), from, Device::kCpu, dloss.bytes());
+}
+
+void Net::initialise(uint64_t seed) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    write(parameters_[i], flat_parameters(),
+          initial_values(parameters_[i].spec, seed, static_cast<uint32_t>(i)));
+  }
+}
+
+void Net::plan_calls() {
+  for (Node& node : nodes_) {
+    if (!node.steps.empty()) calls_.push_back({&node, &node.steps.front()});
+  }
+  forward_calls_ = calls_.size();
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    for (auto step = node->steps.rbegin(); step != node->steps.rend(); ++step) {
+      if (step->pass == Pass::kForward) continue;
+      if (step->pass != Pass::kBackwardFilter && !node->tensors.dx[0]) continue;
+      calls_.push_back({&*node, &*step});
+    }
+  }
+}
+
+void Net::run(Node& node, const Node::Step& step) {
+  try {
+    step.implementation->run(step.pass, context_, node.tensors);
+  } catch (const DeviceError& e) {
+    throw DeviceError(std::string(e.what()) + " (layer " + node.name + ", " + step.id + ", " +
+                      std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
+  }
+}
+
+void Net::forward() {
+  for (size_t i = 0; i < forward_calls_; ++i) run(*calls_[i].node, *calls_[i].step);
+}
+
+void Net::backward() {
+  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(*calls_[i].node, *calls_[i].step);
+}
+
+int64_t Net::parameter_count() const {
+  int64_t count = 0;
+  for (const Parameter& p : parameters_) count += p.spec.desc.elements();
+  return count;
+}
+
+Tensor Net::flat(const Buffer& buffer) const {
+  return {{{static_cast<int64_t>(parameter_bytes_ / sizeof(float))}}, buffer.data()};
+}
+
+size_t Net::memory_bytes() const {
+  return parameter_memory_.bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
+         workspace_.bytes();
+}
+
+std::vector<float> Net::read(const Parameter& parameter, const Tensor& memory) const {
+  std::vector<float> values(parameter.spec.desc.elements());
+  with_physical_values(parameter.spec.desc, [&](auto physical) {
+    copy_bytes(physical.data(), Device::kCpu, memory.data<char>() + parameter.offset,
+               context_.device(), parameter.spec.desc.bytes());
+    for_each_element(parameter.spec.desc, [&](int64_t p, int64_t l) {
+      values[l] = static_cast<float>(physical[p]);
+    });
+  });
+  return values;
+}
+
+void Net::write(const Parameter& parameter, const Tensor& memory,
+                const std::vector<float>& values) {
+  with_physical_values(parameter.spec.desc, [&](auto physical) {
+    for_each_element(parameter.spec.desc, [&](int64_t p, int64_t l) { physical[p] = values[l]; });
+    copy_bytes(memory.data<char>() + parameter.offset, context_.device(), physical.data(),
+               Device::kCpu, parameter.spec.desc.bytes());
+  });
+}
+
+std::string Net::find_non_finite() const {
+  const Device device = context_.device();
+  for (const Node& node : nodes_) {
+    const LayerTensors& t = node.tensors;
+    for (size_t j = 0; j < t.w.size(); ++j) {
+      if (!all_finite(t.w[j], device)) {
+        return "parameter " + node.layer->parameters()[j].name + " of layer " + node.name;
+      }
+    }
+    if (&node == &nodes_.front() && !all_finite(t.x[0], device)) return "the input images";
+    if (!all_finite(t.y[0], device)) return "the output of layer " + node.name;
+  }
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    for (const Tensor& dw : node->tensors.dw) {
+      if (!all_finite(dw, device)) return "a parameter gradient of layer " + node->name;
+    }
+    if (!all_finite(node->tensors.dx[0], device)) {
+      return "the input gradient of layer " + node->name;
+    }
+  }
+  return "";
+}
+
+}  // namespace duet

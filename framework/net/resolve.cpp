@@ -1,0 +1,252 @@
+#include "net/resolve.h"
+
+#include <algorithm>
+
+#include "layers/layers.h"
+#include "net/fuse.h"
+
+namespace duet {
+namespace {
+
+std::string label(const std::string& name, const Layer& layer) {
+  return "layer " + name + " (" + std::string(layer.type()) + ")";
+}
+
+// Chooses implementations for one layer. The rules: the layer's own request before the network's; an
+// id means exactly that one; a family means the first of its entries that supports the problem.
+class Chooser {
+ public:
+  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer)
+      : spec_(spec), layer_spec_(layer_spec), layer_(layer), list_(layer.implementations()) {}
+
+  // Returns the choices, or fewer than passes() if something cannot be done: error() says what.
+  std::vector<PassChoice> choose() {
+    std::vector<PassChoice> choices;
+    for (Pass pass : layer_.passes()) {
+      auto choice = choose(pass);
+      if (choice) choices.push_back(*choice);
+      if (!choice && !layer_.chooses_per_pass()) break;  // one message is enough
+    }
+    return choices;
+  }
+
+  struct Problem {
+    Mark mark;
+    std::string text;
+    bool unsupported;
+  };
+  const std::vector<Problem>& problems() const { return problems_; }
+
+ private:
+  std::optional<PassChoice> choose(Pass pass) {
+    std::string name = spec_.backend.name;
+    Mark mark = spec_.backend.mark;
+    bool network_wide = true;
+    if (layer_spec_.backend) {
+      const BackendChoice& own = *layer_spec_.backend;
+      const auto for_pass = own.passes.find(pass);
+      const std::string own_name = for_pass != own.passes.end() ? for_pass->second : own.name;
+      if (!own_name.empty()) {
+        name = own_name;
+        mark = own.mark;
+        network_wide = false;
+      }
+    }
+    const auto listed = std::find_if(list_.begin(), list_.end(),
+                                     [&](const ImplInfo& info) { return info.id == name; });
+    const Family family = family_from(name) ? *family_from(name) : family_of(name);
+    if (device_of(family) != device_of(spec_)) {
+      return refuse(mark, false,
+                    "'" + name + "' runs on the " + device_name(device_of(family)) +
+                        ", but this network's backend is '" + spec_.backend.name +
+                        "': all layers of a network run on one device");
+    }
+    // "cudnn" is both a family and, in most lists, an id: as a family it takes the first that can.
+    if (listed != list_.end() && !family_from(name)) {
+      const auto reason = unsupported(listed->id, pass);
+      if (!reason) return PassChoice{pass, name};
+      return refuse(mark, true, "'" + name + "' cannot run " + std::string(to_string(pass)) +
+                                    ": " + *reason + "; " + that_can(pass));
+    }
+    return choose_of_family(family, pass, mark, network_wide);
+  }
+
+  std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
+                                             bool network_wide) {
+    std::string reasons;
+    bool any = false;
+    for (const ImplInfo& info : list_) {
+      if (family_of(info.id) != family) continue;
+      any = true;
+      const auto reason = unsupported(info.id, pass);
+      if (!reason) return PassChoice{pass, std::string(info.id)};
+      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
+    }
+    const std::string family_name(to_string(family));
+    if (any) {
+      return refuse(mark, true, "no '" + family_name + "' implementation can run " +
+                                    std::string(to_string(pass)) + " (" + reasons + "); " +
+                                    that_can(pass));
+    }
+    for (const ImplInfo& info : list_) {
+      if (network_wide && info.shared && !unsupported(info.id, pass)) {
+        return PassChoice{pass, std::string(info.id), true};
+      }
+    }
+    return refuse(mark, true, "there is no '" + family_name + "' implementation of " +
+                                  std::string(layer_.type()) + "; " + that_can(pass));
+  }
+
+  // A layer whose passes run by one implementation needs it for all of them.
+  std::optional<std::string> unsupported(std::string_view id, Pass pass) const {
+    if (layer_.chooses_per_pass()) return layer_.unsupported(id, pass);
+    for (Pass each : layer_.passes()) {
+      if (auto reason = layer_.unsupported(id, each)) return reason;
+    }
+    return {};
+  }
+
+  std::string that_can(Pass pass) const {
+    std::vector<std::string> ids;
+    for (const ImplInfo& info : list_) {
+      const bool here = device_of(family_of(info.id)) == device_of(spec_);
+      if (here && !unsupported(info.id, pass)) ids.emplace_back(info.id);
+    }
+    return ids.empty() ? "no implementation on this device can" : "these can: " + join(ids);
+  }
+
+  static std::string device_name(Device device) { return device == Device::kCpu ? "CPU" : "GPU"; }
+
+  std::nullopt_t refuse(Mark mark, bool unsupported, const std::string& text) {
+    problems_.push_back({mark.line ? mark : layer_spec_.mark,
+                         label(layer_spec_.name, layer_) + ": " + text, unsupported});
+    return std::nullopt;
+  }
+
+  const NetSpec& spec_;
+  const LayerSpec& layer_spec_;
+  const Layer& layer_;
+  const std::vector<ImplInfo> list_;
+  std::vector<Problem> problems_;
+};
+
+// Walks the layers with the tensor that flows through them.
+class Resolver {
+ public:
+  Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors)
+      : spec_(spec), errors_(errors), tensor_(input), labels_{{input.shape[0]}, DType::kInt32} {}
+
+  std::vector<ResolvedLayer> run(int64_t classes) {
+    for (size_t i = 0; i < spec_.layers.size();) {
+      if (spec_.fuse) {
+        if (const auto block = fuse_at(spec_, i); block && add(block->spec, block->prefix, true)) {
+          i += block->parts;
+          continue;
+        }
+      }
+      const LayerSpec& layer = spec_.layers[i++];
+      if (layer.layer->takes_labels()) check_classes(layer, classes);
+      if (!add(layer, layer.name, false)) break;  // the shapes after it are unknown
+    }
+    return std::move(result_);
+  }
+
+ private:
+  // Returns false if the layer does not fit. A `tentative` one (a fused block) then leaves no trace.
+  bool add(const LayerSpec& spec, const std::string& prefix, bool tentative) {
+    Layer& layer = *spec.layer;
+    const Layout wanted = layer.is_view() ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
+    TensorDesc input = tensor_;
+    std::optional<ResolvedLayer> reorder;
+    if (input.shape.rank() == 4 && input.layout != wanted) {
+      const bool same_bytes = input.shape[1] == 1 || input.shape[2] * input.shape[3] == 1;
+      if (result_.empty() || same_bytes) {
+        input.layout = wanted;  // the batch is gathered in this layout; the bytes are the same
+      } else {
+        reorder = make_reorder(spec, input, wanted);
+        if (!reorder) return false;
+        input = reorder->layer->outputs()[0];
+      }
+    }
+    std::vector<TensorDesc> inputs = {input};
+    if (layer.takes_labels()) inputs.push_back(labels_);
+    try {
+      layer.bind(inputs, {.math = spec_.math,
+                          .deterministic = spec_.deterministic,
+                          .seed = spec_.seed,
+                          .stream = spec.stream});
+    } catch (const ShapeError& e) {
+      if (!tentative) {
+        const std::string from = result_.empty() ? "the data" : "layer " + result_.back().name;
+        errors_.add(spec.mark, label(spec.name, layer) + ": " + e.what() + " (its input " +
+                                   tensor_.shape.to_string() + " comes from " + from + ")");
+      }
+      return false;
+    }
+    ResolvedLayer resolved{spec.name, prefix, spec.layer, {}};
+    if (!layer.is_view()) {
+      Chooser chooser(spec_, spec, layer);
+      resolved.passes = chooser.choose();
+      if (tentative && !chooser.problems().empty()) return false;
+      report(chooser);
+    }
+    if (reorder) result_.push_back(std::move(*reorder));
+    result_.push_back(std::move(resolved));
+    tensor_ = layer.outputs()[0];
+    return true;
+  }
+
+  void report(const Chooser& chooser) {
+    for (const auto& problem : chooser.problems()) {
+      if (problem.unsupported) {
+        errors_.add_unsupported(problem.mark, problem.text);
+      } else {
+        errors_.add(problem.mark, problem.text);
+      }
+    }
+  }
+
+  std::optional<ResolvedLayer> make_reorder(const LayerSpec& before, const TensorDesc& input,
+                                            Layout to) {
+    ConfigNode keys = ConfigNode::map();
+    keys.at_or_add("to") = ConfigNode::of(to_string(to));
+    ConfigReader reader(keys, "reorder", errors_);
+    LayerSpec spec{.name = "reorder_" + before.name, .mark = before.mark};
+    spec.layer = find_layer_type("reorder")->make(reader);
+    spec.layer->bind({input}, {.math = spec_.math, .deterministic = spec_.deterministic});
+    Chooser chooser(spec_, spec, *spec.layer);
+    ResolvedLayer resolved{spec.name, spec.name, spec.layer, chooser.choose()};
+    report(chooser);
+    if (!chooser.problems().empty()) return {};
+    return resolved;
+  }
+
+  void check_classes(const LayerSpec& loss, int64_t classes) {
+    const Shape& shape = tensor_.shape;
+    if (shape.rank() != 2 || shape[1] >= classes) return;
+    errors_.add(loss.mark, "layer " + loss.name + ": the data has " + std::to_string(classes) +
+                               " classes (labels 0 to " + std::to_string(classes - 1) +
+                               "), but layer " + result_.back().name + " has only " +
+                               std::to_string(shape[1]) + " outputs");
+  }
+
+  const NetSpec& spec_;
+  ConfigErrors& errors_;
+  TensorDesc tensor_;
+  const TensorDesc labels_;
+  std::vector<ResolvedLayer> result_;
+};
+
+}  // namespace
+
+std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
+                                   ConfigErrors& errors) {
+  if (device_of(spec) == Device::kGpu && !built_with_cuda()) {
+    errors.add_unsupported(spec.backend.mark,
+                           "backend '" + spec.backend.name + "': " + gpu_missing_reason());
+    return {};
+  }
+  return Resolver(spec, input, errors).run(classes);
+}
+
+}  // namespace duet

@@ -1,0 +1,65 @@
+// NetSpec: a configuration, read and checked, before any shape or memory is known.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "layers/layer.h"
+
+namespace duet {
+
+/// What a `backend:` says: a family or an implementation's id, for all passes or a pass each.
+struct BackendChoice {
+  std::string name;                    // for every pass that `passes` does not name; may be empty
+  std::map<Pass, std::string> passes;  // {forward: custom_naive, backward_data: cudnn, ...}
+  Mark mark;
+};
+
+struct LayerSpec {
+  std::string name;
+  std::shared_ptr<Layer> layer;
+  std::optional<BackendChoice> backend;
+  std::optional<Layout> layout;
+  ConfigNode keys;      // as read, defaults filled in
+  uint32_t stream = 0;  // its place in the file, whatever fusion does: the Philox stream
+  Mark mark;
+};
+
+struct DataSpec {
+  std::string dataset;
+  int64_t batch = 64;
+};
+
+struct TrainSpec {
+  int64_t epochs = 5;
+  int64_t log_every = 100;  // steps between metric lines
+};
+
+struct NetSpec {
+  std::string name;
+  BackendChoice backend;
+  Layout layout = Layout::kNCHW;
+  Math math = Math::kFP32;
+  bool fuse = true;
+  bool graph = true;
+  bool deterministic = true;
+  uint64_t seed = 1;
+  int64_t workspace_limit_mib = 1024;
+  DataSpec data;
+  TrainSpec train;
+  std::vector<LayerSpec> layers;
+};
+
+/// Reads everything but the keys of the data set and of the optimizer, which their own folders read
+/// (maps `data` and `optimizer`; finish() on those is theirs). Mistakes go to `errors`. The tree
+/// becomes the resolved configuration: defaults are written into it.
+NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
+
+/// Where the network runs: the device of its backend's family.
+Device device_of(const NetSpec& spec);
+
+}  // namespace duet

@@ -1,0 +1,141 @@
+#include "net/table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+namespace duet {
+namespace {
+
+struct Cells {
+  std::string passes, id, workspace, detail;
+};
+
+// A row for each pass that runs; one row "all" if they do not differ.
+std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node, bool first) {
+  std::vector<Cells> rows;
+  for (size_t i = 0; i < layer.passes.size(); ++i) {
+    const PassChoice& choice = layer.passes[i];
+    if (first && choice.pass == Pass::kBackwardData) continue;  // nobody needs dx of the images
+    Cells cells{std::string(to_string(choice.pass)), choice.id + (choice.shared ? " (shared)" : ""),
+                "", ""};
+    if (node) {
+      const Implementation& implementation = *node->steps[i].implementation;
+      cells.workspace = format_bytes(implementation.workspace_bytes(choice.pass));
+      cells.detail = implementation.detail(choice.pass);
+    }
+    rows.push_back(cells);
+  }
+  if (rows.empty()) return {{"-", "shared", "", ""}};  // a view: nothing to choose
+  const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Cells& cells) {
+    return cells.id == rows[0].id && cells.workspace == rows[0].workspace &&
+           cells.detail == rows[0].detail;
+  });
+  if (!alike) return rows;
+  return {{"all", rows[0].id, rows[0].workspace, rows[0].detail}};
+}
+
+int64_t parameters_of(const Layer& layer) {
+  int64_t count = 0;
+  for (const ParameterSpec& spec : layer.parameters()) count += spec.desc.elements();
+  return count;
+}
+
+}  // namespace
+
+std::string format_table(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      line += row[i];
+      line.append(widths[i] - row[i].size() + 2, ' ');
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+std::string format_bytes(size_t bytes) {
+  char text[32];
+  if (bytes < 1024) {
+    std::snprintf(text, sizeof text, "%zu B", bytes);
+  } else if (bytes < (1u << 20)) {
+    std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  }
+  return text;
+}
+
+std::string format_count(int64_t count) {
+  std::string digits = std::to_string(count);
+  for (int64_t i = static_cast<int64_t>(digits.size()) - 3; i > (count < 0); i -= 3) {
+    digits.insert(static_cast<size_t>(i), ",");
+  }
+  return digits;
+}
+
+int64_t parameter_count(const std::vector<ResolvedLayer>& layers) {
+  int64_t count = 0;
+  for (const ResolvedLayer& layer : layers) count += parameters_of(*layer.layer);
+  return count;
+}
+
+std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* net) {
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "type", "output", "parameters", "pass", "implementation"}};
+  if (net) rows[0].insert(rows[0].end(), {"workspace", "detail"});
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ResolvedLayer& layer = layers[i];
+    const TensorDesc& y = layer.layer->outputs()[0];
+    std::vector<std::string> row = {
+        layer.name, std::string(layer.layer->type()),
+        y.shape.to_string() + (y.shape.rank() == 4 ? " " + std::string(to_string(y.layout)) : ""),
+        format_count(parameters_of(*layer.layer))};
+    for (const Cells& cells : cells_of(layer, net ? &net->nodes()[i] : nullptr, i == 0)) {
+      std::vector<std::string> line = row;
+      line.insert(line.end(), {cells.passes, cells.id});
+      if (net) line.insert(line.end(), {cells.workspace, cells.detail});
+      rows.push_back(line);
+      row = {"", "", "", ""};
+    }
+  }
+  return format_table(rows) + "parameters: " + format_count(parameter_count(layers)) + "\n";
+}
+
+nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net* net) {
+  nlohmann::json list = nlohmann::json::array();
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ResolvedLayer& layer = layers[i];
+    nlohmann::json entry = {{"name", layer.name},
+                            {"type", layer.layer->type()},
+                            {"problem", layer.layer->problem_text()},
+                            {"output", layer.layer->outputs()[0].to_string()},
+                            {"parameters", parameters_of(*layer.layer)},
+                            {"passes", nlohmann::json::array()}};
+    for (size_t j = 0; j < layer.passes.size(); ++j) {
+      const PassChoice& choice = layer.passes[j];
+      if (i == 0 && choice.pass == Pass::kBackwardData) continue;
+      nlohmann::json pass = {{"pass", to_string(choice.pass)},
+                             {"implementation", choice.id},
+                             {"shared", choice.shared}};
+      if (net) {
+        const Implementation& implementation = *net->nodes()[i].steps[j].implementation;
+        pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);
+        pass["detail"] = implementation.detail(choice.pass);
+      }
+      entry["passes"].push_back(pass);
+    }
+    list.push_back(entry);
+  }
+  return list;
+}
+
+}  // namespace duet

@@ -1,0 +1,26 @@
+// The resolved network as people and programs read it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "net/net.h"
+#include "net/resolve.h"
+
+namespace duet {
+
+/// Rows under a header, columns aligned, two blanks between; numbers are for the caller to format.
+std::string format_table(const std::vector<std::vector<std::string>>& rows);
+/// "12.3 MiB"
+std::string format_bytes(size_t bytes);
+/// "896,522"
+std::string format_count(int64_t count);
+
+/// Layer, type, output, parameters and the implementation of each pass; with a Net also workspace and
+/// the library's algorithm. A row a layer, more where passes differ.
+std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* net);
+nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net* net);
+int64_t parameter_count(const std::vector<ResolvedLayer>& layers);
+
+}  // namespace duet

@@ -1,0 +1,71 @@
+// The update rules, each written once for the CPU and the GPU: step numbers count from 1.
+#pragma once
+
+#include <cmath>
+
+#include "core/philox.h"  // DUET_HOST_DEVICE
+#include "optim/optimizer.h"
+
+namespace duet {
+
+/// torch.optim.SGD: g += weight_decay * w; v = momentum * v + g; w -= lr * (nesterov ? g + momentum * v
+/// : v); without momentum w -= lr * g.
+struct SgdRule {
+  float momentum = 0.0f;
+  float weight_decay = 0.0f;
+  bool nesterov = false;
+
+  struct Factors {
+    float learning_rate;
+  };
+  DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t) const { return {learning_rate}; }
+  DUET_HOST_DEVICE int states() const { return momentum != 0.0f ? 1 : 0; }
+  DUET_HOST_DEVICE void apply(const Factors& f, float g, float& w, float (&state)[2]) const {
+    g += weight_decay * w;
+    if (momentum != 0.0f) {
+      state[0] = momentum * state[0] + g;
+      g = nesterov ? g + momentum * state[0] : state[0];
+    }
+    w -= f.learning_rate * g;
+  }
+};
+
+/// torch.optim.Adam (Kingma & Ba 2015): g += weight_decay * w; m += (1-beta1)(g-m);
+/// v = beta2 v + (1-beta2) g^2; w -= lr/(1-beta1^t) * m / (sqrt(v)/sqrt(1-beta2^t) + epsilon).
+struct AdamRule {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  float epsilon = 1e-8f;
+  float weight_decay = 0.0f;
+
+  struct Factors {
+    float step_size;
+    float root_correction2;
+    float one_minus_beta1, beta2, one_minus_beta2;
+  };
+  DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t step) const {
+    const double t = static_cast<double>(step);
+    return {static_cast<float>(learning_rate / (1.0 - pow(beta1, t))),
+            static_cast<float>(sqrt(1.0 - pow(beta2, t))), static_cast<float>(1.0 - beta1),
+            static_cast<float>(beta2), static_cast<float>(1.0 - beta2)};
+  }
+  DUET_HOST_DEVICE int states() const { return 2; }
+  DUET_HOST_DEVICE void apply(const Factors& f, float g, float& w, float (&state)[2]) const {
+    g += weight_decay * w;
+    state[0] += f.one_minus_beta1 * (g - state[0]);
+    state[1] = f.beta2 * state[1] + f.one_minus_beta2 * g * g;
+    w -= f.step_size * state[0] / (sqrtf(state[1]) / f.root_correction2 + epsilon);
+  }
+};
+
+/// Queues (GPU) or computes (CPU) one update of all parameters by `rule`.
+template <class Rule>
+void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
+                       const StepState* state, const float* loss);
+
+/// The GPU half, in update_custom.cu.
+template <class Rule>
+void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
+                           const StepState* state, const float* loss);
+
+}  // namespace duet

@@ -1,0 +1,97 @@
+#include "train/profile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "net/table.h"
+
+namespace duet {
+namespace {
+
+constexpr int kRepetitions = 20;      // in one graph
+constexpr double kBlockSeconds = 0.01;
+constexpr int kBlocks = 5;
+
+// Median over blocks of the seconds of one call of `run`, which queues work on the context.
+double seconds_per_call(Context& context, const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  const auto block = [&](int calls) {
+    context.synchronize();
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) run();
+    context.synchronize();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  int calls = 1;
+  while (block(calls) < kBlockSeconds && calls < (1 << 16)) calls *= 2;
+  std::vector<double> seconds;
+  for (int i = 0; i < kBlocks; ++i) seconds.push_back(block(calls) / calls);
+  std::sort(seconds.begin(), seconds.end());
+  return seconds[kBlocks / 2];
+}
+
+double microseconds_of(Training& training, const Training::Operation& operation) {
+  Context& context = training.context();
+  if (context.device() == Device::kCpu) {
+    return 1e6 * seconds_per_call(context, operation.queue);
+  }
+  StepGraph graph(context, [&] {
+    for (int i = 0; i < kRepetitions; ++i) operation.queue();
+  });
+  return 1e6 * seconds_per_call(context, [&] { graph.launch(); }) / kRepetitions;
+}
+
+std::string fixed(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2f", value);
+  return text;
+}
+
+}  // namespace
+
+Profile profile_step(Training& training) {
+  Profile profile;
+  profile.step_microseconds =
+      1e6 * seconds_per_call(training.context(), [&] { training.step(); });
+  for (const Training::Operation& operation : training.operations()) {
+    const double microseconds = microseconds_of(training, operation);
+    profile.rows.push_back(
+        {operation.layer, operation.pass, operation.implementation, microseconds});
+    profile.sum_microseconds += microseconds;
+  }
+  return profile;
+}
+
+std::string profile_table(const Profile& profile) {
+  std::vector<std::vector<std::string>> rows = {{"layer", "pass", "implementation", "us", "share"}};
+  const auto share = [&](double us) { return fixed(100.0 * us / profile.sum_microseconds) + "%"; };
+  for (const ProfileRow& row : profile.rows) {
+    rows.push_back({row.layer, row.pass, row.implementation, fixed(row.microseconds),
+                    share(row.microseconds)});
+  }
+  rows.push_back({"sum", "", "", fixed(profile.sum_microseconds), ""});
+  rows.push_back({"step", "", "", fixed(profile.step_microseconds), ""});
+  rows.push_back({"gap", "", "", fixed(profile.step_microseconds - profile.sum_microseconds), ""});
+  return format_table(rows);
+}
+
+nlohmann::json profile_json(const Profile& profile, const NetSpec& spec) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const ProfileRow& row : profile.rows) {
+    rows.push_back({{"layer", row.layer},
+                    {"pass", row.pass},
+                    {"implementation", row.implementation},
+                    {"microseconds", row.microseconds}});
+  }
+  return {{"name", spec.name},
+          {"backend", spec.backend.name},
+          {"batch", spec.data.batch},
+          {"math", to_string(spec.math)},
+          {"step_microseconds", profile.step_microseconds},
+          {"sum_microseconds", profile.sum_microseconds},
+          {"rows", rows}};
+}
+
+}  // namespace duet

@@ -1,0 +1,29 @@
+// The line that moves while a terminal watches; nothing where output is a file or a pipe.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace duet {
+
+class Progress {
+ public:
+  /// Draws on standard error if `enabled` and it is a terminal.
+  explicit Progress(bool enabled);
+  ~Progress();
+
+  bool active() const { return active_; }
+  /// `done` of `total` steps of this epoch; redraws at most ten times a second.
+  void update(const std::string& label, int64_t done, int64_t total, double loss, double accuracy,
+              double images_per_second, double seconds_left);
+  /// Removes the line, so that a log line can take its place.
+  void clear();
+
+ private:
+  bool active_ = false;
+  bool drawn_ = false;
+  std::chrono::steady_clock::time_point last_{};
+};
+
+}  // namespace duet

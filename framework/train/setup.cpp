@@ -1,0 +1,55 @@
+#include "train/setup.h"
+
+#include "core/error.h"
+#include "net/yaml.h"
+
+namespace duet {
+namespace {
+
+DatasetLoader read_dataset(ConfigNode& root, const std::string& name, ConfigErrors& errors) {
+  ConfigReader reader(root.at_or_add("data"), "data", errors);
+  for (const char* common : {"dataset", "batch"}) reader.raw(common);
+  const DatasetType* type = find_dataset_type(name);
+  if (type) {
+    DatasetLoader loader = type->read(reader);
+    reader.finish();
+    return loader;
+  }
+  std::vector<std::string> names;
+  for (const DatasetType* t : dataset_types()) names.emplace_back(t->name);
+  const auto near = nearest(name, names);
+  if (!name.empty()) {
+    reader.error("dataset", "unknown data set '" + name + "'" +
+                                (near ? " (did you mean '" + *near + "'?)" : "") +
+                                "; known: " + join(names));
+  }
+  return {};
+}
+
+}  // namespace
+
+Setup read_setup(const SetupOptions& options) {
+  Setup setup;
+  setup.config = read_yaml_file(options.config);
+  for (const std::string& assignment : options.assignments) set_value(setup.config, assignment);
+  const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
+  if (options.backend) override("backend=" + *options.backend);
+  if (options.epochs) override("train.epochs=" + std::to_string(*options.epochs));
+  if (options.seed) override("seed=" + std::to_string(*options.seed));
+
+  ConfigErrors errors(options.config);
+  setup.spec = read_net_spec(setup.config, errors);
+  setup.dataset = read_dataset(setup.config, setup.spec.data.dataset, errors);
+  ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);
+  setup.optimizer = read_optimizer(optimizer);
+  const DatasetInfo& info = setup.dataset.info;
+  const bool shapes_known = errors.empty() || (info.channels > 0 && !setup.spec.layers.empty());
+  if (shapes_known) {
+    const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
+    setup.layers = resolve(setup.spec, input, info.classes, errors);
+  }
+  errors.raise_if_any();
+  return setup;
+}
+
+}  // namespace duet

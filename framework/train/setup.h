@@ -1,0 +1,36 @@
+// From the command line and the YAML file to everything a run is made of, with all mistakes at once.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+#include "data/dataset.h"
+#include "net/resolve.h"
+#include "optim/optimizer.h"
+
+namespace duet {
+
+/// What the user asked for beside the file; each wins over the file.
+struct SetupOptions {
+  std::string config;                    // path of the YAML file
+  std::optional<std::string> backend;    // family or implementation id
+  std::vector<std::string> assignments;  // "a.b=value"
+  std::optional<int64_t> epochs;
+  std::optional<int64_t> seed;
+};
+
+struct Setup {
+  ConfigNode config;  // resolved: every key with the value that is used
+  NetSpec spec;
+  DatasetLoader dataset;  // its keys are read; nothing is loaded
+  std::unique_ptr<Optimizer> optimizer;
+  std::vector<ResolvedLayer> layers;
+};
+
+/// Throws ConfigError or UnsupportedError with every mistake found. Loads no data, needs no GPU.
+Setup read_setup(const SetupOptions& options);
+
+}  // namespace duet

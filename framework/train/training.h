@@ -1,0 +1,89 @@
+// A network in training: the data, the network, the optimizer and the step that joins them. It
+// computes only; files, logs and signals are trainer.h's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/step_state.h"
+#include "data/batches.h"
+#include "data/dataset.h"
+#include "device/step_graph.h"
+#include "net/net.h"
+#include "optim/optimizer.h"
+
+namespace duet {
+
+/// Means over the rows counted.
+struct Metrics {
+  double loss = 0.0;
+  double accuracy = 0.0;
+  int64_t rows = 0;
+};
+Metrics metrics_of(const StepState& state);
+
+class Training {
+ public:
+  /// Plans and takes all memory, uploads the data and starts from initial values. `dataset` may go
+  /// afterwards; `context` must outlive this. Throws ConfigError if the batch is larger than the data.
+  Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
+           std::unique_ptr<Optimizer> optimizer, Context& context);
+
+  /// Runs every kernel once without changing anything and, with `graph: true` on a GPU, captures the
+  /// step and the evaluation. Called before the first step.
+  void prepare();
+
+  /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
+  void step();
+  int64_t steps_per_epoch() const { return train_batches_.per_epoch(); }
+
+  /// Reads the state back (waits for the queued steps).
+  StepState state();
+  void set_state(const StepState& state);
+  /// Starts new totals; the step number stays.
+  void clear_totals();
+
+  /// One pass over the validation data, dropout off.
+  Metrics evaluate();
+
+  /// Where the loss of the next step stops being finite, in words. Runs that step without updating.
+  std::string explain_halt();
+
+  /// The parts of a step in the order they run, each of which can be queued by itself.
+  struct Operation {
+    std::string layer;  // a layer's name, or "batch", "update", "advance"
+    std::string pass;
+    std::string implementation;
+    std::function<void()> queue;
+  };
+  std::vector<Operation> operations();
+
+  Net& net() { return net_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
+  /// The optimizer's state number i, laid out as the flat parameters.
+  const Tensor& optimizer_state(size_t i) const { return optimizer_tensors_.state[i]; }
+  Context& context() { return context_; }
+
+ private:
+  void queue_forward_backward();
+  void queue_step();
+  void queue_evaluation();
+  StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
+
+  Context& context_;
+  const bool use_graph_;
+  Net net_;
+  std::unique_ptr<Optimizer> optimizer_;
+  Batches train_batches_;
+  Batches validation_batches_;
+  OptimizerTensors optimizer_tensors_;
+  std::vector<Buffer> optimizer_memory_;
+  Buffer state_;             // StepState of the training
+  Buffer evaluation_state_;  // StepState of an evaluation
+  StepGraph step_graph_;
+  StepGraph evaluation_graph_;
+};
+
+}  // namespace duet
