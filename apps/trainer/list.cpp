@@ -13,7 +13,8 @@ namespace {
 using nlohmann::json;
 
 // Rows of (key, value) pairs: objects for --json, a table otherwise.
-void print(const std::vector<std::vector<std::pair<std::string, std::string>>>& rows, bool as_json) {
+void print(const std::vector<std::vector<std::pair<std::string, std::string>>>& rows,
+           bool as_json) {
   if (as_json) {
     json list = json::array();
     for (const auto& row : rows) {
@@ -52,7 +53,8 @@ void list_what(const std::string& what, bool as_json) {
     }
   } else if (what == "datasets") {
     for (const duet::DatasetType* type : duet::dataset_types()) {
-      rows.push_back({{"dataset", std::string(type->name)}, {"summary", std::string(type->summary)}});
+      rows.push_back(
+          {{"dataset", std::string(type->name)}, {"summary", std::string(type->summary)}});
     }
   } else {
     for (const duet::OptimizerType* type : duet::optimizer_types()) {

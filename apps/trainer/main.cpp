@@ -89,8 +89,9 @@ int run(int argc, char** argv) {
     return duet::kExitDone;
   }
   if (options.setup.config.empty()) {
-    std::fprintf(stderr, "trainer: --config FILE is needed, e.g. --config "
-                         "configs/fashion_mnist_cnn.yaml; see --help\n");
+    std::fprintf(stderr,
+                 "trainer: --config FILE is needed, e.g. --config "
+                 "configs/fashion_mnist_cnn.yaml; see --help\n");
     return duet::kExitUsage;
   }
   if (!options.resume.empty() && !options.evaluate.empty()) {

@@ -24,8 +24,7 @@ ConfigNode block_keys(const LayerSpec& conv, const LayerSpec& pool) {
 std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i) {
   const LayerType* type = find_layer_type("conv2d_pool_relu");
   if (!type || i + 2 >= spec.layers.size()) return {};
-  const LayerSpec &conv = spec.layers[i], &second = spec.layers[i + 1],
-                  &third = spec.layers[i + 2];
+  const LayerSpec &conv = spec.layers[i], &second = spec.layers[i + 1], &third = spec.layers[i + 2];
   const bool pool_first = plain(second, "max_pool2d") && plain(third, "relu");
   const bool relu_first = plain(second, "relu") && plain(third, "max_pool2d");
   if (!plain(conv, "conv2d") || !(pool_first || relu_first)) return {};

@@ -37,8 +37,7 @@ std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint
   const bool normal = spec.init == Init::kXavierNormal || spec.init == Init::kHeNormal;
   std::vector<float> values(spec.desc.elements());
   for (size_t block = 0; block * 4 < values.size(); ++block) {
-    const Philox4 words =
-        philox_block(seed, 0, kStreamInit + index, static_cast<uint32_t>(block));
+    const Philox4 words = philox_block(seed, 0, kStreamInit + index, static_cast<uint32_t>(block));
     for (size_t j = 0; j < 4 && block * 4 + j < values.size(); ++j) {
       double value = 2.0 * unit(words.v[j]) - 1.0;
       if (normal) {  // Box-Muller: words 0,1 make values 0,1; words 2,3 make values 2,3

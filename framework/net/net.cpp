@@ -56,8 +56,8 @@ void Net::plan_parameters(const std::vector<ResolvedLayer>& layers) {
   ArenaPlan plan;
   for (const ResolvedLayer& resolved : layers) {
     for (const ParameterSpec& spec : resolved.layer->parameters()) {
-      parameters_.push_back({resolved.parameter_prefix + "." + spec.name, spec,
-                             plan.reserve(spec.desc.bytes())});
+      parameters_.push_back(
+          {resolved.parameter_prefix + "." + spec.name, spec, plan.reserve(spec.desc.bytes())});
     }
   }
   parameter_bytes_ = plan.bytes();
@@ -218,9 +218,8 @@ std::vector<float> Net::read(const Parameter& parameter, const Tensor& memory) c
   with_physical_values(parameter.spec.desc, [&](auto physical) {
     copy_bytes(physical.data(), Device::kCpu, memory.data<char>() + parameter.offset,
                context_.device(), parameter.spec.desc.bytes());
-    for_each_element(parameter.spec.desc, [&](int64_t p, int64_t l) {
-      values[l] = static_cast<float>(physical[p]);
-    });
+    for_each_element(parameter.spec.desc,
+                     [&](int64_t p, int64_t l) { values[l] = static_cast<float>(physical[p]); });
   });
   return values;
 }

@@ -35,12 +35,13 @@ class Net {
   };
 
   /// Makes the implementations, plans and takes all memory, and initialises the parameters from
-  /// `seed`. Computes in the type of the first layer's input: float32, or float64 with cpu_reference
-  /// everywhere (the judge of a whole network). REQUIRES: `context` outlives the network; `layers` came from resolve() without errors.
+  /// `seed`. Computes in the type of the first layer's input: float32, or float64 with
+  /// cpu_reference everywhere (the judge of a whole network). REQUIRES: `context` outlives the
+  /// network; `layers` came from resolve() without errors.
   Net(const std::vector<ResolvedLayer>& layers, uint64_t seed, Context& context);
 
-  /// Queue all layers, first to last and last to first. backward() overwrites every gradient. An error
-  /// of a layer is rethrown with its name and problem.
+  /// Queue all layers, first to last and last to first. backward() overwrites every gradient. An
+  /// error of a layer is rethrown with its name and problem.
   void forward();
   void backward();
 
@@ -68,13 +69,13 @@ class Net {
   Tensor flat_gradients() const { return flat(gradient_memory_); }
   size_t memory_bytes() const;
 
-  /// A parameter's values on the CPU in PyTorch's order (KCRS), and back. `memory` is the flat buffer
-  /// to read (parameters or an optimizer state). Synchronous.
+  /// A parameter's values on the CPU in PyTorch's order (KCRS), and back. `memory` is the flat
+  /// buffer to read (parameters or an optimizer state). Synchronous.
   std::vector<float> read(const Parameter& parameter, const Tensor& memory) const;
   void write(const Parameter& parameter, const Tensor& memory, const std::vector<float>& values);
 
-  /// The first thing that is not finite after a forward and a backward pass, in words ("layer conv2:
-  /// output"), or empty. Synchronous and slow.
+  /// The first thing that is not finite after a forward and a backward pass, in words ("layer
+  /// conv2: output"), or empty. Synchronous and slow.
   std::string find_non_finite() const;
 
   Context& context() const { return context_; }
@@ -99,8 +100,8 @@ class Net {
   Buffer workspace_;
 };
 
-/// The values that `parameter` number `index` of a network starts with, in PyTorch's order; the same
-/// bits in every arm.
+/// The values that `parameter` number `index` of a network starts with, in PyTorch's order; the
+/// same bits in every arm.
 std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint32_t index);
 
 }  // namespace duet

@@ -12,8 +12,8 @@ std::string label(const std::string& name, const Layer& layer) {
   return "layer " + name + " (" + std::string(layer.type()) + ")";
 }
 
-// Chooses implementations for one layer. The rules: the layer's own request before the network's; an
-// id means exactly that one; a family means the first of its entries that supports the problem.
+// Chooses implementations for one layer. The rules: the layer's own request before the network's;
+// an id means exactly that one; a family means the first of its entries that supports the problem.
 class Chooser {
  public:
   Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer)
@@ -65,8 +65,9 @@ class Chooser {
     if (listed != list_.end() && !family_from(name)) {
       const auto reason = unsupported(listed->id, pass);
       if (!reason) return PassChoice{pass, name};
-      return refuse(mark, true, "'" + name + "' cannot run " + std::string(to_string(pass)) +
-                                    ": " + *reason + "; " + that_can(pass));
+      return refuse(mark, true,
+                    "'" + name + "' cannot run " + std::string(to_string(pass)) + ": " + *reason +
+                        "; " + that_can(pass));
     }
     return choose_of_family(family, pass, mark, network_wide);
   }
@@ -84,17 +85,18 @@ class Chooser {
     }
     const std::string family_name(to_string(family));
     if (any) {
-      return refuse(mark, true, "no '" + family_name + "' implementation can run " +
-                                    std::string(to_string(pass)) + " (" + reasons + "); " +
-                                    that_can(pass));
+      return refuse(mark, true,
+                    "no '" + family_name + "' implementation can run " +
+                        std::string(to_string(pass)) + " (" + reasons + "); " + that_can(pass));
     }
     for (const ImplInfo& info : list_) {
       if (network_wide && info.shared && !unsupported(info.id, pass)) {
         return PassChoice{pass, std::string(info.id), true};
       }
     }
-    return refuse(mark, true, "there is no '" + family_name + "' implementation of " +
-                                  std::string(layer_.type()) + "; " + that_can(pass));
+    return refuse(mark, true,
+                  "there is no '" + family_name + "' implementation of " +
+                      std::string(layer_.type()) + "; " + that_can(pass));
   }
 
   // A layer whose passes run by one implementation needs it for all of them.
@@ -152,7 +154,8 @@ class Resolver {
   }
 
  private:
-  // Returns false if the layer does not fit. A `tentative` one (a fused block) then leaves no trace.
+  // Returns false if the layer does not fit. A `tentative` one (a fused block) then leaves no
+  // trace.
   bool add(const LayerSpec& spec, const std::string& prefix, bool tentative) {
     Layer& layer = *spec.layer;
     const Layout wanted = layer.is_view() ? Layout::kNCHW : spec.layout.value_or(spec_.layout);

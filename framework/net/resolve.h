@@ -1,5 +1,5 @@
-// From a NetSpec to the list of layers that will run: shapes, fused blocks, inserted reorder layers and
-// an implementation for every pass. Needs neither a GPU nor memory.
+// From a NetSpec to the list of layers that will run: shapes, fused blocks, inserted reorder layers
+// and an implementation for every pass. Needs neither a GPU nor memory.
 #pragma once
 
 #include <memory>
@@ -13,20 +13,20 @@ namespace duet {
 struct PassChoice {
   Pass pass;
   std::string id;
-  /// Taken because the family asked for has no implementation of this layer type at all; the same in
-  /// every arm.
+  /// Taken because the family asked for has no implementation of this layer type at all; the same
+  /// in every arm.
   bool shared = false;
 };
 
 struct ResolvedLayer {
-  std::string name;              // "conv1"; a block joins its parts' names: "conv1+pool1+relu1"
-  std::string parameter_prefix;  // parameters are called "<prefix>.weight"; the same fused or not
-  std::shared_ptr<Layer> layer;  // bound
+  std::string name;                // "conv1"; a block joins its parts' names: "conv1+pool1+relu1"
+  std::string parameter_prefix;    // parameters are called "<prefix>.weight"; the same fused or not
+  std::shared_ptr<Layer> layer;    // bound
   std::vector<PassChoice> passes;  // empty for a view
 };
 
-/// `input` is the batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes` the
-/// number of labels. Mistakes go to `errors`; the result is only complete if there are none.
+/// `input` is the batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes`
+/// the number of labels. Mistakes go to `errors`; the result is only complete if there are none.
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
                                    ConfigErrors& errors);
 

@@ -82,8 +82,7 @@ const LayerType* read_type(ConfigReader& reader) {
 }
 
 std::optional<LayerSpec> read_layer(ConfigNode& node, size_t index, std::set<std::string>& names,
-                                    std::map<std::string_view, int>& counts,
-                                    ConfigErrors& errors) {
+                                    std::map<std::string_view, int>& counts, ConfigErrors& errors) {
   ConfigReader head(node, "layer " + std::to_string(index + 1), errors);
   const LayerType* type = read_type(head);
   if (!type) return {};

@@ -14,8 +14,8 @@ ConfigNode read_yaml(const std::string& text, const std::string& name);
 /// The tree as YAML; read_yaml(write_yaml(tree)) gives the same tree.
 std::string write_yaml(const ConfigNode& node);
 
-/// Applies "a.b=value" to the tree, adding keys as needed; the value is YAML. In a list a part is an
-/// item's `name` or its index: "layers.conv1.backend=cudnn". Throws ConfigError.
+/// Applies "a.b=value" to the tree, adding keys as needed; the value is YAML. In a list a part is
+/// an item's `name` or its index: "layers.conv1.backend=cudnn". Throws ConfigError.
 void set_value(ConfigNode& root, const std::string& assignment);
 
 }  // namespace duet

@@ -1,5 +1,6 @@
-// Optimizers update all parameters at once: one flat buffer of values, one of gradients, one for each
-// state, one kernel. A new optimizer is a rule in a file of its own and a line in optimizers.cpp.
+// Optimizers update all parameters at once: one flat buffer of values, one of gradients, one for
+// each state, one kernel. A new optimizer is a rule in a file of its own and a line in
+// optimizers.cpp.
 #pragma once
 
 #include <memory>
@@ -30,8 +31,8 @@ class Optimizer {
   virtual std::vector<std::string> state_names() const = 0;
   double learning_rate() const { return learning_rate_; }
 
-  /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss is
-  /// not finite, so that a bad step cannot spoil the parameters.
+  /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss
+  /// is not finite, so that a bad step cannot spoil the parameters.
   virtual void update(Context& context, const OptimizerTensors& tensors, const StepState* state,
                       const float* loss) const = 0;
 
@@ -49,8 +50,8 @@ struct OptimizerType {
 };
 
 const std::vector<const OptimizerType*>& optimizer_types();
-/// Reads the map `optimizer` ({type: adam, learning_rate: 0.001, ...}), finish() included. Mistakes go to
-/// the reader; the result is then some optimizer.
+/// Reads the map `optimizer` ({type: adam, learning_rate: 0.001, ...}), finish() included. Mistakes
+/// go to the reader; the result is then some optimizer.
 std::unique_ptr<Optimizer> read_optimizer(ConfigReader& reader);
 
 }  // namespace duet

@@ -68,7 +68,8 @@ std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
 const std::vector<const OptimizerType*>& optimizer_types() {
   static const OptimizerType sgd = {
       "sgd", "stochastic gradient descent; momentum, nesterov, weight_decay", make_sgd};
-  static const OptimizerType adam = {"adam", "Adam; beta1, beta2, epsilon, weight_decay", make_adam};
+  static const OptimizerType adam = {"adam", "Adam; beta1, beta2, epsilon, weight_decay",
+                                     make_adam};
   static const std::vector<const OptimizerType*> types = {&sgd, &adam};
   return types;
 }

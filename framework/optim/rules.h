@@ -8,8 +8,8 @@
 
 namespace duet {
 
-/// torch.optim.SGD: g += weight_decay * w; v = momentum * v + g; w -= lr * (nesterov ? g + momentum * v
-/// : v); without momentum w -= lr * g.
+/// torch.optim.SGD: g += weight_decay * w; v = momentum * v + g; w -= lr * (nesterov ? g + momentum
+/// * v : v); without momentum w -= lr * g.
 struct SgdRule {
   float momentum = 0.0f;
   float weight_decay = 0.0f;

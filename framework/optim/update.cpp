@@ -29,8 +29,8 @@ void update_parameters(Context& context, const Rule& rule, const OptimizerTensor
   }
 }
 
-template void update_parameters(Context&, const SgdRule&, const OptimizerTensors&,
-                                const StepState*, const float*);
+template void update_parameters(Context&, const SgdRule&, const OptimizerTensors&, const StepState*,
+                                const float*);
 template void update_parameters(Context&, const AdamRule&, const OptimizerTensors&,
                                 const StepState*, const float*);
 

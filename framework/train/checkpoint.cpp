@@ -23,7 +23,8 @@ std::string state_name(const std::string& state, const Parameter& parameter) {
   return "optimizer." + state + "." + parameter.name;
 }
 
-// Every buffer a training saves: (prefix-maker, memory) of the parameters and of each optimizer state.
+// Every buffer a training saves: (prefix-maker, memory) of the parameters and of each optimizer
+// state.
 struct Saved {
   std::string name;
   const Parameter* parameter;
@@ -39,8 +40,7 @@ std::vector<Saved> saved_tensors(Training& training, bool with_optimizer) {
   const std::vector<std::string> states = training.optimizer().state_names();
   for (size_t i = 0; i < states.size(); ++i) {
     for (const Parameter& parameter : training.net().parameters()) {
-      list.push_back(
-          {state_name(states[i], parameter), &parameter, training.optimizer_state(i)});
+      list.push_back({state_name(states[i], parameter), &parameter, training.optimizer_state(i)});
     }
   }
   return list;
@@ -102,19 +102,18 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     entries.push_back({saved.name, DType::kFloat32, dims_of(saved.parameter->spec.desc.shape),
                        values.back().data()});
   }
-  const std::map<std::string, std::string> metadata = {
-      {"format", kFormat},
-      {"network", info.network},
-      {"dataset", info.dataset},
-      {"optimizer", info.optimizer},
-      {"seed", std::to_string(info.seed)},
-      {"batch", std::to_string(info.batch)},
-      {"best_accuracy", exact(info.best_accuracy)},
-      {"step", std::to_string(state.step)},
-      {"loss_sum", exact(state.loss_sum)},
-      {"hits", std::to_string(state.hits)},
-      {"counted", std::to_string(state.counted)},
-      {"last_loss", exact(state.last_loss)}};
+  const std::map<std::string, std::string> metadata = {{"format", kFormat},
+                                                       {"network", info.network},
+                                                       {"dataset", info.dataset},
+                                                       {"optimizer", info.optimizer},
+                                                       {"seed", std::to_string(info.seed)},
+                                                       {"batch", std::to_string(info.batch)},
+                                                       {"best_accuracy", exact(info.best_accuracy)},
+                                                       {"step", std::to_string(state.step)},
+                                                       {"loss_sum", exact(state.loss_sum)},
+                                                       {"hits", std::to_string(state.hits)},
+                                                       {"counted", std::to_string(state.counted)},
+                                                       {"last_loss", exact(state.last_loss)}};
   safetensors::write(path, entries, metadata);
 }
 

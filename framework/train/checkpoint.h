@@ -19,14 +19,15 @@ struct CheckpointInfo {
   double best_accuracy = -1.0;  // of the validation data, over the epochs done
 };
 
-/// Written to a temporary file and renamed: the old file or the new one is there, never half of one.
-/// Throws RunError; the old file is untouched then.
+/// Written to a temporary file and renamed: the old file or the new one is there, never half of
+/// one. Throws RunError; the old file is untouched then.
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info);
 
-/// Reads parameters, optimizer state, step and totals. Throws DataError if the file is damaged or of
-/// another network, ConfigError if it was trained with another optimizer, seed, batch or data set than
-/// `expected` names; the training is unchanged then. Returns the info with its best_accuracy.
+/// Reads parameters, optimizer state, step and totals. Throws DataError if the file is damaged or
+/// of another network, ConfigError if it was trained with another optimizer, seed, batch or data
+/// set than `expected` names; the training is unchanged then. Returns the info with its
+/// best_accuracy.
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& training,
                                const CheckpointInfo& expected);
 

@@ -10,7 +10,7 @@
 namespace duet {
 namespace {
 
-constexpr int kRepetitions = 20;      // in one graph
+constexpr int kRepetitions = 20;  // in one graph
 constexpr double kBlockSeconds = 0.01;
 constexpr int kBlocks = 5;
 
@@ -53,8 +53,7 @@ std::string fixed(double value) {
 
 Profile profile_step(Training& training) {
   Profile profile;
-  profile.step_microseconds =
-      1e6 * seconds_per_call(training.context(), [&] { training.step(); });
+  profile.step_microseconds = 1e6 * seconds_per_call(training.context(), [&] { training.step(); });
   for (const Training::Operation& operation : training.operations()) {
     const double microseconds = microseconds_of(training, operation);
     profile.rows.push_back(

@@ -21,10 +21,10 @@ struct Profile {
   double step_microseconds = 0.0;  // the whole step, as training runs it
 };
 
-/// Each row: many repetitions of the one pass (on a GPU replayed from a graph, so that launches cost
-/// what they cost in training), the median of five blocks of at least 10 ms. The inputs are warm in the
-/// caches, so the sum can be below the step's time. Trains some hundred steps on the way; the
-/// parameters change. REQUIRES: training.prepare() was called.
+/// Each row: many repetitions of the one pass (on a GPU replayed from a graph, so that launches
+/// cost what they cost in training), the median of five blocks of at least 10 ms. The inputs are
+/// warm in the caches, so the sum can be below the step's time. Trains some hundred steps on the
+/// way; the parameters change. REQUIRES: training.prepare() was called.
 Profile profile_step(Training& training);
 
 std::string profile_table(const Profile& profile);

@@ -20,11 +20,10 @@ void Progress::update(const std::string& label, int64_t done, int64_t total, dou
   const int filled = total > 0 ? static_cast<int>(kWidth * done / total) : 0;
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
   const int left = static_cast<int>(seconds_left);
-  std::fprintf(stderr,
-               "\r\033[K%s [%s] %lld/%lld  loss %.4f  accuracy %.2f%%  %.0f images/s  %d:%02d left",
-               label.c_str(), bar.c_str(), static_cast<long long>(done),
-               static_cast<long long>(total), loss, 100.0 * accuracy, images_per_second, left / 60,
-               left % 60);
+  std::fprintf(
+      stderr, "\r\033[K%s [%s] %lld/%lld  loss %.4f  accuracy %.2f%%  %.0f images/s  %d:%02d left",
+      label.c_str(), bar.c_str(), static_cast<long long>(done), static_cast<long long>(total), loss,
+      100.0 * accuracy, images_per_second, left / 60, left % 60);
   std::fflush(stderr);
   drawn_ = true;
 }

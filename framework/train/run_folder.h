@@ -33,8 +33,8 @@ class RunFolder {
 
 /// runs/<name>-<local time>, one that does not exist yet.
 std::filesystem::path new_run_path(const std::string& name);
-/// The checkpoint that `--resume last` means: in `out` if given, else of the newest run of `name` in
-/// runs/. Throws ConfigError if there is none.
+/// The checkpoint that `--resume last` means: in `out` if given, else of the newest run of `name`
+/// in runs/. Throws ConfigError if there is none.
 std::filesystem::path find_last_checkpoint(const std::string& name,
                                            const std::filesystem::path& out);
 

@@ -1,4 +1,5 @@
-// From the command line and the YAML file to everything a run is made of, with all mistakes at once.
+// From the command line and the YAML file to everything a run is made of, with all mistakes at
+// once.
 #pragma once
 
 #include <memory>

@@ -46,7 +46,8 @@ double seconds_since_process_start() {
   }
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
-  const double started = std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  const double started =
+      std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started;
 }
 
@@ -157,20 +158,19 @@ class Run {
     folder.write("config.yaml", write_yaml(setup_.config));
     json versions = json::object();
     for (const auto& [name, version] : gpu::versions()) versions[name] = version;
-    folder.write("run.json",
-                 json{{"name", spec_.name},
-                      {"duet", version_text()},
-                      {"versions", versions},
-                      {"device", device_name()},
-                      {"backend", spec_.backend.name},
-                      {"seed", spec_.seed},
-                      {"dataset", {{"name", info_.dataset}, {"source", source_}}},
-                      {"parameters", parameter_count(setup_.layers)},
-                      {"memory_bytes", training_.net().memory_bytes()},
-                      {"startup_seconds", startup_seconds_},
-                      {"layers", network_json(setup_.layers, &training_.net())}}
-                         .dump(2) +
-                     "\n");
+    folder.write("run.json", json{{"name", spec_.name},
+                                  {"duet", version_text()},
+                                  {"versions", versions},
+                                  {"device", device_name()},
+                                  {"backend", spec_.backend.name},
+                                  {"seed", spec_.seed},
+                                  {"dataset", {{"name", info_.dataset}, {"source", source_}}},
+                                  {"parameters", parameter_count(setup_.layers)},
+                                  {"memory_bytes", training_.net().memory_bytes()},
+                                  {"startup_seconds", startup_seconds_},
+                                  {"layers", network_json(setup_.layers, &training_.net())}}
+                                     .dump(2) +
+                                 "\n");
   }
 
   // Runs steps until the epoch ends or a signal comes; returns the step number.
@@ -204,8 +204,8 @@ class Run {
                                {"loss", state.last_loss},
                                {"images_per_second", rate()}});
       }
-      const double left = static_cast<double>(epoch_end - step) *
-                          static_cast<double>(spec_.data.batch) / rate();
+      const double left =
+          static_cast<double>(epoch_end - step) * static_cast<double>(spec_.data.batch) / rate();
       progress.update(label, static_cast<int64_t>(step - epoch * per_epoch),
                       static_cast<int64_t>(per_epoch), so_far.loss, so_far.accuracy, rate(), left);
       if (tell) {
@@ -246,9 +246,10 @@ class Run {
                 {"evaluation_seconds", evaluation_seconds}};
     folder.append_metrics(summary_);
     if (!std::isfinite(validation.loss)) {
-      throw RunError(fmt::format("the validation loss is not finite after epoch {}; the last good "
-                                 "checkpoint is kept: {}",
-                                 epoch, folder.last().string()));
+      throw RunError(
+          fmt::format("the validation loss is not finite after epoch {}; the last good "
+                      "checkpoint is kept: {}",
+                      epoch, folder.last().string()));
     }
     training_.clear_totals();
     const bool better = validation.accuracy > info_.best_accuracy;
@@ -269,9 +270,7 @@ class Run {
                        : "The last good checkpoint is kept: " + saved_ + "."));
   }
 
-  std::string device_name() const {
-    return training_device() == Device::kGpu ? gpu_name() : "cpu";
-  }
+  std::string device_name() const { return training_device() == Device::kGpu ? gpu_name() : "cpu"; }
   Device training_device() const { return device_of(spec_); }
 
   void print_summary(const RunFolder& folder, bool interrupted) {

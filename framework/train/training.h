@@ -27,12 +27,13 @@ Metrics metrics_of(const StepState& state);
 class Training {
  public:
   /// Plans and takes all memory, uploads the data and starts from initial values. `dataset` may go
-  /// afterwards; `context` must outlive this. Throws ConfigError if the batch is larger than the data.
+  /// afterwards; `context` must outlive this. Throws ConfigError if the batch is larger than the
+  /// data.
   Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
            std::unique_ptr<Optimizer> optimizer, Context& context);
 
-  /// Runs every kernel once without changing anything and, with `graph: true` on a GPU, captures the
-  /// step and the evaluation. Called before the first step.
+  /// Runs every kernel once without changing anything and, with `graph: true` on a GPU, captures
+  /// the step and the evaluation. Called before the first step.
   void prepare();
 
   /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
