@@ -17,10 +17,10 @@ fs::path environment_path(const char* name) {
 }
 
 std::vector<fs::path> candidate_folders(const DatasetType& type, const fs::path& data_dir) {
-  if (!data_dir.empty()) return {data_dir, data_dir / type.name};
+  if (!data_dir.empty()) return {data_dir / type.name, data_dir};
   std::vector<fs::path> folders;
   if (const fs::path data = environment_path("DUET_DATA"); !data.empty()) {
-    folders.insert(folders.end(), {data, data / type.name});
+    folders.push_back(data / type.name);  // not `data` itself: MNIST's files have the same names
   }
   std::string system_name(type.name);
   std::replace(system_name.begin(), system_name.end(), '_', '-');

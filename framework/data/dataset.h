@@ -61,8 +61,8 @@ const std::vector<const DatasetType*>& dataset_types();
 const DatasetType* find_dataset_type(std::string_view name);
 
 /// The first folder that holds all files of `type`, each plain or as .gz; empty if there is none.
-/// Looks in `data_dir` and `data_dir`/name if `data_dir` is given, and nowhere else then; otherwise
-/// in $DUET_DATA (the same two), the system's /usr/share/datasets (name with '-' for '_') and
+/// Looks in `data_dir`/name and `data_dir` if `data_dir` is given, and nowhere else then; otherwise
+/// in $DUET_DATA/name, the system's /usr/share/datasets (name with '-' for '_') and
 /// $XDG_CACHE_HOME (or ~/.cache)/duet/name. Notes a line about each folder in `looked_in`.
 std::filesystem::path find_dataset_folder(const DatasetType& type,
                                           const std::filesystem::path& data_dir = {},

@@ -178,8 +178,9 @@ TEST(Dataset, LooksInEachFolderInTurn) {
   EXPECT_EQ(find_dataset_folder(mnist), cache / "duet/mnist");
   write_dataset(variable / "mnist");
   EXPECT_EQ(find_dataset_folder(mnist), variable / "mnist");
+  // Fashion-MNIST's files have the same names: only a folder named after the data set will do.
   write_dataset(variable);
-  EXPECT_EQ(find_dataset_folder(mnist), variable);
+  EXPECT_NE(find_dataset_folder(*find_dataset_type("fashion_mnist")), variable);
   // A folder the user names is the only one looked in.
   EXPECT_EQ(find_dataset_folder(mnist, named), fs::path());
   write_dataset(named / "mnist");

@@ -20,7 +20,8 @@ std::vector<LayerCase> leaky_relu_cases() {
       {.name = "slope_zero", .keys = {{"slope", "0"}}, .x = {{{5, 17}}}},
       {.name = "slope_negative", .keys = {{"slope", "-0.5"}}, .x = {{{5, 17}}}},
       {.name = "slope_above_one", .keys = {{"slope", "1.5"}}, .x = {{{5, 17}}}},
-      {.name = "non_finite", .x = {{{5, 17}}}, .data = Data::kNonFinite},
+      // Forward only: cuDNN's gradient at NaN differs from PyTorch's.
+      {.name = "non_finite", .x = {{{5, 17}}}, .data = Data::kNonFinite, .forward_only = true},
   };
 }
 

@@ -6,7 +6,9 @@ const std::vector<ImplEntry<ActivationProblem>>& leaky_relu_impls() {
   static const std::vector<ImplEntry<ActivationProblem>> list = {
     activation_cpu_reference(),
 #if DUET_WITH_CUDA
+    activation_custom_vectorized(),
     activation_custom_scalar(),
+    activation_cudnn(),
 #endif
   };
   return list;
