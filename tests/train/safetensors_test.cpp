@@ -150,7 +150,7 @@ TEST_F(SafetensorsTest, DamagedHeadersAreHarmless) {
   const std::string whole = content();
   const size_t header_end = whole.size() - sizeof kWeight - sizeof kSum - sizeof kCounts - 3;
   int refused = 0;
-  for (size_t at = 0; at < header_end; ++at) {
+  for (size_t at = 0; at < header_end; at += 5) {
     for (const char value : {'\0', '9', '"', '{', ',', '\xff'}) {
       std::string damaged = whole;
       damaged[at] = value;
@@ -162,7 +162,7 @@ TEST_F(SafetensorsTest, DamagedHeadersAreHarmless) {
       }
     }
   }
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(refused, 200);
 }
 
 TEST_F(SafetensorsTest, SaysWhatIsWrong) {
