@@ -7,8 +7,10 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/duet)
 
 install(TARGETS duet EXPORT duetTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT duetTargets NAMESPACE duet:: DESTINATION ${package_dir})
+# Headers that speak JSON are the library's own: its users need none of the libraries behind it.
 install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
-  FILES_MATCHING PATTERN *.h PATTERN *.cuh)
+  FILES_MATCHING PATTERN *.h PATTERN *.cuh
+  PATTERN net/table.h EXCLUDE PATTERN train/profile.h EXCLUDE PATTERN train/run_folder.h EXCLUDE)
 
 get_property(applications DIRECTORY apps PROPERTY BUILDSYSTEM_TARGETS)
 foreach(application IN LISTS applications)

@@ -17,6 +17,12 @@ cmake -S "$here" -B "$scratch/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
 cmake --build "$scratch/build"
 "$scratch/build/consumer"
 
+# No header asks its user for a library behind Duet.
+if grep -rE '#include <(nlohmann|yaml-cpp|spdlog)/' "$prefix/include/duet"; then
+  echo "these headers must not be installed (cmake/DuetInstall.cmake), or not include that"
+  exit 1
+fi
+
 # All headers that need no CUDA, in one program.
 (cd "$prefix/include/duet" && find . -name '*.h' -exec grep -LE '<cu[a-z_0-9]+\.h>|device/check\.h' {} +) |
   sort | sed 's|^\./\(.*\)|#include "\1"|' >"$scratch/headers.cpp"

@@ -6,7 +6,7 @@ blocks() {
   mkdir -p "$2"
   find . -name '*.md' -not -path './build*' -not -path './.git/*' -not -path './runs/*' | sort |
     while IFS= read -r page; do
-      awk -v mark="$1" -v dir="$2" -v page="${page#./}" -v key="$(tr -c 'a-z\n' '_' <<<"${page#./}")" '
+      awk -v mark="$1" -v dir="$2" -v page="${page#./}" -v key="$(tr -c 'A-Za-z0-9\n' '_' <<<"${page#./}")" '
         $0 ~ "^<!-- " mark "[ :].*-->$" || $0 == "<!-- " mark " -->" { note = $0; next }
         note != "" && /^```/ {
           ++count
