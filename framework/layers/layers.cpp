@@ -1,10 +1,12 @@
 #include "layers/layers.h"
 
+#include "layers/avg_pool2d/avg_pool2d.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
 #include "layers/leaky_relu/leaky_relu.h"
 #include "layers/linear/linear.h"
+#include "layers/max_pool2d/max_pool2d.h"
 #include "layers/relu/relu.h"
 #include "layers/reorder/reorder.h"
 #include "layers/sigmoid/sigmoid.h"
@@ -15,11 +17,13 @@ namespace duet {
 
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
+      &avg_pool2d_type(),
       &conv2d_type(),
       &dropout_type(),
       &flatten_type(),
       &leaky_relu_type(),
       &linear_type(),
+      &max_pool2d_type(),
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),

@@ -2,11 +2,13 @@
 
 namespace duet {
 
+std::vector<LayerCase> avg_pool2d_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
+std::vector<LayerCase> max_pool2d_cases();
 std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
@@ -15,11 +17,13 @@ std::vector<LayerCase> tanh_cases();
 
 const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
+      {"avg_pool2d", avg_pool2d_cases()},
       {"conv2d", conv2d_cases()},
       {"dropout", dropout_cases()},
       {"flatten", flatten_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
+      {"max_pool2d", max_pool2d_cases()},
       {"relu", relu_cases()},
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},

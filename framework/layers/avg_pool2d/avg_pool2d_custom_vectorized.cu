@@ -1,0 +1,140 @@
+// avg_pool2d custom_vectorized: several outputs a thread in wide accesses, and one multiplication
+// by 1/(R*S) in place of a division wherever the divisor is the same everywhere. Mapping:  NHWC
+// with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles, W even: thread = 1
+//           or 2 windows, in both passes. Else thread = 1 element. block = 256.
+// Traffic:  x once (R*S / stride^2 times through L1), y once; backward dy likewise, dx once.
+// Limits:   fp32, both layouts.
+#include "device/check.h"
+#include "layers/avg_pool2d/avg_pool2d_impls.h"
+#include "layers/pool2d/pool2d_kernels.cuh"
+
+namespace duet {
+namespace {
+
+using namespace pool2d;
+
+template <int V>
+__global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups,
+                                                     const float* x, float* y) {
+  const unsigned i = thread_index();
+  if (i >= groups) return;
+  const Place at = place_of<V>(t, i, t.p, t.q, t.h * t.w);
+  const PixelRange pixels = t.pixels_of(at.row, at.column);
+  Vector<float, V> sum = {};
+  for (int h = pixels.h_begin; h < pixels.h_end; ++h) {
+    for (int w = pixels.w_begin; w < pixels.w_end; ++w) {
+      const auto values = load<V>(x + at.base + (h * t.w + w) * at.step);
+#pragma unroll
+      for (int k = 0; k < V; ++k) sum.v[k] += values.v[k];
+    }
+  }
+  const float scale = 1.0f / t.divisor(pixels);
+#pragma unroll
+  for (int k = 0; k < V; ++k) sum.v[k] *= scale;
+  store(y + i * V, sum);
+}
+
+template <int V>
+__global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups,
+                                                      const float* dy, float* dx) {
+  const unsigned i = thread_index();
+  if (i >= groups) return;
+  const Place at = place_of<V>(t, i, t.h, t.w, t.p * t.q);
+  const PixelRange outputs = t.outputs_of(at.row, at.column);
+  Vector<float, V> sum = {};
+  float scale = 1.0f / t.window();
+  for (int p = outputs.h_begin; p < outputs.h_end; ++p) {
+    for (int q = outputs.w_begin; q < outputs.w_end; ++q) {
+      const auto gradient = load<V>(dy + at.base + (p * t.q + q) * at.step);
+      if (!t.count_include_pad) scale = 1.0f / t.divisor(t.pixels_of(p, q));
+#pragma unroll
+      for (int k = 0; k < V; ++k) sum.v[k] += gradient.v[k] * scale;
+    }
+  }
+  store(dx + i * V, sum);
+}
+
+template <int kOutputs>
+__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* x,
+                                                float* y) {
+  const unsigned i = thread_index();
+  if (i >= tiles) return;
+  const Tile at = tile_of<kOutputs>(t, i, t.p);
+  const auto top = load<2 * kOutputs>(x + at.x);
+  const auto bottom = load<2 * kOutputs>(x + at.x + t.w);
+  Vector<float, kOutputs> mean;
+#pragma unroll
+  for (int k = 0; k < kOutputs; ++k) {
+    mean.v[k] = 0.25f * (top.v[2 * k] + top.v[2 * k + 1] + bottom.v[2 * k] + bottom.v[2 * k + 1]);
+  }
+  store(y + at.y, mean);
+}
+
+template <int kOutputs>
+__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* dy,
+                                                 float* dx) {
+  const unsigned i = thread_index();
+  if (i >= tiles) return;
+  const Tile at = tile_of<kOutputs>(t, i, tile_rows(t));
+  Vector<float, 2 * kOutputs> share = {};
+  if (at.row == t.p) {  // the last row of an odd H is in no window
+    store(dx + at.x, share);
+    return;
+  }
+  const auto gradient = load<kOutputs>(dy + at.y);
+#pragma unroll
+  for (int k = 0; k < kOutputs; ++k) share.v[2 * k] = share.v[2 * k + 1] = 0.25f * gradient.v[k];
+  store(dx + at.x, share);
+  store(dx + at.x + t.w, share);
+}
+
+class AvgPool2dCustomVectorized : public Pool2dImpl {
+ public:
+  using Pool2dImpl::Pool2dImpl;
+
+  std::string detail(Pass) const override { return form_text(problem_); }
+
+  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+    const auto launch = [&](auto kernel, int64_t elements) {
+      const int threads = static_cast<int>(elements);
+      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
+          problem_, threads, x.data<float>(), y.data<float>());
+      DUET_LAUNCHED();
+    };
+    if (tiles_2x2(problem_)) {
+      tile_outputs(problem_) == 2 ? launch(avg_pool2d_forward_tiles_kernel<2>, y.elements() / 2)
+                                  : launch(avg_pool2d_forward_tiles_kernel<1>, y.elements());
+    } else {
+      channels_at_once(problem_) == 4
+          ? launch(avg_pool2d_forward_vectorized_kernel<4>, y.elements() / 4)
+          : launch(avg_pool2d_forward_vectorized_kernel<1>, y.elements());
+    }
+  }
+
+  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+                const Tensor& dx) override {
+    const auto launch = [&](auto kernel, int64_t elements) {
+      const int threads = static_cast<int>(elements);
+      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
+          problem_, threads, dy.data<float>(), dx.data<float>());
+      DUET_LAUNCHED();
+    };
+    if (tiles_2x2(problem_)) {
+      const int64_t tiles = int64_t{problem_.n} * problem_.c * tile_rows(problem_) * problem_.q;
+      tile_outputs(problem_) == 2 ? launch(avg_pool2d_backward_tiles_kernel<2>, tiles / 2)
+                                  : launch(avg_pool2d_backward_tiles_kernel<1>, tiles);
+    } else {
+      channels_at_once(problem_) == 4
+          ? launch(avg_pool2d_backward_vectorized_kernel<4>, dx.elements() / 4)
+          : launch(avg_pool2d_backward_vectorized_kernel<1>, dx.elements());
+    }
+  }
+};
+
+}  // namespace
+
+ImplEntry<Pool2dProblem> avg_pool2d_custom_vectorized() {
+  return {"custom_vectorized", supports_all, make_implementation<AvgPool2dCustomVectorized>};
+}
+
+}  // namespace duet

@@ -1,0 +1,14 @@
+// The list of implementations of max_pool2d; their interface is Pool2dImpl.
+#pragma once
+
+#include "layers/pool2d/pool2d.h"
+
+namespace duet {
+
+ImplEntry<Pool2dProblem> max_pool2d_cpu_reference();
+ImplEntry<Pool2dProblem> max_pool2d_custom_vectorized();
+ImplEntry<Pool2dProblem> max_pool2d_custom_naive();
+
+const std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls();
+
+}  // namespace duet

@@ -1,0 +1,95 @@
+#include "layers/pool2d/pool2d.h"
+
+namespace duet {
+namespace {
+
+constexpr int64_t kMostWindow = 1 << 24;  // a float counts to here
+
+std::string by(int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_string(b); }
+
+}  // namespace
+
+Pool2dParams Pool2dParams::read(ConfigReader& reader, PoolKind kind) {
+  Pool2dParams params;
+  params.kernel = reader.integer_pair("kernel", {}, 1);
+  const auto [kernel_h, kernel_w] = params.kernel;
+  if (reader.has("stride") || kernel_h == kernel_w) {
+    params.stride = reader.integer_pair("stride", kernel_h, 1);
+  } else {
+    reader.raw("stride");  // known, and absent
+    params.stride = params.kernel;
+  }
+  params.padding = reader.integer_pair("padding", 0, 0);
+  if (params.padding.first > kernel_h / 2 || params.padding.second > kernel_w / 2) {
+    reader.error("padding", "at most half the kernel (" + by(kernel_h, kernel_w) + "), found " +
+                                by(params.padding.first, params.padding.second));
+  }
+  if (kind == PoolKind::kAverage) {
+    params.count_include_pad = reader.flag("count_include_pad", true);
+  }
+  return params;
+}
+
+std::string Pool2dProblem::to_string() const {
+  const auto field = [](const char* name, int value) {
+    return std::string(name) + "=" + std::to_string(value) + " ";
+  };
+  return field("n", n) + field("c", c) + field("h", h) + field("w", w) + field("r", r) +
+         field("s", s) + field("p", p) + field("q", q) + "stride=" + by(stride_h, stride_w) +
+         " pad=" + by(pad_h, pad_w) + " " +
+         (kind == PoolKind::kAverage ? field("count_include_pad", count_include_pad) : "") +
+         std::string(duet::to_string(layout)) + " " + std::string(duet::to_string(dtype));
+}
+
+Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const TensorDesc& x) {
+  if (x.shape.rank() != 4) {
+    throw ShapeError("takes images (N x C x H x W), not " + x.shape.to_string());
+  }
+  const auto [r, s] = params.kernel;
+  const auto [pad_h, pad_w] = params.padding;
+  const int64_t h = x.shape[2], w = x.shape[3];
+  if (pad_h > r / 2 || pad_w > s / 2) {
+    throw ShapeError("padding " + by(pad_h, pad_w) + " is more than half the kernel " + by(r, s));
+  }
+  if (r > h + 2 * pad_h || s > w + 2 * pad_w) {
+    throw ShapeError("kernel " + by(r, s) + " is larger than the input of " + by(h, w) +
+                     " with padding " + by(pad_h, pad_w));
+  }
+  if (r > kMostWindow || s > kMostWindow || r * s > kMostWindow) {
+    throw ShapeError("kernel " + by(r, s) +
+                     " is too large; windows of up to 2^24 pixels are possible");
+  }
+  const int64_t p = (h + 2 * pad_h - r) / params.stride.first + 1;
+  const int64_t q = (w + 2 * pad_w - s) / params.stride.second + 1;
+  if (x.elements() > ConfigReader::kMaxInteger ||
+      x.shape[0] * x.shape[1] * p * q > ConfigReader::kMaxInteger) {
+    throw ShapeError("takes fewer than 2^31 elements, not " + x.shape.to_string());
+  }
+  return {.kind = kind,
+          .n = static_cast<int>(x.shape[0]),
+          .c = static_cast<int>(x.shape[1]),
+          .h = static_cast<int>(h),
+          .w = static_cast<int>(w),
+          .r = static_cast<int>(r),
+          .s = static_cast<int>(s),
+          .p = static_cast<int>(p),
+          .q = static_cast<int>(q),
+          .stride_h = static_cast<int>(params.stride.first),
+          .stride_w = static_cast<int>(params.stride.second),
+          .pad_h = static_cast<int>(pad_h),
+          .pad_w = static_cast<int>(pad_w),
+          .count_include_pad = params.count_include_pad,
+          .layout = x.layout,
+          .dtype = x.dtype};
+}
+
+Pool2dProblem Pool2dLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
+  if (inputs.size() != 1) {
+    throw ShapeError("takes one input, not " + std::to_string(inputs.size()));
+  }
+  const Pool2dProblem problem = pool2d_problem(kind_, params_, inputs[0]);
+  outputs_ = {problem.y_desc()};
+  return problem;
+}
+
+}  // namespace duet

@@ -1,0 +1,124 @@
+// What max_pool2d and avg_pool2d share: keys, sizes, the shape rule and the interface. They are
+// layer types of their own with lists of their own.
+//
+// Output (p, q) looks at the window of R x S pixels whose first is (p*stride_h - pad_h,
+// q*stride_w - pad_w). Sizes: P = (H + 2*pad_h - R) / stride_h + 1, rounded down, Q likewise.
+// Keys: kernel (required; k or [r, s]), stride (default: kernel), padding 0 (at most half the
+// kernel, so that every window holds a pixel of the image).
+#pragma once
+
+#include "core/philox.h"
+#include "layers/layer.h"
+
+namespace duet {
+
+enum class PoolKind { kMax, kAverage };
+
+struct Pool2dParams {
+  std::pair<int64_t, int64_t> kernel = {1, 1};  // {R, S}
+  std::pair<int64_t, int64_t> stride = {1, 1};  // {height, width}
+  std::pair<int64_t, int64_t> padding = {0, 0};
+  bool count_include_pad = true;  // kAverage: divide by R*S everywhere
+
+  static Pool2dParams read(ConfigReader& reader, PoolKind kind);
+};
+
+/// A range of rows and one of columns, ends excluded.
+struct PixelRange {
+  int h_begin, h_end;
+  int w_begin, w_end;
+};
+
+/// All sizes of one pooling. Tensors: x N,C,H,W; y N,C,P,Q, both in `layout`; each has fewer than
+/// 2^31 elements. Kernels take it as it is.
+struct Pool2dProblem {
+  PoolKind kind = PoolKind::kMax;
+  int n = 1, c = 1, h = 1, w = 1;
+  int r = 1, s = 1;
+  int p = 1, q = 1;
+  int stride_h = 1, stride_w = 1;
+  int pad_h = 0, pad_w = 0;
+  bool count_include_pad = true;
+  Layout layout = Layout::kNCHW;
+  DType dtype = DType::kFloat32;
+
+  TensorDesc x_desc() const { return {{n, c, h, w}, dtype, layout}; }
+  TensorDesc y_desc() const { return {{n, c, p, q}, dtype, layout}; }
+  DUET_HOST_DEVICE int window() const { return r * s; }
+  std::string to_string() const;
+
+  /// The pixels of x that output (p, q) looks at; never empty.
+  DUET_HOST_DEVICE PixelRange pixels_of(int row, int column) const {
+    const int top = row * stride_h - pad_h, left = column * stride_w - pad_w;
+    return {top > 0 ? top : 0, top + r < h ? top + r : h, left > 0 ? left : 0,
+            left + s < w ? left + s : w};
+  }
+  /// The outputs whose windows hold pixel (row, column); may be empty.
+  DUET_HOST_DEVICE PixelRange outputs_of(int row, int column) const {
+    const int y = row + pad_h, x = column + pad_w;
+    const int row_end = y / stride_h + 1, column_end = x / stride_w + 1;
+    return {y < r ? 0 : (y - r) / stride_h + 1, row_end < p ? row_end : p,
+            x < s ? 0 : (x - s) / stride_w + 1, column_end < q ? column_end : q};
+  }
+  /// What an average divides by.
+  DUET_HOST_DEVICE int divisor(const PixelRange& pixels) const {
+    return count_include_pad ? r * s
+                             : (pixels.h_end - pixels.h_begin) * (pixels.w_end - pixels.w_begin);
+  }
+};
+
+/// True if `x` takes the place of the largest value so far. Of equal values the first stays; a NaN
+/// always takes it, so that of several NaNs the last has it, as in PyTorch.
+template <class T>
+DUET_HOST_DEVICE inline bool takes_over(T x, T largest) {
+  return x > largest || x != x;
+}
+
+/// Shapes as Pool2dProblem says. `state` is what forward left for backward.
+class Pool2dImpl : public Implementation {
+ public:
+  explicit Pool2dImpl(const Pool2dProblem& problem) : problem_(problem) {}
+
+  virtual void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) = 0;
+  virtual void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+                        const Tensor& state, const Tensor& dx) = 0;
+
+  void run(Pass pass, Context& context, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      forward(context, t.x[0], t.y[0], t.state);
+    } else if (t.dx[0]) {
+      backward(context, t.x[0], t.y[0], t.dy[0], t.state, t.dx[0]);
+    }
+  }
+
+ protected:
+  const Pool2dProblem problem_;
+};
+
+/// The shape rule alone, for layers that contain a pooling. Throws ShapeError.
+Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const TensorDesc& x);
+
+/// A layer type that pools by `kind`. `list` is the type's own.
+class Pool2dLayer : public LayerOf<Pool2dProblem> {
+ public:
+  Pool2dLayer(PoolKind kind, const ImplList& list, const Pool2dParams& params)
+      : LayerOf(list), kind_(kind), params_(params) {}
+
+  const Pool2dParams& params() const { return params_; }
+  std::string_view type() const override {
+    return kind_ == PoolKind::kMax ? "max_pool2d" : "avg_pool2d";
+  }
+  const std::vector<Pass>& passes() const override { return two_passes(); }
+
+ protected:
+  Pool2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
+
+ private:
+  PoolKind kind_;
+  Pool2dParams params_;
+};
+
+/// Shared by both lists.
+ImplEntry<Pool2dProblem> pool2d_cudnn();
+
+}  // namespace duet

@@ -1,0 +1,86 @@
+// What the pooling kernels share: which element a thread has, and V elements in one access. All
+// tensors have fewer than 2^31 elements, so offsets are ints.
+#pragma once
+
+#include "layers/pool2d/pool2d.h"
+
+namespace duet::pool2d {
+
+constexpr int kThreads = 256;
+
+inline unsigned blocks_for(int threads) {
+  return (static_cast<unsigned>(threads) + kThreads - 1) / kThreads;
+}
+__device__ __forceinline__ unsigned thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
+
+/// V neighbouring elements, moved by one instruction.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Vector {
+  T v[V];
+};
+template <int V, class T>
+__device__ __forceinline__ Vector<T, V> load(const T* from) {
+  return *reinterpret_cast<const Vector<T, V>*>(from);
+}
+template <int V, class T>
+__device__ __forceinline__ void store(T* to, const Vector<T, V>& value) {
+  *reinterpret_cast<Vector<T, V>*>(to) = value;
+}
+
+/// Where the i-th group of V elements stands in the memory of a tensor of `rows` x `columns`
+/// images, and where the same channels are in another tensor, whose images have `pixels` pixels:
+/// its pixel k is at base + k * step.
+struct Place {
+  int row, column;
+  int base, step;
+};
+template <int V>
+__device__ __forceinline__ Place place_of(const Pool2dProblem& t, int i, int rows, int columns,
+                                          int pixels) {
+  if (t.layout == Layout::kNCHW) {  // V is 1
+    const int column = i % columns, line = i / columns;
+    return {line % rows, column, line / rows * pixels, 1};
+  }
+  const int groups = t.c / V;
+  const int group = i % groups, pixel = i / groups;
+  const int column = pixel % columns, line = pixel / columns;
+  return {line % rows, column, line / rows * pixels * t.c + group * V, t.c};
+}
+
+/// The commonest pooling has a form of its own: NCHW, 2x2 windows that tile the image, and rows
+/// whose pairs of pixels are aligned. A thread then takes kOutputs neighbouring windows: two rows
+/// of 2 * kOutputs pixels.
+inline bool tiles_2x2(const Pool2dProblem& t) {
+  return t.layout == Layout::kNCHW && t.r == 2 && t.s == 2 && t.stride_h == 2 && t.stride_w == 2 &&
+         t.pad_h == 0 && t.pad_w == 0 && t.w % 2 == 0;
+}
+/// Windows of a thread: 2 where rows are 16-byte aligned, else 1.
+inline int tile_outputs(const Pool2dProblem& t) { return t.w % 4 == 0 ? 2 : 1; }
+/// Rows of tiles that cover x: one more than y has where H is odd.
+DUET_HOST_DEVICE inline int tile_rows(const Pool2dProblem& t) { return (t.h + 1) / 2; }
+
+/// The i-th group of kOutputs windows: its row of windows, and offsets of its first elements.
+struct Tile {
+  int row;
+  int x, y;
+};
+template <int kOutputs>
+__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows) {
+  const int groups = t.q / kOutputs;
+  const int column = i % groups * kOutputs, line = i / groups;
+  const int row = line % rows, plane = line / rows;
+  return {row, (plane * t.h + 2 * row) * t.w + 2 * column, (plane * t.p + row) * t.q + column};
+}
+
+/// Channels that a thread takes at once outside the 2x2 form.
+inline int channels_at_once(const Pool2dProblem& t) {
+  return t.layout == Layout::kNHWC && t.c % 4 == 0 ? 4 : 1;
+}
+
+/// For tables: the form that custom_vectorized takes.
+inline std::string form_text(const Pool2dProblem& t) {
+  if (tiles_2x2(t)) return "2x2 tiles, " + std::to_string(tile_outputs(t)) + " a thread";
+  return channels_at_once(t) == 4 ? "4 channels a thread" : "1 element a thread";
+}
+
+}  // namespace duet::pool2d
