@@ -243,8 +243,8 @@ std::pair<int64_t, int64_t> ConfigReader::integer_pair(std::string_view key,
     if (parsed && *parsed >= min && *parsed <= kMaxInteger) sizes.push_back(*parsed);
   }
   if (sizes.size() == 2 && value->items.size() == 2) return {sizes[0], sizes[1]};
-  error(key, "expected one whole number, or [height, width], each of at least " +
-                 std::to_string(min));
+  error(key,
+        "expected one whole number, or [height, width], each of at least " + std::to_string(min));
   const int64_t otherwise = fallback.value_or(min);
   return {otherwise, otherwise};
 }
@@ -285,9 +285,9 @@ void ConfigReader::finish() {
   for (const auto& [key, value] : node_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
     const auto near = nearest(key, asked_);
-    errors_.add(value.key_mark, path_ + ": unknown key '" + key + "'" +
-                                    (near ? " (did you mean '" + *near + "'?)"
-                                          : "; known keys: " + join(asked_)));
+    errors_.add(value.key_mark,
+                path_ + ": unknown key '" + key + "'" +
+                    (near ? " (did you mean '" + *near + "'?)" : "; known keys: " + join(asked_)));
   }
 }
 

@@ -25,9 +25,10 @@ struct ConfigNode {
   Kind kind = Kind::kNull;
   std::string scalar;             // kScalar
   std::vector<ConfigNode> items;  // kList
-  std::list<std::pair<std::string, ConfigNode>> entries;  // kMap, in file order; references stay good
-  Mark mark;                      // the value
-  Mark key_mark;                  // its key, if it has one
+  std::list<std::pair<std::string, ConfigNode>>
+      entries;    // kMap, in file order; references stay good
+  Mark mark;      // the value
+  Mark key_mark;  // its key, if it has one
 
   static ConfigNode of(std::string_view text);
   static ConfigNode map() { return {.kind = Kind::kMap}; }
@@ -66,13 +67,15 @@ class ConfigErrors {
   bool only_unsupported_ = true;
 };
 
-/// Takes typed values out of one map. A key that is absent is written back with its default, so that
-/// after reading the tree is the resolved configuration. finish() reports the keys nobody asked for.
+/// Takes typed values out of one map. A key that is absent is written back with its default, so
+/// that after reading the tree is the resolved configuration. finish() reports the keys nobody
+/// asked for.
 class ConfigReader {
  public:
   static constexpr int64_t kMaxInteger = std::numeric_limits<int32_t>::max();
 
-  /// `path` names the map in messages ("layer conv1"). REQUIRES: node and errors outlive the reader.
+  /// `path` names the map in messages ("layer conv1"). REQUIRES: node and errors outlive the
+  /// reader.
   ConfigReader(ConfigNode& node, std::string path, ConfigErrors& errors);
 
   bool has(std::string_view key) const { return node_.find(key) != nullptr; }
@@ -80,8 +83,8 @@ class ConfigReader {
   /// The mark of `key`'s value if it is there, else of the map.
   Mark mark(std::string_view key) const;
 
-  /// Without a fallback the key is required. Out of range or of the wrong type: an error is noted and
-  /// the fallback (or min) returned.
+  /// Without a fallback the key is required. Out of range or of the wrong type: an error is noted
+  /// and the fallback (or min) returned.
   int64_t integer(std::string_view key, std::optional<int64_t> fallback = {}, int64_t min = 1,
                   int64_t max = kMaxInteger);
   double number(std::string_view key, std::optional<double> fallback = {},
@@ -119,7 +122,8 @@ class ConfigReader {
 };
 
 /// The candidate nearest to `word` by edit distance, if near enough to be a slip.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& candidates);
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string>& candidates);
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

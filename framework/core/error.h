@@ -33,7 +33,8 @@ class RunError : public Error {
   explicit RunError(const std::string& message) : Error(message, kExitFailure) {}
 };
 
-/// A mistake in a configuration or on the command line. One error may list many mistakes, a line each.
+/// A mistake in a configuration or on the command line. One error may list many mistakes, a line
+/// each.
 class ConfigError : public Error {
  public:
   explicit ConfigError(const std::string& message) : Error(message, kExitUsage) {}

@@ -17,7 +17,8 @@ size_t size_of(DType dtype);
 std::string_view to_string(DType dtype);
 
 /// Physical order of a rank-4 tensor: kNCHW stores w innermost, kNHWC stores c innermost. Filters
-/// follow their layer: KCRS in an NCHW layer, KRSC in an NHWC layer. Other ranks are always row-major.
+/// follow their layer: KCRS in an NCHW layer, KRSC in an NHWC layer. Other ranks are always
+/// row-major.
 enum class Layout { kNCHW, kNHWC };
 /// "nchw", "nhwc"
 std::string_view to_string(Layout layout);

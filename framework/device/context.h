@@ -48,7 +48,8 @@ class Context {
   void set_workspace_limit(size_t bytes) { workspace_limit_ = bytes; }
 
   /// Where the number of the current training step stands, in memory of device(). Kernels read it
-  /// there, because a captured graph cannot carry it as an argument. Never nullptr while a layer runs.
+  /// there, because a captured graph cannot carry it as an argument. Never nullptr while a layer
+  /// runs.
   const uint64_t* step() const { return step_; }
   void set_step(const uint64_t* step) { step_ = step; }
 

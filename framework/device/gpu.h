@@ -9,8 +9,8 @@
 
 namespace duet::gpu {
 
-void* allocate(size_t bytes);            // throws DeviceError
-void release(void* memory) noexcept;     // nullptr is fine
+void* allocate(size_t bytes);                         // throws DeviceError
+void release(void* memory) noexcept;                  // nullptr is fine
 void copy(void* to, const void* from, size_t bytes);  // any direction, synchronous
 void fill(void* memory, int byte, size_t bytes);
 

@@ -92,8 +92,8 @@ cublasContext* Context::cublas() {
     DUET_CUBLAS(cublasSetStream(gpu_->cublas, gpu_->stream));
     // A workspace of our own keeps cuBLAS from allocating, also while a graph is captured.
     gpu_->cublas_workspace = Buffer(Device::kGpu, kCublasWorkspaceBytes);
-    DUET_CUBLAS(cublasSetWorkspace(gpu_->cublas, gpu_->cublas_workspace.data(),
-                                   kCublasWorkspaceBytes));
+    DUET_CUBLAS(
+        cublasSetWorkspace(gpu_->cublas, gpu_->cublas_workspace.data(), kCublasWorkspaceBytes));
   }
   return gpu_->cublas;
 }
@@ -180,12 +180,11 @@ std::vector<std::pair<std::string, std::string>> versions() {
   (void)cublasGetProperty(MAJOR_VERSION, &major);
   (void)cublasGetProperty(MINOR_VERSION, &minor);
   (void)cublasGetProperty(PATCH_LEVEL, &patch);
-  rows.emplace_back("cuBLAS", std::to_string(major) + "." + std::to_string(minor) + "." +
-                                  std::to_string(patch) + " loaded, compiled against " +
-                                  std::to_string(CUBLAS_VER_MAJOR) + "." +
-                                  std::to_string(CUBLAS_VER_MINOR) + "." +
-                                  std::to_string(CUBLAS_VER_PATCH) + ", from " +
-                                  library_of(reinterpret_cast<void*>(&cublasCreate_v2)));
+  rows.emplace_back(
+      "cuBLAS", std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(patch) +
+                    " loaded, compiled against " + std::to_string(CUBLAS_VER_MAJOR) + "." +
+                    std::to_string(CUBLAS_VER_MINOR) + "." + std::to_string(CUBLAS_VER_PATCH) +
+                    ", from " + library_of(reinterpret_cast<void*>(&cublasCreate_v2)));
   return rows;
 }
 
