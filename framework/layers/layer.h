@@ -115,6 +115,13 @@ std::optional<std::string> supports_all(const P&, Pass) {
   return {};
 }
 
+/// For products on the ordinary fp32 units of a GPU: nothing is named tf32 that does not use it.
+template <class P>
+std::optional<std::string> fp32_only(const P& problem, Pass) {
+  if (problem.math == Math::kFP32) return {};
+  return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
+}
+
 /// For entries made by a constructor T(problem) or T(problem, context).
 template <class T, class P>
 std::unique_ptr<Implementation> make_implementation(const P& problem, Context& context) {

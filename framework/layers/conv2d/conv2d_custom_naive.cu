@@ -187,6 +187,6 @@ std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
 
 }  // namespace
 
-ImplEntry<Conv2dProblem> conv2d_custom_naive() { return {"custom_naive", supports_all, make}; }
+ImplEntry<Conv2dProblem> conv2d_custom_naive() { return {"custom_naive", fp32_only, make}; }
 
 }  // namespace duet
