@@ -1,0 +1,164 @@
+// A whole network: its gradients, its initial values and the choice of implementations.
+#include "net/net.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "core/error.h"
+#include "core/philox.h"
+#include "support/network.h"
+
+namespace duet {
+namespace {
+
+constexpr const char* kSmallCnn = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3}
+  - {type: tanh}
+  - {type: avg_pool2d, kernel: 2}
+  - {name: conv2, type: conv2d, out_channels: 5, kernel: 3, padding: 1, stride: 2}
+  - {type: sigmoid}
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 4}
+  - {type: softmax_cross_entropy}
+)";
+
+std::string small_cnn(const std::string& layout) {
+  std::string yaml = kSmallCnn;
+  return yaml.replace(yaml.find("LAYOUT"), 6, "layout: " + layout);
+}
+
+// Runs a network in double on fixed images and labels.
+class DoubleNet {
+ public:
+  explicit DoubleNet(const std::string& yaml)
+      : context_(Device::kCpu),
+        network_(make_network(yaml, {{3, 1, 10, 9}, DType::kFloat64}, 4)),
+        net_(network_.layers, 7, context_) {
+    context_.set_step(&step_);
+    for (int64_t i = 0; i < net_.input().elements(); ++i) {
+      net_.input().data<double>()[i] =
+          uniform_float(philox_block(3, 0, 9, static_cast<uint32_t>(i)).v[0]) - 0.5;
+    }
+    for (int i = 0; i < 3; ++i) net_.labels().data<int32_t>()[i] = i;
+  }
+  double loss() {
+    net_.forward();
+    return net_.loss().data<double>()[0];
+  }
+  Net& net() { return net_; }
+
+ private:
+  uint64_t step_ = 0;
+  Context context_;
+  TestNetwork network_;
+  Net net_;
+};
+
+TEST(Net, GradientsEqualFiniteDifferences) {
+  for (const std::string layout : {"nchw", "nhwc"}) {
+    DoubleNet network(small_cnn(layout));
+    network.loss();
+    network.net().backward();
+    int checked = 0;
+    for (const Parameter& parameter : network.net().parameters()) {
+      const Tensor w{parameter.spec.desc,
+                     network.net().flat_parameters().data<char>() + parameter.offset};
+      const Tensor dw{parameter.spec.desc,
+                      network.net().flat_gradients().data<char>() + parameter.offset};
+      for (int64_t i = 0; i < w.elements(); i += 7, ++checked) {
+        double& value = w.data<double>()[i];
+        const double gradient = dw.data<double>()[i];
+        const double kept = value, step = 1e-5;
+        value = kept + step;
+        const double above = network.loss();
+        value = kept - step;
+        const double below = network.loss();
+        value = kept;
+        const double slope = (above - below) / (2 * step);
+        EXPECT_NEAR(gradient, slope, 1e-8 + 1e-6 * std::abs(slope))
+            << layout << " " << parameter.name << "[" << i << "]";
+      }
+    }
+    EXPECT_GT(checked, 40);
+  }
+}
+
+TEST(Net, LossIsTheSameInBothLayouts) {
+  DoubleNet nchw(small_cnn("nchw")), nhwc(small_cnn("nhwc"));
+  EXPECT_NEAR(nchw.loss(), nhwc.loss(), 1e-12);
+}
+
+TEST(Net, ReorderLayersStandWhereLayoutsDiffer) {
+  const TestNetwork network = make_network(small_cnn("nhwc"), {{3, 1, 10, 9}, DType::kFloat64}, 4);
+  std::vector<std::string> names;
+  for (const ResolvedLayer& layer : network.layers) names.push_back(layer.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"conv1", "tanh1", "avg_pool2d1", "conv2", "sigmoid1",
+                                             "reorder_flatten1", "flatten1", "fc",
+                                             "softmax_cross_entropy1"}));
+}
+
+TEST(Net, InitialValuesFollowTheirDistribution) {
+  ParameterSpec spec{"weight", {{256, 3200}}, Init::kDefault, 3200, 256};
+  const auto moments = [&](Init init) {
+    spec.init = init;
+    double sum = 0, squares = 0;
+    for (float v : initial_values(spec, 1, 0)) {
+      sum += v;
+      squares += static_cast<double>(v) * v;
+    }
+    const double n = static_cast<double>(spec.desc.elements());
+    return std::pair(sum / n, std::sqrt(squares / n));
+  };
+  const double in = 3200, out = 256;
+  const auto expect = [&](Init init, double deviation) {
+    const auto [mean, found] = moments(init);
+    EXPECT_NEAR(mean, 0.0, 5 * deviation / std::sqrt(in * out));
+    EXPECT_NEAR(found, deviation, 0.01 * deviation);
+  };
+  expect(Init::kDefault, 1 / std::sqrt(3 * in));
+  expect(Init::kXavierUniform, std::sqrt(2 / (in + out)));
+  expect(Init::kXavierNormal, std::sqrt(2 / (in + out)));
+  expect(Init::kHeUniform, std::sqrt(2 / in));
+  expect(Init::kHeNormal, std::sqrt(2 / in));
+}
+
+TEST(Net, ParametersAreReadInPyTorchsOrderWhateverTheLayout) {
+  DoubleNet nchw(small_cnn("nchw")), nhwc(small_cnn("nhwc"));
+  for (size_t i = 0; i < nchw.net().parameters().size(); ++i) {
+    EXPECT_EQ(nchw.net().read(nchw.net().parameters()[i], nchw.net().flat_parameters()),
+              nhwc.net().read(nhwc.net().parameters()[i], nhwc.net().flat_parameters()));
+  }
+}
+
+TEST(Net, TheImplementationNamedIsTheOneThatRuns) {
+  const TestNetwork network = make_network(R"(
+backend: cpu
+data: {dataset: synthetic_images, batch: 2}
+layers:
+  - {type: conv2d, out_channels: 2, kernel: 3,
+     backend: {forward: cpu_reference, backward_filter: cpu_blas}}
+  - {type: flatten}
+  - {type: linear, out_features: 10, backend: cpu_reference}
+  - {type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)",
+                                           {{2, 1, 6, 6}});
+  Context context(Device::kCpu);
+  const Net net(network.layers, 1, context);
+  const auto ids = [&](size_t node) {
+    std::vector<std::string> list;
+    for (const Net::Node::Step& step : net.nodes()[node].steps) list.push_back(step.id);
+    return list;
+  };
+  EXPECT_EQ(ids(0), (std::vector<std::string>{"cpu_reference", "cpu_blas", "cpu_blas"}));
+  EXPECT_EQ(ids(2), (std::vector<std::string>(3, "cpu_reference")));
+  EXPECT_EQ(ids(3), (std::vector<std::string>(3, "cpu_blas")));
+}
+
+}  // namespace
+}  // namespace duet

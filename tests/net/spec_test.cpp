@@ -1,0 +1,147 @@
+// Mistakes in a configuration: each is told, all at once, with its place.
+#include "net/spec.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "support/network.h"
+
+namespace duet {
+namespace {
+
+// The message for `layers` (YAML lines) under a valid head; images are 1x28x28, batch 4.
+std::string message_of(const std::string& layers, const std::string& head = "backend: cpu\n",
+                       int* code = nullptr) {
+  try {
+    make_network(head + "data: {dataset: synthetic_images, batch: 4}\nlayers:\n" + layers,
+                 {{4, 1, 28, 28}});
+  } catch (const Error& e) {
+    if (code) *code = e.exit_code();
+    return e.what();
+  }
+  return "";
+}
+
+constexpr const char* kTail = R"(  - {type: flatten}
+  - {name: fc, type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)";
+
+void expect_message(const std::string& layers, const std::vector<std::string>& parts,
+                    const std::string& head = "backend: cpu\n", int expected_code = kExitUsage) {
+  int code = 0;
+  const std::string message = message_of(layers + kTail, head, &code);
+  for (const std::string& part : parts) {
+    EXPECT_NE(message.find(part), std::string::npos) << "no '" << part << "' in: " << message;
+  }
+  EXPECT_EQ(code, expected_code) << message;
+}
+
+TEST(Spec, ValidConfigurationHasNoMessage) { EXPECT_EQ(message_of(kTail), ""); }
+
+TEST(Spec, UnknownKeysNameTheNearest) {
+  expect_message("  - {type: conv2d, out_channels: 4, kernal: 3}\n",
+                 {"test.yaml:4:", "unknown key 'kernal'", "did you mean 'kernel'",
+                  "required key 'kernel' is missing"});
+}
+
+TEST(Spec, AllMistakesAreToldAtOnce) {
+  expect_message(
+      "  - {type: conv3d}\n  - {type: relu, slop: 1}\n  - {type: conv2d, out_channels: -2, kernel: "
+      "x}\n",
+      {"test.yaml:5:12", "unknown layer type 'conv3d' (did you mean 'conv2d'?)", "known key",
+       "out_channels: expected a whole number of at least 1, found '-2'",
+       "kernel: expected a whole number of at least 1, found 'x'", "bach"},
+      "backend: cpu\nbach: 3\n");
+}
+
+TEST(Spec, UnknownImplementationsAreListed) {
+  expect_message(
+      "  - {type: relu, backend: custom_fast}\n",
+      {"layer relu1 (relu): backend: unknown implementation 'custom_fast'", "cpu_reference"});
+  expect_message("", {"unknown implementation 'cpuu'", "did you mean 'cpu'"}, "backend: cpuu\n");
+}
+
+TEST(Spec, ShapesThatDoNotFitNameBothLayers) {
+  expect_message(
+      "  - {name: first, type: conv2d, out_channels: 4, kernel: 27}\n"
+      "  - {name: second, type: conv2d, out_channels: 4, kernel: 5}\n",
+      {"layer second (conv2d)", "comes from layer first", "4x4x2x2"});
+  expect_message("  - {type: conv2d, out_channels: 4, kernel: 29}\n",
+                 {"layer conv2d1", "comes from the data", "4x1x28x28"});
+  expect_message("  - {type: linear, out_features: 4}\n", {"layer linear1", "flatten"});
+}
+
+TEST(Spec, LossMustBeLastAndAlone) {
+  EXPECT_NE(message_of("  - {type: flatten}\n").find("must be a loss"), std::string::npos);
+  expect_message("  - {type: flatten}\n  - {type: softmax_cross_entropy}\n",
+                 {"a loss must be the last layer"});
+}
+
+TEST(Spec, LabelsMustFitTheLastLayer) {
+  const std::string message = message_of(
+      "  - {type: flatten}\n  - {name: fc, type: linear, out_features: 9}\n"
+      "  - {type: softmax_cross_entropy}\n");
+  EXPECT_NE(message.find("10 classes"), std::string::npos) << message;
+  EXPECT_NE(message.find("fc has only 9 outputs"), std::string::npos) << message;
+}
+
+TEST(Spec, OneNetworkRunsOnOneDevice) {
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom}\n",
+                 {"layer conv2d1", "'custom' runs on the GPU", "one device"});
+}
+
+TEST(Spec, PerPassChoiceIsForLayersWithWeights) {
+  expect_message("  - {type: relu, backend: {forward: cpu_reference}}\n",
+                 {"runs all its passes by one implementation"});
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: {forwards: cpu}}\n",
+                 {"unknown key 'forwards'", "did you mean 'forward'"});
+}
+
+TEST(Spec, RefusalsSayWhyAndExitWithUnsupported) {
+  if (!built_with_cuda()) {
+    expect_message("", {"backend 'custom'", "this build has no CUDA"}, "backend: custom\n",
+                   kExitUnsupported);
+    return;
+  }
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom_naive}\n",
+                 {"layer conv2d1", "'custom_naive' cannot run forward", "tf32", "these can: cudnn"},
+                 "backend: cudnn\nmath: tf32\n", kExitUnsupported);
+}
+
+TEST(Spec, EmptyAndBrokenFiles) {
+  EXPECT_THROW(read_yaml("", "a.yaml"), ConfigError);
+  EXPECT_THROW(read_yaml("a: [1, 2", "a.yaml"), ConfigError);
+  EXPECT_THROW(read_yaml("- 1\n- 2\n", "a.yaml"), ConfigError);
+  EXPECT_THROW(read_yaml("a: 1\na: 2\n", "a.yaml"), ConfigError);
+  EXPECT_THROW(read_yaml_file("/nowhere/a.yaml"), ConfigError);
+  EXPECT_THROW(read_yaml_file("/tmp"), ConfigError);
+}
+
+TEST(Spec, SetChangesOneKey) {
+  ConfigNode root = read_yaml("a: {b: 1}\nlayers:\n  - {name: x, k: 1}\n  - {name: y}\n", "a.yaml");
+  set_value(root, "a.b=2");
+  set_value(root, "layers.y.k=[3, 4]");
+  set_value(root, "layers.0.k=5");
+  set_value(root, "new.key=text");
+  EXPECT_EQ(root.find("a")->find("b")->scalar, "2");
+  EXPECT_EQ(root.find("layers")->items[1].find("k")->items[1].scalar, "4");
+  EXPECT_EQ(root.find("layers")->items[0].find("k")->scalar, "5");
+  EXPECT_EQ(root.find("new")->find("key")->scalar, "text");
+  EXPECT_THROW(set_value(root, "layers.z.k=1"), ConfigError);
+  EXPECT_THROW(set_value(root, "a.b.c=1"), ConfigError);
+  EXPECT_THROW(set_value(root, "novalue"), ConfigError);
+}
+
+TEST(Spec, ResolvedConfigurationReadsBackTheSame) {
+  ConfigNode root = read_yaml(
+      std::string("backend: cpu\ndata: {dataset: synthetic_images}\nlayers:\n") + kTail, "a.yaml");
+  ConfigErrors errors("a.yaml");
+  read_net_spec(root, errors);
+  const std::string text = write_yaml(root);
+  EXPECT_NE(text.find("graph: true"), std::string::npos) << text;
+  EXPECT_EQ(write_yaml(read_yaml(text, "b.yaml")), text);
+}
+
+}  // namespace
+}  // namespace duet

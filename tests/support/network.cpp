@@ -1,0 +1,34 @@
+#include "support/network.h"
+
+namespace duet {
+namespace {
+
+Dataset small_images(ConfigNode& config) {
+  ConfigErrors errors("test.yaml");
+  ConfigReader reader(config.at_or_add("data"), "data", errors);
+  DatasetLoader loader = find_dataset_type("synthetic_images")->read(reader);
+  errors.raise_if_any();
+  return loader.load({});
+}
+
+TestNetwork network_of(const std::string& yaml) {
+  ConfigNode config = read_yaml(yaml, "test.yaml");
+  const Dataset data = small_images(config);
+  const int64_t batch = std::stoll(config.find("data")->find("batch")->scalar);
+  return make_network(yaml, {{batch, data.channels, data.height, data.width}}, data.classes);
+}
+
+}  // namespace
+
+TestTraining::TestTraining(const std::string& yaml)
+    : network(network_of(yaml)), context(device_of(network.spec)) {
+  ConfigErrors errors("test.yaml");
+  ConfigReader reader(network.config.at_or_add("optimizer"), "optimizer", errors);
+  auto optimizer = read_optimizer(reader);
+  errors.raise_if_any();
+  training = std::make_unique<Training>(network.spec, network.layers, small_images(network.config),
+                                        std::move(optimizer), context);
+  training->prepare();
+}
+
+}  // namespace duet

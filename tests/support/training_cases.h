@@ -1,0 +1,29 @@
+// What training must do on every device.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "support/network.h"
+
+namespace duet {
+
+/// A small CNN with dropout on 1000 + 250 synthetic images, batch 100, under `backend` (which may
+/// carry further top-level lines).
+std::string small_training(const std::string& backend);
+
+/// Everything that training changes: step, totals, parameters and optimizer state.
+std::vector<double> snapshot(TestTraining& t);
+
+/// A path in the system's temporary folder, different for every process.
+std::filesystem::path temporary_path(const std::string& name);
+
+/// 13 steps by `first`, saved, loaded into a fresh training of `second`, 12 more: the same bits as
+/// 25 steps without a stop.
+void check_resume(const std::string& first, const std::string& second);
+
+/// With parameters that overflow, nothing is updated any more and the culprit is named.
+void check_halt(const std::string& backend);
+
+}  // namespace duet

@@ -1,0 +1,69 @@
+// Training on the GPU: the graph gives the eager step's bits, families agree, runs repeat and
+// resume.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/gpu_test.h"
+#include "support/network.h"
+#include "support/training_cases.h"
+
+namespace duet {
+namespace {
+
+class TrainingOnGpu : public GpuTest {};
+
+TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n"}) {
+      TestTraining graph(extra + small_training(backend));
+      TestTraining eager(extra + "graph: false\n" + small_training(backend));
+      for (int i = 0; i < 12; ++i) {
+        graph.training->step();
+        eager.training->step();
+      }
+      EXPECT_EQ(snapshot(graph), snapshot(eager)) << backend << " " << extra;
+      EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss);
+    }
+  }
+}
+
+TEST_F(TrainingOnGpu, TwoRunsGiveTheSameBits) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    TestTraining first(small_training(backend)), second(small_training(backend));
+    for (int i = 0; i < 30; ++i) {
+      first.training->step();
+      second.training->step();
+    }
+    EXPECT_EQ(snapshot(first), snapshot(second)) << backend;
+  }
+}
+
+TEST_F(TrainingOnGpu, FirstTenLossesAgreeBetweenFamilies) {
+  for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n"}) {
+    TestTraining cpu(small_training("cpu")), custom(extra + small_training("custom")),
+        cudnn(extra + small_training("cudnn"));
+    for (int i = 0; i < 10; ++i) {
+      for (TestTraining* t : {&cpu, &custom, &cudnn}) t->training->step();
+      const double expected = cpu.training->state().last_loss;
+      EXPECT_NEAR(custom.training->state().last_loss, expected, 1e-4 * expected) << i << extra;
+      EXPECT_NEAR(cudnn.training->state().last_loss, expected, 1e-4 * expected) << i << extra;
+    }
+  }
+}
+
+TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    check_resume(backend, backend);
+    check_resume(backend, backend + "\ngraph: false");
+    check_resume(backend + "\ngraph: false", backend);
+  }
+}
+
+TEST_F(TrainingOnGpu, StopsWhereTheLossIsNotFinite) {
+  check_halt("custom");
+  check_halt("cudnn");
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,84 @@
+// Training on the CPU: it learns, resumes to the same bits, stops when the loss is not finite, and
+// keeps its checkpoints whole.
+#include "train/training.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "core/error.h"
+#include "support/network.h"
+#include "support/training_cases.h"
+#include "train/checkpoint.h"
+
+namespace duet {
+namespace {
+
+TEST(Training, LearnsSyntheticImages) {
+  TestTraining t(small_training("cpu"));
+  for (int64_t i = 0; i < 6 * t.training->steps_per_epoch(); ++i) t.training->step();
+  EXPECT_GT(t.training->evaluate().accuracy, 0.6);  // chance is 0.25
+  EXPECT_EQ(t.training->evaluate().rows, 250);      // every image once, the last batch partly empty
+}
+
+TEST(Training, ResumesToTheSameBits) { check_resume("cpu", "cpu"); }
+
+TEST(Training, StopsWhereTheLossIsNotFinite) { check_halt("cpu"); }
+
+TEST(Training, OptimizersAgreeWithTheirDefinition) {
+  // One parameter, gradient by hand, against PyTorch's published update rules.
+  Context context(Device::kCpu);
+  const float loss = 1.0f;
+  const auto run = [&](const std::string& yaml, const std::vector<float>& gradients) {
+    ConfigNode config = read_yaml(yaml, "optimizer.yaml");
+    ConfigErrors errors("optimizer.yaml");
+    ConfigReader reader(config, "optimizer", errors);
+    const auto optimizer = read_optimizer(reader);
+    errors.raise_if_any();
+    std::vector<float> w = {1, 1, 1, 1}, dw(4), s0(4), s1(4);
+    const auto view = [](std::vector<float>& v) { return Tensor{{{4}}, v.data()}; };
+    OptimizerTensors tensors{view(w), view(dw), {view(s0), view(s1)}};
+    StepState state{.learning_rate = static_cast<float>(optimizer->learning_rate())};
+    for (float g : gradients) {
+      dw.assign(4, g);
+      optimizer->update(context, tensors, &state, &loss);
+      ++state.step;
+    }
+    return w[0];
+  };
+  EXPECT_FLOAT_EQ(run("{type: sgd, learning_rate: 0.1}", {1, 2}), 1 - 0.1 - 0.2);
+  EXPECT_FLOAT_EQ(run("{type: sgd, learning_rate: 0.1, momentum: 0.5}", {1, 2}),
+                  1 - 0.1 - 0.1 * (0.5 + 2));
+  EXPECT_FLOAT_EQ(run("{type: sgd, learning_rate: 0.1, momentum: 0.5, nesterov: true}", {1, 2}),
+                  1 - 0.1 * 1.5 - 0.1 * (2 + 0.5 * 2.5));
+  EXPECT_FLOAT_EQ(run("{type: sgd, learning_rate: 0.1, weight_decay: 0.5}", {1}), 1 - 0.1 * 1.5);
+  // Adam's first step is the rate whatever the gradient; the second by the formula in double.
+  EXPECT_NEAR(run("{type: adam, learning_rate: 0.1}", {3}), 0.9, 1e-6);
+  const double m = 0.9 * 0.1 * 3 + 0.1 * 1, v = 0.999 * 0.001 * 9 + 0.001 * 1;
+  const double second = 0.1 * (m / (1 - 0.81)) / (std::sqrt(v / (1 - 0.999 * 0.999)) + 1e-8);
+  EXPECT_NEAR(run("{type: adam, learning_rate: 0.1}", {3, 1}), 0.9 - second, 1e-6);
+}
+
+TEST(Checkpoint, RefusesAnotherNetworkAndOtherSettings) {
+  const std::filesystem::path path = temporary_path("other.safetensors");
+  TestTraining t(small_training("cpu"));
+  const CheckpointInfo info{"net", "synthetic_images", "adam", 1, 100};
+  save_checkpoint(path, *t.training, info);
+
+  std::string other = small_training("cpu");
+  other.replace(other.find("out_channels: 4"), 15, "out_channels: 5");
+  TestTraining different(other);
+  EXPECT_THROW(load_checkpoint(path, *different.training, info), DataError);
+  EXPECT_THROW(load_parameters(path, *different.training), DataError);
+  CheckpointInfo seed = info;
+  seed.seed = 2;
+  EXPECT_THROW(load_checkpoint(path, *t.training, seed), ConfigError);
+  CheckpointInfo batch = info;
+  batch.batch = 50;
+  EXPECT_THROW(load_checkpoint(path, *t.training, batch), ConfigError);
+  std::filesystem::remove(path);
+}
+
+}  // namespace
+}  // namespace duet
