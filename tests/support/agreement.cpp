@@ -23,6 +23,15 @@ constexpr Loosened kLoosened[] = {
     {"conv2d", "custom_winograd", 4, "the transforms add and subtract inputs before multiplying"},
 };
 
+// Implementations that round even where every sum and product is a whole number.
+struct Inexact {
+  std::string_view type, id;
+  std::string_view reason;
+};
+constexpr Inexact kInexact[] = {
+    {"conv2d", "cudnn", "the algorithm found fastest may be Winograd's or an FFT"},
+};
+
 double eps_of(Math math) { return math == Math::kFP32 ? 0x1p-24 : 0x1p-11; }
 
 std::string format(const char* pattern, double a, double b = 0) {
@@ -132,6 +141,13 @@ Limit limit_of(const Layer& layer, std::string_view id, Pass pass, const TensorD
   if (terms == 0) return Limit::elementwise(factor);
   constexpr double kFewest = 16;  // below that, one sum that happens to cancel is all there is
   return Limit::of_rms(factor * kC * eps_of(math) * std::sqrt(std::max(terms, kFewest)));
+}
+
+bool can_be_exact(std::string_view type, std::string_view id) {
+  for (const Inexact& row : kInexact) {
+    if (row.type == type && row.id == id) return false;
+  }
+  return true;
 }
 
 std::string index_text(const TensorDesc& desc, int64_t offset) {
