@@ -144,8 +144,9 @@ class Layer {
 
   virtual std::string_view type() const = 0;
   virtual const std::vector<Pass>& passes() const = 0;
-  /// True if each pass may run by another implementation (layers with weights).
-  bool chooses_per_pass() const { return passes().size() == 3; }
+  /// True if each pass may run by another implementation (layers with weights, unless an
+  /// implementation's backward passes need what its own forward kept).
+  virtual bool chooses_per_pass() const { return passes().size() == 3; }
   /// True for the loss: its second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
   /// True if the output is the input's memory under another shape; there is nothing to run then.

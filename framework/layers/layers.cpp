@@ -2,6 +2,7 @@
 
 #include "layers/avg_pool2d/avg_pool2d.h"
 #include "layers/conv2d/conv2d.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
 #include "layers/leaky_relu/leaky_relu.h"
@@ -19,6 +20,7 @@ const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
       &avg_pool2d_type(),
       &conv2d_type(),
+      &conv2d_pool_relu_type(),
       &dropout_type(),
       &flatten_type(),
       &leaky_relu_type(),

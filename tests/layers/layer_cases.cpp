@@ -4,6 +4,7 @@ namespace duet {
 
 std::vector<LayerCase> avg_pool2d_cases();
 std::vector<LayerCase> conv2d_cases();
+std::vector<LayerCase> conv2d_pool_relu_cases();
 std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
 std::vector<LayerCase> leaky_relu_cases();
@@ -19,6 +20,7 @@ const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
       {"avg_pool2d", avg_pool2d_cases()},
       {"conv2d", conv2d_cases()},
+      {"conv2d_pool_relu", conv2d_pool_relu_cases()},
       {"dropout", dropout_cases()},
       {"flatten", flatten_cases()},
       {"leaky_relu", leaky_relu_cases()},

@@ -1,0 +1,63 @@
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+
+namespace duet {
+
+Conv2dPoolReluParams Conv2dPoolReluParams::read(ConfigReader& reader) {
+  Conv2dPoolReluParams params = {.conv = Conv2dParams::read(reader)};
+  Pool2dParams& pool = params.pool;
+  pool.kernel = reader.integer_pair("pool_kernel", {}, 1);
+  const auto [r, s] = pool.kernel;
+  if (reader.has("pool_stride") || r == s) {
+    pool.stride = reader.integer_pair("pool_stride", r, 1);
+  } else {
+    reader.raw("pool_stride");  // known, and absent
+    pool.stride = pool.kernel;
+  }
+  pool.padding = reader.integer_pair("pool_padding", 0, 0);
+  if (pool.padding.first > r / 2 || pool.padding.second > s / 2) {
+    reader.error("pool_padding", "must be at most half of pool_kernel");
+  }
+  return params;
+}
+
+std::string Conv2dPoolReluProblem::to_string() const {
+  return conv.to_string() + " pool=" + std::to_string(pool.r) + "x" + std::to_string(pool.s) +
+         " pool_stride=" + std::to_string(pool.stride_h) + "x" + std::to_string(pool.stride_w) +
+         " pool_pad=" + std::to_string(pool.pad_h) + "x" + std::to_string(pool.pad_w);
+}
+
+Conv2dPoolReluLayer::Conv2dPoolReluLayer(const Conv2dPoolReluParams& params)
+    : LayerOf(conv2d_pool_relu_impls()), params_(params) {}
+
+Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& inputs,
+                                                 const LayerOptions& options) {
+  if (inputs.size() != 1) {
+    throw ShapeError("takes one input, not " + std::to_string(inputs.size()));
+  }
+  const Conv2dProblem conv = conv2d_problem(params_.conv, inputs[0], options);
+  const auto pool = [&] {
+    try {
+      return pool2d_problem(PoolKind::kMax, params_.pool, conv.y_desc());
+    } catch (const ShapeError& e) {
+      throw ShapeError("after the convolution, pooling: " + std::string(e.what()));
+    }
+  };
+  const Conv2dPoolReluProblem problem = {.conv = conv, .pool = pool(), .dtype = conv.dtype};
+  outputs_ = {problem.y_desc()};
+  parameters_ = conv2d_parameters(conv, params_.conv.init);
+  return problem;
+}
+
+const LayerType& conv2d_pool_relu_type() {
+  static const LayerType type = {
+      "conv2d_pool_relu", "convolution, max pooling and relu in one",
+      [](ConfigReader& reader) -> std::unique_ptr<Layer> {
+        return std::make_unique<Conv2dPoolReluLayer>(Conv2dPoolReluParams::read(reader));
+      },
+      [] { return Conv2dPoolReluLayer::infos(conv2d_pool_relu_impls()); }};
+  return type;
+}
+
+}  // namespace duet

@@ -1,0 +1,200 @@
+// conv2d_pool_relu cpu_blas, cpu_reference, cudnn: the parts' own implementations, taken from the
+// parts' lists by id and run one after the other. This is what a fused kernel is measured against.
+//
+//   state      z (the convolution's output), m (z pooled), and what the parts keep themselves
+//   workspace  dm, dz, and behind them what the parts need
+//
+// Both backward passes compute dm and dz: neither may rely on the other having run.
+#include <algorithm>
+
+#include "core/arena.h"
+#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+#include "layers/max_pool2d/max_pool2d_impls.h"
+#include "layers/relu/relu_impls.h"
+
+namespace duet {
+namespace {
+
+/// Ids in the lists of conv2d, max_pool2d and relu.
+struct Parts {
+  std::string_view conv, pool, relu;
+};
+constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference", "cpu_reference"};
+constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference", "cpu_reference"};
+constexpr Parts kCudnn = {"cudnn", "cudnn", "cudnn"};
+
+template <class P>
+const ImplEntry<P>& entry_of(const std::vector<ImplEntry<P>>& list, std::string_view id) {
+  const auto found =
+      std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.id == id; });
+  if (found == list.end()) throw std::logic_error("no part '" + std::string(id) + "'");
+  return *found;
+}
+
+ActivationProblem relu_problem(const Conv2dPoolReluProblem& problem) {
+  return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
+}
+
+/// While this lives, context.workspace() is what lies behind the first `bytes`.
+class WorkspaceBehind {
+ public:
+  WorkspaceBehind(Context& context, size_t bytes)
+      : context_(context), memory_(context.workspace()), bytes_(context.workspace_bytes()) {
+    context.set_workspace(static_cast<char*>(memory_) + bytes, bytes_ - bytes);
+  }
+  ~WorkspaceBehind() { context_.set_workspace(memory_, bytes_); }
+  WorkspaceBehind(const WorkspaceBehind&) = delete;
+  WorkspaceBehind& operator=(const WorkspaceBehind&) = delete;
+
+ private:
+  Context& context_;
+  void* const memory_;
+  const size_t bytes_;
+};
+
+/// One of the three layers inside, with room for its tensors, so that nothing is allocated in a
+/// run.
+struct Part {
+  std::unique_ptr<Implementation> implementation;
+  LayerTensors tensors = {.x = std::vector<Tensor>(1),
+                          .y = std::vector<Tensor>(1),
+                          .dx = std::vector<Tensor>(1),
+                          .dy = std::vector<Tensor>(1),
+                          .w = std::vector<Tensor>(2),
+                          .dw = std::vector<Tensor>(2)};
+  size_t state_offset = 0;
+
+  void run(Pass pass, Context& context, const Tensor& state) {
+    tensors.state = {{{static_cast<int64_t>(implementation->state_bytes())}, DType::kUInt8},
+                     state.data<char>() + state_offset};
+    implementation->run(pass, context, tensors);
+  }
+};
+
+class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
+ public:
+  Conv2dPoolReluComposed(const Conv2dPoolReluProblem& problem, const Parts& parts, Context& context)
+      : Conv2dPoolReluImpl(problem) {
+    conv_.implementation = entry_of(conv2d_impls(), parts.conv).make(problem.conv, context);
+    pool_.implementation = entry_of(max_pool2d_impls(), parts.pool).make(problem.pool, context);
+    relu_.implementation = entry_of(relu_impls(), parts.relu).make(relu_problem(problem), context);
+    z_offset_ = state_.reserve(problem.z_desc().bytes());
+    m_offset_ = state_.reserve(problem.y_desc().bytes());
+    for (Part* part : {&conv_, &pool_, &relu_}) {
+      part->state_offset = state_.reserve(part->implementation->state_bytes());
+    }
+    dm_offset_ = gradients_.reserve(problem.y_desc().bytes());
+    dz_offset_ = gradients_.reserve(problem.z_desc().bytes());
+  }
+
+  void prepare(Pass pass, Context& context) override {
+    conv_.implementation->prepare(pass, context);
+    const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+    pool_.implementation->prepare(other, context);
+    relu_.implementation->prepare(other, context);
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+    const size_t parts = std::max({conv_.implementation->workspace_bytes(pass),
+                                   pool_.implementation->workspace_bytes(other),
+                                   relu_.implementation->workspace_bytes(other)});
+    return parts + (pass == Pass::kForward ? 0 : gradients_.bytes());
+  }
+  size_t state_bytes() const override { return state_.bytes(); }
+  std::string detail(Pass pass) const override { return conv_.implementation->detail(pass); }
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+               const Tensor& state) override {
+    conv_.tensors.x[0] = x;
+    conv_.tensors.w = {w, b};
+    conv_.tensors.y[0] = pool_.tensors.x[0] = z(state);
+    pool_.tensors.y[0] = relu_.tensors.x[0] = m(state);
+    relu_.tensors.y[0] = y;
+    for (Part* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, context, state);
+  }
+
+  void backward_data(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state,
+                     const Tensor& w, const Tensor& dx) override {
+    const Tensor dz = unpool(context, y, dy, state);
+    conv_.tensors.dy[0] = dz;
+    conv_.tensors.w[0] = w;
+    conv_.tensors.dx[0] = dx;
+    const WorkspaceBehind behind(context, gradients_.bytes());
+    conv_.run(Pass::kBackwardData, context, state);
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+                       const Tensor& state, const Tensor& dw, const Tensor& db) override {
+    const Tensor dz = unpool(context, y, dy, state);
+    conv_.tensors.x[0] = x;
+    conv_.tensors.dy[0] = dz;
+    conv_.tensors.dw = {dw, db};
+    const WorkspaceBehind behind(context, gradients_.bytes());
+    conv_.run(Pass::kBackwardFilter, context, state);
+  }
+
+ private:
+  Tensor z(const Tensor& state) const {
+    return {problem_.z_desc(), state.data<char>() + z_offset_};
+  }
+  Tensor m(const Tensor& state) const {
+    return {problem_.y_desc(), state.data<char>() + m_offset_};
+  }
+
+  /// dy back through relu and pooling: dz, in the workspace.
+  Tensor unpool(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state) {
+    char* gradients = static_cast<char*>(context.workspace());
+    const Tensor dm = {problem_.y_desc(), gradients + dm_offset_};
+    const Tensor dz = {problem_.z_desc(), gradients + dz_offset_};
+    const WorkspaceBehind behind(context, gradients_.bytes());
+    relu_.tensors.x[0] = pool_.tensors.y[0] = m(state);
+    relu_.tensors.y[0] = y;
+    relu_.tensors.dy[0] = dy;
+    relu_.tensors.dx[0] = pool_.tensors.dy[0] = dm;
+    relu_.run(Pass::kBackward, context, state);
+    pool_.tensors.x[0] = z(state);
+    pool_.tensors.dx[0] = dz;
+    pool_.run(Pass::kBackward, context, state);
+    return dz;
+  }
+
+  Part conv_, pool_, relu_;
+  ArenaPlan state_, gradients_;
+  size_t z_offset_ = 0, m_offset_ = 0, dm_offset_ = 0, dz_offset_ = 0;
+};
+
+template <const Parts& parts>
+std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
+  const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+  if (auto reason = entry_of(conv2d_impls(), parts.conv).unsupported(problem.conv, pass)) {
+    return "conv2d: " + *reason;
+  }
+  if (auto reason = entry_of(max_pool2d_impls(), parts.pool).unsupported(problem.pool, other)) {
+    return "max_pool2d: " + *reason;
+  }
+  if (auto reason = entry_of(relu_impls(), parts.relu).unsupported(relu_problem(problem), other)) {
+    return "relu: " + *reason;
+  }
+  return {};
+}
+
+template <const Parts& parts>
+std::unique_ptr<Implementation> make(const Conv2dPoolReluProblem& problem, Context& context) {
+  return std::make_unique<Conv2dPoolReluComposed>(problem, parts, context);
+}
+
+}  // namespace
+
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas() {
+  return {"cpu_blas", unsupported<kCpuBlas>, make<kCpuBlas>};
+}
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference() {
+  return {"cpu_reference", unsupported<kCpuReference>, make<kCpuReference>};
+}
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn() {
+  return {"cudnn", unsupported<kCudnn>, make<kCudnn>};
+}
+
+}  // namespace duet

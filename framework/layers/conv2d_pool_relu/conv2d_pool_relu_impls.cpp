@@ -1,0 +1,16 @@
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+
+namespace duet {
+
+const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
+  static const std::vector<ImplEntry<Conv2dPoolReluProblem>> list = {
+    conv2d_pool_relu_cpu_blas(),
+    conv2d_pool_relu_cpu_reference(),
+#if DUET_WITH_CUDA
+    conv2d_pool_relu_cudnn(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet

@@ -1,0 +1,47 @@
+// The interface of conv2d_pool_relu and the list of its implementations.
+#pragma once
+
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+
+namespace duet {
+
+/// Shapes as Conv2dPoolReluProblem says; b and db are falsy without a bias. `state` is what this
+/// implementation's forward left for its backward passes, which run in either order, each on its
+/// own: what both need (the gradient by z) is computed by both, or kept by neither.
+class Conv2dPoolReluImpl : public Implementation {
+ public:
+  explicit Conv2dPoolReluImpl(const Conv2dPoolReluProblem& problem) : problem_(problem) {}
+
+  virtual void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+                       const Tensor& y, const Tensor& state) = 0;
+  /// Called only where dx is wanted.
+  virtual void backward_data(Context& context, const Tensor& y, const Tensor& dy,
+                             const Tensor& state, const Tensor& w, const Tensor& dx) = 0;
+  virtual void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+                               const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
+
+  void run(Pass pass, Context& context, const LayerTensors& t) final {
+    const bool bias = problem_.conv.bias;
+    if (pass == Pass::kForward) {
+      forward(context, t.x[0], t.w[0], bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+    } else if (pass == Pass::kBackwardData) {
+      if (t.dx[0]) backward_data(context, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
+    } else {
+      backward_filter(context, t.x[0], t.y[0], t.dy[0], t.state, t.dw[0],
+                      bias ? t.dw[1] : Tensor{});
+    }
+  }
+
+ protected:
+  const Conv2dPoolReluProblem problem_;
+};
+
+// The three layers by their own implementations, one after the other; z and the pooled values are
+// kept in the state.
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
+
+const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
+
+}  // namespace duet

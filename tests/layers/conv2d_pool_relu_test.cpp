@@ -1,0 +1,147 @@
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+
+#include <gtest/gtest.h>
+
+#include "support/layer_case.h"
+#include "support/layer_runner.h"
+
+namespace duet {
+
+std::vector<LayerCase> conv2d_pool_relu_cases() {
+  const auto image = [](int64_t n, int64_t c, int64_t h, int64_t w) {
+    return TensorDesc{{n, c, h, w}};
+  };
+  std::vector<LayerCase> cases = {
+      {.name = "one",
+       .keys = {{"out_channels", "1"}, {"kernel", "1"}, {"pool_kernel", "1"}},
+       .x = {image(1, 1, 1, 1)}},
+      {.name = "k3_pool2",
+       .keys = {{"out_channels", "4"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
+       .x = {image(2, 3, 6, 8)}},
+      {.name = "rows_that_no_window_holds",
+       .keys = {{"out_channels", "5"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+       .x = {image(3, 2, 9, 11)}},
+      {.name = "no_bias",
+       .keys = {{"out_channels", "3"}, {"kernel", "5"}, {"bias", "false"}, {"pool_kernel", "2"}},
+       .x = {image(2, 1, 10, 10)}},
+      {.name = "overlapping_windows",
+       .keys = {{"out_channels", "4"},
+                {"kernel", "3"},
+                {"pool_kernel", "3"},
+                {"pool_stride", "2"},
+                {"pool_padding", "1"}},
+       .x = {image(2, 2, 9, 8)}},
+      {.name = "everything",
+       .keys = {{"out_channels", "6"},
+                {"kernel", "[2, 3]"},
+                {"stride", "[1, 2]"},
+                {"padding", "[1, 0]"},
+                {"dilation", "[2, 1]"},
+                {"groups", "2"},
+                {"pool_kernel", "[3, 2]"},
+                {"pool_stride", "[2, 3]"},
+                {"pool_padding", "[0, 1]"}},
+       .x = {image(2, 4, 11, 13)}},
+      {.name = "first_layer",
+       .keys = {{"out_channels", "32"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
+       .x = {image(5, 1, 28, 28)},
+       .gradient_check = false},
+      {.name = "c32_k64",
+       .keys = {{"out_channels", "64"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
+       .x = {image(3, 32, 14, 14)},
+       .gradient_check = false},
+      {.name = "c17_k33",
+       .keys = {{"out_channels", "33"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+       .x = {image(3, 17, 15, 14)},
+       .gradient_check = false},
+      {.name = "ties",  // small integers: windows often hold their maximum twice
+       .keys = {{"out_channels", "5"}, {"kernel", "2"}, {"pool_kernel", "3"}},
+       .x = {image(4, 2, 13, 13)},
+       .data = Data::kIntegers,
+       .exact = true,
+       .gradient_check = false},
+  };
+  const size_t count = cases.size();
+  for (size_t i = 0; i < count; ++i) {
+    LayerCase c = cases[i];
+    c.name += "_nhwc";
+    c.x[0].layout = Layout::kNHWC;
+    c.gradient_check = false;  // the layouts are held to each other
+    cases.push_back(c);
+  }
+  return cases;
+}
+
+namespace {
+
+struct Values {
+  std::vector<double> y, dx;
+  std::vector<std::vector<double>> dw;
+};
+
+/// All passes of one layer by cpu_reference; an empty data.dy counts as zeros.
+Values run_layer(std::string_view type, const LayerCase& c, CaseData data) {
+  const auto layer = make_layer(type, c);
+  if (data.dy.empty()) data.dy.emplace_back(layer->outputs()[0].elements(), 0.0);
+  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  Values values;
+  for (Pass pass : layer->passes()) {
+    runner.run(pass);
+    for (const NamedValues& output : runner.outputs(pass)) {
+      if (output.name == "y[0]") values.y = output.values;
+      if (output.name == "dx[0]") values.dx = output.values;
+      if (output.parameter) values.dw.push_back(output.values);
+    }
+  }
+  return values;
+}
+
+// This layer pools before relu. The other order, made of the three layers, has the same bits.
+TEST(Conv2dPoolRelu, TheOrderOfPoolingAndReluDoesNotMatter) {
+  for (const LayerCase& c : conv2d_pool_relu_cases()) {
+    SCOPED_TRACE(c.name);
+    const auto layer = make_layer("conv2d_pool_relu", c);
+    const CaseData data = make_data(c, *layer);
+    const Values block = run_layer("conv2d_pool_relu", c, data);
+
+    LayerCase conv = c, relu = c, pool = c;
+    conv.keys.clear();
+    relu.keys.clear();
+    pool.keys.clear();
+    for (const auto& [key, value] : c.keys) {
+      const bool pools = key.starts_with("pool_");
+      (pools ? pool : conv).keys.emplace_back(pools ? key.substr(5) : key, value);
+    }
+    const std::vector<double> z = run_layer("conv2d", conv, {data.x, data.w, {}}).y;
+    relu.x = pool.x = make_layer("conv2d", conv)->outputs();
+    const std::vector<double> a = run_layer("relu", relu, {{z}, {}, {}}).y;
+    const Values pooled = run_layer("max_pool2d", pool, {{a}, {}, data.dy});
+    EXPECT_EQ(block.y, pooled.y);
+    const std::vector<double> dz = run_layer("relu", relu, {{z}, {}, {pooled.dx}}).dx;
+    const Values convolved = run_layer("conv2d", conv, {data.x, data.w, {dz}});
+    EXPECT_EQ(block.dx, convolved.dx);
+    EXPECT_EQ(block.dw, convolved.dw);
+  }
+}
+
+TEST(Conv2dPoolRelu, PassesStayTogether) {
+  const LayerCase c = conv2d_pool_relu_cases()[0];
+  EXPECT_FALSE(make_layer("conv2d_pool_relu", c)->chooses_per_pass());
+  EXPECT_EQ(make_layer("conv2d_pool_relu", c)->passes().size(), 3u);
+}
+
+TEST(Conv2dPoolRelu, SaysWhatDoesNotFit) {
+  const LayerCase c = {.keys = {{"out_channels", "1"}, {"kernel", "5"}, {"pool_kernel", "3"}},
+                       .x = {{{1, 1, 6, 9}}}};
+  try {
+    make_layer("conv2d_pool_relu", c);
+    FAIL() << "the window does not fit";
+  } catch (const ShapeError& e) {
+    EXPECT_STREQ(e.what(),
+                 "after the convolution, pooling: kernel 3x3 is larger than the input of 2x5 with "
+                 "padding 0x0");
+  }
+}
+
+}  // namespace
+}  // namespace duet
