@@ -59,8 +59,8 @@ const std::vector<Pass>& two_passes() {
 }
 
 const std::vector<Pass>& three_passes() {
-  static const std::vector<Pass> passes = {Pass::kForward, Pass::kBackwardData,
-                                           Pass::kBackwardFilter};
+  static const std::vector<Pass> passes = {Pass::kForward, Pass::kBackwardFilter,
+                                           Pass::kBackwardData};
   return passes;
 }
 

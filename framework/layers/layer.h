@@ -4,7 +4,8 @@
 //   ImplEntry       a row of that list: id, what it cannot do, how to make it.
 //   LayerType       a row of the list of layer types in layers.h.
 // A layer's folder defines a problem struct (all sizes known), an interface derived from
-// Implementation with named arguments, and the list. Networks, tests and tables use only this header.
+// Implementation with named arguments, and the list. Networks, tests and tables use only this
+// header.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@
 
 namespace duet {
 
-/// Layers with weights run kForward, kBackwardData (dx) and kBackwardFilter (dw, db); others run
-/// kForward and kBackward.
+/// Layers with weights run kForward, kBackwardFilter (dw, db) and, where dx is wanted,
+/// kBackwardData (dx), in this order; others run kForward and kBackward.
 enum class Pass { kForward, kBackward, kBackwardData, kBackwardFilter };
 /// "forward", "backward", "backward_data", "backward_filter"
 std::string_view to_string(Pass pass);
@@ -100,12 +101,12 @@ class Implementation {
 template <class P>
 struct ImplEntry {
   std::string_view id;
-  /// Why this cannot run `pass` of `problem`, or nothing if it can. Never a matter of device: that is
-  /// checked by the caller.
+  /// Why this cannot run `pass` of `problem`, or nothing if it can. Never a matter of device: that
+  /// is checked by the caller.
   std::optional<std::string> (*unsupported)(const P& problem, Pass pass);
   std::unique_ptr<Implementation> (*make)(const P& problem, Context& context);
-  /// Taken by a network-wide request for a family that has no entry at all in this list; tables mark
-  /// it as the same in every arm.
+  /// Taken by a network-wide request for a family that has no entry at all in this list; tables
+  /// mark it as the same in every arm.
   bool shared = false;
 };
 
@@ -197,7 +198,8 @@ class LayerOf : public Layer {
 
   std::vector<ImplInfo> implementations() const final { return infos(list_); }
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
-    if (problem_.dtype != DType::kFloat32 && id != "cpu_reference") return "computes in float32 only";
+    if (problem_.dtype != DType::kFloat32 && id != "cpu_reference")
+      return "computes in float32 only";
     return entry(id).unsupported(problem_, pass);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {

@@ -173,10 +173,10 @@ void Net::plan_calls() {
   }
   forward_calls_ = calls_.size();
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    for (auto step = node->steps.rbegin(); step != node->steps.rend(); ++step) {
-      if (step->pass == Pass::kForward) continue;
-      if (step->pass != Pass::kBackwardFilter && !node->tensors.dx[0]) continue;
-      calls_.push_back({&*node, &*step});
+    for (const Node::Step& step : node->steps) {
+      if (step.pass == Pass::kForward) continue;
+      if (step.pass != Pass::kBackwardFilter && !node->tensors.dx[0]) continue;
+      calls_.push_back({&*node, &step});
     }
   }
 }

@@ -39,6 +39,17 @@ bool same_bits(const std::vector<NamedValues>& a, const std::vector<NamedValues>
   return true;
 }
 
+/// The passes that must have run before `pass` for it to find what it needs: forward, and, where
+/// one implementation keeps a state over three passes, all that come before.
+std::vector<Pass> passes_before(const Layer& layer, Pass pass) {
+  std::vector<Pass> before;
+  for (Pass each : layer.passes()) {
+    if (each == pass) break;
+    if (each == Pass::kForward || !layer.chooses_per_pass()) before.push_back(each);
+  }
+  return before;
+}
+
 /// One run of `pass`, after forward where forward can run, in freshly poisoned memory.
 std::vector<NamedValues> run_round(LayerRunner& runner, Pass pass, bool forward,
                                    const Reference& reference,
@@ -52,6 +63,9 @@ std::vector<NamedValues> run_round(LayerRunner& runner, Pass pass, bool forward,
     runner.set_y(reference.of(Pass::kForward));
   }
   if (pass != Pass::kForward) {
+    for (Pass before : passes_before(runner.layer(), pass)) {
+      if (before != Pass::kForward) runner.run(before, without_dx);
+    }
     runner.run(pass, without_dx);
     EXPECT_EQ(runner.damage(), "") << where;
   }
@@ -163,9 +177,9 @@ void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pas
     GTEST_SKIP() << "unsupported: " << *reason;
   }
   const bool forward = !layer.unsupported(id, Pass::kForward);
-  std::vector<Pass> passes;
-  if (forward) passes.push_back(Pass::kForward);
-  if (pass != Pass::kForward) passes.push_back(pass);
+  std::vector<Pass> passes = passes_before(layer, pass);
+  if (!forward) std::erase(passes, Pass::kForward);
+  passes.push_back(pass);
 
   LayerRunner runner(layer, c, id, reference.data, passes);
   const auto found = run_round(runner, pass, forward, reference, {}, where);

@@ -28,6 +28,8 @@ class LayerRunner {
   LayerRunner(const Layer& layer, const LayerCase& c, std::string_view id, const CaseData& data,
               const std::vector<Pass>& passes);
 
+  const Layer& layer() const { return layer_; }
+
   /// Inputs and parameters as at the start; outputs, gradients and state poisoned.
   void reset();
   /// What y is for a backward pass whose forward pass this implementation cannot run.

@@ -1,10 +1,10 @@
 // conv2d_pool_relu cpu_blas, cpu_reference, cudnn: the parts' own implementations, taken from the
 // parts' lists by id and run one after the other. This is what a fused kernel is measured against.
 //
-//   state      z (the convolution's output), m (z pooled), and what the parts keep themselves
-//   workspace  dm, dz, and behind them what the parts need
+//   state      z (the convolution's output), m (z pooled), their gradients dz and dm, and what the
+//              parts keep themselves
 //
-// Both backward passes compute dm and dz: neither may rely on the other having run.
+// backward_filter takes dy back through relu and pooling; backward_data finds dz in the state.
 #include <algorithm>
 
 #include "core/arena.h"
@@ -36,23 +36,6 @@ ActivationProblem relu_problem(const Conv2dPoolReluProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
 }
 
-/// While this lives, context.workspace() is what lies behind the first `bytes`.
-class WorkspaceBehind {
- public:
-  WorkspaceBehind(Context& context, size_t bytes)
-      : context_(context), memory_(context.workspace()), bytes_(context.workspace_bytes()) {
-    context.set_workspace(static_cast<char*>(memory_) + bytes, bytes_ - bytes);
-  }
-  ~WorkspaceBehind() { context_.set_workspace(memory_, bytes_); }
-  WorkspaceBehind(const WorkspaceBehind&) = delete;
-  WorkspaceBehind& operator=(const WorkspaceBehind&) = delete;
-
- private:
-  Context& context_;
-  void* const memory_;
-  const size_t bytes_;
-};
-
 /// One of the three layers inside, with room for its tensors, so that nothing is allocated in a
 /// run.
 struct Part {
@@ -81,11 +64,11 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     relu_.implementation = entry_of(relu_impls(), parts.relu).make(relu_problem(problem), context);
     z_offset_ = state_.reserve(problem.z_desc().bytes());
     m_offset_ = state_.reserve(problem.y_desc().bytes());
+    dm_offset_ = state_.reserve(problem.y_desc().bytes());
+    dz_offset_ = state_.reserve(problem.z_desc().bytes());
     for (Part* part : {&conv_, &pool_, &relu_}) {
       part->state_offset = state_.reserve(part->implementation->state_bytes());
     }
-    dm_offset_ = gradients_.reserve(problem.y_desc().bytes());
-    dz_offset_ = gradients_.reserve(problem.z_desc().bytes());
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -97,10 +80,9 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
 
   size_t workspace_bytes(Pass pass) const override {
     const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
-    const size_t parts = std::max({conv_.implementation->workspace_bytes(pass),
-                                   pool_.implementation->workspace_bytes(other),
-                                   relu_.implementation->workspace_bytes(other)});
-    return parts + (pass == Pass::kForward ? 0 : gradients_.bytes());
+    return std::max({conv_.implementation->workspace_bytes(pass),
+                     pool_.implementation->workspace_bytes(other),
+                     relu_.implementation->workspace_bytes(other)});
   }
   size_t state_bytes() const override { return state_.bytes(); }
   std::string detail(Pass pass) const override { return conv_.implementation->detail(pass); }
@@ -115,53 +97,39 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     for (Part* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, context, state);
   }
 
-  void backward_data(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state,
-                     const Tensor& w, const Tensor& dx) override {
-    const Tensor dz = unpool(context, y, dy, state);
-    conv_.tensors.dy[0] = dz;
-    conv_.tensors.w[0] = w;
-    conv_.tensors.dx[0] = dx;
-    const WorkspaceBehind behind(context, gradients_.bytes());
-    conv_.run(Pass::kBackwardData, context, state);
-  }
-
   void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    const Tensor dz = unpool(context, y, dy, state);
-    conv_.tensors.x[0] = x;
-    conv_.tensors.dy[0] = dz;
-    conv_.tensors.dw = {dw, db};
-    const WorkspaceBehind behind(context, gradients_.bytes());
-    conv_.run(Pass::kBackwardFilter, context, state);
-  }
-
- private:
-  Tensor z(const Tensor& state) const {
-    return {problem_.z_desc(), state.data<char>() + z_offset_};
-  }
-  Tensor m(const Tensor& state) const {
-    return {problem_.y_desc(), state.data<char>() + m_offset_};
-  }
-
-  /// dy back through relu and pooling: dz, in the workspace.
-  Tensor unpool(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state) {
-    char* gradients = static_cast<char*>(context.workspace());
-    const Tensor dm = {problem_.y_desc(), gradients + dm_offset_};
-    const Tensor dz = {problem_.z_desc(), gradients + dz_offset_};
-    const WorkspaceBehind behind(context, gradients_.bytes());
     relu_.tensors.x[0] = pool_.tensors.y[0] = m(state);
     relu_.tensors.y[0] = y;
     relu_.tensors.dy[0] = dy;
-    relu_.tensors.dx[0] = pool_.tensors.dy[0] = dm;
-    relu_.run(Pass::kBackward, context, state);
+    relu_.tensors.dx[0] = pool_.tensors.dy[0] = dm(state);
     pool_.tensors.x[0] = z(state);
-    pool_.tensors.dx[0] = dz;
+    conv_.tensors.x[0] = x;
+    pool_.tensors.dx[0] = conv_.tensors.dy[0] = dz(state);
+    conv_.tensors.dw = {dw, db};
+    relu_.run(Pass::kBackward, context, state);
     pool_.run(Pass::kBackward, context, state);
-    return dz;
+    conv_.run(Pass::kBackwardFilter, context, state);
   }
 
+  void backward_data(Context& context, const Tensor&, const Tensor&, const Tensor& state,
+                     const Tensor& w, const Tensor& dx) override {
+    conv_.tensors.dy[0] = dz(state);
+    conv_.tensors.w[0] = w;
+    conv_.tensors.dx[0] = dx;
+    conv_.run(Pass::kBackwardData, context, state);
+  }
+
+ private:
+  // Where the tensors between the parts lie in the state.
+  Tensor z(const Tensor& state) const { return {problem_.z_desc(), at(state, z_offset_)}; }
+  Tensor m(const Tensor& state) const { return {problem_.y_desc(), at(state, m_offset_)}; }
+  Tensor dm(const Tensor& state) const { return {problem_.y_desc(), at(state, dm_offset_)}; }
+  Tensor dz(const Tensor& state) const { return {problem_.z_desc(), at(state, dz_offset_)}; }
+  static void* at(const Tensor& state, size_t offset) { return state.data<char>() + offset; }
+
   Part conv_, pool_, relu_;
-  ArenaPlan state_, gradients_;
+  ArenaPlan state_;
   size_t z_offset_ = 0, m_offset_ = 0, dm_offset_ = 0, dz_offset_ = 0;
 };
 

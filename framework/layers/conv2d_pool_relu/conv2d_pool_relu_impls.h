@@ -6,19 +6,19 @@
 namespace duet {
 
 /// Shapes as Conv2dPoolReluProblem says; b and db are falsy without a bias. `state` is what this
-/// implementation's forward left for its backward passes, which run in either order, each on its
-/// own: what both need (the gradient by z) is computed by both, or kept by neither.
+/// implementation's earlier passes of the step left for the later ones: forward, backward_filter,
+/// and backward_data where dx is wanted.
 class Conv2dPoolReluImpl : public Implementation {
  public:
   explicit Conv2dPoolReluImpl(const Conv2dPoolReluProblem& problem) : problem_(problem) {}
 
   virtual void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                        const Tensor& y, const Tensor& state) = 0;
-  /// Called only where dx is wanted.
-  virtual void backward_data(Context& context, const Tensor& y, const Tensor& dy,
-                             const Tensor& state, const Tensor& w, const Tensor& dx) = 0;
   virtual void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
                                const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
+  /// Called only where dx is wanted, after backward_filter.
+  virtual void backward_data(Context& context, const Tensor& y, const Tensor& dy,
+                             const Tensor& state, const Tensor& w, const Tensor& dx) = 0;
 
   void run(Pass pass, Context& context, const LayerTensors& t) final {
     const bool bias = problem_.conv.bias;
