@@ -7,6 +7,7 @@
 #include <string>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "data/batches_gather.h"
 
 namespace duet {
@@ -25,14 +26,13 @@ Buffer upload(Device device, const std::vector<T>& values) {
 void gather_on_cpu(const GatherProblem& p, Layout layout, const float* values) {
   const uint64_t step = *p.step;
   const size_t size = static_cast<size_t>(p.channels) * p.pixels;
-#pragma omp parallel for
-  for (int64_t row = 0; row < p.batch; ++row) {
+  parallel_for(p.batch, p.batch * static_cast<int64_t>(size), [&](int64_t row) {
     float* const x = p.x + static_cast<size_t>(row) * size;
     const uint32_t sample = sample_of(p, step, static_cast<uint32_t>(row));
     p.labels[row] = sample < p.count ? p.sample_labels[sample] : -1;
     if (sample >= p.count) {
       std::fill_n(x, size, 0.0f);
-      continue;
+      return;
     }
     const uint8_t* image = p.images + sample * size;
     for (uint32_t c = 0; c < p.channels; ++c, image += p.pixels) {
@@ -40,7 +40,7 @@ void gather_on_cpu(const GatherProblem& p, Layout layout, const float* values) {
       const size_t stride = layout == Layout::kNCHW ? 1 : p.channels;
       for (uint32_t i = 0; i < p.pixels; ++i) first[i * stride] = values[256 * c + image[i]];
     }
-  }
+  });
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 // a network from being perfect at once.
 #include <algorithm>
 
+#include "core/parallel.h"
 #include "core/philox.h"
 #include "data/dataset_types.h"
 
@@ -66,8 +67,8 @@ Split make_split(const Settings& s, const std::vector<std::vector<uint8_t>>& tem
   const int64_t pixels = s.size * s.size;
   Split split{count, std::vector<uint8_t>(static_cast<size_t>(count * s.channels * pixels)),
               std::vector<int32_t>(static_cast<size_t>(count))};
-#pragma omp parallel for
-  for (int64_t n = 0; n < count; ++n) {
+  const int64_t work = 10 * count * s.channels * pixels;
+  parallel_for(count, work, [&](int64_t n) {
     const Philox4 choice = draw(what, n, 0);
     const int64_t label = n % s.classes;
     const int64_t other = below(choice.v[0], s.classes);
@@ -87,7 +88,7 @@ Split make_split(const Settings& s, const std::vector<std::vector<uint8_t>>& tem
       split.images[n * s.channels * pixels + i] =
           static_cast<uint8_t>(std::clamp<int64_t>(value, 0, 255));
     }
-  }
+  });
   return split;
 }
 

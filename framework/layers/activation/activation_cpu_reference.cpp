@@ -1,4 +1,5 @@
 // Activations, cpu_reference: one loop, float or double.
+#include "core/parallel.h"
 #include "layers/activation/activation.h"
 
 namespace duet {
@@ -11,7 +12,11 @@ class ActivationCpuReference : public ActivationImpl {
   void forward(Context&, const Tensor& x, const Tensor& y) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);
-      for (int64_t i = 0; i < x.elements(); ++i) y.data<T>()[i] = f.forward(x.data<T>()[i]);
+      const T* from = x.data<T>();
+      T* to = y.data<T>();
+      parallel_ranges(x.elements(), kOperations, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) to[i] = f.forward(from[i]);
+      });
     });
   }
 
@@ -19,13 +24,17 @@ class ActivationCpuReference : public ActivationImpl {
                 const Tensor& dx) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);
-      for (int64_t i = 0; i < x.elements(); ++i) {
-        dx.data<T>()[i] = dy.data<T>()[i] * f.gradient(x.data<T>()[i], y.data<T>()[i]);
-      }
+      const T *from = dy.data<T>(), *inputs = x.data<T>(), *outputs = y.data<T>();
+      T* to = dx.data<T>();
+      parallel_ranges(x.elements(), kOperations, [&](int64_t first, int64_t last) {
+        for (int64_t i = first; i < last; ++i) to[i] = from[i] * f.gradient(inputs[i], outputs[i]);
+      });
     });
   }
 
  private:
+  static constexpr int64_t kOperations = 4;  // an element
+
   template <class Loop>
   void visit(Loop&& loop) {
     visit_activation(problem_, [&](auto f) {

@@ -4,16 +4,15 @@
 //   nchw:  Y [K x PQ] = W [K x CRS] * X [CRS x PQ]       nhwc:  Y [PQ x K] = X [PQ x RSC] * W' [RSC
 //   x K]
 //
-// The batch is cut into slices that OpenMP threads take; inside a slice BLAS runs on one thread,
-// because products of one image are too small to share. The sum over the batch in backward_filter
+// The batch is cut into slices that threads take; inside a slice BLAS runs on one thread, because
+// products of one image are too small to share. The sum over the batch in backward_filter
 // is kept by slice and added in the order of the slices, so it is the same for any number of
 // threads.
-#include <cblas.h>
-#include <omp.h>
-
 #include <algorithm>
 
 #include "core/arena.h"
+#include "core/parallel.h"
+#include "core/single_threaded_blas.h"
 #include "layers/conv2d/conv2d_impls.h"
 
 namespace duet {
@@ -22,21 +21,6 @@ namespace {
 /// Most slices of the batch: enough for the cores of a workstation, few enough that a copy of the
 /// weights' gradient for each is cheap.
 constexpr int kMaxSlices = 16;
-
-/// Products of a pass below which threads cost more than they save (about 100 us on one core).
-constexpr int64_t kWorthSharing = 2'000'000;
-
-/// Keeps OpenBLAS from starting threads of its own while ours run.
-class SingleThreadedBlas {
- public:
-  SingleThreadedBlas() : threads_(openblas_get_num_threads()) { openblas_set_num_threads(1); }
-  ~SingleThreadedBlas() { openblas_set_num_threads(threads_); }
-  SingleThreadedBlas(const SingleThreadedBlas&) = delete;
-  SingleThreadedBlas& operator=(const SingleThreadedBlas&) = delete;
-
- private:
-  int threads_;
-};
 
 /// The outputs [first, last) whose input position output * stride + offset lies in [0, size).
 struct Range {
@@ -126,11 +110,13 @@ class Conv2dCpuBlas : public Conv2dImpl {
       }
     });
     float* sum = dw.data<float>();
-    std::copy_n(slice_filter(context, 0), dw.elements(), sum);
-    for (int slice = 1; slice < slices_; ++slice) {
-      const float* part = slice_filter(context, slice);
-      for (int64_t i = 0; i < dw.elements(); ++i) sum[i] += part[i];
-    }
+    parallel_ranges(dw.elements(), slices_, [&](int64_t first, int64_t last) {
+      std::copy(slice_filter(context, 0) + first, slice_filter(context, 0) + last, sum + first);
+      for (int slice = 1; slice < slices_; ++slice) {
+        const float* part = slice_filter(context, slice);
+        for (int64_t i = first; i < last; ++i) sum[i] += part[i];
+      }
+    });
     if (db) sum_of_outputs(dy, db);
   }
 
@@ -140,20 +126,14 @@ class Conv2dCpuBlas : public Conv2dImpl {
   template <class Work>
   void for_each_image(Context& context, Work&& work) const {
     char* scratch = static_cast<char*>(context.workspace());
-    const auto run_slice = [&](int slice) {
+    const SingleThreadedBlas single;
+    parallel_for(slices_, products(), [&](int64_t index) {
+      const int slice = static_cast<int>(index);
       float* columns = reinterpret_cast<float*>(scratch + slice * columns_bytes());
       for (int n = first_image(slice); n < first_image(slice + 1); ++n) {
         for (int group = 0; group < problem_.groups; ++group) work(slice, n, group, columns);
       }
-    };
-    // One image: BLAS may use all threads itself. Little work: not worth waking threads for.
-    if (slices_ == 1 || omp_get_max_threads() == 1 || products() < kWorthSharing) {
-      for (int slice = 0; slice < slices_; ++slice) run_slice(slice);
-      return;
-    }
-    const SingleThreadedBlas single;
-#pragma omp parallel for schedule(dynamic)
-    for (int slice = 0; slice < slices_; ++slice) run_slice(slice);
+    });
   }
 
   int64_t products() const { return problem_.y_desc().elements() * taps_; }
@@ -310,8 +290,7 @@ class Conv2dCpuBlas : public Conv2dImpl {
   void sum_of_outputs(const Tensor& dy, const Tensor& db) const {
     const int64_t rows = int64_t{problem_.n} * outputs_;
     float* sums = db.data<float>();
-#pragma omp parallel for
-    for (int k = 0; k < problem_.k; ++k) {
+    parallel_for(problem_.k, dy.elements(), [&](int64_t k) {
       double sum = 0.0;
       if (nhwc_) {
         const float* from = dy.data<float>() + k;
@@ -324,7 +303,7 @@ class Conv2dCpuBlas : public Conv2dImpl {
         }
       }
       sums[k] = static_cast<float>(sum);
-    }
+    });
   }
 
   const int outputs_;  // P*Q of one image

@@ -1,6 +1,7 @@
 // conv2d cpu_reference: the definition as loops, float or double; everything a convolution can do.
 #include <algorithm>
 
+#include "core/parallel.h"
 #include "layers/conv2d/conv2d_impls.h"
 
 namespace duet {
@@ -40,8 +41,7 @@ class Conv2dCpuReference : public Conv2dImpl {
                const Tensor& y) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
-#pragma omp parallel for if (is_large())
-      for (int n = 0; n < problem_.n; ++n) {
+      parallel_for(problem_.n, products(), [&](int64_t n) {
         for (int k = 0; k < problem_.k; ++k) {
           for (int p = 0; p < problem_.p; ++p) {
             for (int q = 0; q < problem_.q; ++q) {
@@ -55,7 +55,7 @@ class Conv2dCpuReference : public Conv2dImpl {
                                x.data<T>()[offset_of(x.desc, n, first_channel(k) + c, h, column)] *
                                w.data<T>()[offset_of(w.desc, k, c, r, s)];
                          });
-      }
+      });
     });
   }
 
@@ -63,15 +63,14 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dx.data<T>(), dx.elements(), zero);
-#pragma omp parallel for if (is_large())
-      for (int n = 0; n < problem_.n; ++n) {
+      parallel_for(problem_.n, products(), [&](int64_t n) {
         for_each_product(problem_, 0, problem_.k,
                          [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
                            dx.data<T>()[offset_of(dx.desc, n, first_channel(k) + c, h, column)] +=
                                dy.data<T>()[offset_of(dy.desc, n, k, p, q)] *
                                w.data<T>()[offset_of(w.desc, k, c, r, s)];
                          });
-      }
+      });
     });
   }
 
@@ -80,8 +79,8 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dw.data<T>(), dw.elements(), zero);
-#pragma omp parallel for if (is_large())
-      for (int filter = 0; filter < problem_.k; ++filter) {
+      parallel_for(problem_.k, products(), [&](int64_t item) {
+        const int filter = static_cast<int>(item);
         T bias_gradient = zero;
         for (int n = 0; n < problem_.n; ++n) {
           for_each_product(
@@ -98,7 +97,7 @@ class Conv2dCpuReference : public Conv2dImpl {
           }
         }
         if (db) db.data<T>()[filter] = bias_gradient;
-      }
+      });
     });
   }
 
@@ -108,10 +107,8 @@ class Conv2dCpuReference : public Conv2dImpl {
     return k / (problem_.k / problem_.groups) * problem_.channels_per_group();
   }
 
-  /// Worth waking threads for: a gradient check runs thousands of tiny convolutions.
-  bool is_large() const {
-    return problem_.y_desc().elements() * problem_.channels_per_group() * problem_.r * problem_.s >
-           1'000'000;
+  int64_t products() const {
+    return problem_.y_desc().elements() * problem_.channels_per_group() * problem_.r * problem_.s;
   }
 
   template <class Loops>

@@ -1,4 +1,5 @@
 // linear, cpu_reference: the definition as three nested loops, float or double.
+#include "core/parallel.h"
 #include "layers/linear/linear_impls.h"
 
 namespace duet {
@@ -34,8 +35,7 @@ class LinearCpuReference : public LinearImpl {
  private:
   template <class T>
   void forward(const T* x, const T* w, const T* b, T* y) const {
-#pragma omp parallel for
-    for (int64_t n = 0; n < problem_.n; ++n) {
+    parallel_for(problem_.n, products(), [&](int64_t n) {
       for (int64_t o = 0; o < problem_.out; ++o) {
         T sum = b ? b[o] : T(0);
         for (int64_t i = 0; i < problem_.in; ++i) {
@@ -43,26 +43,24 @@ class LinearCpuReference : public LinearImpl {
         }
         y[n * problem_.out + o] = sum;
       }
-    }
+    });
   }
 
   template <class T>
   void backward_data(const T* dy, const T* w, T* dx) const {
-#pragma omp parallel for
-    for (int64_t n = 0; n < problem_.n; ++n) {
+    parallel_for(problem_.n, products(), [&](int64_t n) {
       T* row = dx + n * problem_.in;
       for (int64_t i = 0; i < problem_.in; ++i) row[i] = T(0);
       for (int64_t o = 0; o < problem_.out; ++o) {
         const T gradient = dy[n * problem_.out + o];
         for (int64_t i = 0; i < problem_.in; ++i) row[i] += gradient * w[o * problem_.in + i];
       }
-    }
+    });
   }
 
   template <class T>
   void backward_filter(const T* x, const T* dy, T* dw, T* db) const {
-#pragma omp parallel for
-    for (int64_t o = 0; o < problem_.out; ++o) {
+    parallel_for(problem_.out, products(), [&](int64_t o) {
       T* row = dw + o * problem_.in;
       T sum = T(0);
       for (int64_t i = 0; i < problem_.in; ++i) row[i] = T(0);
@@ -72,8 +70,10 @@ class LinearCpuReference : public LinearImpl {
         for (int64_t i = 0; i < problem_.in; ++i) row[i] += gradient * x[n * problem_.in + i];
       }
       if (db) db[o] = sum;
-    }
+    });
   }
+
+  int64_t products() const { return int64_t{problem_.n} * problem_.in * problem_.out; }
 
   template <class Call>
   void visit(Call&& call) const {

@@ -1,6 +1,7 @@
 // The loops that the cpu references of the poolings share.
 #pragma once
 
+#include "core/parallel.h"
 #include "layers/pool2d/pool2d.h"
 
 namespace duet {
@@ -11,14 +12,16 @@ namespace duet {
 template <class Visit>
 void for_each_plane(const Pool2dProblem& problem, Visit&& visit) {
   const TensorDesc x = problem.x_desc(), y = problem.y_desc();
-  // Waking the threads costs more than a small pooling.
-  constexpr int64_t kLarge = 1 << 14;
-#pragma omp parallel for if (x.elements() > kLarge)
-  for (int plane = 0; plane < problem.n * problem.c; ++plane) {
-    const int n = plane / problem.c, c = plane % problem.c;
-    visit([&](int h, int w) { return offset_of(x, n, c, h, w); },
-          [&](int p, int q) { return offset_of(y, n, c, p, q); });
-  }
+  constexpr int64_t kOperations = 4;  // a pixel
+  const int64_t planes = int64_t{problem.n} * problem.c;
+  parallel_ranges(planes, planes > 0 ? kOperations * x.elements() / planes : 1,
+                  [&](int64_t first, int64_t last) {
+                    for (int64_t plane = first; plane < last; ++plane) {
+                      const int64_t n = plane / problem.c, c = plane % problem.c;
+                      visit([&](int h, int w) { return offset_of(x, n, c, h, w); },
+                            [&](int p, int q) { return offset_of(y, n, c, p, q); });
+                    }
+                  });
 }
 
 /// Calls visit(p, q) for each output of a plane, in row-major order.

@@ -1,0 +1,118 @@
+#include "core/parallel.h"
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace duet {
+namespace {
+
+int wanted_threads() {
+  if (const char* text = std::getenv("OMP_NUM_THREADS")) {
+    const int threads = std::atoi(text);
+    if (threads > 0) return std::min(threads, 1024);
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(CPU_COUNT(&set), 1);
+  return std::max(static_cast<int>(std::thread::hardware_concurrency()), 1);
+}
+
+// True in a thread that is inside a shared loop.
+thread_local bool in_loop = false;
+
+// The threads, which sleep between loops. One loop at a time.
+class Pool {
+ public:
+  Pool() {
+    for (int i = 1; i < cpu_threads(); ++i) threads_.emplace_back([this] { work(); });
+  }
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  // False if another thread's loop has the pool.
+  bool run(int64_t count, void (*call)(const void*, int64_t), const void* body) {
+    const std::unique_lock mine(in_use_, std::try_to_lock);
+    if (!mine) return false;
+    {
+      const std::lock_guard lock(mutex_);
+      loop_ = {count, call, body};
+      next_ = 0;
+      ++number_;
+      open_ = true;
+    }
+    wake_.notify_all();
+    take_parts(loop_);
+    std::unique_lock lock(mutex_);
+    open_ = false;  // whoever has not come by now need not
+    done_.wait(lock, [this] { return inside_ == 0; });
+    return true;
+  }
+
+ private:
+  struct Loop {
+    int64_t count = 0;
+    void (*call)(const void*, int64_t) = nullptr;
+    const void* body = nullptr;
+  };
+
+  void take_parts(const Loop& loop) {
+    in_loop = true;
+    for (int64_t i = next_++; i < loop.count; i = next_++) loop.call(loop.body, i);
+    in_loop = false;
+  }
+
+  void work() {
+    uint64_t seen = 0;
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return stop_ || (open_ && number_ != seen); });
+      if (stop_) return;
+      seen = number_;
+      const Loop loop = loop_;
+      ++inside_;
+      lock.unlock();
+      take_parts(loop);
+      lock.lock();
+      if (--inside_ == 0) done_.notify_one();
+    }
+  }
+
+  std::mutex in_use_;
+  std::mutex mutex_;  // of all below but next_
+  std::condition_variable wake_, done_;
+  Loop loop_;
+  uint64_t number_ = 0;
+  bool open_ = false;
+  bool stop_ = false;
+  int inside_ = 0;  // threads, without the caller, that are in the loop
+  std::atomic<int64_t> next_ = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+int cpu_threads() {
+  static const int threads = wanted_threads();
+  return threads;
+}
+
+void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body) {
+  if (!in_loop && cpu_threads() > 1) {
+    static Pool pool;
+    if (pool.run(count, call, body)) return;
+  }
+  for (int64_t i = 0; i < count; ++i) call(body, i);
+}
+
+}  // namespace duet
