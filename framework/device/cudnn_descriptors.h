@@ -138,12 +138,16 @@ class PoolingDescriptor : public Descriptor<cudnnPoolingDescriptor_t, cudnnCreat
 };
 
 /// `coefficient` is the ceiling of clipped relu or elu's alpha. NaN propagates, as in PyTorch.
+/// CUDNN_ACTIVATION_IDENTITY exists for cudnnConvolutionBiasActivationForward alone, which wants
+/// the other setting; the identity passes a NaN anyway.
 class ActivationDescriptor
     : public Descriptor<cudnnActivationDescriptor_t, cudnnCreateActivationDescriptor,
                         cudnnDestroyActivationDescriptor> {
  public:
   explicit ActivationDescriptor(cudnnActivationMode_t mode, double coefficient = 0.0) {
-    DUET_CUDNN(cudnnSetActivationDescriptor(get(), mode, CUDNN_PROPAGATE_NAN, coefficient));
+    const auto nan =
+        mode == CUDNN_ACTIVATION_IDENTITY ? CUDNN_NOT_PROPAGATE_NAN : CUDNN_PROPAGATE_NAN;
+    DUET_CUDNN(cudnnSetActivationDescriptor(get(), mode, nan, coefficient));
   }
 };
 
