@@ -1,3 +1,7 @@
+#include "layers/linear/linear.h"
+
+#include <gtest/gtest.h>
+
 #include "support/layer_case.h"
 
 namespace duet {
@@ -11,9 +15,13 @@ std::vector<LayerCase> linear_cases() {
         .x = {{{n, in}}}};
   };
   std::vector<LayerCase> cases = {
-      sized(1, 1, 1),      sized(1, 7, 3),           sized(5, 1, 4),    sized(4, 3, 1),
-      sized(13, 31, 17),   sized(13, 31, 17, false), sized(2, 784, 10), sized(64, 128, 64),
-      sized(65, 129, 127), sized(3, 1031, 33, false)};
+      sized(1, 1, 1), sized(1, 7, 3), sized(5, 1, 4), sized(4, 3, 1), sized(13, 31, 17),
+      sized(13, 31, 17, false), sized(2, 784, 10), sized(64, 128, 64), sized(65, 129, 127),
+      sized(3, 1031, 33, false),
+      // Long sums of few outputs, which kernels split; the two layers of a small network; both with
+      // every size a multiple of 4 and with only one.
+      sized(1, 3200, 256), sized(64, 3200, 256), sized(64, 256, 10), sized(260, 36, 132),
+      sized(7, 2048, 6), sized(600, 10, 20), sized(37, 64, 1)};
   for (LayerCase& c : cases) c.gradient_check = c.x[0].elements() < 1000;
   LayerCase exact = sized(33, 65, 35);
   exact.name = "integers";
@@ -26,5 +34,44 @@ std::vector<LayerCase> linear_cases() {
   cases.push_back(tf32);
   return cases;
 }
+
+namespace {
+
+std::string mistake(const TensorDesc& x) {
+  try {
+    linear_problem({.out_features = 10}, x, {});
+  } catch (const ShapeError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(Linear, TakesFeatures) {
+  const LinearProblem problem =
+      linear_problem({.out_features = 10}, {{64, 256}}, {.math = Math::kTF32});
+  EXPECT_EQ(problem.y_desc().shape, (Shape{64, 10}));
+  EXPECT_EQ(problem.to_string(), "n=64 in=256 out=10 bias=true math=tf32");
+  EXPECT_EQ(mistake({{64, 128, 5, 5}}),
+            "linear takes features (N x F), but its input is 64x128x5x5; put a flatten layer "
+            "before it");
+  EXPECT_EQ(mistake({{64}}), "linear takes features (N x F), but its input is 64");
+}
+
+TEST(Linear, ParametersAreAsPyTorchs) {
+  const LinearProblem problem = linear_problem({.out_features = 10}, {{64, 256}}, {});
+  const auto parameters = linear_parameters(problem, Init::kDefault);
+  ASSERT_EQ(parameters.size(), 2u);
+  EXPECT_EQ(parameters[0].name, "weight");
+  EXPECT_EQ(parameters[0].desc.shape, (Shape{10, 256}));
+  EXPECT_EQ(parameters[0].fan_in, 256);
+  EXPECT_EQ(parameters[0].fan_out, 10);
+  EXPECT_EQ(parameters[1].name, "bias");
+  EXPECT_EQ(parameters[1].desc.shape, (Shape{10}));
+  EXPECT_EQ(parameters[1].fan_in, 256);  // a bias is drawn within 1/sqrt(fan_in) of its weights
+  EXPECT_EQ(linear_parameters(problem, Init::kHeNormal)[1].init, Init::kZeros);
+  EXPECT_EQ(linear_parameters({.in = 3, .out = 2, .bias = false}, Init::kDefault).size(), 1u);
+}
+
+}  // namespace
 
 }  // namespace duet

@@ -3,24 +3,27 @@
 //
 // cuBLAS is column-major, and a row-major matrix is its own transpose read column by column. So the
 // transposed equations are handed over, and nothing is ever moved:
-//   forward           y^T[out,N] = op(w)  x^T     A = w  (in x out, transposed)  B = x  (in x N)
-//   backward_data    dx^T[in,N]  =   w^T dy^T     A = w  (in x out)              B = dy (out x N)
-//   backward_filter  dw^T[in,out] =  x^T op(dy)   A = x  (in x N)                B = dy (out x N,
-//   transposed)
+//   forward           y^T[out,N]  = op(w) x^T      A = w, in x out, transposed   B = x, in x N
+//   backward_data    dx^T[in,N]   = w^T dy^T       A = w, in x out               B = dy, out x N
+//   backward_filter  dw^T[in,out] = x^T op(dy)     A = x, in x N    B = dy, out x N, transposed
 // fp32 asks for the pedantic compute type: the ordinary one leaves cuBLAS free to leave fp32.
 //
 // prepare() times what the heuristics of cuBLASLt propose, and cublasGemmEx, in a graph and keeps
-// the fastest; with `deterministic` it takes the first proposal, so that the choice repeats.
+// the fastest. The choice is remembered in the user's cache folder: of equally fast algorithms
+// another would win each run, and the last bits of results would change with it.
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <map>
+#include <tuple>
 
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/check.h"
 #include "device/step_graph.h"
+#include "device/tuning_cache.h"
 #include "layers/linear/linear_impls.h"
 
 namespace duet {
@@ -104,29 +107,29 @@ class PassPlan {
     run(choice_, context, operands, ones, context.workspace());
   }
 
-  /// Fills choice_. Operands are scratch memory of the right sizes.
+  /// Fills choice_, from the cache entry `key` or by a search. Operands are scratch memory of the
+  /// right sizes.
   void choose(Context& context, const Operands& scratch, const float* ones, const Buffer& workspace,
-              bool timed) {
+              const std::string& key) {
+    static TuningCache cache(TuningCache::path_of("cublas_algorithms.json"));
+    if (recall(cache.find(key), context, workspace.bytes())) return;
     float best = std::numeric_limits<float>::infinity();
     for (const Choice& choice : candidates(context, scratch, workspace.bytes())) {
       try {
         const auto once = [&] { run(choice, context, scratch, ones, workspace.data()); };
         once();
-        context.synchronize();
-        const float time = timed ? milliseconds(context, once) : 0.0f;
+        const float time = milliseconds(context, once);
         if (time >= best) continue;
         best = time;
         choice_ = choice;
-        if (!timed) return;
       } catch (const DeviceError&) {
         // A proposal may still refuse when it is run; the next one is tried.
       }
     }
     if (best == std::numeric_limits<float>::infinity()) {
-      throw DeviceError(
-          "cuBLAS ran no product of the linear layer (m=" + std::to_string(product_.m) +
-          " n=" + std::to_string(product_.n) + " k=" + std::to_string(product_.k) + ")");
+      throw DeviceError("cuBLAS ran no product of the linear layer (" + key + ")");
     }
+    remember(cache, key);
   }
 
  private:
@@ -146,6 +149,43 @@ class PassPlan {
 
   static void layout(MatrixLayout& layout, int rows, int columns) {
     DUET_CUBLAS(cublasLtMatrixLayoutCreate(layout.out(), CUDA_R_32F, rows, columns, rows));
+  }
+
+  /// An algorithm is eight opaque words.
+  static constexpr size_t kAlgoWords = std::size(cublasLtMatmulAlgo_t{}.data);
+
+  void remember(TuningCache& cache, const std::string& key) const {
+    TuningCache::Entry entry = {{"kind", static_cast<int64_t>(choice_.kind)},
+                                {"workspace", static_cast<int64_t>(choice_.workspace)}};
+    for (size_t i = 0; i < kAlgoWords; ++i) {
+      entry["word" + std::to_string(i)] = static_cast<int64_t>(choice_.algo.data[i]);
+    }
+    cache.insert(key, entry);
+  }
+
+  /// False if the entry is absent or is nothing that this cuBLAS would run.
+  bool recall(const std::optional<TuningCache::Entry>& entry, Context& context, size_t workspace) {
+    if (!entry || entry->size() != 2 + kAlgoWords || !entry->count("kind")) return false;
+    Choice choice;
+    choice.kind = static_cast<Kind>(entry->at("kind"));
+    if (choice.kind < Kind::kLtFused || choice.kind > Kind::kGemmEx) return false;
+    if (choice.kind == Kind::kLtFused && bias_work_ == BiasWork::kNone) return false;
+    for (size_t i = 0; i < kAlgoWords; ++i) {
+      const auto word = entry->find("word" + std::to_string(i));
+      if (word == entry->end()) return false;
+      choice.algo.data[i] = static_cast<uint64_t>(word->second);
+    }
+    if (choice.kind != Kind::kGemmEx) {
+      cublasLtMatmulHeuristicResult_t result;
+      if (cublasLtMatmulAlgoCheck(lt(context), choice.kind == Kind::kLtFused ? fused_ : plain_, a_,
+                                  b_, d_, d_, &choice.algo, &result) != CUBLAS_STATUS_SUCCESS ||
+          result.workspaceSize > workspace) {
+        return false;
+      }
+      choice.workspace = result.workspaceSize;
+    }
+    choice_ = choice;
+    return true;
   }
 
   // The handle of cuBLAS is also one of cuBLASLt.
@@ -305,7 +345,10 @@ class LinearCublas : public LinearImpl {
 
     plans_.erase(pass);
     PassPlan& chosen = plans_.try_emplace(pass, product, work, problem_.math).first->second;
-    chosen.choose(context, operands, ones(), workspace, !problem_.deterministic);
+    chosen.choose(context, operands, ones(), workspace,
+                  problem_.to_string() + " | " + std::string(to_string(pass)) + " | " + gpu_name() +
+                      " | cuBLASLt " + std::to_string(cublasLtGetVersion()) + " | workspace " +
+                      std::to_string(workspace.bytes()));
   }
 
   size_t workspace_bytes(Pass pass) const override { return plans_.at(pass).workspace_bytes(); }

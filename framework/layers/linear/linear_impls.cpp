@@ -7,11 +7,20 @@ std::optional<std::string> linear_fp32_only(const LinearProblem& problem, Pass) 
   return "computes in fp32 only, and math is " + std::string(to_string(problem.math));
 }
 
+std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass) {
+  constexpr int kMostRows = 32 * 65535;  // 65535 is the end of a grid's second dimension
+  const int rows = pass == Pass::kBackwardFilter ? problem.out : problem.n;
+  if (rows > kMostRows) return "has tiles for up to " + std::to_string(kMostRows) + " rows";
+  return linear_fp32_only(problem, pass);
+}
+
 const std::vector<ImplEntry<LinearProblem>>& linear_impls() {
   static const std::vector<ImplEntry<LinearProblem>> list = {
     linear_cpu_blas(),
     linear_cpu_reference(),
 #if DUET_WITH_CUDA
+    linear_custom_register_tiled(),
+    linear_custom_tiled(),
     linear_custom_naive(),
     linear_cudnn_cublas(),
 #endif

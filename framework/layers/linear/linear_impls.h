@@ -36,10 +36,14 @@ class LinearImpl : public Implementation {
 
 /// `unsupported` of the kernels that multiply on the ordinary fp32 units.
 std::optional<std::string> linear_fp32_only(const LinearProblem& problem, Pass pass);
+/// The same, of those that lay tiles of 32 rows or more over the output.
+std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass);
 
 ImplEntry<LinearProblem> linear_cpu_blas();
 ImplEntry<LinearProblem> linear_cpu_reference();
 ImplEntry<LinearProblem> linear_custom_naive();
+ImplEntry<LinearProblem> linear_custom_register_tiled();
+ImplEntry<LinearProblem> linear_custom_tiled();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
 const std::vector<ImplEntry<LinearProblem>>& linear_impls();

@@ -1,0 +1,308 @@
+// linear custom_register_tiled: register tiles fed by cp.async, split-K where tiles are too few.
+//           The product is in linear_register_tiled.cuh; here are its tiles, the choice between
+//           them, and a dot-product kernel for a handful of outputs.
+// Mapping:  block = a tile of 8x32 to 128x64 outputs and a range of k; lane = 1x8, 4x8 or 8x8 sums.
+// Traffic:  an operand is read once for each tile along the other, in 16-byte copies if its lines
+//           start on 16 bytes; a split product also writes and reads its partial results.
+// Limits:   fp32, up to 2097120 rows.
+// Measured: 3200 -> 256 on an H200, three passes: 1.7x, 1.3x, 1.2x cudnn_cublas at batch 64; 0.94x,
+//           0.89x, 0.86x at 1024, where the FMA of large tiles are the limit.
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "core/error.h"
+#include "device/check.h"
+#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear_register_tiled.cuh"
+
+namespace duet {
+namespace {
+
+using linear::Product;
+using linear::Tile;
+
+/// y[n,o] = b[o] + x[n,:] . w[o,:], kWarps warps an output. Block: 256 threads, outputs in order.
+/// kVector 4 needs `in` to be a multiple of 4.
+template <int kWarps, int kVector>
+__global__ void __launch_bounds__(256)
+    linear_dot_kernel(int64_t outputs, int in, int out, const float* __restrict__ x,
+                      const float* __restrict__ w, const float* __restrict__ b,
+                      float* __restrict__ y) {
+  __shared__ float parts[8];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int64_t index = static_cast<int64_t>(blockIdx.x) * (8 / kWarps) + warp / kWarps;
+  const bool inside = index < outputs;
+  const int64_t n = inside ? index / out : 0, o = inside ? index % out : 0;
+  const float* row = x + n * in;
+  const float* filter = w + o * in;
+  float sum = 0.0f;
+  const int first = (warp % kWarps * 32 + lane) * kVector;
+#pragma unroll 4
+  for (int i = first; i < in; i += kWarps * 32 * kVector) {
+    if constexpr (kVector == 4) {
+      const float4 p = *reinterpret_cast<const float4*>(row + i);
+      const float4 q = *reinterpret_cast<const float4*>(filter + i);
+      sum += (p.x * q.x + p.y * q.y) + (p.z * q.z + p.w * q.w);
+    } else {
+      sum += row[i] * filter[i];
+    }
+  }
+#pragma unroll
+  for (int distance = 16; distance > 0; distance /= 2) {
+    sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+  }
+  if constexpr (kWarps > 1) {
+    if (lane == 0) parts[warp] = sum;
+    __syncthreads();
+    if (warp % kWarps == 0) {
+#pragma unroll
+      for (int i = 1; i < kWarps; ++i) sum += parts[warp + i];
+    }
+  }
+  if (inside && warp % kWarps == 0 && lane == 0) y[index] = b ? sum + b[o] : sum;
+}
+
+template <int kVector>
+auto dot_kernel(int warps) {
+  return warps == 1   ? linear_dot_kernel<1, kVector>
+         : warps == 2 ? linear_dot_kernel<2, kVector>
+         : warps == 4 ? linear_dot_kernel<4, kVector>
+                      : linear_dot_kernel<8, kVector>;
+}
+
+/// One instance of the kernel, as the planner sees it.
+struct Variant {
+  int m, n, groups, threads;
+  double rate;  // of the peak that its FMA reach with many warps; see cost()
+  size_t shared_bytes;
+  void (*kernel)(Product);
+};
+
+template <class T, bool kInnerA, bool kInnerB, int kVector>
+Variant variant(double rate) {
+  return {.m = T::kM,
+          .n = T::kN,
+          .groups = T::kGroups,
+          .threads = T::kThreads,
+          .rate = rate,
+          .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
+          .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
+}
+
+// Sums of a lane, warps, groups, depth of a slice, stages, blocks a multiprocessor, reading ahead.
+using Tile8x32 = Tile<1, 8, 1, 1, 4, 32, 4, 2, true>;     // one image, few classes
+using Tile32x32 = Tile<4, 8, 1, 1, 4, 16, 4, 2, true>;    // small batches
+using Tile64x32 = Tile<8, 8, 1, 1, 2, 16, 3, 4, true>;    // the middle
+using Tile128x64 = Tile<8, 8, 2, 2, 1, 16, 4, 3, false>;  // large: 3 blocks of 168 registers
+
+template <bool kInnerA, bool kInnerB>
+std::vector<Variant> variants(bool aligned) {
+  if (!aligned) {
+    return {variant<Tile8x32, kInnerA, kInnerB, 1>(0.42),
+            variant<Tile32x32, kInnerA, kInnerB, 1>(0.81)};
+  }
+  return {variant<Tile8x32, kInnerA, kInnerB, 4>(0.42),
+          variant<Tile32x32, kInnerA, kInnerB, 4>(0.81),
+          variant<Tile64x32, kInnerA, kInnerB, 4>(1.07),
+          variant<Tile128x64, kInnerA, kInnerB, 4>(0.88)};
+}
+
+int attribute(cudaDeviceAttr name) {
+  int device = 0, value = 0;
+  DUET_CUDA(cudaGetDevice(&device));
+  DUET_CUDA(cudaDeviceGetAttribute(&value, name, device));
+  return value;
+}
+
+int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
+int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
+
+/// How one product is computed.
+struct Plan {
+  Variant variant;
+  int splits = 1;
+  int k_range = 0;
+  size_t workspace = 0;
+  double cost = std::numeric_limits<double>::infinity();
+};
+
+/// Microseconds on an H200, by a model fitted to the measured times of 39 products: a launch, the
+/// rounds of blocks of the fullest multiprocessor (its FMA at 1.9 GHz or the bytes it loads,
+/// whichever is more), the output, and the second kernel of a split product. What it chose was 3%
+/// slower than the fastest of all tiles and splits on average. Only the order of the costs counts.
+double cost(const Variant& v, const Product& p, int splits, int k_range, int occupancy, int sms) {
+  const double depth = static_cast<double>(k_range) * v.groups;
+  const int blocks = blocks_of(int64_t{blocks_of(p.m, v.m)} * blocks_of(p.n, v.n) * splits, sms);
+  const double warps = std::min(blocks, occupancy) * v.threads / 32.0;
+  const double fma = blocks * v.m * v.n * depth / (128 * 1900.0) / (v.rate * warps / (warps + 3.2));
+  const double load = blocks * (v.m + v.n) * depth * 4e-6 * 33;
+  const double megabytes = 4e-6 * p.m * p.n;
+  return 1.7 + 0.32 * blocks_of(blocks, occupancy) + std::max(fma, load) +
+         (splits == 1 ? 0.3 * megabytes : 1.1 + 1.0 * splits * megabytes);
+}
+
+/// The cheapest plan within the workspace limit and what a block may have of shared memory.
+Plan plan_product(const std::vector<Variant>& all, const Product& p, size_t workspace_limit) {
+  const int sms = attribute(cudaDevAttrMultiProcessorCount);
+  const auto most_shared = static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  Plan best;
+  for (const Variant& v : all) {
+    if (v.shared_bytes > most_shared || blocks_of(p.m, v.m) > 65535) continue;
+    DUET_CUDA(cudaFuncSetAttribute(v.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(v.shared_bytes)));
+    int occupancy = 0;
+    DUET_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&occupancy, v.kernel, v.threads,
+                                                            v.shared_bytes));
+    if (occupancy == 0) continue;
+    for (int splits : {1, 2, 4, 6, 8, 12, 16, 24, 32}) {
+      const int k_range = round_up(blocks_of(p.k, splits * v.groups), 4);
+      const size_t workspace =
+          splits == 1 ? 0 : sizeof(float) * splits * linear::partial_floats(p.m, p.n);
+      if (splits > 1 && (int64_t{k_range} * v.groups * (splits - 1) >= p.k || k_range < 8 ||
+                         workspace > workspace_limit)) {
+        continue;
+      }
+      const double microseconds = cost(v, p, splits, k_range, occupancy, sms);
+      if (microseconds < best.cost) best = {v, splits, k_range, workspace, microseconds};
+    }
+  }
+  if (!best.variant.kernel) {
+    throw UnsupportedError("linear custom_register_tiled: no tile fits this GPU's shared memory");
+  }
+  return best;
+}
+
+void launch(const Plan& plan, Product p, Context& context) {
+  p.k_range = plan.k_range;
+  p.partials = plan.splits > 1 ? static_cast<float*>(context.workspace()) : nullptr;
+  const dim3 grid(blocks_of(p.n, plan.variant.n), blocks_of(p.m, plan.variant.m), plan.splits);
+  plan.variant.kernel<<<grid, plan.variant.threads, plan.variant.shared_bytes, context.stream()>>>(
+      p);
+  DUET_LAUNCHED();
+  if (plan.splits == 1) return;
+
+  // Where the GPU can, the sum is launched before the products end and waits for them: 0.7 us less.
+  static const bool early = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  cudaLaunchAttribute overlap;
+  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlap.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config{};
+  constexpr int kThreads = 128;
+  config.gridDim = blocks_of(int64_t{p.m} * p.n + (p.row_sums ? p.m : 0), kThreads);
+  config.blockDim = kThreads;
+  config.stream = context.stream();
+  config.attrs = &overlap;
+  config.numAttrs = early ? 1 : 0;
+  DUET_CUDA(cudaLaunchKernelEx(&config, linear::linear_sum_partials_kernel,
+                               static_cast<const Product>(p), plan.splits));
+}
+
+class LinearCustomRegisterTiled : public LinearImpl {
+ public:
+  LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : LinearImpl(problem) {}
+
+  void prepare(Pass pass, Context& context) override {
+    if (pass == Pass::kForward && uses_dot()) return;
+    const bool in4 = problem_.in % 4 == 0, out4 = problem_.out % 4 == 0;
+    std::vector<Variant> all;
+    Product p{};
+    if (pass == Pass::kForward) {
+      all = variants<true, true>(in4);
+      p = {.m = problem_.n, .n = problem_.out, .k = problem_.in};
+    } else if (pass == Pass::kBackwardData) {
+      all = variants<true, false>(in4 && out4);
+      p = {.m = problem_.n, .n = problem_.in, .k = problem_.out};
+    } else {
+      all = variants<false, false>(in4 && out4);
+      p = {.m = problem_.out, .n = problem_.in, .k = problem_.n};
+    }
+    plan(pass) = plan_product(all, p, context.workspace_limit());
+  }
+
+  size_t workspace_bytes(Pass pass) const override { return plan(pass).workspace; }
+
+  std::string detail(Pass pass) const override {
+    if (pass == Pass::kForward && uses_dot()) {
+      return "dot products of " + std::to_string(dot_warps()) + " warps";
+    }
+    const Plan& chosen = plan(pass);
+    return "tile " + std::to_string(chosen.variant.m) + "x" + std::to_string(chosen.variant.n) +
+           " split-K " + std::to_string(chosen.splits);
+  }
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    if (uses_dot()) return dot(context, x, w, b, y);
+    launch(plan(Pass::kForward),
+           {.m = problem_.n,
+            .n = problem_.out,
+            .k = problem_.in,
+            .a = x.data<float>(),
+            .b = w.data<float>(),
+            .bias = b.data<float>(),
+            .c = y.data<float>()},
+           context);
+  }
+
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
+    launch(plan(Pass::kBackwardData),
+           {.m = problem_.n,
+            .n = problem_.in,
+            .k = problem_.out,
+            .a = dy.data<float>(),
+            .b = w.data<float>(),
+            .c = dx.data<float>()},
+           context);
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    launch(plan(Pass::kBackwardFilter),
+           {.m = problem_.out,
+            .n = problem_.in,
+            .k = problem_.n,
+            .a = dy.data<float>(),
+            .b = x.data<float>(),
+            .c = dw.data<float>(),
+            .row_sums = db.data<float>()},
+           context);
+  }
+
+ private:
+  /// Up to here a warp or more an output is faster than any tile (64x256 -> 10: 1.8 us for 2.7 us).
+  bool uses_dot() const { return int64_t{problem_.n} * problem_.out * problem_.in <= 2000000; }
+
+  int64_t outputs() const { return int64_t{problem_.n} * problem_.out; }
+
+  /// As many as keep the GPU busy and find two vectors each.
+  int dot_warps() const {
+    int warps = 1;
+    while (warps < 8 && outputs() * warps < 2048 && problem_.in >= 512 * warps) warps *= 2;
+    return warps;
+  }
+
+  void dot(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+    const int warps = dot_warps();
+    const auto kernel = problem_.in % 4 == 0 ? dot_kernel<4>(warps) : dot_kernel<1>(warps);
+    kernel<<<blocks_of(outputs() * warps, 8), 256, 0, context.stream()>>>(
+        outputs(), problem_.in, problem_.out, x.data<float>(), w.data<float>(), b.data<float>(),
+        y.data<float>());
+    DUET_LAUNCHED();
+  }
+
+  Plan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }
+  const Plan& plan(Pass pass) const { return plans_[static_cast<size_t>(pass)]; }
+
+  std::array<Plan, 4> plans_;  // by Pass
+};
+
+}  // namespace
+
+ImplEntry<LinearProblem> linear_custom_register_tiled() {
+  return {"custom_register_tiled", linear_fp32_tiles,
+          make_implementation<LinearCustomRegisterTiled>};
+}
+
+}  // namespace duet

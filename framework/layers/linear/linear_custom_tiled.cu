@@ -1,0 +1,115 @@
+// linear custom_tiled: the naive kernel's outputs, computed by tiles that a block shares.
+// Mapping:  block = 32x32 outputs and as many threads; 32 of k at a time, a thread brings one
+//           element of each operand to shared memory, then reads 32 + 32 that others brought.
+// Traffic:  an operand is read once for each 32 of the other side's rows instead of once a row, and
+//           always along its inner dimension; now 2 shared-memory loads an FMA are the limit.
+// Limits:   fp32, up to 2097120 rows.
+#include "device/check.h"
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+namespace {
+
+constexpr int kTile = 32;
+
+/// C (m x n, row-major) = A (m x k) B (k x n).
+struct TiledProduct {
+  int m, n, k;
+  const float* a;
+  const float* b;
+  const float* bias;  // n, added to every row; may be nullptr
+  float* c;
+  float* row_sums;  // m: the product with one more column of B, all ones; may be nullptr
+};
+
+/// One element of an operand's 32 x 32 tile for each thread: rows first_row.., k from first_k. In
+/// global memory k is the inner dimension (kInner) or the outer one; threads walk the inner.
+template <bool kInner>
+__device__ void copy_tile(float (&tile)[kTile][kTile + 1], const float* matrix, int rows, int depth,
+                          int first_row, int first_k) {
+  const int row = kInner ? threadIdx.y : threadIdx.x, k = kInner ? threadIdx.x : threadIdx.y;
+  const int64_t r = first_row + row, kk = first_k + k;
+  const bool inside = r < rows && kk < depth;
+  tile[row][k] = inside ? matrix[kInner ? r * depth + kk : kk * rows + r] : 0.0f;
+}
+
+template <bool kInnerA, bool kInnerB>
+__global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct p) {
+  __shared__ float a[kTile][kTile + 1];  // + 1: a column's elements stand in 32 banks
+  __shared__ float b[kTile][kTile + 1];  // [column][k]
+  const int row = blockIdx.y * kTile + threadIdx.y, column = blockIdx.x * kTile + threadIdx.x;
+  const bool ones = p.row_sums && column == p.n;
+  float sum = 0.0f;
+  for (int first = 0; first < p.k; first += kTile) {
+    copy_tile<kInnerA>(a, p.a, p.m, p.k, blockIdx.y * kTile, first);
+    copy_tile<kInnerB>(b, p.b, p.n, p.k, blockIdx.x * kTile, first);
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < kTile; ++k) {
+      sum = fmaf(a[threadIdx.y][k], ones ? 1.0f : b[threadIdx.x][k], sum);
+    }
+    __syncthreads();
+  }
+  if (row >= p.m) return;
+  if (column < p.n) {
+    p.c[int64_t{row} * p.n + column] = p.bias ? sum + p.bias[column] : sum;
+  } else if (ones) {
+    p.row_sums[row] = sum;
+  }
+}
+
+template <bool kInnerA, bool kInnerB>
+void launch(const TiledProduct& p, Context& context) {
+  const int64_t columns = int64_t{p.n} + (p.row_sums ? 1 : 0);
+  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), (p.m + kTile - 1) / kTile);
+  linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, context.stream()>>>(p);
+  DUET_LAUNCHED();
+}
+
+class LinearCustomTiled : public LinearImpl {
+ public:
+  using LinearImpl::LinearImpl;
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    launch<true, true>({.m = problem_.n,
+                        .n = problem_.out,
+                        .k = problem_.in,
+                        .a = x.data<float>(),
+                        .b = w.data<float>(),
+                        .bias = b.data<float>(),
+                        .c = y.data<float>()},
+                       context);
+  }
+
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
+    launch<true, false>({.m = problem_.n,
+                         .n = problem_.in,
+                         .k = problem_.out,
+                         .a = dy.data<float>(),
+                         .b = w.data<float>(),
+                         .c = dx.data<float>()},
+                        context);
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    launch<false, false>({.m = problem_.out,
+                          .n = problem_.in,
+                          .k = problem_.n,
+                          .a = dy.data<float>(),
+                          .b = x.data<float>(),
+                          .c = dw.data<float>(),
+                          .row_sums = db.data<float>()},
+                         context);
+  }
+};
+
+}  // namespace
+
+ImplEntry<LinearProblem> linear_custom_tiled() {
+  return {"custom_tiled", linear_fp32_tiles, make_implementation<LinearCustomTiled>};
+}
+
+}  // namespace duet
