@@ -41,6 +41,8 @@ struct LayerCase {
   std::vector<std::string> updated;
   /// Leave the backward passes out.
   bool forward_only = false;
+  /// Leave them out for these implementations, whose gradient differs; the case says how.
+  std::vector<std::string> forward_only_by = {};
   /// Also differentiate cpu_reference numerically on this case's shapes (with kDistinct data).
   bool gradient_check = true;
 };

@@ -127,6 +127,10 @@ void register_case(std::string_view type, const LayerCase& c, Device device) {
   for (const ImplInfo& info : layer->implementations()) {
     if (device_of(family_of(info.id)) != device) continue;
     for (Pass pass : passes_of(*layer, c)) {
+      const auto& only = c.forward_only_by;
+      if (pass != Pass::kForward && std::find(only.begin(), only.end(), info.id) != only.end()) {
+        continue;
+      }
       add_test(
           type, std::string(to_string(pass)) + "/" + std::string(info.id) + "/" + c.name, device,
           [=, &c] { check_pass(*make_layer(type, c), c, info.id, pass, reference_of(type, c)); });

@@ -3,15 +3,16 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "device/cudnn_descriptors.h"
 #include "layers/conv2d/conv2d.h"
 
 namespace duet {
 
-/// The arithmetic to ask cuDNN for. Plain CUDNN_DEFAULT_MATH would let float32 run in TF32.
+/// The arithmetic to ask cuDNN for. CUDNN_DEFAULT_MATH lets float32 run in TF32.
 inline cudnnMathType_t math_of(const Conv2dProblem& problem) {
-  return problem.math == Math::kFP32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+  return problem.math == Math::kFP32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
 }
 
 /// Everything that cuDNN must be told about one convolution.
@@ -25,27 +26,43 @@ struct Conv2dDescriptors {
 };
 
 struct CudnnAlgorithm {
+  /// An algorithm that is faster and was not taken.
+  struct Rejected {
+    int number = 0;
+    double error = 0.0;    // relative, of outputs sampled; NaN if there was one among them
+    bool repeats = false;  // two runs gave the same bits
+  };
+
   int number = 0;  // a cudnnConvolution{Fwd,BwdData,BwdFilter}Algo_t
-  cudnnMathType_t math = CUDNN_FMA_MATH;
   size_t workspace = 0;
   bool adds_bias = false;     // forward: by cudnnConvolutionBiasActivationForward
   double microseconds = 0.0;  // of the search
+  std::vector<Rejected> rejected;
 
-  /// "ALGO_1 IMPLICIT_PRECOMP_GEMM, 12.3 MiB, FMA"
+  /// "ALGO_1 IMPLICIT_PRECOMP_GEMM, 12.3 MiB, adds the bias; rejected ALGO_4 FFT: error 4.1e-04"
   std::string to_string(Pass pass) const;
 };
 
-/// Queues y = x * w + b by `algorithm`; b may be nullptr. `workspace` has algorithm.workspace
-/// bytes.
-void run_forward(cudnnHandle_t cudnn, Conv2dDescriptors& descriptors,
-                 const CudnnAlgorithm& algorithm, const void* x, const void* w, const void* b,
-                 void* y, void* workspace);
+/// The memory of one call, all on the GPU. x, w or y is the gradient in the pass that computes it;
+/// y is dy in both backward passes. b may be nullptr; `workspace` has the algorithm's bytes.
+struct Conv2dMemory {
+  void* x = nullptr;
+  void* w = nullptr;
+  void* b = nullptr;
+  void* y = nullptr;
+  void* workspace = nullptr;
+};
+
+/// Queues a pass by `algorithm`: forward with its bias, backward_filter without the bias's
+/// gradient.
+void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& descriptors,
+                  const CudnnAlgorithm& algorithm, const Conv2dMemory& memory);
 
 /// The fastest algorithm for `pass` that is bitwise repeatable, computes in problem.math and needs
 /// at most context.workspace_limit() bytes. It is searched for once: this process, and a file in
 /// the user's cache folder, remember it. May allocate and synchronise. Throws UnsupportedError if
 /// there is none.
 CudnnAlgorithm choose_algorithm(const Conv2dProblem& problem, Pass pass,
-                                Conv2dDescriptors& descriptors, Context& context);
+                                const Conv2dDescriptors& descriptors, Context& context);
 
 }  // namespace duet

@@ -1,27 +1,31 @@
-// The search for cuDNN's fastest algorithm. cudnnFindConvolution...AlgorithmEx times every
-// algorithm on memory that it is given; what we add is which of them may be taken, and that it is
-// asked once.
+// The search for cuDNN's fastest algorithm. cuDNN has one of its own,
+// cudnnFindConvolution...AlgorithmEx, and we do without it, because
+//   - it times first calls, in which kernels are still being loaded: an algorithm of 13 us was
+//   given
+//     292 us and lost to one of 20 us;
+//   - it times launches one by one, and a training step replays a graph;
+//   - it does not know that some algorithms can add the bias and others need another kernel for it;
+//   - it says CUDNN_FMA_MATH of algorithms whose error is TF32's.
+// So every algorithm is timed as it will run, and the fastest whose results hold is taken.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <vector>
 
 #include "core/error.h"
+#include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "layers/conv2d/conv2d_algorithms.h"
+#include "layers/conv2d/conv2d_samples.h"
 
 namespace duet {
 namespace {
 
-// The three passes have three sets of types and functions of the same form. ForPass gives them one
-// name each; `memory` is {x, w, y}, whichever of them is the gradient.
-struct Memory {
-  void *x, *w, *y, *workspace;
-  size_t workspace_bytes;
-};
-
+// The three passes have three sets of types and functions of the same form. These give them one
+// name each.
 struct Forward {
   using Number = cudnnConvolutionFwdAlgo_t;
-  using Timed = cudnnConvolutionFwdAlgoPerf_t;
+  using Properties = cudnnConvolutionFwdAlgoPerf_t;
+  static constexpr Pass kPass = Pass::kForward;
   static constexpr int kCount = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
 
   static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
@@ -29,17 +33,17 @@ struct Forward {
     return cudnnGetConvolutionForwardWorkspaceSize(cudnn, d.x.get(), d.w.get(), d.convolution.get(),
                                                    d.y.get(), number, bytes);
   }
-  static cudnnStatus_t find(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const Memory& m,
-                            int room, int* found, Timed* timed) {
-    return cudnnFindConvolutionForwardAlgorithmEx(cudnn, d.x.get(), m.x, d.w.get(), m.w,
-                                                  d.convolution.get(), d.y.get(), m.y, room, found,
-                                                  timed, m.workspace, m.workspace_bytes);
+  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
+                                  int* found, Properties* of) {
+    return cudnnGetConvolutionForwardAlgorithm_v7(cudnn, d.x.get(), d.w.get(), d.convolution.get(),
+                                                  d.y.get(), room, found, of);
   }
 };
 
 struct BackwardData {
   using Number = cudnnConvolutionBwdDataAlgo_t;
-  using Timed = cudnnConvolutionBwdDataAlgoPerf_t;
+  using Properties = cudnnConvolutionBwdDataAlgoPerf_t;
+  static constexpr Pass kPass = Pass::kBackwardData;
   static constexpr int kCount = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
 
   static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
@@ -47,17 +51,17 @@ struct BackwardData {
     return cudnnGetConvolutionBackwardDataWorkspaceSize(
         cudnn, d.w.get(), d.y.get(), d.convolution.get(), d.x.get(), number, bytes);
   }
-  static cudnnStatus_t find(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const Memory& m,
-                            int room, int* found, Timed* timed) {
-    return cudnnFindConvolutionBackwardDataAlgorithmEx(
-        cudnn, d.w.get(), m.w, d.y.get(), m.y, d.convolution.get(), d.x.get(), m.x, room, found,
-        timed, m.workspace, m.workspace_bytes);
+  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
+                                  int* found, Properties* of) {
+    return cudnnGetConvolutionBackwardDataAlgorithm_v7(
+        cudnn, d.w.get(), d.y.get(), d.convolution.get(), d.x.get(), room, found, of);
   }
 };
 
 struct BackwardFilter {
   using Number = cudnnConvolutionBwdFilterAlgo_t;
-  using Timed = cudnnConvolutionBwdFilterAlgoPerf_t;
+  using Properties = cudnnConvolutionBwdFilterAlgoPerf_t;
+  static constexpr Pass kPass = Pass::kBackwardFilter;
   static constexpr int kCount = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
 
   static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
@@ -65,216 +69,230 @@ struct BackwardFilter {
     return cudnnGetConvolutionBackwardFilterWorkspaceSize(
         cudnn, d.x.get(), d.y.get(), d.convolution.get(), d.w.get(), number, bytes);
   }
-  static cudnnStatus_t find(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const Memory& m,
-                            int room, int* found, Timed* timed) {
-    return cudnnFindConvolutionBackwardFilterAlgorithmEx(
-        cudnn, d.x.get(), m.x, d.y.get(), m.y, d.convolution.get(), d.w.get(), m.w, room, found,
-        timed, m.workspace, m.workspace_bytes);
+  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
+                                  int* found, Properties* of) {
+    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+        cudnn, d.x.get(), d.y.get(), d.convolution.get(), d.w.get(), room, found, of);
   }
 };
 
-std::string_view name_of(cudnnMathType_t math) {
-  switch (math) {
-    case CUDNN_FMA_MATH:
-      return "FMA";
-    case CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION:
-      return "TF32";
-    case CUDNN_TENSOR_OP_MATH:
-      return "tensor cores";
-    default:
-      return "default math";
-  }
-}
-
-/// True if an algorithm timed in `math` computes what was asked. CUDNN_DEFAULT_MATH may use TF32,
-/// so it is none for fp32; for tf32 everything is: where there is no kernel for tensor cores, cuDNN
-/// runs another, which is as exact or more.
-bool is_allowed(cudnnMathType_t math, const Conv2dProblem& problem) {
-  return problem.math == Math::kTF32 || math == CUDNN_FMA_MATH;
-}
-
-/// Tensors for the search, filled with small numbers: zeros would run up to 15% faster, because
-/// fewer wires toggle and the clock stays higher.
+/// Tensors for the search, filled with values that the host knows.
 class Scratch {
  public:
   Scratch(const Conv2dProblem& problem, size_t workspace_bytes)
-      : x_(filled(problem.x_desc())),
-        w_(filled(problem.w_desc())),
-        b_(filled(problem.b_desc())),
-        y_(filled(problem.y_desc())),
-        workspace_(Device::kGpu, workspace_bytes) {}
+      : x_(filled(problem.x_desc(), values_.x)),
+        w_(filled(problem.w_desc(), values_.w)),
+        b_(filled(problem.b_desc(), values_.b)),
+        y_(filled(problem.y_desc(), values_.y)),
+        workspace_(Device::kGpu, workspace_bytes),
+        memory_{x_.data(), w_.data(), problem.bias ? b_.data() : nullptr, y_.data(),
+                workspace_.data()} {}
 
-  Memory memory() const {
-    return {x_.data(), w_.data(), y_.data(), workspace_.data(), workspace_.bytes()};
+  const Conv2dValues& values() const { return values_; }
+  const Conv2dMemory& memory() const { return memory_; }
+  const Buffer& output_of(Pass pass) const {
+    return pass == Pass::kForward ? y_ : pass == Pass::kBackwardData ? x_ : w_;
   }
-  const void* bias() const { return b_.data(); }
 
  private:
-  static Buffer filled(const TensorDesc& desc) {
-    constexpr size_t kPeriod = 65521;  // a prime: the pattern never lines up with rows or channels
-    std::vector<float> pattern(std::min<size_t>(kPeriod, desc.elements()));
-    uint32_t state = 1;
-    for (float& value : pattern) {
-      state = state * 1664525u + 1013904223u;
-      value = static_cast<float>(state >> 8) * 0x1p-24f - 0.5f;
-    }
+  static Buffer filled(const TensorDesc& desc, const KnownValues& values) {
+    const std::vector<float>& pattern = values.pattern();
     Buffer buffer(Device::kGpu, desc.bytes());
-    for (size_t done = 0; done < desc.bytes();) {
-      const size_t part = std::min(pattern.size() * sizeof(float), desc.bytes() - done);
-      copy_bytes(buffer.at(done), Device::kGpu, done ? buffer.data() : pattern.data(),
-                 done ? Device::kGpu : Device::kCpu, part);
+    size_t done = std::min(desc.bytes(), pattern.size() * sizeof(float));
+    copy_bytes(buffer.data(), Device::kGpu, pattern.data(), Device::kCpu, done);
+    while (done < desc.bytes()) {  // whole periods: the pattern goes on
+      const size_t part = std::min(done, desc.bytes() - done);
+      copy_bytes(buffer.at(done), Device::kGpu, buffer.data(), Device::kGpu, part);
       done += part;
     }
     return buffer;
   }
 
+  const Conv2dValues values_;
   Buffer x_, w_, b_, y_, workspace_;
+  const Conv2dMemory memory_;
 };
 
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { DUET_CUDA(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-template <class Queue>
-double microseconds_of(Context& context, Queue&& queue) {
-  constexpr int kWarmUps = 3, kRuns = 20;
-  for (int i = 0; i < kWarmUps; ++i) queue();
-  const Event begin, end;
-  DUET_CUDA(cudaEventRecord(begin.event, context.stream()));
-  for (int i = 0; i < kRuns; ++i) queue();
-  DUET_CUDA(cudaEventRecord(end.event, context.stream()));
-  DUET_CUDA(cudaEventSynchronize(end.event));
-  float milliseconds = 0.0f;
-  DUET_CUDA(cudaEventElapsedTime(&milliseconds, begin.event, end.event));
-  return milliseconds * 1e3 / kRuns;
-}
-
-/// The most workspace that any algorithm wants within the limit: no more is allocated to search.
+/// What runs of one pass by different algorithms have in common.
 template <class P>
-size_t largest_workspace(const Conv2dDescriptors& descriptors, Context& context) {
-  size_t largest = 0;
-  for (int number = 0; number < P::kCount; ++number) {
-    size_t bytes = 0;
-    const cudnnStatus_t status =
-        P::workspace(context.cudnn(), descriptors, static_cast<typename P::Number>(number), &bytes);
-    if (status == CUDNN_STATUS_SUCCESS && bytes <= context.workspace_limit()) {
-      largest = std::max(largest, bytes);
-    }
-  }
-  return largest;
-}
+class Search {
+ public:
+  Search(const Conv2dProblem& problem, const Conv2dDescriptors& descriptors, Context& context)
+      : problem_(problem),
+        descriptors_(descriptors),
+        context_(context),
+        allowed_(allowed()),
+        scratch_(problem, largest_workspace()),
+        samples_(problem, P::kPass, scratch_.values()) {}
 
-/// Where the bias can be added inside the convolution, is that faster? cuDNN documents it for
-/// IMPLICIT_PRECOMP_GEMM only, which need not be the fastest without the bias. Replaces `best` if
-/// so.
-void consider_adding_bias(const Conv2dProblem& problem, Conv2dDescriptors& descriptors,
-                          Context& context, const Scratch& scratch,
-                          const std::vector<CudnnAlgorithm>& candidates, CudnnAlgorithm& best) {
-  const Memory m = scratch.memory();
-  const auto time = [&](const CudnnAlgorithm& algorithm) {
-    return microseconds_of(context, [&] {
-      run_forward(context.cudnn(), descriptors, algorithm, m.x, m.w, scratch.bias(), m.y,
-                  m.workspace);
-    });
-  };
-  if (!problem.bias) return;
-  best.microseconds = time(best);
-  for (CudnnAlgorithm candidate : candidates) {
-    if (candidate.number != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM) continue;
-    candidate.adds_bias = true;
-    try {
-      candidate.microseconds = time(candidate);
-    } catch (const DeviceError&) {
-      continue;  // not for these sizes
+  CudnnAlgorithm fastest() {
+    std::vector<CudnnAlgorithm> candidates = timed();
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
+    std::vector<CudnnAlgorithm::Rejected> rejected;
+    for (CudnnAlgorithm& candidate : candidates) {
+      const CudnnAlgorithm::Rejected checked = check(candidate);
+      if (checked.repeats && checked.error <= samples_.limit()) {
+        candidate.rejected = rejected;
+        return candidate;
+      }
+      const auto known = [&](const auto& other) { return other.number == checked.number; };
+      if (std::none_of(rejected.begin(), rejected.end(), known)) rejected.push_back(checked);
     }
-    if (candidate.microseconds < best.microseconds) best = candidate;
-  }
-}
-
-template <class P>
-CudnnAlgorithm search(const Conv2dProblem& problem, Conv2dDescriptors& descriptors,
-                      Context& context) {
-  const Scratch scratch(problem, largest_workspace<P>(descriptors, context));
-  descriptors.convolution.set_math(math_of(problem));
-  // An algorithm may be timed in the convolution's own math and in the default one.
-  typename P::Timed timed[2 * P::kCount];
-  int found = 0;
-  const cudnnStatus_t status =
-      P::find(context.cudnn(), descriptors, scratch.memory(), 2 * P::kCount, &found, timed);
-  // "Not supported" by any algorithm is told below, with the problem.
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED)
-    found = 0;
-  else
-    DUET_CUDNN(status);
-  std::vector<CudnnAlgorithm> candidates;  // fastest first, as cuDNN sorts them
-  for (int i = 0; i < found; ++i) {
-    if (timed[i].status != CUDNN_STATUS_SUCCESS) continue;
-    if (timed[i].determinism != CUDNN_DETERMINISTIC) continue;  // runs must repeat, bit for bit
-    if (timed[i].memory > context.workspace_limit()) continue;
-    if (!is_allowed(timed[i].mathType, problem)) continue;
-    candidates.push_back({.number = static_cast<int>(timed[i].algo),
-                          .math = timed[i].mathType,
-                          .workspace = timed[i].memory,
-                          .microseconds = timed[i].time * 1e3});
-  }
-  if (candidates.empty()) {
     throw UnsupportedError("conv2d cudnn: no algorithm is repeatable, computes in " +
-                           std::string(to_string(problem.math)) + " and needs at most " +
-                           std::to_string(context.workspace_limit() >> 20) +
-                           " MiB of workspace, for " + problem.to_string());
+                           std::string(to_string(problem_.math)) + " and needs at most " +
+                           std::to_string(context_.workspace_limit() >> 20) +
+                           " MiB of workspace, for " + problem_.to_string());
   }
-  CudnnAlgorithm best = candidates.front();
-  if constexpr (std::is_same_v<P, Forward>) {
-    consider_adding_bias(problem, descriptors, context, scratch, candidates, best);
+
+ private:
+  /// The algorithms that fit the workspace and whose runs cuDNN calls repeatable.
+  std::vector<CudnnAlgorithm> allowed() const {
+    typename P::Properties properties[2 * P::kCount];  // of each algorithm, in up to two maths
+    int found = 0;
+    const cudnnStatus_t status =
+        P::properties(context_.cudnn(), descriptors_, 2 * P::kCount, &found, properties);
+    if (status != CUDNN_STATUS_SUCCESS) found = 0;  // nothing is known, and check() is left
+    std::vector<CudnnAlgorithm> algorithms;
+    for (int number = 0; number < P::kCount; ++number) {
+      const auto wanders = [&](const typename P::Properties& p) {
+        return p.algo == number && p.status == CUDNN_STATUS_SUCCESS &&
+               p.determinism == CUDNN_NON_DETERMINISTIC;
+      };
+      if (std::any_of(properties, properties + found, wanders)) continue;
+      CudnnAlgorithm algorithm = {.number = number};
+      if (P::workspace(context_.cudnn(), descriptors_, static_cast<typename P::Number>(number),
+                       &algorithm.workspace) != CUDNN_STATUS_SUCCESS) {
+        continue;
+      }
+      if (algorithm.workspace <= context_.workspace_limit()) algorithms.push_back(algorithm);
+    }
+    return algorithms;
   }
-  context.synchronize();  // before the scratch memory goes
-  return best;
+
+  size_t largest_workspace() const {
+    size_t largest = 0;
+    for (const CudnnAlgorithm& algorithm : allowed_) {
+      largest = std::max(largest, algorithm.workspace);
+    }
+    return largest;
+  }
+
+  void queue(const CudnnAlgorithm& algorithm) const {
+    run_by_cudnn(P::kPass, context_.cudnn(), descriptors_, algorithm, scratch_.memory());
+  }
+
+  /// With microseconds filled in; forward both with the bias added inside and by another kernel.
+  std::vector<CudnnAlgorithm> timed() const {
+    constexpr double kHopeless = 1.5;
+    std::vector<CudnnAlgorithm> candidates;
+    double best = std::numeric_limits<double>::infinity();
+    for (CudnnAlgorithm candidate : allowed_) {
+      for (const bool adds_bias : {false, true}) {
+        if (adds_bias && (P::kPass != Pass::kForward || !problem_.bias)) continue;
+        candidate.adds_bias = adds_bias;
+        try {
+          candidate.microseconds = microseconds_in_graph(
+              context_, [&] { queue(candidate); }, kHopeless * best);
+        } catch (const DeviceError&) {
+          continue;  // it has a workspace size and yet no kernel for these sizes
+        }
+        best = std::min(best, candidate.microseconds);
+        candidates.push_back(candidate);
+      }
+    }
+    context_.synchronize();  // throws if the GPU itself has failed
+    return candidates;
+  }
+
+  CudnnAlgorithm::Rejected check(const CudnnAlgorithm& algorithm) const {
+    const Buffer& output = scratch_.output_of(P::kPass);
+    const auto run = [&] {
+      fill_bytes(output.data(), Device::kGpu, 0xff, output.bytes());  // NaN: all is to be written
+      queue(algorithm);
+      // Atomics show anywhere in an output; large ones need not be brought over whole.
+      constexpr size_t kMostCompared = size_t{8} << 20;
+      std::vector<char> bytes(std::min(output.bytes(), kMostCompared));
+      copy_bytes(bytes.data(), Device::kCpu, output.data(), Device::kGpu, bytes.size());
+      return bytes;
+    };
+    const bool repeats = run() == run();
+    std::vector<float> found;
+    for (const int64_t offset : samples_.offsets()) {
+      copy_bytes(&found.emplace_back(), Device::kCpu,
+                 static_cast<const float*>(output.data()) + offset, Device::kGpu, sizeof(float));
+    }
+    return {algorithm.number, samples_.relative_error(found), repeats};
+  }
+
+  const Conv2dProblem& problem_;
+  const Conv2dDescriptors& descriptors_;
+  Context& context_;
+  const std::vector<CudnnAlgorithm> allowed_;
+  const Scratch scratch_;
+  const Conv2dSamples samples_;
+};
+
+constexpr double kErrorUnit = 1e-9;  // the cache holds whole numbers
+
+std::string rejected_key(int number) { return "rejected_" + std::to_string(number); }
+
+TuningCache::Entry to_entry(const CudnnAlgorithm& algorithm) {
+  TuningCache::Entry entry = {{"algorithm", algorithm.number},
+                              {"adds_bias", algorithm.adds_bias},
+                              {"nanoseconds", static_cast<int64_t>(algorithm.microseconds * 1e3)}};
+  for (const auto& rejected : algorithm.rejected) {
+    const bool finite = rejected.error < 1e9;
+    entry[rejected_key(rejected.number)] = !rejected.repeats ? -1
+                                           : finite
+                                               ? static_cast<int64_t>(rejected.error / kErrorUnit)
+                                               : -2;
+  }
+  return entry;
 }
 
 /// What the cache says, unless this library does not know it (a file that was edited).
 template <class P>
-std::optional<CudnnAlgorithm> from_cache(const std::optional<TuningCache::Entry>& entry,
-                                         const Conv2dProblem& problem,
-                                         Conv2dDescriptors& descriptors, Context& context) {
-  if (!entry) return {};
-  const auto field = [&](const char* name) {
-    const auto found = entry->find(name);
-    return found == entry->end() ? -1 : found->second;
+std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry,
+                                         const Conv2dDescriptors& descriptors, Context& context) {
+  const auto field = [&](const std::string& name) -> std::optional<int64_t> {
+    const auto found = entry.find(name);
+    if (found == entry.end()) return {};
+    return found->second;
   };
-  const int64_t number = field("algorithm"), math = field("math");
+  const int64_t number = field("algorithm").value_or(-1);
   if (number < 0 || number >= P::kCount) return {};
-  if (math < CUDNN_DEFAULT_MATH || math > CUDNN_FMA_MATH) return {};
   CudnnAlgorithm algorithm = {.number = static_cast<int>(number),
-                              .math = static_cast<cudnnMathType_t>(math),
                               .adds_bias = field("adds_bias") == 1,
-                              .microseconds = static_cast<double>(field("nanoseconds")) * 1e-3};
-  if (!is_allowed(algorithm.math, problem)) return {};
-  descriptors.convolution.set_math(algorithm.math);
-  const cudnnStatus_t status =
-      P::workspace(context.cudnn(), descriptors, static_cast<typename P::Number>(algorithm.number),
-                   &algorithm.workspace);
+                              .microseconds = field("nanoseconds").value_or(0) * 1e-3};
+  for (int other = 0; other < P::kCount; ++other) {
+    const auto error = field(rejected_key(other));
+    if (!error) continue;
+    algorithm.rejected.push_back(
+        {.number = other,
+         .error = *error == -2 ? std::nan("") : static_cast<double>(*error) * kErrorUnit,
+         .repeats = *error != -1});
+  }
+  const cudnnStatus_t status = P::workspace(
+      context.cudnn(), descriptors, static_cast<typename P::Number>(number), &algorithm.workspace);
   if (status != CUDNN_STATUS_SUCCESS || algorithm.workspace > context.workspace_limit()) return {};
   return algorithm;
 }
 
 template <class P>
-CudnnAlgorithm choose(const Conv2dProblem& problem, Pass pass, Conv2dDescriptors& descriptors,
+CudnnAlgorithm choose(const Conv2dProblem& problem, const Conv2dDescriptors& descriptors,
                       Context& context) {
   static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
-  const std::string key = problem.to_string() + " | " + std::string(to_string(pass)) + " | " +
-                          gpu_name() + " | cuDNN " + std::to_string(cudnnGetVersion()) +
-                          " | workspace " + std::to_string(context.workspace_limit());
-  const auto known = from_cache<P>(cache.find(key), problem, descriptors, context);
-  if (known) return *known;
-  const CudnnAlgorithm best = search<P>(problem, descriptors, context);
-  cache.insert(key, {{"algorithm", best.number},
-                     {"math", best.math},
-                     {"adds_bias", best.adds_bias},
-                     {"nanoseconds", static_cast<int64_t>(best.microseconds * 1e3)}});
+  // "checked": entries from before results were looked at are not taken.
+  const std::string key = problem.to_string() + " | " + std::string(to_string(P::kPass)) +
+                          " | checked | " + gpu_name() + " | cuDNN " +
+                          std::to_string(cudnnGetVersion()) + " | workspace " +
+                          std::to_string(context.workspace_limit());
+  if (const auto entry = cache.find(key)) {
+    if (const auto known = from_entry<P>(*entry, descriptors, context)) return *known;
+  }
+  const CudnnAlgorithm best = Search<P>(problem, descriptors, context).fastest();
+  cache.insert(key, to_entry(best));
   return best;
 }
 
@@ -295,21 +313,30 @@ std::string name_of(int number, Pass pass) {
 }  // namespace
 
 std::string CudnnAlgorithm::to_string(Pass pass) const {
-  char size[32];
-  std::snprintf(size, sizeof size, ", %.1f MiB, ", static_cast<double>(workspace) / (1 << 20));
-  return name_of(number, pass) + size + std::string(name_of(math)) +
-         (adds_bias ? ", adds the bias" : "");
+  const auto format = [](const char* pattern, double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, pattern, value);
+    return std::string(text);
+  };
+  std::string text = name_of(number, pass) +
+                     format(", %.1f MiB", static_cast<double>(workspace) / (1 << 20)) +
+                     (adds_bias ? ", adds the bias" : "");
+  for (const Rejected& other : rejected) {
+    text += "; rejected " + name_of(other.number, pass) +
+            (other.repeats ? format(": error %.1e", other.error) : ": does not repeat");
+  }
+  return text;
 }
 
 CudnnAlgorithm choose_algorithm(const Conv2dProblem& problem, Pass pass,
-                                Conv2dDescriptors& descriptors, Context& context) {
+                                const Conv2dDescriptors& descriptors, Context& context) {
   switch (pass) {
     case Pass::kForward:
-      return choose<Forward>(problem, pass, descriptors, context);
+      return choose<Forward>(problem, descriptors, context);
     case Pass::kBackwardData:
-      return choose<BackwardData>(problem, pass, descriptors, context);
+      return choose<BackwardData>(problem, descriptors, context);
     default:
-      return choose<BackwardFilter>(problem, pass, descriptors, context);
+      return choose<BackwardFilter>(problem, descriptors, context);
   }
 }
 

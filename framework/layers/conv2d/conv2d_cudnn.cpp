@@ -5,19 +5,22 @@
 //   a handle        the library's state on one GPU; it queues its kernels on the handle's stream.
 //                   The Context owns it, and so all cuDNN work of a network is in order.
 //   descriptors     what the memory means: sizes, data type, layout; how the filter moves. Made
-//   once,
-//                   before the first step (Conv2dDescriptors, below).
-//   pointers        the memory itself, in each call, so that one descriptor serves many buffers.
-//   alpha and beta  y = alpha * result + beta * y. We overwrite: alpha 1, beta 0 (with beta 0 the
-//   old
-//                   content is not read, so it may be anything, NaN included).
+//                   once, before the first step (Conv2dDescriptors, below).
+//   pointers        the memory itself, in each call: one descriptor serves many buffers.
+//   alpha and beta  y = alpha * result + beta * y. We overwrite: alpha 1, beta 0. With beta 0,
+//                   what y held is not read, so it may be anything, NaN included.
 //
 // A convolution needs two more: an *algorithm* (the same sums can be had as a matrix product, by
 // Winograd's transform, by FFT ...) and the *workspace* that this algorithm needs. Which is fastest
 // depends on sizes and GPU and cannot be known, only measured: conv2d_algorithms_cudnn.cpp
 // searches. And the arithmetic must be said: CUDNN_DEFAULT_MATH runs float32 convolutions in TF32
 // on GPUs that have it, so fp32 asks for CUDNN_FMA_MATH.
+//
+// The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
+#include <algorithm>
+
 #include "layers/conv2d/conv2d_algorithms.h"
+#include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_impls.h"
 
 namespace duet {
@@ -42,43 +45,94 @@ namespace {
 // Scaling factors are read on the host, as float for float32 tensors.
 constexpr float kOne = 1.0f, kZero = 0.0f;
 
+void run_forward(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const CudnnAlgorithm& algorithm,
+                 const Conv2dMemory& m) {
+  const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
+  if (m.b && algorithm.adds_bias) {
+    // y = identity(1 * conv(x, w) + 0 * z + b): a kernel less. z may be y; times 0, it is not read.
+    DUET_CUDNN(cudnnConvolutionBiasActivationForward(
+        cudnn, &kOne, d.x.get(), m.x, d.w.get(), m.w, d.convolution.get(), number, m.workspace,
+        algorithm.workspace, &kZero, d.y.get(), m.y, d.bias.get(), m.b, d.identity.get(), d.y.get(),
+        m.y));
+    return;
+  }
+  DUET_CUDNN(cudnnConvolutionForward(cudnn, &kOne, d.x.get(), m.x, d.w.get(), m.w,
+                                     d.convolution.get(), number, m.workspace, algorithm.workspace,
+                                     &kZero, d.y.get(), m.y));
+  if (m.b) {  // y = 1 * b + 1 * y, with b's sizes of 1 spread over y's
+    DUET_CUDNN(cudnnAddTensor(cudnn, &kOne, d.bias.get(), m.b, &kOne, d.y.get(), m.y));
+  }
+}
+
+void run_backward_data(cudnnHandle_t cudnn, const Conv2dDescriptors& d,
+                       const CudnnAlgorithm& algorithm, const Conv2dMemory& m) {
+  DUET_CUDNN(cudnnConvolutionBackwardData(
+      cudnn, &kOne, d.w.get(), m.w, d.y.get(), m.y, d.convolution.get(),
+      static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), m.workspace,
+      algorithm.workspace, &kZero, d.x.get(), m.x));
+}
+
+void run_backward_filter(cudnnHandle_t cudnn, const Conv2dDescriptors& d,
+                         const CudnnAlgorithm& algorithm, const Conv2dMemory& m) {
+  DUET_CUDNN(cudnnConvolutionBackwardFilter(
+      cudnn, &kOne, d.x.get(), m.x, d.y.get(), m.y, d.convolution.get(),
+      static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), m.workspace,
+      algorithm.workspace, &kZero, d.w.get(), m.w));
+}
+
+}  // namespace
+
+void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& descriptors,
+                  const CudnnAlgorithm& algorithm, const Conv2dMemory& memory) {
+  if (pass == Pass::kForward) {
+    run_forward(cudnn, descriptors, algorithm, memory);
+  } else if (pass == Pass::kBackwardData) {
+    run_backward_data(cudnn, descriptors, algorithm, memory);
+  } else {
+    run_backward_filter(cudnn, descriptors, algorithm, memory);
+  }
+}
+
+namespace {
+
 class Conv2dCudnn : public Conv2dImpl {
  public:
-  explicit Conv2dCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem), descriptors_(problem) {}
+  explicit Conv2dCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem), descriptors_(problem) {
+    if (problem.bias) bias_gradient_.emplace(problem);
+  }
 
   void prepare(Pass pass, Context& context) override {
     algorithm(pass) = choose_algorithm(problem_, pass, descriptors_, context);
+    if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
-  size_t workspace_bytes(Pass pass) const override { return algorithm(pass).workspace; }
-  std::string detail(Pass pass) const override { return algorithm(pass).to_string(pass); }
+  size_t workspace_bytes(Pass pass) const override {
+    const size_t bytes = algorithm(pass).workspace;
+    if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
+    return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
+  }
+  std::string detail(Pass pass) const override {
+    const std::string text = algorithm(pass).to_string(pass);
+    if (pass != Pass::kBackwardFilter || !bias_gradient_) return text;
+    return text + "; " + bias_gradient_->detail();
+  }
 
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    run_forward(context.cudnn(), descriptors_, forward_, x.memory, w.memory, b.memory, y.memory,
-                context.workspace());
+    run_by_cudnn(Pass::kForward, context.cudnn(), descriptors_, forward_,
+                 {x.memory, w.memory, b.memory, y.memory, context.workspace()});
   }
 
   void backward_data(Context& context, const Tensor& dy, const Tensor& w,
                      const Tensor& dx) override {
-    descriptors_.convolution.set_math(backward_data_.math);
-    DUET_CUDNN(cudnnConvolutionBackwardData(
-        context.cudnn(), &kOne, descriptors_.w.get(), w.memory, descriptors_.y.get(), dy.memory,
-        descriptors_.convolution.get(),
-        static_cast<cudnnConvolutionBwdDataAlgo_t>(backward_data_.number), context.workspace(),
-        backward_data_.workspace, &kZero, descriptors_.x.get(), dx.memory));
+    run_by_cudnn(Pass::kBackwardData, context.cudnn(), descriptors_, backward_data_,
+                 {dx.memory, w.memory, nullptr, dy.memory, context.workspace()});
   }
 
   void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    descriptors_.convolution.set_math(backward_filter_.math);
-    DUET_CUDNN(cudnnConvolutionBackwardFilter(
-        context.cudnn(), &kOne, descriptors_.x.get(), x.memory, descriptors_.y.get(), dy.memory,
-        descriptors_.convolution.get(),
-        static_cast<cudnnConvolutionBwdFilterAlgo_t>(backward_filter_.number), context.workspace(),
-        backward_filter_.workspace, &kZero, descriptors_.w.get(), dw.memory));
-    if (!db) return;
-    DUET_CUDNN(cudnnConvolutionBackwardBias(context.cudnn(), &kOne, descriptors_.y.get(), dy.memory,
-                                            &kZero, descriptors_.bias.get(), db.memory));
+    run_by_cudnn(Pass::kBackwardFilter, context.cudnn(), descriptors_, backward_filter_,
+                 {x.memory, dw.memory, nullptr, dy.memory, context.workspace()});
+    if (db) bias_gradient_->run(context, dy.data<float>(), db.data<float>(), context.workspace());
   }
 
  private:
@@ -91,7 +145,8 @@ class Conv2dCudnn : public Conv2dImpl {
     return const_cast<CudnnAlgorithm&>(std::as_const(*this).algorithm(pass));
   }
 
-  Conv2dDescriptors descriptors_;
+  const Conv2dDescriptors descriptors_;
+  std::optional<Conv2dBiasGradient> bias_gradient_;
   CudnnAlgorithm forward_, backward_data_, backward_filter_;
 };
 
@@ -104,29 +159,6 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
 }
 
 }  // namespace
-
-void run_forward(cudnnHandle_t cudnn, Conv2dDescriptors& descriptors,
-                 const CudnnAlgorithm& algorithm, const void* x, const void* w, const void* b,
-                 void* y, void* workspace) {
-  const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
-  descriptors.convolution.set_math(algorithm.math);
-  if (b && algorithm.adds_bias) {
-    // y = identity(1 * conv(x, w) + 0 * z + b): one kernel less. z may be y, and with 0 is not
-    // read.
-    DUET_CUDNN(cudnnConvolutionBiasActivationForward(
-        cudnn, &kOne, descriptors.x.get(), x, descriptors.w.get(), w, descriptors.convolution.get(),
-        number, workspace, algorithm.workspace, &kZero, descriptors.y.get(), y,
-        descriptors.bias.get(), b, descriptors.identity.get(), descriptors.y.get(), y));
-    return;
-  }
-  DUET_CUDNN(cudnnConvolutionForward(cudnn, &kOne, descriptors.x.get(), x, descriptors.w.get(), w,
-                                     descriptors.convolution.get(), number, workspace,
-                                     algorithm.workspace, &kZero, descriptors.y.get(), y));
-  if (b) {  // y = 1 * b + 1 * y, with b's sizes of 1 spread over y's
-    DUET_CUDNN(
-        cudnnAddTensor(cudnn, &kOne, descriptors.bias.get(), b, &kOne, descriptors.y.get(), y));
-  }
-}
 
 ImplEntry<Conv2dProblem> conv2d_cudnn() {
   return {"cudnn", unsupported, make_implementation<Conv2dCudnn>};
