@@ -23,9 +23,15 @@ if grep -rE '#include <(nlohmann|yaml-cpp|spdlog)/' "$prefix/include/duet"; then
   exit 1
 fi
 
-# All headers that need no CUDA, in one program.
-(cd "$prefix/include/duet" && find . -name '*.h' -exec grep -LE '<cu[a-z_0-9]+\.h>|device/check\.h' {} +) |
-  sort | sed 's|^\./\(.*\)|#include "\1"|' >"$scratch/headers.cpp"
+# All headers that need no CUDA, themselves or through another, in one program.
+cd "$prefix/include/duet"
+cuda='<cu[a-z_0-9]+\.h>'
+found=0
+while [ "$(grep -rlE "$cuda" . | wc -l)" -ne "$found" ]; do
+  found=$(grep -rlE "$cuda" . | wc -l)
+  cuda="<cu[a-z_0-9]+\\.h>$(grep -rlE "$cuda" . | sed 's|^\./||; s|\.|\\.|g; s|.*|\|"&"|' | tr -d '\n')"
+done
+grep -rLE "$cuda" . | sed -n 's|^\./\(.*\.h\)$|#include "\1"|p' | sort >"$scratch/headers.cpp"
 [ "$(wc -l <"$scratch/headers.cpp")" -gt 10 ] || { echo "too few headers were installed"; exit 1; }
 "$compiler" -std=c++20 -DDUET_WITH_CUDA=0 -fsyntax-only -I"$prefix/include/duet" "$scratch/headers.cpp"
 
