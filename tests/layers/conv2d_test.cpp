@@ -145,6 +145,10 @@ TEST(Conv2d, ParametersAreAsPyTorchs) {
   EXPECT_EQ(parameters[1].name, "bias");
   EXPECT_EQ(parameters[1].desc.shape, (Shape{8}));
   EXPECT_EQ(parameters[1].fan_in, 18);  // a bias is drawn within 1/sqrt(fan_in) of its weights
+  EXPECT_EQ(parameters[1].init, Init::kDefault);
+  // A bias starts at zero with every other initialisation.
+  EXPECT_EQ(conv2d_parameters(problem, Init::kHeNormal)[0].init, Init::kHeNormal);
+  EXPECT_EQ(conv2d_parameters(problem, Init::kHeNormal)[1].init, Init::kZeros);
 }
 
 }  // namespace

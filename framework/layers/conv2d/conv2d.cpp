@@ -118,7 +118,7 @@ std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init 
   if (problem.bias) {
     parameters.push_back({.name = "bias",
                           .desc = problem.b_desc(),
-                          .init = init,
+                          .init = init == Init::kDefault ? Init::kDefault : Init::kZeros,
                           .fan_in = fan_in,
                           .fan_out = fan_out});
   }
