@@ -22,7 +22,7 @@
 #include "core/arena.h"
 #include "core/error.h"
 #include "device/check.h"
-#include "device/step_graph.h"
+#include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "layers/linear/linear_impls.h"
 
@@ -32,7 +32,6 @@ namespace {
 constexpr int kProposals = 16;                       // of each kind
 constexpr size_t kMostWorkspace = size_t{32} << 20;  // what cuBLAS takes by itself on Hopper
 constexpr uint32_t kPointerAlignment = 16;           // promised to the heuristics
-constexpr int kRepeats = 10;                         // products in one timed graph
 
 template <class T, cublasStatus_t (*destroy)(T)>
 class Handle {
@@ -113,12 +112,11 @@ class PassPlan {
               const std::string& key) {
     static TuningCache cache(TuningCache::path_of("cublas_algorithms.json"));
     if (recall(cache.find(key), context, workspace.bytes())) return;
-    float best = std::numeric_limits<float>::infinity();
+    double best = std::numeric_limits<double>::infinity();
     for (const Choice& choice : candidates(context, scratch, workspace.bytes())) {
       try {
-        const auto once = [&] { run(choice, context, scratch, ones, workspace.data()); };
-        once();
-        const float time = milliseconds(context, once);
+        const double time = microseconds_in_graph(
+            context, [&] { run(choice, context, scratch, ones, workspace.data()); }, best);
         if (time >= best) continue;
         best = time;
         choice_ = choice;
@@ -126,7 +124,7 @@ class PassPlan {
         // A proposal may still refuse when it is run; the next one is tried.
       }
     }
-    if (best == std::numeric_limits<float>::infinity()) {
+    if (best == std::numeric_limits<double>::infinity()) {
       throw DeviceError("cuBLAS ran no product of the linear layer (" + key + ")");
     }
     remember(cache, key);
@@ -263,29 +261,6 @@ class PassPlan {
     DUET_CUBLAS(cublasGemmEx(context.cublas(), op(p.transpose_a), op(p.transpose_b), p.m, p.n, p.k,
                              &alpha, a, CUDA_R_32F, p.lda(), b, CUDA_R_32F, p.ldb(), &beta, d,
                              CUDA_R_32F, p.m, compute, CUBLAS_GEMM_DEFAULT));
-  }
-
-  template <class Once>
-  static float milliseconds(Context& context, const Once& once) {
-    StepGraph graph(context, [&] {
-      for (int i = 0; i < kRepeats; ++i) once();
-    });
-    cudaEvent_t start, stop;
-    DUET_CUDA(cudaEventCreate(&start));
-    DUET_CUDA(cudaEventCreate(&stop));
-    float best = std::numeric_limits<float>::infinity();
-    for (int i = 0; i < 4; ++i) {  // the smallest leaves the warm-up out
-      DUET_CUDA(cudaEventRecord(start, context.stream()));
-      graph.launch();
-      DUET_CUDA(cudaEventRecord(stop, context.stream()));
-      DUET_CUDA(cudaEventSynchronize(stop));
-      float time = 0.0f;
-      DUET_CUDA(cudaEventElapsedTime(&time, start, stop));
-      best = std::min(best, time);
-    }
-    DUET_CUDA(cudaEventDestroy(start));
-    DUET_CUDA(cudaEventDestroy(stop));
-    return best / kRepeats;
   }
 
   std::string text(const Choice& choice) const {
