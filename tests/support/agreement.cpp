@@ -75,10 +75,13 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Agreement a;
   double error_square = 0, reference_square = 0, worst_share = -1;
-  const auto n = static_cast<double>(std::max<size_t>(1, expected.size()));
+  double n = 0;  // values that a root mean square can be taken of
   for (double e : expected) {
-    if (std::isfinite(e)) reference_square += e * e;
+    if (!std::isfinite(e)) continue;
+    reference_square += e * e;
+    ++n;
   }
+  n = std::max(n, 1.0);
   const double reference_rms = std::sqrt(reference_square / n);
 
   for (size_t i = 0; i < expected.size(); ++i) {

@@ -36,6 +36,8 @@ class Conv2dImpl : public Implementation {
 
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_cpu_reference();
+ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 

@@ -7,6 +7,9 @@ const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_cpu_blas(),
     conv2d_pool_relu_cpu_reference(),
 #if DUET_WITH_CUDA
+    conv2d_pool_relu_custom_direct(),
+    conv2d_pool_relu_custom_winograd(),
+    conv2d_pool_relu_custom_fused(),
     conv2d_pool_relu_cudnn(),
 #endif
   };

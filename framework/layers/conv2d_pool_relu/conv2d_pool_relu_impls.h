@@ -42,6 +42,11 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 
+// The convolution's sums are pooled before they leave the chip; the state is a packed argmax.
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
+
 const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
 
 }  // namespace duet

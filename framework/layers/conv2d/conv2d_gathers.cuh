@@ -1,0 +1,321 @@
+// How the operands of the three convolution products are gathered from tensors (see
+// implicit_gemm.cuh for the contract).
+//
+//   forward          y[m=(n,p,q)][k]        = x patches   [m][(c,r,s)]      * w
+//   backward_data    dx[m=(n,h,w)][c]       = dy patches  [m][(k,r,s)]      * w
+//   backward_filter  dw[m=k][(c,r,s)]       = dy          [m][(n,p,q)]      * x patches
+#pragma once
+
+#include "layers/conv2d/conv2d_geometry.cuh"
+#include "layers/conv2d/implicit_gemm.cuh"
+#include "layers/conv2d/packed_argmax.cuh"
+
+namespace duet {
+
+inline constexpr int kMostPadded = 16383;  // height and width with padding that fit a PatchTap
+inline constexpr int kFar = 0x7fff;        // further than any of them
+
+inline std::optional<std::string> implicit_gemm_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = ungrouped_fp32_unsupported(d, pass)) return reason;
+  if (d.h + int64_t{2} * d.pad_h > kMostPadded || d.w + int64_t{2} * d.pad_w > kMostPadded) {
+    return "takes images of at most " + std::to_string(kMostPadded) + " rows and columns with " +
+           "padding";
+  }
+  return {};
+}
+
+struct PatchOrigin {  // an output position, seen from x
+  int base, h, w;
+};
+struct PatchTap {  // a tap: its distance from the origin in memory, and h | w << 16
+  int offset, hw;
+};
+
+// x at (output position, tap).
+template <Layout kLayout, bool kPooledOrder>
+struct PatchReader {
+  const float* __restrict__ x;
+  ConvGeometry g;
+  int positions, tap_count;
+
+  __device__ __forceinline__ PatchOrigin origin(int m) const {
+    if (uint32_t(m) >= uint32_t(positions)) return {0, -4 * kFar, 0};
+    int n, p, q;
+    g.output_position<kPooledOrder>(m, n, p, q);
+    const int h = p * g.d.stride_h - g.d.pad_h, w = q * g.d.stride_w - g.d.pad_w;
+    const int pitch = kLayout == Layout::kNCHW ? 1 : g.d.c;
+    return {n * g.pixels_in * g.d.c + (h * g.d.w + w) * pitch, h, w};
+  }
+  __device__ __forceinline__ PatchTap tap(int i) const {
+    if (uint32_t(i) >= uint32_t(tap_count)) return {0, kFar | kFar << 16};
+    int c, r, s;
+    g.tap<kLayout>(i, g.by_c, c, r, s);
+    const int h = r * g.d.dilation_h, w = s * g.d.dilation_w;
+    const int offset =
+        kLayout == Layout::kNCHW ? c * g.pixels_in + h * g.d.w + w : (h * g.d.w + w) * g.d.c + c;
+    return {offset, h | w << 16};
+  }
+  template <int kVec>
+  __device__ __forceinline__ void read(const PatchOrigin& o, const PatchTap& t,
+                                       float (&value)[kVec]) const {
+    const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
+    const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
+    if constexpr (kVec == 1) {
+      value[0] = inside ? __ldg(x + (o.base + t.offset)) : 0.f;
+    } else {
+      const float4 v =
+          inside ? __ldg(reinterpret_cast<const float4*>(x + (o.base + t.offset))) : float4{};
+      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
+    }
+  }
+};
+
+// forward A: rows are output positions, k are taps.
+template <Layout kLayout, bool kPooledOrder, int vec>
+struct PatchByPosition {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
+  using Row = PatchOrigin;
+  using Col = PatchTap;
+  PatchReader<kLayout, kPooledOrder> reader;
+  __device__ __forceinline__ Row row(int i) const { return reader.origin(i); }
+  __device__ __forceinline__ Col col(int k) const { return reader.tap(k); }
+  __device__ __forceinline__ void fetch(const Row& o, const Col& t, float (&value)[kVec]) const {
+    reader.read(o, t, value);
+  }
+};
+
+// backward_filter B: rows are taps, k are output positions.
+template <Layout kLayout, bool kPooledOrder, int vec>
+struct PatchByTap {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
+  using Row = PatchTap;
+  struct Col {
+    int base, h, w, unused;
+  };
+  PatchReader<kLayout, kPooledOrder> reader;
+  __device__ __forceinline__ Row row(int i) const { return reader.tap(i); }
+  __device__ __forceinline__ Col col(int k) const {
+    const PatchOrigin o = reader.origin(k);
+    return {o.base, o.h, o.w, 0};
+  }
+  __device__ __forceinline__ void fetch(const Row& t, const Col& o, float (&value)[kVec]) const {
+    reader.read(PatchOrigin{o.base, o.h, o.w}, t, value);
+  }
+};
+
+// forward B: a row-major matrix [rows][depth] read along its depth; the weights in either layout.
+template <int vec>
+struct MatrixByDepth {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = false;
+  using Row = int;
+  struct Col {
+    int k, unused;
+  };
+  const float* __restrict__ data;
+  int rows, depth;
+  __device__ __forceinline__ Row row(int i) const { return i < rows ? i * depth : -1; }
+  __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
+  __device__ __forceinline__ void fetch(Row row, Col col, float (&value)[kVec]) const {
+    const bool inside = (row | col.k) >= 0;
+    if constexpr (kVec == 1) {
+      value[0] = inside ? __ldg(data + (row + col.k)) : 0.f;
+    } else {
+      const float4 v =
+          inside ? __ldg(reinterpret_cast<const float4*>(data + (row + col.k))) : float4{};
+      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
+    }
+  }
+};
+
+// backward_data B: rows are input channels, k are (filter, tap) in the order of the layout.
+template <Layout kLayout, int vec>
+struct WeightByChannel {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
+  using Row = int;
+  struct Col {
+    int offset, unused;
+  };
+  const float* __restrict__ w;
+  ConvGeometry g;
+  int tap_count;
+  __device__ __forceinline__ Row row(int c) const {
+    return c >= g.d.c ? -1 : kLayout == Layout::kNCHW ? c * g.taps : c;
+  }
+  __device__ __forceinline__ Col col(int i) const {
+    if (uint32_t(i) >= uint32_t(tap_count)) return {-1, 0};
+    int k, rest;
+    if constexpr (kLayout == Layout::kNCHW) {
+      g.by_taps.divmod(i, k, rest);
+      return {k * g.d.c * g.taps + rest, 0};
+    } else {
+      g.by_k.divmod(i, rest, k);
+      return {(k * g.taps + rest) * g.d.c, 0};
+    }
+  }
+  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
+    const bool inside = (row | col.offset) >= 0;
+    if constexpr (kVec == 1) {
+      value[0] = inside ? __ldg(w + (row + col.offset)) : 0.f;
+    } else {
+      const float4 v =
+          inside ? __ldg(reinterpret_cast<const float4*>(w + (row + col.offset))) : float4{};
+      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
+    }
+  }
+};
+
+// backward_data A: rows are input positions, k are (filter, tap). With kUnpool dy is the pooled
+// gradient, and the value at an output position is its window's gradient if the argmax names that
+// position, else zero.
+template <Layout kLayout, bool kUnpool, bool kUnitStride, int vec>
+struct GradByInput {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
+  struct Row {
+    int base, argmax_base, h, w;
+  };
+  struct Col {
+    int offset, argmax_offset, hw, shift;
+  };
+  const float* __restrict__ dy;
+  const uint32_t* __restrict__ argmax;
+  ConvGeometry g;
+  int positions, tap_count;
+
+  __device__ __forceinline__ int pixels() const { return kUnpool ? g.windows : g.pixels_out; }
+  __device__ __forceinline__ int pixel_stride() const {
+    return kLayout == Layout::kNCHW ? 1 : g.d.k;
+  }
+  __device__ __forceinline__ Row row(int m) const {
+    if (m >= positions) return {0, 0, -1, -1};
+    int n, pixel, h, w;
+    g.by_pixels_in.divmod(m, n, pixel);
+    g.by_w.divmod(pixel, h, w);
+    return {n * pixels() * g.d.k, n * argmax_groups(g.d.k) * pixels(), h + g.d.pad_h,
+            w + g.d.pad_w};
+  }
+  __device__ __forceinline__ Col col(int i) const {
+    if (uint32_t(i) >= uint32_t(tap_count)) return {0, 0, kFar | kFar << 16, 0};
+    int k, r, s;
+    g.tap<kLayout>(i, g.by_k, k, r, s);
+    return {k * (kLayout == Layout::kNCHW ? pixels() : 1), (k / 8) * pixels(),
+            r * g.d.dilation_h | (s * g.d.dilation_w) << 16, (k % 8) * 4};
+  }
+  __device__ __forceinline__ void fetch(const Row& row, const Col& col,
+                                        float (&value)[kVec]) const {
+    int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
+    bool inside = (p | q) >= 0;
+    if constexpr (!kUnitStride) {
+      if (inside) {
+        int rest_h, rest_w;
+        g.by_stride_h.divmod(p, p, rest_h);
+        g.by_stride_w.divmod(q, q, rest_w);
+        inside = (rest_h | rest_w) == 0;
+      }
+    }
+#pragma unroll
+    for (int e = 0; e < kVec; ++e) value[e] = 0.f;
+    if constexpr (kUnpool) {
+      if (!inside || p >= 2 * g.pool_h || q >= 2 * g.pool_w) return;
+      const int window = (p >> 1) * g.pool_w + (q >> 1);
+      const uint32_t here = (p & 1) * 2 + (q & 1);
+      const uint32_t word =
+          __ldg(argmax + (row.argmax_base + col.argmax_offset + window)) >> col.shift;
+      const float* at = dy + (row.base + col.offset + window * pixel_stride());
+      if constexpr (kVec == 1) {
+        if ((word & 15) == here) value[0] = __ldg(at);
+      } else {
+        const float4 v = __ldg(reinterpret_cast<const float4*>(at));
+        const float all[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) value[e] = (word >> 4 * e & 15) == here ? all[e] : 0.f;
+      }
+    } else {
+      if (!inside || p >= g.d.p || q >= g.d.q) return;
+      const int pixel = p * g.d.q + q;
+      const float* at = dy + (row.base + col.offset + pixel * pixel_stride());
+      if constexpr (kVec == 1) {
+        value[0] = __ldg(at);
+      } else {
+        const float4 v = __ldg(reinterpret_cast<const float4*>(at));
+        value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
+      }
+    }
+  }
+};
+
+// backward_filter A without pooling: rows are filters, k are output positions in order.
+template <Layout kLayout, int vec>
+struct GradByFilter {
+  static constexpr int kVec = vec;
+  static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
+  using Row = int;
+  struct Col {
+    int offset, unused;
+  };
+  const float* __restrict__ dy;
+  ConvGeometry g;
+  __device__ __forceinline__ Row row(int k) const {
+    return k >= g.d.k ? -1 : kLayout == Layout::kNCHW ? k * g.pixels_out : k;
+  }
+  __device__ __forceinline__ Col col(int m) const {
+    if (m < 0) return {-1, 0};
+    if constexpr (kLayout == Layout::kNHWC) return {m * g.d.k, 0};
+    int n, pixel;
+    g.by_pixels_out.divmod(m, n, pixel);
+    return {n * g.pixels_out * g.d.k + pixel, 0};
+  }
+  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
+    const bool inside = (row | col.offset) >= 0;
+    if constexpr (kVec == 1) {
+      value[0] = inside ? __ldg(dy + (row + col.offset)) : 0.f;
+    } else {
+      const float4 v =
+          inside ? __ldg(reinterpret_cast<const float4*>(dy + (row + col.offset))) : float4{};
+      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
+    }
+  }
+};
+
+// backward_filter A behind a pooling: four consecutive k are one window, of which one element, or
+// none, has a gradient.
+template <Layout kLayout>
+struct PooledGradByFilter {
+  static constexpr int kVec = 4;
+  static constexpr bool kRowLanes = false;
+  struct Row {
+    int offset, argmax_offset, shift;
+  };
+  struct Col {
+    int offset, argmax_offset;
+  };
+  const float* __restrict__ dy;
+  const uint32_t* __restrict__ argmax;
+  ConvGeometry g;
+  __device__ __forceinline__ Row row(int k) const {
+    if (k >= g.d.k) return {-1, 0, 0};
+    return {kLayout == Layout::kNCHW ? k * g.windows : k, (k / 8) * g.windows, (k % 8) * 4};
+  }
+  __device__ __forceinline__ Col col(int m) const {
+    if (m < 0) return {-1, 0};
+    int n, window;
+    g.by_windows.divmod(m >> 2, n, window);
+    return {n * g.windows * g.d.k + (kLayout == Layout::kNCHW ? window : window * g.d.k),
+            n * argmax_groups(g.d.k) * g.windows + window};
+  }
+  __device__ __forceinline__ void fetch(const Row& row, const Col& col, float (&value)[4]) const {
+    const bool inside = (row.offset | col.offset) >= 0;
+    const float v = inside ? __ldg(dy + (row.offset + col.offset)) : 0.f;
+    const uint32_t from =
+        inside ? __ldg(argmax + (row.argmax_offset + col.argmax_offset)) >> row.shift & 15
+               : kPoolDead;
+#pragma unroll
+    for (int e = 0; e < 4; ++e) value[e] = from == uint32_t(e) ? v : 0.f;
+  }
+};
+
+}  // namespace duet

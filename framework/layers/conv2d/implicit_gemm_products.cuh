@@ -1,0 +1,140 @@
+// The implicit-GEMM products that plain and fused convolutions share: an image-sized result (y of
+// forward, dx of backward_data) and dw, whose long sum is split. What they multiply is up to the
+// gathers.
+#pragma once
+
+#include "layers/conv2d/implicit_gemm_epilogues.cuh"
+#include "layers/conv2d/split_reduction.cuh"
+
+namespace duet {
+
+enum class TileSize { kLarge, kMedium, kSmall };
+using LargeTile = GemmTile<128, 128>;
+using MediumTile = GemmTile<128, 64>;
+using SmallTile = GemmTile<64, 64, 4>;
+
+/// Calls f with a value of the tile's type.
+template <class F>
+void with_tile(TileSize size, F f) {
+  switch (size) {
+    case TileSize::kLarge:
+      return f(LargeTile{});
+    case TileSize::kMedium:
+      return f(MediumTile{});
+    case TileSize::kSmall:
+      return f(SmallTile{});
+  }
+}
+
+inline std::string tile_text(TileSize size) {
+  std::string text;
+  with_tile(size, [&]<class Tile>(Tile) {
+    text = "tile " + std::to_string(Tile::kM) + "x" + std::to_string(Tile::kN);
+  });
+  return text;
+}
+
+/// For a rows x cols product of images: the largest tile that still gives every multiprocessor two
+/// blocks.
+inline TileSize choose_tile(int rows, int cols, int multiprocessors) {
+  const auto enough = [&](int m, int n) {
+    return int64_t{ceil_div(rows, m)} * ceil_div(cols, n) >= 2 * multiprocessors;
+  };
+  if (cols > 64 && enough(128, 128)) return TileSize::kLarge;
+  return enough(128, 64) ? TileSize::kMedium : TileSize::kSmall;
+}
+
+// out = A * B (+ bias), written per pixel plane (NCHW) or row-major (NHWC).
+template <Layout kLayout, class Tile, class GatherA, class GatherB>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
+    conv2d_image_implicit_gemm_kernel(const __grid_constant__ GatherA a,
+                                      const __grid_constant__ GatherB b, int rows, int cols,
+                                      int depth, int pixels, FastDivisor by_pixels,
+                                      const float* __restrict__ bias, float* __restrict__ out) {
+  __shared__ GemmSmem<Tile, GatherA, GatherB> smem;
+  const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
+  float acc[Tile::kThreadM][Tile::kThreadN];
+  gemm_mainloop<Tile, false>(a, b, m0, n0, 0, depth, smem, acc, nullptr);
+  if constexpr (kLayout == Layout::kNCHW) {
+    store_pixel_major<Tile>(acc, m0, n0, rows, cols, pixels, by_pixels, bias, out, smem.stage[0]);
+  } else {
+    store_row_major<Tile>(acc, m0, n0, rows, cols, bias, out);
+  }
+}
+
+/// rows = images * pixels. `bias` may be nullptr.
+template <Layout kLayout, class GatherA, class GatherB>
+void launch_image_product(TileSize tile, const GatherA& a, const GatherB& b, int rows, int cols,
+                          int depth, int pixels, const float* bias, float* out,
+                          cudaStream_t stream) {
+  const FastDivisor by_pixels(pixels);
+  with_tile(tile, [&]<class Tile>(Tile) {
+    const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(cols, Tile::kN));
+    conv2d_image_implicit_gemm_kernel<kLayout, Tile><<<grid, Tile::kThreads, 0, stream>>>(
+        a, b, rows, cols, depth, pixels, by_pixels, bias, out);
+  });
+  DUET_LAUNCHED();
+}
+
+/// dw as a product of `rows` filters x `cols` taps, summed over `depth` output positions.
+struct FilterProduct {
+  int rows = 1, cols = 1, depth = 1;
+  TileSize tile = TileSize::kSmall;
+  SplitPlan split;
+
+  FilterProduct() = default;
+  FilterProduct(const Conv2dProblem& d, int positions, int multiprocessors)
+      : rows(d.k),
+        cols(d.c * d.r * d.s),
+        depth(positions),
+        tile(rows <= 64 ? TileSize::kSmall : TileSize::kMedium) {
+    const bool small = tile == TileSize::kSmall;
+    const int tiles = ceil_div(rows, small ? SmallTile::kM : MediumTile::kM) *
+                      ceil_div(cols, small ? SmallTile::kN : MediumTile::kN);
+    split = plan_split(tiles, depth, SmallTile::kK, (small ? 4 : 3) * multiprocessors);
+  }
+  size_t workspace_bytes() const {
+    return sizeof(float) * split.splits * partial_stride(rows, cols);
+  }
+  std::string text() const {
+    return tile_text(tile) + ", " + std::to_string(split.splits) + " splits";
+  }
+};
+
+// partial[split] = dw [filters][taps], then db [filters].
+template <class Tile, class GatherA, class GatherB>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
+    conv2d_backward_filter_implicit_gemm_kernel(const __grid_constant__ GatherA a,
+                                                const __grid_constant__ GatherB b, int rows,
+                                                int cols, int depth, int depth_per_split,
+                                                float* __restrict__ partial) {
+  __shared__ GemmSmem<Tile, GatherA, GatherB> smem;
+  __shared__ float row_sums[Tile::kM];
+  const int n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM, split = blockIdx.z;
+  const int k_begin = split * depth_per_split, k_end = min(depth, k_begin + depth_per_split);
+  float acc[Tile::kThreadM][Tile::kThreadN];
+  gemm_mainloop<Tile, true>(a, b, m0, n0, k_begin, k_end, smem, acc, n0 == 0 ? row_sums : nullptr);
+  float* out = partial + split * partial_stride(rows, cols);
+  store_row_major<Tile>(acc, m0, n0, rows, cols, nullptr, out);
+  if (n0 == 0)
+    for (int row = threadIdx.x; row < Tile::kM; row += Tile::kThreads)
+      if (m0 + row < rows) out[size_t(rows) * cols + m0 + row] = row_sums[row];
+}
+
+/// A gathers dy (rows are filters), B gathers x (rows are taps). `db` may be nullptr.
+template <class GatherA, class GatherB>
+void launch_filter_product(const FilterProduct& p, const GatherA& a, const GatherB& b, float* dw,
+                           float* db, void* workspace, cudaStream_t stream) {
+  float* partial = static_cast<float*>(workspace);
+  const auto launch = [&]<class Tile>(Tile) {
+    const dim3 grid(ceil_div(p.cols, Tile::kN), ceil_div(p.rows, Tile::kM), p.split.splits);
+    conv2d_backward_filter_implicit_gemm_kernel<Tile><<<grid, Tile::kThreads, 0, stream>>>(
+        a, b, p.rows, p.cols, p.depth, p.split.depth_per_split, partial);
+  };
+  p.tile == TileSize::kSmall ? launch(SmallTile{}) : launch(MediumTile{});
+  DUET_LAUNCHED();
+  launch_reduce_splits(partial, p.split.splits, partial_stride(p.rows, p.cols),
+                       p.rows * p.cols + p.rows, p.rows * p.cols, dw, db, stream);
+}
+
+}  // namespace duet

@@ -1,0 +1,70 @@
+// A sum too long for the blocks that its results need: cut into splits that leave partial results
+// in the workspace, and added up in a fixed order, so that the result does not depend on timing.
+#pragma once
+
+#include <algorithm>
+
+#include "layers/conv2d/conv2d_geometry.cuh"
+
+namespace duet {
+
+/// How a sum of `depth` terms is cut: every split is depth_per_split long except the last.
+struct SplitPlan {
+  int splits = 1, depth_per_split = 0;
+};
+
+/// `tiles` blocks make one split; as many splits as give about blocks_wanted blocks, each a
+/// multiple of `unit` long.
+inline SplitPlan plan_split(int tiles, int depth, int unit, int blocks_wanted) {
+  constexpr int kMostSplits = 256;
+  const int units = ceil_div(depth, unit);
+  const int splits = std::clamp(blocks_wanted / tiles, 1, std::min(units, kMostSplits));
+  SplitPlan plan;
+  plan.depth_per_split = ceil_div(units, splits) * unit;
+  plan.splits = ceil_div(depth, plan.depth_per_split);
+  return plan;
+}
+
+/// Floats between the partial results of two splits, each a rows x cols matrix and then a row of
+/// row sums; a multiple of four, so that rows can be stored whole.
+__host__ __device__ inline size_t partial_stride(int rows, int cols) {
+  return (size_t(rows) * cols + rows + 3) / 4 * 4;
+}
+
+inline constexpr int kReduceLanes = 32, kReduceSlices = 8;
+
+// Mapping: 32 elements x 8 slices of the splits a block: with few elements one thread a sum would
+// be all latency.
+static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
+    reduce_splits_kernel(const float* __restrict__ partial, int splits, size_t stride, int count,
+                         int first_count, float* __restrict__ first, float* __restrict__ second) {
+  __shared__ float slices[kReduceSlices][kReduceLanes];
+  const int lane = threadIdx.x % kReduceLanes, slice = threadIdx.x / kReduceLanes;
+  const int i = blockIdx.x * kReduceLanes + lane;
+  float total = 0.f;
+  if (i < count)
+#pragma unroll 8
+    for (int s = slice; s < splits; s += kReduceSlices) total += __ldg(partial + s * stride + i);
+  slices[slice][lane] = total;
+  __syncthreads();
+  if (slice != 0 || i >= count) return;
+#pragma unroll
+  for (int s = 1; s < kReduceSlices; ++s) total += slices[s][lane];
+  if (i < first_count) {
+    first[i] = total;
+  } else if (second != nullptr) {
+    second[i - first_count] = total;
+  }
+}
+
+/// out[i] = sum over s of partial[s * stride + i] for i in [0, count); elements [0, first_count) go
+/// to `first`, the rest to `second`, which may be nullptr.
+inline void launch_reduce_splits(const float* partial, int splits, size_t stride, int count,
+                                 int first_count, float* first, float* second,
+                                 cudaStream_t stream) {
+  reduce_splits_kernel<<<ceil_div(count, kReduceLanes), kReduceLanes * kReduceSlices, 0, stream>>>(
+      partial, splits, stride, count, first_count, first, second);
+  DUET_LAUNCHED();
+}
+
+}  // namespace duet

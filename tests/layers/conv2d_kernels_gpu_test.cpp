@@ -1,0 +1,153 @@
+// Cases for the hand-written convolutions alone: too large for the reference to meet again on the
+// CPU, or decided by bits that a library's transforms round away (ties, NaNs).
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/gpu_test.h"
+#include "support/layer_driver.h"
+
+namespace duet {
+namespace {
+
+class ConvolutionKernels : public GpuTest {
+ protected:
+  /// Every pass of `c`, in both layouts, by each of `ids` that supports it; `ids` must support the
+  /// forward pass in NCHW.
+  void check(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
+    for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+      c.x[0].layout = layout;
+      const auto layer = make_layer(type, c);
+      const Reference reference = run_reference(type, c);
+      for (std::string_view id : ids) {
+        for (Pass pass : layer->passes()) {
+          const auto reason = layer->unsupported(id, pass);
+          if (layout == Layout::kNCHW && pass == Pass::kForward) {
+            EXPECT_FALSE(reason) << id << " refuses " << c.name << ": " << *reason;
+          }
+          if (!reason) check_pass(*layer, c, id, pass, reference);
+        }
+      }
+    }
+  }
+};
+
+TensorDesc image(int64_t n, int64_t c, int64_t h, int64_t w) { return {{n, c, h, w}}; }
+
+const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd", "custom_fused"};
+
+// With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
+TEST_F(ConvolutionKernels, LargeTiles) {
+  const std::vector<std::string_view> ids = {"custom_implicit_gemm"};
+  check("conv2d",
+        {.name = "k264",
+         .keys = {{"out_channels", "264"}, {"kernel", "[1, 2]"}},
+         .x = {image(2, 5, 76, 77)}},
+        ids);
+  check("conv2d",
+        {.name = "c264",
+         .keys = {{"out_channels", "5"}, {"kernel", "[2, 1]"}},
+         .x = {image(2, 264, 77, 76)}},
+        ids);
+  check("conv2d",
+        {.name = "k60",
+         .keys = {{"out_channels", "60"}, {"kernel", "1"}},
+         .x = {image(3, 3, 107, 106)}},
+        ids);
+  check("conv2d",
+        {.name = "c60",
+         .keys = {{"out_channels", "3"}, {"kernel", "1"}},
+         .x = {image(3, 60, 107, 106)}},
+        ids);
+}
+
+TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
+  check("conv2d_pool_relu",
+        {.name = "c264",
+         .keys = {{"out_channels", "5"}, {"kernel", "[2, 1]"}, {"pool_kernel", "2"}},
+         .x = {image(2, 264, 77, 76)}},
+        {"custom_fused"});
+  check("conv2d_pool_relu",
+        {.name = "k264",
+         .keys = {{"out_channels", "264"}, {"kernel", "[1, 2]"}, {"pool_kernel", "2"}},
+         .x = {image(2, 4, 77, 77)}},
+        {"custom_fused"});
+  check("conv2d_pool_relu",
+        {.name = "k60",
+         .keys = {{"out_channels", "60"}, {"kernel", "1"}, {"pool_kernel", "2"}},
+         .x = {image(3, 3, 107, 106)}},
+        {"custom_fused"});
+}
+
+// Splits of the sum over windows that span images, and several chunks a split.
+TEST_F(ConvolutionKernels, LongSums) {
+  check("conv2d_pool_relu",
+        {.name = "c128_k256",
+         .keys = {{"out_channels", "256"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
+         .x = {image(16, 128, 6, 6)}},
+        {"custom_winograd", "custom_fused"});
+  check("conv2d_pool_relu",
+        {.name = "c66_k130",
+         .keys = {{"out_channels", "130"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+         .x = {image(40, 66, 7, 9)}},
+        {"custom_winograd", "custom_fused"});
+  check("conv2d_pool_relu",
+        {.name = "c1_k70",
+         .keys = {{"out_channels", "70"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+         .x = {image(300, 1, 28, 28)}},
+        kBlocks);
+  check("conv2d",
+        {.name = "c1_k70",
+         .keys = {{"out_channels", "70"}, {"kernel", "3"}},
+         .x = {image(300, 1, 27, 28)}},
+        {"custom_direct", "custom_implicit_gemm"});
+}
+
+// Whole numbers from -3 to 3: windows often hold their maximum twice, or nothing above 0, and no
+// kernel rounds.
+TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
+  const auto ties = [&](std::string name, int64_t filters, std::string kernel, std::string padding,
+                        TensorDesc x, const std::vector<std::string_view>& ids) {
+    check("conv2d_pool_relu",
+          {.name = name,
+           .keys = {{"out_channels", std::to_string(filters)},
+                    {"kernel", kernel},
+                    {"padding", padding},
+                    {"pool_kernel", "2"}},
+           .x = {x},
+           .data = Data::kIntegers,
+           .exact = true},
+          ids);
+  };
+  ties("ties_c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
+  ties("ties_c3", 20, "3", "1", image(2, 3, 9, 8), kBlocks);
+  ties("ties_c4", 9, "3", "2", image(2, 4, 6, 7), kBlocks);
+  ties("ties_c1_k5", 9, "5", "2", image(2, 1, 12, 11), {"custom_direct", "custom_fused"});
+  ties("ties_c12", 70, "3", "1", image(3, 12, 10, 9), {"custom_winograd", "custom_fused"});
+  ties("ties_c64", 33, "3", "0", image(3, 64, 13, 13), {"custom_winograd", "custom_fused"});
+  ties("ties_large", 12, "3", "1", image(2, 8, 20, 18), {"custom_winograd", "custom_fused"});
+  ties("ties_k1", 7, "1", "1", image(3, 2, 5, 4), {"custom_fused"});
+}
+
+// A NaN is the largest of its window and passes relu; Winograd's transforms would spread it.
+TEST_F(ConvolutionKernels, NansAndInfinities) {
+  for (const char* kernel : {"1", "3", "5"}) {
+    const bool direct = kernel[0] != '1';
+    LayerCase c = {.name = "non_finite",
+                   .keys = {{"out_channels", "11"}, {"kernel", kernel}, {"padding", "1"}},
+                   .x = {image(3, 1, 13, 12)},
+                   .data = Data::kNonFinite};
+    check("conv2d", c,
+          direct ? std::vector<std::string_view>{"custom_direct", "custom_implicit_gemm"}
+                 : std::vector<std::string_view>{"custom_implicit_gemm"});
+    c.keys.emplace_back("pool_kernel", "2");
+    check("conv2d_pool_relu", c,
+          direct ? std::vector<std::string_view>{"custom_direct", "custom_fused"}
+                 : std::vector<std::string_view>{"custom_fused"});
+  }
+}
+
+}  // namespace
+}  // namespace duet
