@@ -84,6 +84,11 @@ TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
 // Splits of the sum over windows that span images, and several chunks a split.
 TEST_F(ConvolutionKernels, LongSums) {
   check("conv2d_pool_relu",
+        {.name = "c64_k128",
+         .keys = {{"out_channels", "128"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+         .x = {image(8, 64, 13, 13)}},
+        {"custom_winograd", "custom_fused"});
+  check("conv2d_pool_relu",
         {.name = "c128_k256",
          .keys = {{"out_channels", "256"}, {"kernel", "3"}, {"padding", "1"}, {"pool_kernel", "2"}},
          .x = {image(16, 128, 6, 6)}},
