@@ -18,6 +18,7 @@ namespace duet {
 
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
+      // clang-format off
       &avg_pool2d_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),
@@ -31,6 +32,7 @@ const std::vector<const LayerType*>& layer_types() {
       &sigmoid_type(),
       &softmax_cross_entropy_type(),
       &tanh_type(),
+      // clang-format on
   };
   return types;
 }

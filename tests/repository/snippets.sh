@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Files that the pages tell people to write ("<!-- file: PATH -->") compile as they stand there.
+# Files that the pages tell people to write ("<!-- file: PATH -->") compile as they stand there, and are
+# formatted (where clang-format 14 is installed).
 # usage: snippets.sh REPOSITORY CXX_COMPILER [CUDA_COMPILER ARCHITECTURE]
 set -euo pipefail
 
@@ -16,10 +17,6 @@ trap 'rm -rf "$scratch"' EXIT
 blocks file "$scratch/blocks"
 for text in "$scratch"/blocks/*.text; do
   path=$(sed -n '2s/^file: *//p' "${text%.text}.note")
-  if [ -e "$path" ]; then
-    echo "$(head -n 1 "${text%.text}.note"): $path exists already; the page needs another example"
-    exit 1
-  fi
   mkdir -p "$scratch/tree/$(dirname "$path")"
   cp "$text" "$scratch/tree/$path"
 done
@@ -27,7 +24,11 @@ done
 include=(-I "$scratch/tree/framework" -I "$PWD/framework" -I "$scratch/tree/tests" -I "$PWD/tests")
 compiled=0
 left_out=0
+cp .clang-format "$scratch/tree"
 cd "$scratch/tree"
+if command -v clang-format-14 >/dev/null; then
+  find . -type f -not -name '.*' -exec clang-format-14 --dry-run --Werror {} +
+fi
 while IFS= read -r file; do
   case $file in
     *.cpp) "$cxx" -std=c++20 -fsyntax-only -Wall -Wextra -Werror -Wno-missing-field-initializers \
