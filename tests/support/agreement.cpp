@@ -20,7 +20,6 @@ struct Loosened {
   std::string_view reason;
 };
 constexpr Loosened kLoosened[] = {
-    {"conv2d", "custom_winograd", 4, "the transforms add and subtract inputs before multiplying"},
     {"conv2d", "cudnn", 4, "the algorithm found fastest may be Winograd's or an FFT"},
     {"conv2d_pool_relu", "cudnn", 4, "its convolution is conv2d's"},
 };
