@@ -148,8 +148,7 @@ __global__ void __launch_bounds__(256, 1)
       y[(size_t(n) * g.d.k + k) * g.windows + window] = pooled.value;
     }
   }
-  if (k0 < g.d.k)
-    argmax[(size_t(n) * argmax_groups(g.d.k) + k0 / 8) * g.windows + window] = codes;
+  if (k0 < g.d.k) argmax[(size_t(n) * argmax_groups(g.d.k) + k0 / 8) * g.windows + window] = codes;
 }
 
 }  // namespace duet
