@@ -151,16 +151,4 @@ class ActivationDescriptor
   }
 };
 
-/// A reduction over the sizes that are 1 in the result and not in the operand. NaN propagates.
-class ReduceTensorDescriptor
-    : public Descriptor<cudnnReduceTensorDescriptor_t, cudnnCreateReduceTensorDescriptor,
-                        cudnnDestroyReduceTensorDescriptor> {
- public:
-  explicit ReduceTensorDescriptor(cudnnReduceTensorOp_t operation) {
-    DUET_CUDNN(cudnnSetReduceTensorDescriptor(get(), operation, CUDNN_DATA_FLOAT,
-                                              CUDNN_PROPAGATE_NAN, CUDNN_REDUCE_TENSOR_NO_INDICES,
-                                              CUDNN_32BIT_INDICES));
-  }
-};
-
 }  // namespace duet::gpu

@@ -20,7 +20,7 @@ struct Loosened {
   std::string_view reason;
 };
 constexpr Loosened kLoosened[] = {
-    {"conv2d", "cudnn", 4, "the algorithm found fastest may be Winograd's or an FFT"},
+    {"conv2d", "cudnn", 4, "its search admits Winograd's algorithms up to this limit"},
     {"conv2d_pool_relu", "cudnn", 4, "its convolution is conv2d's"},
 };
 

@@ -28,9 +28,8 @@ class Conv2dBiasGradient {
   }
 
  private:
-  enum class Way { kBackwardBias, kReduceTensor, kPixelsFirst, kImagesFirst };
-  static constexpr Way kWays[] = {Way::kBackwardBias, Way::kReduceTensor, Way::kPixelsFirst,
-                                  Way::kImagesFirst};
+  enum class Way { kBackwardBias, kPixelsFirst, kImagesFirst };
+  static constexpr Way kWays[] = {Way::kBackwardBias, Way::kPixelsFirst, Way::kImagesFirst};
 
   size_t workspace_bytes(Way way) const;
   void run(Way way, Context& context, const float* dy, float* db, void* workspace) const;
@@ -38,8 +37,6 @@ class Conv2dBiasGradient {
 
   const Conv2dProblem problem_;
   const gpu::TensorDescriptor dy_, db_;
-  const gpu::ReduceTensorDescriptor sum_;
-  size_t reduce_workspace_ = 0;
   Buffer ones_;
   Way way_ = Way::kBackwardBias;
 };

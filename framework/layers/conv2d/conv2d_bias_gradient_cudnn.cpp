@@ -1,17 +1,21 @@
-// db[k] = sum over n,p,q of dy[n,k,p,q]: reading dy once is all the work there is, and yet
-// cudnnConvolutionBackwardBias took 890 us where reading takes 41 (1024x64x26x26, H200). Ways to
-// sum that the libraries offer:
+// db[k] = sum over n,p,q of dy[n,k,p,q]: all the work is to read dy once, and yet cuDNN's own call
+// takes 20 to 70 times as long as that for large batches. What the libraries offer (us on an H200,
+// NCHW; dy is read at 4.3 TB/s in 41 and 15):
 //
-//   cudnnConvolutionBackwardBias   made for it
-//   cudnnReduceTensor              sums over the sizes that are 1 in db
-//   cublasSgemv, in two steps      sums of a matrix's rows or columns are products with ones.
-//                                  N x (K*P*Q) is summed over images, then each channel over its
-//                                  pixels; or (N*K) x (P*Q) over pixels, then over images. In
-//                                  NHWC all N*P*Q rows of K can be summed in one step.
+//   dy                                 1024x64x26x26   1024x128x11x11
+//   cudnnConvolutionBackwardBias                 884              567
+//   cudnnReduceTensor                            777              351    workspace as large as dy
+//   cublasSgemv, over pixels first                58               27
+//   cublasSgemv, over images first                50               20
 //
-// Which is fastest depends on the sizes; prepare() times them.
+// Sums of a matrix's rows or columns are products with ones. As N x (K*P*Q), dy is summed over
+// images, and then each channel over its pixels; as (N*K) x (P*Q), over pixels, and then over
+// images; in NHWC all its N*P*Q rows of K can be summed at once. Which is fastest depends on the
+// sizes (for a small dy it is cuDNN's one kernel), so prepare() times them, save cudnnReduceTensor,
+// which was never best.
 #include "layers/conv2d/conv2d_bias_gradient.h"
 
+#include <algorithm>
 #include <limits>
 #include <vector>
 
@@ -57,21 +61,22 @@ class Sums {
 Conv2dBiasGradient::Conv2dBiasGradient(const Conv2dProblem& problem)
     : problem_(problem),
       dy_(problem.y_desc()),
-      db_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)),
-      sum_(CUDNN_REDUCE_TENSOR_ADD) {}
+      db_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)) {}
 
 void Conv2dBiasGradient::prepare(Context& context) {
-  DUET_CUDNN(cudnnGetReductionWorkspaceSize(context.cudnn(), sum_.get(), dy_.get(), db_.get(),
-                                            &reduce_workspace_));
-  const std::vector<float> ones(static_cast<size_t>(problem_.n) * problem_.p * problem_.q, 1.0f);
+  const size_t images = problem_.n, pixels = static_cast<size_t>(problem_.p) * problem_.q;
+  const bool at_once = problem_.layout == Layout::kNHWC;
+  const std::vector<float> ones(at_once ? images * pixels : std::max(images, pixels), 1.0f);
   ones_ = Buffer(Device::kGpu, ones.size() * sizeof(float));
   copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, ones_.bytes());
 
   // Another way may round in another order, so the choice is kept, as the algorithms' are.
   static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
-  const std::string key = "bias gradient " + problem_.y_desc().to_string() + " | " + gpu_name() +
+  int cublas_version = 0;
+  DUET_CUBLAS(cublasGetVersion(context.cublas(), &cublas_version));
+  const std::string key = "bias gradient | " + problem_.y_desc().to_string() + " | " + gpu_name() +
                           " | cuDNN " + std::to_string(cudnnGetVersion()) + " | cuBLAS " +
-                          std::to_string(CUBLAS_VERSION);
+                          std::to_string(cublas_version);
   if (const auto entry = cache.find(key)) {
     const auto way = entry->find("way");
     if (way != entry->end() && 0 <= way->second && way->second < std::ssize(kWays)) {
@@ -93,8 +98,6 @@ Conv2dBiasGradient::Way Conv2dBiasGradient::fastest(Context& context) const {
   Way best = Way::kBackwardBias;
   double least = std::numeric_limits<double>::infinity();
   for (const Way way : kWays) {
-    // cudnnReduceTensor refuses sizes that leave nothing to sum.
-    if (way == Way::kReduceTensor && problem_.n * problem_.p * problem_.q == 1) continue;
     const auto queue = [&] {
       run(way, context, static_cast<const float*>(dy.data()), static_cast<float*>(db.data()),
           workspace.data());
@@ -112,8 +115,6 @@ size_t Conv2dBiasGradient::workspace_bytes(Way way) const {
   switch (way) {
     case Way::kBackwardBias:
       return 0;
-    case Way::kReduceTensor:
-      return reduce_workspace_;
     case Way::kPixelsFirst:  // N x K sums in between; none in NHWC
       return problem_.layout == Layout::kNHWC ? 0 : sizeof(float) * problem_.n * problem_.k;
     case Way::kImagesFirst:
@@ -127,11 +128,6 @@ void Conv2dBiasGradient::run(Way way, Context& context, const float* dy, float* 
   if (way == Way::kBackwardBias) {
     DUET_CUDNN(
         cudnnConvolutionBackwardBias(context.cudnn(), &kOne, dy_.get(), dy, &kZero, db_.get(), db));
-    return;
-  }
-  if (way == Way::kReduceTensor) {
-    DUET_CUDNN(cudnnReduceTensor(context.cudnn(), sum_.get(), nullptr, 0, workspace,
-                                 reduce_workspace_, &kOne, dy_.get(), dy, &kZero, db_.get(), db));
     return;
   }
   const int n = problem_.n, k = problem_.k, pixels = problem_.p * problem_.q;
@@ -156,8 +152,6 @@ std::string Conv2dBiasGradient::detail() const {
   switch (way_) {
     case Way::kBackwardBias:
       return "bias gradient by cudnnConvolutionBackwardBias";
-    case Way::kReduceTensor:
-      return "bias gradient by cudnnReduceTensor";
     case Way::kPixelsFirst:
       return problem_.layout == Layout::kNHWC ? "bias gradient by cuBLAS"
                                               : "bias gradient by cuBLAS, over pixels first";

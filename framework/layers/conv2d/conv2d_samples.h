@@ -1,5 +1,6 @@
-// A spot check of a convolution's arithmetic: a few outputs, computed in double on the host, from
-// inputs that need not be read back. It tells fp32 from TF32, whatever a library says about itself.
+// A spot check of a convolution's results: a few outputs, computed in double on the host, from
+// inputs that need not be read back. It finds what is less exact than sums in fp32 are: TF32, or
+// Winograd's transform with large tiles.
 #pragma once
 
 #include <vector>
@@ -38,8 +39,9 @@ class Conv2dSamples {
   /// RMS of the error of `found` (one value an offset) by the size that sums of so many products
   /// have, the root of the sum of their squares. Unlike the sums themselves, that never cancels.
   double relative_error(const std::vector<float>& found) const;
-  /// What relative_error may be in problem.math. For fp32: 8 * 2^-24 * sqrt(terms of a sum), which
-  /// Winograd's transforms keep, and never above 1e-4, a third of what TF32 leaves.
+  /// What relative_error may be in problem.math. For fp32: 8 * 2^-24 * sqrt(terms of a sum), of
+  /// which Winograd's small transforms use up to two thirds, and never above 1e-4, a third of what
+  /// TF32 leaves.
   double limit() const { return limit_; }
 
  private:

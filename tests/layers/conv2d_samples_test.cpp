@@ -1,0 +1,92 @@
+#include "layers/conv2d/conv2d_samples.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "support/layer_case.h"
+#include "support/layer_runner.h"
+
+namespace duet {
+namespace {
+
+LayerCase with_everything(Layout layout) {
+  LayerCase c{.name = "everything",
+              .keys = {{"out_channels", "10"},
+                       {"kernel", "[2, 3]"},
+                       {"stride", "[3, 1]"},
+                       {"padding", "[1, 3]"},
+                       {"dilation", "[1, 3]"},
+                       {"groups", "2"}},
+              .x = {{{2, 6, 11, 9}}}};
+  c.x[0].layout = layout;
+  return c;
+}
+
+void fill(std::vector<double>& tensor, const KnownValues& values, double (*round)(double)) {
+  for (size_t i = 0; i < tensor.size(); ++i) tensor[i] = round(values[static_cast<int64_t>(i)]);
+}
+
+double unrounded(double value) { return value; }
+
+double tf32(double value) {  // 10 mantissa bits, round to nearest
+  auto narrow = static_cast<float>(value);
+  uint32_t bits;
+  std::memcpy(&bits, &narrow, 4);
+  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
+  std::memcpy(&narrow, &bits, 4);
+  return narrow;
+}
+
+/// The relative error of `pass` by cpu_reference, its inputs rounded, by the limit.
+double share_of_limit(const LayerCase& c, Pass pass, double (*round)(double)) {
+  const auto layer = make_layer("conv2d", c, DType::kFloat64);
+  const Conv2dValues values;
+  CaseData data = make_data(c, *layer);
+  fill(data.x[0], values.x, round);
+  fill(data.w[0], values.w, round);
+  fill(data.w[1], values.b, unrounded);
+  fill(data.dy[0], values.y, round);
+  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  runner.run(pass);
+
+  const Conv2dProblem problem = dynamic_cast<Conv2dLayer&>(*layer).problem();
+  const Conv2dSamples samples(problem, pass, values);
+  const std::vector<double> output = runner.outputs(pass)[0].values;
+  std::vector<float> found;
+  for (const int64_t offset : samples.offsets()) {
+    found.push_back(static_cast<float>(output.at(static_cast<size_t>(offset))));
+  }
+  EXPECT_GE(found.size(), 25u);
+  return samples.relative_error(found) / samples.limit();
+}
+
+TEST(Conv2dSamples, TellTheDefinitionFromTF32) {
+  for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+    for (const Pass pass : three_passes()) {
+      const LayerCase c = with_everything(layout);
+      EXPECT_LT(share_of_limit(c, pass, unrounded), 0.1)
+          << to_string(pass) << " " << to_string(layout);
+      EXPECT_GT(share_of_limit(c, pass, tf32), 10) << to_string(pass) << " " << to_string(layout);
+    }
+  }
+}
+
+TEST(Conv2dSamples, TellTF32InLongSumsToo) {
+  const LayerCase c{
+      .name = "long", .keys = {{"out_channels", "32"}, {"kernel", "1"}}, .x = {{{8, 1, 100, 100}}}};
+  EXPECT_LT(share_of_limit(c, Pass::kBackwardFilter, unrounded), 0.1);
+  EXPECT_GT(share_of_limit(c, Pass::kBackwardFilter, tf32), 2);
+}
+
+TEST(Conv2dSamples, RefuseWhatWasNotWritten) {
+  const Conv2dSamples samples({.n = 2, .h = 5, .w = 5, .p = 5, .q = 5}, Pass::kForward, {});
+  std::vector<float> found(samples.offsets().size(), 0.0f);
+  EXPECT_FALSE(samples.relative_error(found) <= samples.limit());
+  found[0] = std::nanf("");
+  EXPECT_FALSE(samples.relative_error(found) <= samples.limit());
+}
+
+}  // namespace
+}  // namespace duet
