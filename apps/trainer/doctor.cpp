@@ -26,11 +26,10 @@ void doctor(const std::string& data, bool as_json) {
     rows.push_back({"data set " + name, where.empty() ? "not found" : where});
   }
   if (as_json) {
-    std::printf("%s\n", nlohmann::json{{"duet", duet::version_text()},
-                                       {"gpu", gpu},
-                                       {"versions", versions},
-                                       {"datasets", datasets}}
-                            .dump()
+    std::printf("%s\n", duet::json_text({{"duet", duet::version_text()},
+                                         {"gpu", gpu},
+                                         {"versions", versions},
+                                         {"datasets", datasets}})
                             .c_str());
   } else {
     std::fputs(duet::format_table(rows).c_str(), stdout);

@@ -22,7 +22,7 @@ void print(const std::vector<std::vector<std::pair<std::string, std::string>>>& 
       for (const auto& [key, value] : row) object[key] = value;
       list.push_back(object);
     }
-    std::printf("%s\n", list.dump().c_str());
+    std::printf("%s\n", duet::json_text(list).c_str());
     return;
   }
   std::vector<std::vector<std::string>> table(1);

@@ -6,10 +6,13 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 #include "commands.h"
+#include "core/config.h"
 #include "core/error.h"
 #include "train/trainer.h"
+#include "train/version.h"
 
 namespace {
 
@@ -27,11 +30,29 @@ Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupport
 130 interrupted (saved; go on with --resume).)";
 
 void set_up_logging(bool quiet) {
-  const bool plain = std::getenv("NO_COLOR") != nullptr;
+  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
+  const bool plain = no_color && *no_color;
   auto logger = plain ? spdlog::stderr_logger_st("duet") : spdlog::stderr_color_st("duet");
   logger->set_pattern("%H:%M:%S %^%v%$");
   logger->set_level(quiet ? spdlog::level::warn : spdlog::level::info);
   spdlog::set_default_logger(logger);
+}
+
+// Prints help, or what is wrong with the command line.
+int tell(const CLI::App& app, const CLI::ParseError& error) {
+  if (error.get_exit_code() == 0) return app.exit(error);
+  std::string hint;
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
+    std::vector<std::string> known;
+    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+    for (const std::string& word : app.remaining(true)) {
+      const auto near = duet::nearest(word, known);
+      if (near) hint += " (did you mean '" + *near + "'?)";
+    }
+  }
+  std::fprintf(stderr, "error: %s%s\nSee 'trainer --help'.\n", error.what(), hint.c_str());
+  return duet::kExitUsage;
 }
 
 int run(int argc, char** argv) {
@@ -42,6 +63,7 @@ int run(int argc, char** argv) {
   CLI::App app("Trains a network whose layers are played by hand-written kernels or by cuDNN.",
                "trainer");
   app.footer(kExamples);
+  app.set_version_flag("--version", duet::version_text());
   app.add_option("--config", options.setup.config, "the network, as YAML")->type_name("FILE");
   app.add_option("--backend", backend,
                  "family (cpu, custom, cudnn) or implementation id, for layers that name none")
@@ -54,12 +76,17 @@ int run(int argc, char** argv) {
   app.add_option("--out", options.out, "run folder (default runs/<name>-<time>)")->type_name("DIR");
   app.add_option("--epochs", options.setup.epochs, "epochs in all")->type_name("N");
   app.add_option("--seed", options.setup.seed, "seed of weights, order and masks")->type_name("N");
-  app.add_option("--resume", options.resume, "go on from a checkpoint, or from the 'last' one")
-      ->type_name("CKPT");
-  app.add_option("--evaluate", options.evaluate, "evaluate a checkpoint on the validation data")
-      ->type_name("CKPT");
+  CLI::Option* resume =
+      app.add_option("--resume", options.resume, "go on from a checkpoint, or from the 'last' one")
+          ->type_name("CKPT");
+  CLI::Option* evaluate =
+      app.add_option("--evaluate", options.evaluate, "evaluate a checkpoint on the validation data")
+          ->type_name("CKPT")
+          ->excludes(resume);
   app.add_flag("--dry-run", options.dry_run, "print the resolved network and stop");
-  app.add_flag("--profile", options.profile, "time every layer and pass of a step and stop");
+  app.add_flag("--profile", options.profile, "time every layer and pass of a step and stop")
+      ->excludes(resume)
+      ->excludes(evaluate);
   app.add_flag("--quiet", quiet, "warnings and errors only");
   app.add_flag("--json", options.json, "print one JSON object on standard output at the end");
 
@@ -77,25 +104,22 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? duet::kExitDone : duet::kExitUsage;
+    return tell(app, e);
   }
   set_up_logging(quiet);
   if (*list) {
-    list_what(what, list_json);
+    list_what(what, list_json || options.json);
     return duet::kExitDone;
   }
   if (*doc) {
-    doctor(doctor_data, doctor_json);
+    doctor(doctor_data.empty() ? options.data : doctor_data, doctor_json || options.json);
     return duet::kExitDone;
   }
   if (options.setup.config.empty()) {
     std::fprintf(stderr,
-                 "trainer: --config FILE is needed, e.g. --config "
-                 "configs/fashion_mnist_cnn.yaml; see --help\n");
+                 "error: --config FILE is needed, e.g. --config "
+                 "configs/fashion_mnist_cnn.yaml\nSee 'trainer --help'.\n");
     return duet::kExitUsage;
-  }
-  if (!options.resume.empty() && !options.evaluate.empty()) {
-    throw duet::ConfigError("--resume and --evaluate exclude each other");
   }
   if (!backend.empty()) options.setup.backend = backend;
   return duet::run_trainer(options);
@@ -105,10 +129,15 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int code = run(argc, argv);
+    if (std::fflush(stdout) != 0) throw duet::RunError("cannot write to standard output");
+    return code;
   } catch (const duet::Error& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return e.exit_code();
+  } catch (const std::bad_alloc&) {
+    std::fprintf(stderr, "error: out of memory; choose a smaller batch, network or data set\n");
+    return duet::kExitFailure;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: %s\n", e.what());
     return duet::kExitFailure;

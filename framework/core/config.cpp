@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 
 #include "core/error.h"
 
@@ -28,8 +29,11 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 std::optional<int64_t> parse_integer(const std::string& s) {
   int64_t value = 0;
   const auto [end, ec] = std::from_chars(s.data(), s.data() + s.size(), value);
-  if (ec != std::errc() || end != s.data() + s.size()) return {};
-  return value;
+  if (end != s.data() + s.size() || s.empty()) return {};
+  if (ec == std::errc::result_out_of_range) {
+    return s[0] == '-' ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  }
+  return ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 std::optional<double> parse_number(const std::string& s) {
@@ -60,8 +64,9 @@ std::string describe(const ConfigNode& node) {
   return "?";
 }
 
-std::string range_text(double min, double max) {
-  if (std::isinf(max) || max >= ConfigReader::kMaxInteger) {
+// A limit that only the machine sets is told to those who passed it.
+std::string range_text(double min, double max, double found) {
+  if (std::isinf(max) || (max >= ConfigReader::kMaxInteger && found <= max)) {
     return std::isinf(min) ? "" : " of at least " + format_number(min);
   }
   return " from " + format_number(min) + " to " + format_number(max);
@@ -113,7 +118,7 @@ void ConfigErrors::raise_if_any() const {
   std::string text;
   for (const Message& m : messages_) {
     if (!text.empty()) text += "\n";
-    text += file_;
+    text += m.mark.line == Mark::kCommandLine ? "command line" : file_;
     if (m.mark.line > 0) {
       text += ":" + std::to_string(m.mark.line) + ":" + std::to_string(m.mark.column);
     }
@@ -134,11 +139,11 @@ ConfigReader::ConfigReader(ConfigNode& node, std::string path, ConfigErrors& err
 
 Mark ConfigReader::mark(std::string_view key) const {
   const ConfigNode* value = node_.find(key);
-  return value && value->mark.line > 0 ? value->mark : node_.mark;
+  return value && value->mark.line != 0 ? value->mark : node_.mark;
 }
 
 ConfigNode* ConfigReader::raw(std::string_view key) {
-  asked_.emplace_back(key);
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.emplace_back(key);
   return node_.find(key);
 }
 
@@ -170,8 +175,9 @@ int64_t ConfigReader::integer(std::string_view key, std::optional<int64_t> fallb
                                                                : std::optional<int64_t>();
   if (parsed && *parsed >= min && *parsed <= max) return *parsed;
   error(key, "expected a whole number" +
-                 range_text(static_cast<double>(min), static_cast<double>(max)) + ", found " +
-                 describe(*value));
+                 range_text(static_cast<double>(min), static_cast<double>(max),
+                            static_cast<double>(parsed.value_or(0))) +
+                 ", found " + describe(*value));
   return otherwise;
 }
 
@@ -186,7 +192,8 @@ double ConfigReader::number(std::string_view key, std::optional<double> fallback
   const auto parsed = value->kind == ConfigNode::Kind::kScalar ? parse_number(value->scalar)
                                                                : std::optional<double>();
   if (parsed && *parsed >= min && *parsed <= max) return *parsed;
-  error(key, "expected a number" + range_text(min, max) + ", found " + describe(*value));
+  error(key, "expected a number" + range_text(min, max, parsed.value_or(0.0)) + ", found " +
+                 describe(*value));
   return otherwise;
 }
 
@@ -275,7 +282,7 @@ std::vector<double> ConfigReader::numbers(std::string_view key, std::vector<doub
 }
 
 ConfigReader ConfigReader::map(std::string_view key) {
-  asked_.emplace_back(key);
+  raw(key);
   ConfigNode& child = node_.at_or_add(key);
   if (child.mark.line == 0) child.mark = node_.mark;
   return ConfigReader(child, std::string(key), errors_);

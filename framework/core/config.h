@@ -15,6 +15,7 @@ namespace duet {
 
 /// Where something stands in a file, from 1; line 0 means "not from a file".
 struct Mark {
+  static constexpr int kCommandLine = -1;  // as `line`: given with --set or its likes
   int line = 0;
   int column = 0;
 };
@@ -46,12 +47,13 @@ class ConfigErrors {
  public:
   explicit ConfigErrors(std::string file) : file_(std::move(file)) {}
 
-  /// Adds "file:line:column: message".
+  /// Adds "file:line:column: message", or "command line: message".
   void add(Mark mark, const std::string& message);
   /// The same, for something that is right but that no implementation here can do (exit code 3 if
   /// there are no other mistakes).
   void add_unsupported(Mark mark, const std::string& message);
   bool empty() const { return messages_.empty(); }
+  size_t count() const { return messages_.size(); }
   /// Throws ConfigError (or UnsupportedError) with all messages, in file order, if there are any.
   void raise_if_any() const;
 

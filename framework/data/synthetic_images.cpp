@@ -7,9 +7,11 @@
 // a network from being perfect at once.
 #include <algorithm>
 
+#include "core/error.h"
 #include "core/parallel.h"
 #include "core/philox.h"
 #include "data/dataset_types.h"
+#include "device/device.h"
 
 namespace duet {
 namespace {
@@ -105,6 +107,12 @@ DatasetLoader read_synthetic_images(ConfigReader& reader) {
   loader.info = {"synthetic_images", s.channels,       s.size,           s.size,
                  s.classes,          per_channel(0.5), per_channel(0.25)};
   loader.load = [s, info = loader.info](const std::filesystem::path&) {
+    const int64_t bytes = (s.train_count + s.validation_count) * s.channels * s.size * s.size;
+    if (static_cast<size_t>(bytes) > host_memory()) {
+      throw RunError("out of memory: synthetic_images would take " + std::to_string(bytes >> 20) +
+                     " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
+                     " MiB; choose a smaller train_count, validation_count or size");
+    }
     std::vector<std::vector<uint8_t>> templates;
     for (int64_t i = 0; i < s.classes * s.channels; ++i) templates.push_back(make_template(s, i));
     Dataset dataset{info};

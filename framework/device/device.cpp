@@ -1,14 +1,42 @@
 #include "device/device.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <string>
 #include <utility>
 
 #include "core/arena.h"
+#include "core/error.h"
 #include "device/gpu.h"
 
 namespace duet {
+
+namespace {
+
+// Host memory in use by all buffers. Linux promises more than there is and then ends the process
+// that comes to need it; so what can never fit is refused here.
+std::atomic<size_t> host_bytes = 0;
+
+void* allocate_on_host(size_t bytes) {
+  const size_t total = host_bytes += bytes;
+  void* data = total <= host_memory() ? std::aligned_alloc(kAlignment, align_up(bytes)) : nullptr;
+  if (data) return data;
+  host_bytes -= bytes;
+  throw RunError("out of memory: this needs more than " + std::to_string(total >> 20) +
+                 " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
+                 " MiB; choose a smaller batch or a smaller network");
+}
+
+}  // namespace
+
+size_t host_memory() {
+  static const size_t bytes =
+      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
+  return bytes;
+}
 
 std::string_view to_string(Device device) { return device == Device::kCpu ? "cpu" : "gpu"; }
 
@@ -17,15 +45,15 @@ Buffer::Buffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
   if (device == Device::kGpu) {
     data_ = gpu::allocate(bytes);
   } else {
-    data_ = std::aligned_alloc(kAlignment, align_up(bytes));
-    if (!data_) throw std::bad_alloc();
+    data_ = allocate_on_host(bytes);
   }
 }
 
 Buffer::~Buffer() {
   if (device_ == Device::kGpu) {
     gpu::release(data_);
-  } else {
+  } else if (data_) {
+    host_bytes -= bytes_;
     std::free(data_);
   }
 }

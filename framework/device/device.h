@@ -19,8 +19,12 @@ bool gpu_available();
 std::string gpu_missing_reason();
 /// "NVIDIA H200"; empty without a GPU.
 std::string gpu_name();
+/// Bytes of the host's memory.
+size_t host_memory();
 
 /// Uninitialised memory of one device, aligned to kAlignment, freed on destruction. Move-only.
+/// Throws RunError if the host's buffers together would take more than host_memory(), DeviceError
+/// if the GPU has not enough.
 class Buffer {
  public:
   Buffer() = default;

@@ -119,9 +119,10 @@ class Chooser {
 
   static std::string device_name(Device device) { return device == Device::kCpu ? "CPU" : "GPU"; }
 
-  std::nullopt_t refuse(Mark mark, bool unsupported, const std::string& text) {
-    problems_.push_back({mark.line ? mark : layer_spec_.mark,
-                         label(layer_spec_.name, layer_) + ": " + text, unsupported});
+  std::nullopt_t refuse(Mark mark, bool unsupported, const std::string& what) {
+    const std::string text = label(layer_spec_.name, layer_) + ": " + what;
+    const bool told = !problems_.empty() && problems_.back().text == text;  // of another pass
+    if (!told) problems_.push_back({mark.line ? mark : layer_spec_.mark, text, unsupported});
     return std::nullopt;
   }
 

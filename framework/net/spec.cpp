@@ -24,6 +24,10 @@ std::vector<std::string> all_backend_names() {
 bool check_backend_name(const std::string& name, const std::vector<std::string>& known, Mark mark,
                         const std::string& path, ConfigErrors& errors) {
   if (family_from(name) || std::find(known.begin(), known.end(), name) != known.end()) return true;
+  if (!built_with_cuda() && (name.starts_with("custom_") || name.starts_with("cudnn_"))) {
+    errors.add_unsupported(mark, path + ": backend: '" + name + "': " + gpu_missing_reason());
+    return false;
+  }
   const auto near = nearest(name, known);
   errors.add(mark, path + ": backend: unknown implementation '" + name + "'" +
                        (near ? " (did you mean '" + *near + "'?)" : "") +
@@ -48,7 +52,7 @@ std::optional<BackendChoice> read_layer_backend(ConfigReader& reader, const Laye
                                 " runs all its passes by one implementation; give one name");
     return {};
   }
-  ConfigReader passes = reader.map("backend");
+  ConfigReader passes(*node, reader.path() + ": backend", reader.errors());
   for (Pass pass : layer.passes()) {
     const std::string key(to_string(pass));
     if (!passes.raw(key)) continue;
@@ -83,7 +87,12 @@ const LayerType* read_type(ConfigReader& reader) {
 
 std::optional<LayerSpec> read_layer(ConfigNode& node, size_t index, std::set<std::string>& names,
                                     std::map<std::string_view, int>& counts, ConfigErrors& errors) {
-  ConfigReader head(node, "layer " + std::to_string(index + 1), errors);
+  const std::string place = "layer " + std::to_string(index + 1);
+  if (node.kind != ConfigNode::Kind::kMap) {
+    errors.add(node.mark, place + ": expected a layer, such as {name: relu1, type: relu}");
+    return {};
+  }
+  ConfigReader head(node, place, errors);
   const LayerType* type = read_type(head);
   if (!type) return {};
   LayerSpec spec{.stream = static_cast<uint32_t>(index), .mark = node.mark};
@@ -109,9 +118,11 @@ std::optional<LayerSpec> read_layer(ConfigNode& node, size_t index, std::set<std
 void read_layers(ConfigNode* layers, NetSpec& spec, ConfigErrors& errors) {
   std::set<std::string> names;
   std::map<std::string_view, int> counts;
+  const size_t mistakes = errors.count();
   for (size_t i = 0; i < layers->items.size(); ++i) {
     auto layer = read_layer(layers->items[i], i, names, counts, errors);
-    if (layer) spec.layers.push_back(std::move(*layer));
+    // The shapes after a mistake are unknown: checking them would only tell of its consequences.
+    if (errors.count() == mistakes) spec.layers.push_back(std::move(*layer));
   }
   if (spec.layers.size() != layers->items.size()) return;
   for (const LayerSpec& layer : spec.layers) {
@@ -135,10 +146,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   }
   spec.backend.name = reader.text("backend", "custom");
   spec.backend.mark = reader.mark("backend");
-  if (!check_backend_name(spec.backend.name, all_backend_names(), spec.backend.mark,
-                          "configuration", errors)) {
-    spec.backend.name = "cpu";  // for what is still to be read
-  }
+  const bool backend_known = check_backend_name(spec.backend.name, all_backend_names(),
+                                                spec.backend.mark, "configuration", errors);
+  if (!backend_known) spec.backend.name = "cpu";  // for what is still to be read
   spec.layout = *read_layout(reader, "nchw");
   spec.math = reader.choice("math", {"fp32", "tf32"}, "fp32") == "tf32" ? Math::kTF32 : Math::kFP32;
   spec.fuse = reader.flag("fuse", true);
@@ -165,6 +175,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   } else {
     read_layers(layers, spec, errors);
   }
+  if (!backend_known) spec.layers.clear();
   return spec;
 }
 

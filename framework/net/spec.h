@@ -55,8 +55,9 @@ struct NetSpec {
 };
 
 /// Reads everything but the keys of the data set and of the optimizer, which their own folders read
-/// (maps `data` and `optimizer`; finish() on those is theirs). Mistakes go to `errors`. The tree
-/// becomes the resolved configuration: defaults are written into it.
+/// (maps `data` and `optimizer`; finish() on those is theirs). Mistakes go to `errors`; the layers
+/// are then those before the first mistake. The tree becomes the resolved configuration: defaults
+/// are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
 
 /// Where the network runs: the device of its backend's family.

@@ -62,6 +62,10 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+std::string json_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string format_bytes(size_t bytes) {
   char text[32];
   if (bytes < 1024) {

@@ -12,6 +12,9 @@ namespace duet {
 
 /// Rows under a header, columns aligned, two blanks between; numbers are for the caller to format.
 std::string format_table(const std::vector<std::vector<std::string>>& rows);
+/// JSON as text, on one line or indented. What is not UTF-8 (names of files need not be) is
+/// replaced.
+std::string json_text(const nlohmann::json& value, int indent = -1);
 /// "12.3 MiB"
 std::string format_bytes(size_t bytes);
 /// "896,522"

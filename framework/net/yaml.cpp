@@ -12,41 +12,73 @@
 namespace duet {
 namespace {
 
+// yaml-cpp says "bad file" where brackets are nested beyond its limit.
+std::string text_of(const YAML::Exception& e) {
+  return e.msg == YAML::ErrorMsg::BAD_FILE ? "nested too deeply" : e.msg;
+}
+
 Mark mark_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
-ConfigNode convert(const YAML::Node& yaml, ConfigErrors& errors) {
-  ConfigNode node;
-  node.mark = mark_of(yaml.Mark());
-  switch (yaml.Type()) {
-    case YAML::NodeType::Undefined:
-    case YAML::NodeType::Null:
-      break;
-    case YAML::NodeType::Scalar:
-      node.kind = ConfigNode::Kind::kScalar;
-      node.scalar = yaml.Scalar();
-      break;
-    case YAML::NodeType::Sequence:
-      node.kind = ConfigNode::Kind::kList;
-      for (const auto& item : yaml) node.items.push_back(convert(item, errors));
-      break;
-    case YAML::NodeType::Map: {
-      node.kind = ConfigNode::Kind::kMap;
-      std::set<std::string> seen;
-      for (const auto& entry : yaml) {
-        const Mark key_mark = mark_of(entry.first.Mark());
-        if (!entry.first.IsScalar()) {
-          errors.add(key_mark, "a key must be plain text");
-          continue;
-        }
-        const std::string key = entry.first.Scalar();
-        if (!seen.insert(key).second) errors.add(key_mark, "key '" + key + "' is given twice");
-        node.entries.emplace_back(key, convert(entry.second, errors));
-        node.entries.back().second.key_mark = key_mark;
-      }
-      break;
+// A tree of aliases ("*name") can be endless, or be far larger than its text.
+constexpr int kMostDepth = 50;
+constexpr int kMostNodes = 100'000;
+
+class Converter {
+ public:
+  explicit Converter(ConfigErrors& errors) : errors_(errors) {}
+
+  ConfigNode convert(const YAML::Node& yaml) {
+    ConfigNode node;
+    node.mark = mark_of(yaml.Mark());
+    if (depth_ == kMostDepth || ++nodes_ > kMostNodes) {
+      throw YAML::Exception(yaml.Mark(),
+                            "nested too deeply or too large; does an alias (*name) "
+                            "stand for something around it?");
     }
+    ++depth_;
+    switch (yaml.Type()) {
+      case YAML::NodeType::Undefined:
+      case YAML::NodeType::Null:
+        break;
+      case YAML::NodeType::Scalar:
+        node.kind = ConfigNode::Kind::kScalar;
+        node.scalar = yaml.Scalar();
+        break;
+      case YAML::NodeType::Sequence:
+        node.kind = ConfigNode::Kind::kList;
+        for (const auto& item : yaml) node.items.push_back(convert(item));
+        break;
+      case YAML::NodeType::Map: {
+        node.kind = ConfigNode::Kind::kMap;
+        std::set<std::string> seen;
+        for (const auto& entry : yaml) {
+          const Mark key_mark = mark_of(entry.first.Mark());
+          if (!entry.first.IsScalar()) {
+            errors_.add(key_mark, "a key must be plain text");
+            continue;
+          }
+          const std::string key = entry.first.Scalar();
+          if (!seen.insert(key).second) errors_.add(key_mark, "key '" + key + "' is given twice");
+          node.entries.emplace_back(key, convert(entry.second));
+          node.entries.back().second.key_mark = key_mark;
+        }
+        break;
+      }
+    }
+    --depth_;
+    return node;
   }
-  return node;
+
+ private:
+  ConfigErrors& errors_;
+  int depth_ = 0;
+  int nodes_ = 0;
+};
+
+void mark_as_command_line(ConfigNode& node) {
+  node.mark = node.key_mark = {Mark::kCommandLine, 0};
+  for (ConfigNode& item : node.items) mark_as_command_line(item);
+  for (auto& [key, value] : node.entries) mark_as_command_line(value);
 }
 
 void emit(YAML::Emitter& out, const ConfigNode& node, bool flow) {
@@ -80,7 +112,10 @@ void emit(YAML::Emitter& out, const ConfigNode& node, bool flow) {
 
 // The child of `node` that one part of a path names, or nullptr.
 ConfigNode* child_of(ConfigNode& node, const std::string& part) {
-  if (node.kind != ConfigNode::Kind::kList) return &node.at_or_add(part);
+  if (node.kind != ConfigNode::Kind::kList) {
+    if (!node.find(part)) mark_as_command_line(node.at_or_add(part));
+    return node.find(part);
+  }
   for (ConfigNode& item : node.items) {
     const ConfigNode* name = item.find("name");
     if (name && name->scalar == part) return &item;
@@ -110,11 +145,15 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   ConfigErrors errors(name);
   ConfigNode root;
   try {
-    root = convert(YAML::Load(text), errors);
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      throw YAML::Exception(documents[1].Mark(), "a second document ('---') begins here");
+    }
+    if (!documents.empty()) root = Converter(errors).convert(documents[0]);
   } catch (const YAML::Exception& e) {
     const Mark mark = mark_of(e.mark);
     throw ConfigError(name + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) +
-                      ": not valid YAML: " + e.msg);
+                      ": not valid YAML: " + text_of(e));
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {
@@ -151,12 +190,12 @@ void set_value(ConfigNode& root, const std::string& assignment) {
   }
   ConfigErrors errors("--set " + assignment);
   try {
-    *node = convert(YAML::Load(assignment.substr(equals + 1)), errors);
+    *node = Converter(errors).convert(YAML::Load(assignment.substr(equals + 1)));
   } catch (const YAML::Exception& e) {
-    throw ConfigError("--set " + assignment + ": not valid YAML: " + e.msg);
+    throw ConfigError("--set " + assignment + ": not valid YAML: " + text_of(e));
   }
   errors.raise_if_any();
-  node->mark = node->key_mark = {};
+  mark_as_command_line(*node);
 }
 
 }  // namespace duet

@@ -1,8 +1,10 @@
 #include "train/checkpoint.h"
 
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "core/error.h"
 #include "train/safetensors.h"
@@ -81,6 +83,39 @@ std::vector<std::vector<float>> values_of(const std::filesystem::path& path,
   return values;
 }
 
+// The parameters. One that the network does not have is as wrong as one that is missing.
+std::vector<std::vector<float>> parameters_of(const std::filesystem::path& path,
+                                              const safetensors::File& file,
+                                              const std::vector<Saved>& list) {
+  std::vector<std::vector<float>> values = values_of(path, file, list);
+  std::set<std::string> known;
+  for (const Saved& saved : list) known.insert(saved.name);
+  for (const safetensors::Entry& entry : file.entries()) {
+    if (entry.name.starts_with("optimizer.") || known.count(entry.name)) continue;
+    throw DataError(path.string() + ": is a checkpoint of another network: it has '" + entry.name +
+                    "', which this network has not");
+  }
+  return values;
+}
+
+// A whole number or a floating-point number of the metadata, all of its text.
+template <class T>
+T number_of(const std::filesystem::path& path, const std::string& key, const std::string& text) {
+  T value{};
+  bool whole = false;
+  if constexpr (std::is_integral_v<T>) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    whole = error == std::errc() && end == text.data() + text.size();
+  } else {
+    char* end = nullptr;
+    value = static_cast<T>(std::strtod(text.c_str(), &end));  // also reads hexadecimal
+    whole = !text.empty() && end == text.c_str() + text.size();
+  }
+  if (whole) return value;
+  throw DataError(path.string() + ": is damaged: its metadata says '" + key + "' is '" + text +
+                  "', expected a number");
+}
+
 void check_same(const std::filesystem::path& path, const std::string& what,
                 const std::string& there, const std::string& here) {
   if (there == here) return;
@@ -108,6 +143,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                                        {"optimizer", info.optimizer},
                                                        {"seed", std::to_string(info.seed)},
                                                        {"batch", std::to_string(info.batch)},
+                                                       {"images", std::to_string(info.images)},
                                                        {"best_accuracy", exact(info.best_accuracy)},
                                                        {"step", std::to_string(state.step)},
                                                        {"loss_sum", exact(state.loss_sum)},
@@ -132,33 +168,36 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& trai
     throw DataError(path.string() + ": unknown checkpoint format '" + meta("format") +
                     "'; expected '" + kFormat + "'");
   }
-  const std::vector<Saved> parameters = saved_tensors(training, false);
-  values_of(path, file, parameters);  // another network is the first thing to tell
+  // Another network is the first thing to tell.
+  parameters_of(path, file, saved_tensors(training, false));
   check_same(path, "optimizer", meta("optimizer"), expected.optimizer);
   check_same(path, "data set", meta("dataset"), expected.dataset);
   check_same(path, "seed", meta("seed"), std::to_string(expected.seed));
   check_same(path, "batch", meta("batch"), std::to_string(expected.batch));
+  check_same(path, "a number of training images of", meta("images"),
+             std::to_string(expected.images));
   const std::vector<Saved> list = saved_tensors(training, true);
   const std::vector<std::vector<float>> values = values_of(path, file, list);
+  StepState state = training.state();
+  state.step = number_of<uint64_t>(path, "step", meta("step"));
+  state.loss_sum = number_of<double>(path, "loss_sum", meta("loss_sum"));
+  state.hits = number_of<int64_t>(path, "hits", meta("hits"));
+  state.counted = number_of<int64_t>(path, "counted", meta("counted"));
+  state.last_loss = number_of<float>(path, "last_loss", meta("last_loss"));
+  CheckpointInfo info = expected;
+  info.best_accuracy = number_of<double>(path, "best_accuracy", meta("best_accuracy"));
+  // Nothing can fail any more.
   for (size_t i = 0; i < list.size(); ++i) {
     training.net().write(*list[i].parameter, list[i].memory, values[i]);
   }
-  StepState state = training.state();
-  state.step = std::strtoull(meta("step").c_str(), nullptr, 10);
-  state.loss_sum = std::strtod(meta("loss_sum").c_str(), nullptr);
-  state.hits = std::strtoll(meta("hits").c_str(), nullptr, 10);
-  state.counted = std::strtoll(meta("counted").c_str(), nullptr, 10);
-  state.last_loss = std::strtof(meta("last_loss").c_str(), nullptr);
   training.set_state(state);
-  CheckpointInfo info = expected;
-  info.best_accuracy = std::strtod(meta("best_accuracy").c_str(), nullptr);
   return info;
 }
 
 void load_parameters(const std::filesystem::path& path, Training& training) {
   const safetensors::File file = safetensors::read(path);
   const std::vector<Saved> list = saved_tensors(training, false);
-  const std::vector<std::vector<float>> values = values_of(path, file, list);
+  const std::vector<std::vector<float>> values = parameters_of(path, file, list);
   for (size_t i = 0; i < list.size(); ++i) {
     training.net().write(*list[i].parameter, list[i].memory, values[i]);
   }

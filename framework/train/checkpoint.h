@@ -16,6 +16,7 @@ struct CheckpointInfo {
   std::string optimizer;
   uint64_t seed = 0;
   int64_t batch = 0;
+  int64_t images = 0;           // of the training data
   double best_accuracy = -1.0;  // of the validation data, over the epochs done
 };
 

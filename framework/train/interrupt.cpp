@@ -18,11 +18,14 @@ InterruptGuard::InterruptGuard() {
   interrupted = 0;
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  // The terminal is gone; nohup has it ignored, and that stays.
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
+  if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
 bool InterruptGuard::requested() { return interrupted != 0; }

@@ -17,12 +17,12 @@ class Progress {
   /// `done` of `total` steps of this epoch; redraws at most ten times a second.
   void update(const std::string& label, int64_t done, int64_t total, double loss, double accuracy,
               double images_per_second, double seconds_left);
-  /// Removes the line, so that a log line can take its place.
+  /// Blanks the line, so that a log line can take its place.
   void clear();
 
  private:
   bool active_ = false;
-  bool drawn_ = false;
+  size_t drawn_ = 0;  // characters on the line
   std::chrono::steady_clock::time_point last_{};
 };
 

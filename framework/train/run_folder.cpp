@@ -1,85 +1,135 @@
 #include "train/run_folder.h"
 
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <regex>
 
 #include "core/error.h"
+#include "net/table.h"
 
 namespace duet {
 namespace fs = std::filesystem;
 
 namespace {
 
-std::string reason() { return errno ? std::strerror(errno) : "cannot be written"; }
+std::string reason() { return errno ? std::strerror(errno) : "unknown reason"; }
+
+[[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
+  throw ConfigError(folder.string() + ": cannot write to this output folder: " + why +
+                    "; choose another with --out DIR");
+}
+
+// A process that was killed may have left half a line.
+void drop_unfinished_line(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(stream), {}};
+  const size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
+  std::error_code ignored;
+  if (whole < text.size()) fs::resize_file(file, whole, ignored);
+}
 
 }  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   fs::create_directories(path_ / "checkpoints", error);
-  if (error) {
-    throw ConfigError(path_.string() + ": cannot make this output folder: " + error.message() +
-                      "; choose another with --out DIR");
-  }
+  if (error) refuse(path_, error.message());
   errno = 0;
   metrics_.open(path_ / "metrics.jsonl", std::ios::app);
-  if (!metrics_) {
-    throw ConfigError(path_.string() + ": cannot write to this output folder: " + reason() +
-                      "; choose another with --out DIR");
+  if (!metrics_) refuse(path_, reason());
+}
+
+void RunFolder::check_free(const fs::path& folder) {
+  const fs::path last = fs::path("checkpoints") / "last.safetensors";
+  for (const fs::path& file :
+       {fs::path("run.json"), fs::path("config.yaml"), last,
+        fs::path("checkpoints") / "best.safetensors", fs::path("metrics.jsonl")}) {
+    std::error_code error;
+    const auto bytes = fs::file_size(folder / file, error);
+    if (error || bytes == 0) continue;
+    const std::string start = folder.string() + ": holds a run already (" + file.string() + "); ";
+    if (fs::exists(folder / last, error)) {
+      throw ConfigError(start + "go on with it by '--resume last --out " + folder.string() +
+                        "', or choose another folder with --out DIR");
+    }
+    throw ConfigError(start +
+                      "it has no checkpoint to go on from: remove it, or choose another folder "
+                      "with --out DIR");
   }
 }
 
 RunFolder RunFolder::create(const fs::path& folder) {
-  if (fs::exists(folder / "run.json")) {
-    throw ConfigError(folder.string() +
-                      ": holds a run already; go on with it by '--resume last', or choose another "
-                      "folder with --out DIR");
-  }
+  check_free(folder);
   return RunFolder(folder);
 }
 
-RunFolder RunFolder::reopen(const fs::path& folder) { return RunFolder(folder); }
+RunFolder RunFolder::reopen(const fs::path& folder) {
+  drop_unfinished_line(folder / "metrics.jsonl");
+  return RunFolder(folder);
+}
 
 void RunFolder::write(const std::string& name, const std::string& text) const {
+  const fs::path path = path_ / name, temporary = path.string() + ".tmp" + std::to_string(getpid());
   errno = 0;
-  std::ofstream file(path_ / name, std::ios::trunc);
+  std::ofstream file(temporary, std::ios::trunc);
   file << text;
   file.close();
-  if (!file) throw RunError((path_ / name).string() + ": " + reason());
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  const std::string why = reason();
+  std::remove(temporary.c_str());
+  throw RunError("cannot write " + path.string() + ": " + why);
 }
 
 void RunFolder::append_metrics(const nlohmann::json& line) {
+  const fs::path path = path_ / "metrics.jsonl";
+  std::error_code error;
+  const auto bytes = fs::file_size(path, error);
   errno = 0;
-  metrics_ << line.dump() << "\n" << std::flush;
-  if (!metrics_) throw RunError((path_ / "metrics.jsonl").string() + ": " + reason());
+  metrics_ << json_text(line) << "\n" << std::flush;
+  if (metrics_) return;
+  const std::string why = reason();
+  metrics_.close();
+  if (!error) fs::resize_file(path, bytes, error);
+  throw RunError("cannot write " + path.string() + ": " + why);
 }
 
-fs::path new_run_path(const std::string& name) {
+fs::path make_run_path(const std::string& name) {
   const std::time_t now = std::time(nullptr);
   char time[32];
   std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", std::localtime(&now));
   const fs::path path = fs::path("runs") / (name + "-" + time);
+  std::error_code error;
+  fs::create_directories("runs", error);
   fs::path free = path;
-  for (int i = 2; fs::exists(free); ++i) free = path.string() + "-" + std::to_string(i);
+  for (int i = 2; !error && !fs::create_directory(free, error); ++i) {
+    free = path.string() + "-" + std::to_string(i);
+  }
+  if (error) refuse(free, error.message());
   return free;
 }
 
 fs::path find_last_checkpoint(const std::string& name, const fs::path& out) {
   const fs::path inside = fs::path("checkpoints") / "last.safetensors";
+  std::error_code error;
   if (!out.empty()) {
-    if (fs::exists(out / inside)) return out / inside;
-    throw ConfigError("--resume last: there is no " + (out / inside).string());
+    if (fs::exists(out / inside, error)) return out / inside;
+    throw ConfigError("--resume last: there is no " + (out / inside).string() +
+                      "; name the folder of a run with --out DIR, or leave --resume out");
   }
   fs::path newest;
   fs::file_time_type newest_time{};
-  std::error_code error;
+  const std::regex time_of_run("-[0-9]{8}-[0-9]{6}(-[0-9]+)?");  // not a run of "<name>-2"
   for (const auto& entry : fs::directory_iterator("runs", error)) {
     const fs::path checkpoint = entry.path() / inside;
-    if (!entry.path().filename().string().starts_with(name + "-") || !fs::exists(checkpoint)) {
+    const std::string folder = entry.path().filename().string();
+    if (!folder.starts_with(name) || !std::regex_match(folder.substr(name.size()), time_of_run)) {
       continue;
     }
-    const auto time = fs::last_write_time(checkpoint);
+    const auto time = fs::last_write_time(checkpoint, error);
+    if (error) continue;  // no checkpoint in it
     if (newest.empty() || time > newest_time) {
       newest = checkpoint;
       newest_time = time;

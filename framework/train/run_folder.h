@@ -10,18 +10,21 @@ namespace duet {
 
 class RunFolder {
  public:
-  /// A new run in `folder`. Throws ConfigError if it holds a run already or cannot be written to.
+  /// Throws ConfigError if `folder` holds anything that a new run would overwrite.
+  static void check_free(const std::filesystem::path& folder);
+  /// A new run in `folder`. Throws ConfigError as check_free() does, or if it cannot be written to.
   static RunFolder create(const std::filesystem::path& folder);
-  /// Goes on with the run in `folder`: metrics.jsonl is appended to.
+  /// Goes on with the run in `folder`: metrics.jsonl is appended to, less a line that was cut
+  /// short.
   static RunFolder reopen(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path last() const { return path_ / "checkpoints" / "last.safetensors"; }
   std::filesystem::path best() const { return path_ / "checkpoints" / "best.safetensors"; }
 
-  /// Writes a whole file; throws RunError.
+  /// Replaces a whole file; throws RunError, and the old one stays then.
   void write(const std::string& name, const std::string& text) const;
-  /// Appends one object as a line of metrics.jsonl; throws RunError.
+  /// Appends one object as a line of metrics.jsonl, all of it or nothing; throws RunError.
   void append_metrics(const nlohmann::json& line);
 
  private:
@@ -31,8 +34,8 @@ class RunFolder {
   std::ofstream metrics_;
 };
 
-/// runs/<name>-<local time>, one that does not exist yet.
-std::filesystem::path new_run_path(const std::string& name);
+/// Makes and returns runs/<name>-<local time>, one that did not exist. Throws ConfigError.
+std::filesystem::path make_run_path(const std::string& name);
 /// The checkpoint that `--resume last` means: in `out` if given, else of the newest run of `name`
 /// in runs/. Throws ConfigError if there is none.
 std::filesystem::path find_last_checkpoint(const std::string& name,

@@ -39,12 +39,13 @@ Setup read_setup(const SetupOptions& options) {
 
   ConfigErrors errors(options.config);
   setup.spec = read_net_spec(setup.config, errors);
+  const size_t mistakes = errors.count();
   setup.dataset = read_dataset(setup.config, setup.spec.data.dataset, errors);
+  const DatasetInfo& info = setup.dataset.info;
+  const bool shape_known = info.channels > 0 && errors.count() == mistakes;
   ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);
   setup.optimizer = read_optimizer(optimizer);
-  const DatasetInfo& info = setup.dataset.info;
-  const bool shapes_known = errors.empty() || (info.channels > 0 && !setup.spec.layers.empty());
-  if (shapes_known) {
+  if (shape_known && !setup.spec.layers.empty()) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
     setup.layers = resolve(setup.spec, input, info.classes, errors);
   }

@@ -63,10 +63,26 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
   errors.raise_if_any();
 }
 
+// The file that --resume or --evaluate names.
+fs::path existing_checkpoint(const std::string& option, const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    const fs::path last = path / "checkpoints" / "last.safetensors";
+    throw ConfigError(option + " " + path.string() + ": is a folder; name the checkpoint in it, " +
+                      (fs::exists(last, error) ? last.string() : "a .safetensors file"));
+  }
+  if (!fs::exists(path, error)) {
+    throw ConfigError(option + " " + path.string() + ": there is no such file");
+  }
+  return path;
+}
+
 class Run {
  public:
-  Run(const TrainerOptions& options, Setup& setup, const Dataset& data, Context& context)
+  Run(const TrainerOptions& options, const fs::path& checkpoint, Setup& setup, const Dataset& data,
+      Context& context)
       : options_(options),
+        checkpoint_(checkpoint),
         setup_(setup),
         spec_(setup.spec),
         training_(spec_, setup.layers, data, std::move(setup.optimizer), context),
@@ -74,20 +90,21 @@ class Run {
               .dataset = data.name,
               .optimizer = std::string(training_.optimizer().type()),
               .seed = spec_.seed,
-              .batch = spec_.data.batch},
+              .batch = spec_.data.batch,
+              .images = data.train.count},
         source_(data.source) {}
 
   int evaluate() {
-    load_parameters(options_.evaluate, training_);
+    load_parameters(checkpoint_, training_);
     training_.prepare();
     const double start = now_seconds();
     const Metrics metrics = training_.evaluate();
     const double seconds = now_seconds() - start;
-    spdlog::info("{}: validation loss {:.4f}, accuracy {} of {} images", options_.evaluate,
+    spdlog::info("{}: validation loss {:.4f}, accuracy {} of {} images", checkpoint_.string(),
                  metrics.loss, percent(metrics.accuracy), metrics.rows);
     print_json({{"name", spec_.name},
                 {"backend", spec_.backend.name},
-                {"checkpoint", options_.evaluate},
+                {"checkpoint", checkpoint_.string()},
                 {"val_loss", metrics.loss},
                 {"val_accuracy", metrics.accuracy},
                 {"images", metrics.rows},
@@ -104,7 +121,17 @@ class Run {
   }
 
   int train() {
-    RunFolder folder = open_folder();
+    try {
+      return train_in(open_folder());
+    } catch (const RunError& e) {
+      throw RunError(std::string(e.what()) +
+                     (saved_.empty() ? "; no checkpoint had been saved yet"
+                                     : "; the last good checkpoint is kept: " + saved_));
+    }
+  }
+
+ private:
+  int train_in(RunFolder folder) {
     training_.prepare();
     startup_seconds_ = seconds_since_process_start();
     spdlog::info("ready {:.2f} s after start; run folder {}", startup_seconds_,
@@ -117,8 +144,12 @@ class Run {
     const auto per_epoch = static_cast<uint64_t>(training_.steps_per_epoch());
     const uint64_t end = per_epoch * static_cast<uint64_t>(spec_.train.epochs);
     if (step >= end) {
-      spdlog::warn("the checkpoint has done all {} epochs; ask for more with --epochs",
-                   spec_.train.epochs);
+      spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
+                   checkpoint_.string(), step / per_epoch, spec_.train.epochs);
+      const Metrics validation = training_.evaluate();
+      summary_ = {{"epoch", step / per_epoch},
+                  {"val_loss", validation.loss},
+                  {"val_accuracy", validation.accuracy}};
     }
     while (step < end) {
       step = run_epoch(folder, step, per_epoch);
@@ -136,40 +167,38 @@ class Run {
     return interrupted ? kExitInterrupted : kExitDone;
   }
 
- private:
   RunFolder open_folder() {
-    if (options_.resume.empty()) {
-      return RunFolder::create(options_.out.empty() ? new_run_path(spec_.name)
-                                                    : fs::path(options_.out));
+    const fs::path out = options_.out;
+    if (!checkpoint_.empty()) {
+      info_ = load_checkpoint(checkpoint_, training_, info_);
+      saved_ = checkpoint_.string();
+      spdlog::info("resuming from {} at step {}", saved_, training_.state().step);
+      // Only its own run goes on: in another one it would overwrite that one's checkpoints.
+      const fs::path parent = fs::absolute(checkpoint_).parent_path();
+      const fs::path own = parent.filename() == "checkpoints" ? parent.parent_path() : fs::path();
+      std::error_code error;
+      const bool same = out.empty() || fs::equivalent(out, own, error);
+      if (!own.empty() && same) return RunFolder::reopen(out.empty() ? own : out);
     }
-    const fs::path checkpoint = options_.resume == "last"
-                                    ? find_last_checkpoint(spec_.name, options_.out)
-                                    : fs::path(options_.resume);
-    info_ = load_checkpoint(checkpoint, training_, info_);
-    saved_ = checkpoint.string();
-    spdlog::info("resuming from {} at step {}", checkpoint.string(), training_.state().step);
-    if (!options_.out.empty()) return RunFolder::reopen(options_.out);
-    const fs::path parent = fs::absolute(checkpoint).parent_path();
-    return parent.filename() == "checkpoints" ? RunFolder::reopen(parent.parent_path())
-                                              : RunFolder::create(new_run_path(spec_.name));
+    return RunFolder::create(out.empty() ? make_run_path(spec_.name) : out);
   }
 
   void write_run_json(const RunFolder& folder) {
     folder.write("config.yaml", write_yaml(setup_.config));
     json versions = json::object();
     for (const auto& [name, version] : gpu::versions()) versions[name] = version;
-    folder.write("run.json", json{{"name", spec_.name},
-                                  {"duet", version_text()},
-                                  {"versions", versions},
-                                  {"device", device_name()},
-                                  {"backend", spec_.backend.name},
-                                  {"seed", spec_.seed},
-                                  {"dataset", {{"name", info_.dataset}, {"source", source_}}},
-                                  {"parameters", parameter_count(setup_.layers)},
-                                  {"memory_bytes", training_.net().memory_bytes()},
-                                  {"startup_seconds", startup_seconds_},
-                                  {"layers", network_json(setup_.layers, &training_.net())}}
-                                     .dump(2) +
+    folder.write("run.json", json_text({{"name", spec_.name},
+                                        {"duet", version_text()},
+                                        {"versions", versions},
+                                        {"device", device_name()},
+                                        {"backend", spec_.backend.name},
+                                        {"seed", spec_.seed},
+                                        {"dataset", {{"name", info_.dataset}, {"source", source_}}},
+                                        {"parameters", parameter_count(setup_.layers)},
+                                        {"memory_bytes", training_.net().memory_bytes()},
+                                        {"startup_seconds", startup_seconds_},
+                                        {"layers", network_json(setup_.layers, &training_.net())}},
+                                       2) +
                                  "\n");
   }
 
@@ -247,9 +276,9 @@ class Run {
     folder.append_metrics(summary_);
     if (!std::isfinite(validation.loss)) {
       throw RunError(
-          fmt::format("the validation loss is not finite after epoch {}; the last good "
-                      "checkpoint is kept: {}",
-                      epoch, folder.last().string()));
+          fmt::format("the validation loss is not finite after epoch {}; try a smaller "
+                      "learning rate (it is {})",
+                      epoch, training_.optimizer().learning_rate()));
     }
     training_.clear_totals();
     const bool better = validation.accuracy > info_.best_accuracy;
@@ -264,10 +293,10 @@ class Run {
     if (!state.halted) return state;
     const std::string where = training_.explain_halt();
     throw RunError(fmt::format(
-        "the loss became {} at step {}; it first appeared in {}. {} Try a smaller learning rate.",
-        state.last_loss, state.step + 1, where,
-        saved_.empty() ? "No checkpoint had been saved yet."
-                       : "The last good checkpoint is kept: " + saved_ + "."));
+        "the loss became {} at step {}; the first that is not finite is {}; try a smaller learning "
+        "rate (it is {})",
+        std::isnan(state.last_loss) ? "nan" : "infinite", state.step + 1, where,
+        training_.optimizer().learning_rate()));
   }
 
   std::string device_name() const { return training_device() == Device::kGpu ? gpu_name() : "cpu"; }
@@ -292,10 +321,11 @@ class Run {
   }
 
   void print_json(const json& object) const {
-    if (options_.json) std::printf("%s\n", object.dump().c_str());
+    if (options_.json) std::printf("%s\n", json_text(object).c_str());
   }
 
   const TrainerOptions& options_;
+  const fs::path checkpoint_;  // to resume or to evaluate; may be empty
   Setup& setup_;
   const NetSpec& spec_;
   Training training_;
@@ -315,10 +345,9 @@ int run_trainer(const TrainerOptions& options) {
   const NetSpec& spec = setup.spec;
   if (options.dry_run) {
     if (options.json) {
-      std::printf("%s\n", json{{"name", spec.name},
-                               {"parameters", parameter_count(setup.layers)},
-                               {"layers", network_json(setup.layers, nullptr)}}
-                              .dump()
+      std::printf("%s\n", json_text({{"name", spec.name},
+                                     {"parameters", parameter_count(setup.layers)},
+                                     {"layers", network_json(setup.layers, nullptr)}})
                               .c_str());
     } else {
       std::fputs(network_table(setup.layers, nullptr).c_str(), stdout);
@@ -328,13 +357,24 @@ int run_trainer(const TrainerOptions& options) {
   if (device_of(spec) == Device::kGpu && !gpu_available()) {
     throw UnsupportedError("backend '" + spec.backend.name + "': " + gpu_missing_reason());
   }
+  // What can be told without the data is told before it is loaded.
+  fs::path checkpoint;
+  if (!options.evaluate.empty()) {
+    checkpoint = existing_checkpoint("--evaluate", options.evaluate);
+  } else if (!options.resume.empty()) {
+    checkpoint = options.resume == "last" ? find_last_checkpoint(spec.name, options.out)
+                                          : existing_checkpoint("--resume", options.resume);
+  } else if (!options.profile && !options.out.empty()) {
+    RunFolder::check_free(options.out);
+  }
   const Dataset data = setup.dataset.load(options.data);
-  spdlog::info("{}: {} training and {} validation images from {}", data.name,
-               format_count(data.train.count), format_count(data.validation.count), data.source);
+  spdlog::info("{}: {} training and {} validation images, {}", data.name,
+               format_count(data.train.count), format_count(data.validation.count),
+               data.source == "generated" ? data.source : "from " + data.source);
   check_batch(setup, options.setup.config, data);
   Context context(device_of(spec));
   context.set_workspace_limit(static_cast<size_t>(spec.workspace_limit_mib) << 20);
-  Run run(options, setup, data, context);
+  Run run(options, checkpoint, setup, data, context);
   return options.evaluate.empty() ? (options.profile ? run.profile() : run.train())
                                   : run.evaluate();
 }

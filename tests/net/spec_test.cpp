@@ -57,8 +57,13 @@ TEST(Spec, AllMistakesAreToldAtOnce) {
 
 TEST(Spec, UnknownImplementationsAreListed) {
   expect_message(
-      "  - {type: relu, backend: custom_fast}\n",
-      {"layer relu1 (relu): backend: unknown implementation 'custom_fast'", "cpu_reference"});
+      "  - {type: relu, backend: cpu_fast}\n",
+      {"layer relu1 (relu): backend: unknown implementation 'cpu_fast'", "cpu_reference"});
+  if (!built_with_cuda()) {  // it may be known elsewhere
+    expect_message("  - {type: relu, backend: custom_fast}\n",
+                   {"layer relu1 (relu): backend: 'custom_fast'", "no CUDA"}, "backend: cpu\n",
+                   kExitUnsupported);
+  }
   expect_message("", {"unknown implementation 'cpuu'", "did you mean 'cpu'"}, "backend: cpuu\n");
 }
 

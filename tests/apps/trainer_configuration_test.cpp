@@ -1,0 +1,173 @@
+// Wrong configurations: each is refused before anything starts, with place, reason and remedy.
+#include <gtest/gtest.h>
+
+#include "apps/trainer_process.h"
+#include "core/error.h"
+#include "device/device.h"
+
+namespace duet {
+namespace {
+
+// The tiny network with `from` replaced by `to`, checked by --dry-run.
+Outcome checked(const std::vector<std::pair<std::string, std::string>>& changes,
+                const std::string& arguments = "--dry-run") {
+  const TrainerFolder folder;
+  std::string text = kTinyNetwork;
+  for (const auto& [from, to] : changes) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  }
+  folder.write("net.yaml", text);
+  const Outcome outcome = folder.run("--config net.yaml " + arguments);
+  EXPECT_FALSE(std::filesystem::exists(folder / "runs")) << "a refused run left a folder";
+  return outcome;
+}
+
+Outcome checked_text(const std::string& text) {
+  const TrainerFolder folder;
+  folder.write("net.yaml", text);
+  return folder.run("--config net.yaml --dry-run");
+}
+
+TEST(TrainerConfiguration, FilesThatAreNoConfiguration) {
+  EXPECT_OUTCOME(checked_text(""), kExitUsage, "net.yaml", "is empty", "'data' and 'layers'");
+  EXPECT_OUTCOME(checked_text("# only this\n"), kExitUsage, "is empty");
+  EXPECT_OUTCOME(checked_text("hello\n"), kExitUsage, "expected 'key: value' lines");
+  EXPECT_OUTCOME(checked_text("- a\n"), kExitUsage, "expected 'key: value' lines");
+  EXPECT_OUTCOME(checked_text("name: a\nlayers: [1, 2\nseed: 3\n"), kExitUsage,
+                 "net.yaml:3:", "not valid YAML");
+  EXPECT_OUTCOME(checked_text("\tname: a\n"), kExitUsage, "net.yaml:1:", "not valid YAML");
+  EXPECT_OUTCOME(checked_text("name: a\nname: b\n"), kExitUsage, "net.yaml:2:1", "twice");
+  EXPECT_OUTCOME(checked_text("? [a]\n: b\n"), kExitUsage, "net.yaml:1:", "plain text");
+  EXPECT_OUTCOME(checked_text("name: a\n---\nname: b\n"), kExitUsage, "second document");
+  EXPECT_OUTCOME(checked_text("layers: []\n"), kExitUsage, "'layers' must be a list",
+                 "required key 'dataset' is missing");
+}
+
+TEST(TrainerConfiguration, EndlessAndHugeYamlIsRefused) {
+  EXPECT_OUTCOME(checked_text("data: &a [*a]\n"), kExitUsage, "net.yaml:1:", "alias");
+  EXPECT_OUTCOME(checked_text("name: " + std::string(20000, '[')), kExitUsage, "nested too deeply");
+  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    const std::string before(1, static_cast<char>(c - 1));
+    bomb += std::string(1, c) + ": &" + c + " [*" + before;
+    for (int i = 0; i < 9; ++i) bomb += ", *" + before;
+    bomb += "]\n";
+  }
+  EXPECT_OUTCOME(checked_text(bomb), kExitUsage, "too large");
+}
+
+TEST(TrainerConfiguration, AllMistakesAtOnceWithTheirPlaces) {
+  EXPECT_OUTCOME(
+      checked({{"batch: 16", "batch: 0"},
+               {"adam", "adamm"},
+               {"kernel: 3", "kernl: 3"},
+               {"type: relu", "type: rlu"},
+               {"out_features: 4", "out_features: -4"},
+               {"name: tiny", "nam: tiny"}}),
+      kExitUsage, "net.yaml:1:1: configuration: unknown key 'nam' (did you mean 'name'?)",
+      "net.yaml:3:42: data: batch: expected a whole number of at least 1, found '0'",
+      "net.yaml:5:19: optimizer: type: unknown value 'adamm' (did you mean 'adam'?)",
+      "net.yaml:7:5: layer conv1 (conv2d): required key 'kernel' is missing",
+      "net.yaml:7:50: layer conv1 (conv2d): unknown key 'kernl' (did you mean 'kernel'?)",
+      "net.yaml:8:25: layer 2: type: unknown layer type 'rlu' (did you mean 'relu'?)", "linear, ",
+      "softmax_cross_entropy",  // what is known
+      "net.yaml:10:45: layer fc1 (linear): out_features", "found '-4'");
+}
+
+TEST(TrainerConfiguration, ConsequencesOfAMistakeAreNotTold) {
+  // Without the flatten layer the linear one does not fit either; without the sizes of the images
+  // the kernel might not. Neither is what is wrong.
+  const Outcome layer = checked({{"type: flatten", "type: flaten"}});
+  EXPECT_OUTCOME(layer, kExitUsage, "unknown layer type 'flaten' (did you mean 'flatten'?)");
+  EXPECT_EQ(layer.err.find("fc1"), std::string::npos) << layer.err;
+  const Outcome data = checked({{"size: 8", "sise: 2"}, {"kernel: 3", "kernel: 29"}});
+  EXPECT_OUTCOME(data, kExitUsage, "unknown key 'sise' (did you mean 'size'?)");
+  EXPECT_EQ(data.err.find("kernel"), std::string::npos) << data.err;
+}
+
+TEST(TrainerConfiguration, LayersAndImplementationsThatAreUnknown) {
+  EXPECT_OUTCOME(checked({{"{name: relu1, type: relu}", "relu"}}), kExitUsage, "net.yaml:8:5",
+                 "layer 2", "{name: relu1, type: relu}");
+  EXPECT_OUTCOME(checked({{"type: relu", "type: relu, backend: cpu_fast"}}), kExitUsage,
+                 "net.yaml:8:40", "layer relu1 (relu)", "unknown implementation 'cpu_fast'",
+                 "cpu_reference");
+  EXPECT_OUTCOME(checked({{"backend: cpu", "backend: gpu"}}), kExitUsage, "net.yaml:2:10",
+                 "unknown implementation 'gpu' (did you mean 'cpu'?)",
+                 "known: cpu, custom, cudnn, cpu_");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, backend: {forwards: cpu}"}}), kExitUsage,
+                 "layer conv1 (conv2d): backend: unknown key 'forwards'");
+  EXPECT_OUTCOME(checked({{"dataset: synthetic_images", "dataset: synthetic-images"}}), kExitUsage,
+                 "net.yaml:3:17", "did you mean 'synthetic_images'?", "fashion_mnist");
+}
+
+TEST(TrainerConfiguration, ShapesThatDoNotFit) {
+  EXPECT_OUTCOME(checked({{"type: flatten", "type: relu"}}), kExitUsage, "net.yaml:10:5",
+                 "layer fc1 (linear)", "16x4x6x6", "comes from layer flatten", "put a flatten");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: [3, 9]"}}), kExitUsage, "net.yaml:7:5",
+                 "layer conv1 (conv2d)", "kernel 3x9 is larger than the input of 8x8", "16x1x8x8",
+                 "comes from the data");
+  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 3"}}), kExitUsage, "net.yaml:11:5",
+                 "labels 0 to 3", "fc1 has only 3 outputs");
+  EXPECT_OUTCOME(checked({{"- {name: loss, type: softmax_cross_entropy}", ""}}), kExitUsage,
+                 "net.yaml:10:5", "the last layer must be a loss", "softmax_cross_entropy");
+}
+
+TEST(TrainerConfiguration, SizesThatAreNone) {
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 0"}}), kExitUsage, "net.yaml:7:58", "'0'");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, padding: -1"}}), kExitUsage, "padding", "'-1'");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, stride: [1, 0]"}}), kExitUsage, "stride",
+                 "[height, width]");
+  EXPECT_OUTCOME(checked({{"out_channels: 4", "out_channels: -4"}}), kExitUsage, "out_channels",
+                 "'-4'");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 1.5"}}), kExitUsage, "kernel", "'1.5'");
+  EXPECT_OUTCOME(checked({{"epochs: 2", "epochs: 99999999999999999999"}}), kExitUsage,
+                 "from 1 to 2147483647");
+  EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: -1"}}), kExitUsage,
+                 "net.yaml:5:", "learning_rate", "'-1'");
+  EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: nan"}}), kExitUsage,
+                 "learning_rate", "'nan'");
+}
+
+TEST(TrainerConfiguration, BatchLargerThanTheData) {
+  EXPECT_OUTCOME(checked({{"batch: 16", "batch: 65"}}, ""), kExitUsage, "net.yaml:3:42",
+                 "65 is larger than the 64 training images of synthetic_images", "smaller batch");
+  EXPECT_OUTCOME(checked({}, "--set data.batch=65"), kExitUsage, "command line: data: batch");
+}
+
+TEST(TrainerConfiguration, MoreThanTheMachineHas) {
+  EXPECT_OUTCOME(checked({{"train_count: 64", "train_count: 2147483647"}}, ""), kExitFailure,
+                 "out of memory", "smaller");
+  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 120000000"}}, ""), kExitFailure,
+                 "out of memory", "smaller network");
+}
+
+TEST(TrainerConfiguration, WithoutAGpuSaysWhatToDo) {
+  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  for (const char* family : {"custom", "cudnn"}) {
+    const Outcome outcome = checked({}, std::string("--backend ") + family);
+    EXPECT_OUTCOME(outcome, kExitUnsupported, family, "--backend cpu", gpu_missing_reason());
+    // Without CUDA at all the same is said for the network that only names one.
+    const Outcome layer =
+        checked({{"type: relu", std::string("type: relu, backend: ") + family + "_unknown"}});
+    EXPECT_EQ(layer.code, built_with_cuda() ? kExitUsage : kExitUnsupported) << layer.err;
+  }
+  EXPECT_OUTCOME(checked({{"type: relu", "type: relu, backend: cudnn"}}), kExitUsage,
+                 "layer relu1 (relu)", "all layers of a network run on one device");
+}
+
+TEST(TrainerConfiguration, ImplementationThatCannotDoTheLayer) {
+  // 46341 squared does not fit in 31 bits, in which BLAS counts.
+  const std::string huge = "kernel: 46341, padding: 46341, stride: 50000";
+  EXPECT_OUTCOME(checked({{"kernel: 3", huge + ", backend: cpu_blas"}}), kExitUnsupported,
+                 "net.yaml:7:", "layer conv1 (conv2d)", "'cpu_blas' cannot run",
+                 "BLAS counts rows and columns in 32 bits", "these can: cpu_reference");
+  // The family takes the one that can.
+  const Outcome family = checked({{"kernel: 3", huge}});
+  EXPECT_EQ(family.code, kExitDone) << family.err;
+  EXPECT_NE(family.out.find("cpu_reference"), std::string::npos) << family.out;
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,302 @@
+// Files that are missing, cut short, corrupt or in the way: each is named, and nothing is lost.
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+
+#include "apps/trainer_process.h"
+#include "core/error.h"
+#include "train/safetensors.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+// IDX of bytes: header, sizes, content.
+std::string idx(const std::vector<uint32_t>& dims, const std::string& content) {
+  std::string text = {0, 0, 8, static_cast<char>(dims.size())};
+  for (uint32_t dim : dims) {
+    for (int shift : {24, 16, 8, 0}) text += static_cast<char>(dim >> shift & 0xFF);
+  }
+  return text + content;
+}
+
+std::string images(uint32_t count) {
+  std::string pixels;
+  for (uint32_t i = 0; i < count * 28 * 28; ++i) pixels += static_cast<char>(i * 7 + i / 784);
+  return idx({count, 28, 28}, pixels);
+}
+
+std::string labels(uint32_t count) {
+  std::string values;
+  for (uint32_t i = 0; i < count; ++i) values += static_cast<char>(i % 10);
+  return idx({count}, values);
+}
+
+std::string gzip(const std::string& content) {
+  std::string packed(compressBound(content.size()) + 64, '\0');
+  z_stream z{};
+  deflateInit2(&z, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  z.avail_in = static_cast<uInt>(content.size());
+  z.next_out = reinterpret_cast<Bytef*>(packed.data());
+  z.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&z, Z_FINISH), Z_STREAM_END);
+  packed.resize(z.total_out);
+  deflateEnd(&z);
+  return packed;
+}
+
+constexpr const char* kMnistNetwork = R"(name: small
+backend: cpu
+data: {dataset: mnist, batch: 8}
+train: {epochs: 1}
+layers:
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)";
+
+// A folder "data" with 40 + 16 images, the first two files gzip.
+void write_mnist(const TrainerFolder& folder) {
+  folder.write("net.yaml", kMnistNetwork);
+  folder.write("data/train-images-idx3-ubyte.gz", gzip(images(40)));
+  folder.write("data/train-labels-idx1-ubyte.gz", gzip(labels(40)));
+  folder.write("data/t10k-images-idx3-ubyte", images(16));
+  folder.write("data/t10k-labels-idx1-ubyte", labels(16));
+}
+
+TEST(TrainerData, MissingDataSetSaysWhereItLookedAndWhatToDo) {
+  const TrainerFolder folder;
+  folder.write("net.yaml", kMnistNetwork);
+  EXPECT_OUTCOME(folder.run("--config net.yaml --data nowhere"), kExitUsage,
+                 "data set mnist was not found", "nowhere", "--data DIR", "DUET_DATA",
+                 "train-images-idx3-ubyte");
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST(TrainerData, DamagedFilesAreNamedWithThePlace) {
+  const TrainerFolder folder;
+  write_mnist(folder);
+  EXPECT_EQ(folder.run("--config net.yaml --data data --out good").code, kExitDone);
+  const auto expect = [&](const std::string& file, const std::string& content,
+                          const std::vector<std::string>& parts) {
+    SCOPED_TRACE(file + ": " + parts.front());
+    const std::string before = folder.read("data/" + file);
+    folder.write("data/" + file, content);
+    const Outcome outcome = folder.run("--config net.yaml --data data --out bad");
+    EXPECT_OUTCOME(outcome, kExitUsage, file);
+    for (const std::string& part : parts) {
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
+    }
+    EXPECT_FALSE(fs::exists(folder / "bad"));
+    folder.write("data/" + file, before);
+  };
+  const std::string test_images = "t10k-images-idx3-ubyte", test_labels = "t10k-labels-idx1-ubyte";
+  const std::string train_images = "train-images-idx3-ubyte.gz";
+  expect(test_images, images(16).substr(0, 500), {"offset 500", "truncated"});
+  expect(test_images, images(16).substr(0, 7), {"offset 7"});
+  expect(test_images, images(16) + "x", {"left over"});
+  expect(test_images, "PNG" + images(16), {"offset 0"});
+  expect(test_labels, labels(15), {"expected 16 labels"});
+  expect(test_labels, labels(15).replace(4, 4, std::string("\0\0\0\x10", 4)) + '\x11',
+         {"offset 23", "label from 0 to 9", "17"});
+  const std::string packed = gzip(images(40));
+  expect(train_images, packed.substr(0, packed.size() / 2), {"truncated"});
+  std::string corrupt = packed;
+  corrupt[packed.size() / 2] ^= 0x55;
+  expect(train_images, corrupt, {"corrupt"});
+  expect(train_images, "hello", {"expected gzip data"});
+}
+
+// A folder with a run of the tiny network in "run".
+class TrainerCheckpoint : public testing::Test {
+ protected:
+  void SetUp() override {
+    EXPECT_OUTCOME(folder_.run("--config tiny.yaml --out run --quiet"), kExitDone);
+    last_ = folder_.read("run/checkpoints/last.safetensors");
+  }
+  void TearDown() override {
+    EXPECT_TRUE(folder_.read("run/checkpoints/last.safetensors") == last_) << "it was touched";
+  }
+  // Resuming from and evaluating `content` are both refused.
+  void expect_refused(const std::string& content, const std::vector<std::string>& parts) {
+    SCOPED_TRACE(parts.front());
+    folder_.write("bad.safetensors", content);
+    for (const char* option : {"--resume", "--evaluate"}) {
+      const Outcome outcome =
+          folder_.run(std::string("--config tiny.yaml --epochs 9 ") + option + " bad.safetensors");
+      EXPECT_OUTCOME(outcome, kExitUsage, "bad.safetensors");
+      for (const std::string& part : parts) {
+        EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " not in: " << outcome.err;
+      }
+    }
+    EXPECT_FALSE(fs::exists(folder_ / "runs"));
+  }
+
+  TrainerFolder folder_;
+  std::string last_;
+};
+
+TEST_F(TrainerCheckpoint, DamagedOnesAreRefused) {
+  expect_refused("", {"truncated"});
+  expect_refused(last_.substr(0, 4), {"truncated"});
+  expect_refused(last_.substr(0, 100), {"truncated"});
+  expect_refused(last_.substr(0, last_.size() - 1), {"truncated"});
+  expect_refused(last_ + "x", {"left over"});
+  expect_refused("this is a text and no checkpoint at all", {"not safetensors?"});
+  std::string header = last_;
+  header[8] = '[';
+  expect_refused(header, {"offset 8", "JSON object"});
+  std::string names = last_;
+  names.replace(names.find("conv1.weight"), 12, "conv9.weight");
+  expect_refused(names, {"conv1.weight"});
+}
+
+TEST_F(TrainerCheckpoint, DamagedNumbersAreRefused) {
+  std::string text = last_;
+  const size_t at = text.find("\"step\":\"8\"");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 10, "\"step\":\"x\"");
+  folder_.write("bad.safetensors", text);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume bad.safetensors"), kExitUsage,
+                 "is damaged", "'step' is 'x'");
+}
+
+TEST_F(TrainerCheckpoint, PathsThatAreNone) {
+  for (const std::string option : {"--resume", "--evaluate"}) {
+    EXPECT_OUTCOME(folder_.run("--config tiny.yaml " + option + " none"), kExitUsage,
+                   option + " none", "no such file");
+    EXPECT_OUTCOME(folder_.run("--config tiny.yaml " + option + " run"), kExitUsage, "is a folder",
+                   "run/checkpoints/last.safetensors");
+  }
+}
+
+TEST_F(TrainerCheckpoint, OfAnotherNetwork) {
+  const std::string from = " run/checkpoints/last.safetensors";
+  for (const std::string option : {"--resume", "--evaluate"}) {
+    const std::string start = "--config tiny.yaml --epochs 9 " + option + from;
+    EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.out_features=5"), kExitUsage,
+                   "another network", "'fc1.weight' is 4x144 there, but 5x144");
+    EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.name=fc"), kExitUsage, "another network",
+                   "no 'fc.weight'");
+    EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.bias=false"), kExitUsage,
+                   "another network", "'fc1.bias'");
+  }
+}
+
+TEST_F(TrainerCheckpoint, OfAnotherRun) {
+  const std::string resume =
+      "--config tiny.yaml --epochs 9 --resume run/checkpoints/last.safetensors ";
+  EXPECT_OUTCOME(folder_.run(resume + "--seed 2"), kExitUsage, "seed 1", "has 2", "--resume");
+  EXPECT_OUTCOME(folder_.run(resume + "--set data.batch=8"), kExitUsage, "batch 16", "has 8");
+  EXPECT_OUTCOME(folder_.run(resume + "--set optimizer.type=sgd"), kExitUsage, "adam", "sgd");
+  EXPECT_OUTCOME(folder_.run(resume + "--set data.train_count=80"), kExitUsage, "images", "80");
+}
+
+TEST_F(TrainerCheckpoint, ParametersAloneCanBeEvaluatedButNotResumed) {
+  const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  std::vector<safetensors::Entry> parameters;
+  for (const safetensors::Entry& entry : file.entries()) {
+    if (!entry.name.starts_with("optimizer.")) parameters.push_back(entry);
+  }
+  safetensors::write(folder_ / "parameters.safetensors", parameters);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate parameters.safetensors"), kExitDone);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume parameters.safetensors"), kExitUsage,
+                 "cannot be resumed from", "parameters only");
+}
+
+TEST_F(TrainerCheckpoint, ARunIsNeverOverwritten) {
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --out run"), kExitUsage,
+                 "run: holds a run already", "--resume last --out run", "another folder");
+  // Nor by the checkpoint of another run.
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --out other --quiet --epochs 1"), kExitDone);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --epochs 9 --out run --resume "
+                             "other/checkpoints/last.safetensors"),
+                 kExitUsage, "run: holds a run already");
+  // Nor a file that only looks like part of one.
+  folder_.write("mine/config.yaml", "name: mine\n");
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --out mine"), kExitUsage, "config.yaml", "--out");
+  EXPECT_EQ(folder_.read("mine/config.yaml"), "name: mine\n");
+}
+
+TEST_F(TrainerCheckpoint, ResumeLastWithoutARun) {
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume last --out none"), kExitUsage,
+                 "--resume last", "none/checkpoints/last.safetensors");
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume last"), kExitUsage, "no run of 'tiny'",
+                 "runs/");
+  // The run of a network whose name only begins alike is not meant.
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --set name=tiny-2 --quiet"), kExitDone);
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume last"), kExitUsage, "no run of 'tiny'");
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --set name=tiny-2 --epochs 3 --resume last"),
+                 kExitDone, "epoch 3/3");
+}
+
+TEST_F(TrainerCheckpoint, FullDiskKeepsTheLastGoodOne) {
+  // The first file that does not fit is the next checkpoint.
+  const Outcome outcome = folder_.run("--config tiny.yaml --resume last --out run --epochs 3",
+                                      {.most_file_bytes = last_.size() - 100});
+  EXPECT_OUTCOME(outcome, kExitFailure, "cannot write run/checkpoints/last.safetensors",
+                 "the last good checkpoint is kept: run/checkpoints/last.safetensors");
+  // TearDown sees that its bytes are the same; nothing half-written is left beside it.
+  for (const auto& file : fs::recursive_directory_iterator(folder_ / "run")) {
+    EXPECT_EQ(file.path().string().find(".tmp"), std::string::npos) << file.path();
+  }
+  EXPECT_EQ(metrics(folder_, "run", "epoch").size(), 3u);  // all of them whole lines
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate run/checkpoints/last.safetensors"),
+                 kExitDone);
+}
+
+TEST_F(TrainerCheckpoint, FullDiskKeepsConfigurationAndMetrics) {
+  const std::string config = folder_.read("run/config.yaml");
+  for (const size_t bytes : {size_t{0}, config.size() / 2}) {
+    const Outcome outcome = folder_.run("--config tiny.yaml --resume last --out run --epochs 3",
+                                        {.environment = {}, .most_file_bytes = bytes});
+    EXPECT_EQ(outcome.code, kExitFailure);
+    EXPECT_EQ(folder_.read("run/config.yaml"), config);
+    EXPECT_NO_THROW(nlohmann::json::parse(folder_.read("run/run.json")));
+    EXPECT_EQ(metrics(folder_, "run", "epoch").size(), 2u);
+  }
+}
+
+TEST_F(TrainerCheckpoint, LossThatIsNotFiniteKeepsTheLastGoodOne) {
+  const Outcome outcome = folder_.run(
+      "--config tiny.yaml --resume last --out run --epochs 9 --set optimizer.learning_rate=1e30");
+  EXPECT_OUTCOME(outcome, kExitFailure, "the loss became nan at step 10", "layer fc1",
+                 "smaller learning rate", "kept: run/checkpoints/last.safetensors");
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate run/checkpoints/last.safetensors"),
+                 kExitDone);
+}
+
+TEST_F(TrainerCheckpoint, HalfALineOfMetricsIsDropped) {
+  folder_.write("run/metrics.jsonl", folder_.read("run/metrics.jsonl") + "{\"event\":\"ste");
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --out copy --epochs 3 --quiet"), kExitDone);
+  const std::string before = last_;
+  EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume last --out run --epochs 3"), kExitDone);
+  EXPECT_EQ(metrics(folder_, "run", "epoch").size(), 3u);
+  EXPECT_EQ(tensors(folder_ / "run/checkpoints/last.safetensors"),
+            tensors(folder_ / "copy/checkpoints/last.safetensors"));
+  last_ = folder_.read("run/checkpoints/last.safetensors");
+}
+
+TEST(TrainerOutput, FolderThatCannotBeMade) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out tiny.yaml/run"), kExitUsage, "tiny.yaml/run",
+                 "cannot write to this output folder", "--out DIR");
+  folder.write("runs", "a file where the folder would be");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml"), kExitUsage, "runs/tiny-", "--out DIR");
+}
+
+TEST(TrainerOutput, LossThatIsNotFiniteInTheFirstEpoch) {
+  const TrainerFolder folder;
+  const std::string train =
+      "--config tiny.yaml --out run --set optimizer.type=sgd --set optimizer.learning_rate=1e30";
+  EXPECT_OUTCOME(folder.run(train), kExitFailure, "the loss became nan at step 2", "layer fc1",
+                 "no checkpoint had been saved yet");
+  EXPECT_OUTCOME(folder.run(train), kExitUsage, "holds a run already", "no checkpoint",
+                 "remove it");
+}
+
+}  // namespace
+}  // namespace duet

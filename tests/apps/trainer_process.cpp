@@ -1,0 +1,157 @@
+#include "apps/trainer_process.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "train/safetensors.h"
+
+namespace duet {
+
+namespace fs = std::filesystem;
+
+const char* const kTinyNetwork = R"(name: tiny
+backend: cpu
+data: {dataset: synthetic_images, batch: 16, size: 8, classes: 4, train_count: 64, validation_count: 32}
+train: {epochs: 2}
+optimizer: {type: adam, learning_rate: 0.01}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3}
+  - {name: relu1, type: relu}
+  - {name: flatten, type: flatten}
+  - {name: fc1, type: linear, out_features: 4}
+  - {name: loss, type: softmax_cross_entropy}
+)";
+
+TrainerFolder::TrainerFolder() {
+  std::string name = (fs::temp_directory_path() / "duet-trainer-XXXXXX").string();
+  if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
+  path_ = name;
+  write("tiny.yaml", kTinyNetwork);
+}
+
+TrainerFolder::~TrainerFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+void TrainerFolder::write(const fs::path& name, const std::string& content) const {
+  fs::create_directories((path_ / name).parent_path());
+  std::ofstream(path_ / name, std::ios::binary) << content;
+}
+
+std::string TrainerFolder::read(const fs::path& name) const {
+  std::ifstream file(path_ / name, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
+                           int terminal) const {
+  std::vector<std::string> words = {DUET_TRAINER};
+  std::istringstream stream(arguments);
+  for (std::string word; stream >> word;) words.push_back(word);
+  std::vector<std::string> environment = options.environment;
+  for (const char* kept : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
+    if (const char* value = getenv(kept)) environment.push_back(std::string(kept) + "=" + value);
+  }
+  const auto pointers = [](std::vector<std::string>& texts) {
+    std::vector<char*> list;
+    for (std::string& text : texts) list.push_back(text.data());
+    list.push_back(nullptr);
+    return list;
+  };
+  const std::vector<char*> argv = pointers(words), envp = pointers(environment);
+  const std::string out = path_ / "stdout", err = path_ / "stderr";
+
+  const pid_t process = fork();
+  if (process != 0) return process;
+  // In the child, where only simple system calls are allowed.
+  const int flags = O_WRONLY | O_CREAT | O_TRUNC;
+  if (chdir(path_.c_str()) != 0 || dup2(open("/dev/null", O_RDONLY), 0) < 0 ||
+      dup2(open(out.c_str(), flags, 0600), 1) < 0 ||
+      dup2(terminal >= 0 ? terminal : open(err.c_str(), flags, 0600), 2) < 0) {
+    _exit(126);
+  }
+  if (options.most_file_bytes) {
+    const rlimit limit = {*options.most_file_bytes, *options.most_file_bytes};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);  // stays ignored in the trainer, where the write then fails
+  }
+  execve(DUET_TRAINER, argv.data(), envp.data());
+  _exit(127);
+}
+
+Outcome TrainerFolder::finish(pid_t process) const {
+  int status = 0;
+  waitpid(process, &status, 0);
+  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read("stdout"),
+                  read("stderr")};
+  fs::remove(path_ / "stdout");
+  fs::remove(path_ / "stderr");
+  return outcome;
+}
+
+Outcome TrainerFolder::run(const std::string& arguments, const Options& options) const {
+  if (!options.terminal) return finish(start(arguments, options, -1));
+  int master = -1, terminal = -1;
+  if (openpty(&master, &terminal, nullptr, nullptr, nullptr) != 0) {
+    ADD_FAILURE() << "openpty failed";
+    return {};
+  }
+  const pid_t process = start(arguments, options, terminal);
+  close(terminal);
+  std::string shown;
+  char buffer[4096];
+  for (ssize_t got = 0; (got = ::read(master, buffer, sizeof buffer)) > 0;)
+    shown.append(buffer, got);
+  close(master);
+  Outcome outcome = finish(process);
+  outcome.err = shown;
+  return outcome;
+}
+
+Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& started,
+                                 int signal) const {
+  const pid_t process = start(arguments, {}, -1);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  std::error_code error;
+  while (std::chrono::steady_clock::now() < end) {
+    const auto bytes = fs::file_size(path_ / started, error);
+    if (!error && bytes > 0) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  kill(process, signal);
+  return finish(process);
+}
+
+std::vector<nlohmann::json> metrics(const TrainerFolder& folder, const std::string& run,
+                                    const std::string& event) {
+  std::vector<nlohmann::json> lines;
+  std::istringstream stream(folder.read(run + "/metrics.jsonl"));
+  for (std::string line; std::getline(stream, line);) {
+    const nlohmann::json object = nlohmann::json::parse(line);
+    if (object.at("event") == event) lines.push_back(object);
+  }
+  return lines;
+}
+
+std::map<std::string, std::string> tensors(const fs::path& checkpoint) {
+  const safetensors::File file = safetensors::read(checkpoint);
+  std::map<std::string, std::string> values = {{"step", file.metadata().at("step")}};
+  for (const safetensors::Entry& entry : file.entries()) {
+    values[entry.name] = {static_cast<const char*>(entry.data), entry.bytes()};
+  }
+  return values;
+}
+
+}  // namespace duet

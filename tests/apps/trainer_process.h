@@ -1,0 +1,76 @@
+// Runs the trainer as people do: as a process, in a folder of its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace duet {
+
+/// What a process left.
+struct Outcome {
+  int code = -1;    // exit code, or 128 + the signal that ended it
+  std::string out;  // standard output
+  std::string err;  // standard error
+};
+
+/// An empty folder in which trainers run, removed at the end. Nothing of the user's environment
+/// that the trainer reads (DUET_DATA, HOME, NO_COLOR, ...) reaches them.
+class TrainerFolder {
+ public:
+  TrainerFolder();
+  ~TrainerFolder();
+  TrainerFolder(const TrainerFolder&) = delete;
+  TrainerFolder& operator=(const TrainerFolder&) = delete;
+
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+  void write(const std::filesystem::path& name, const std::string& content) const;
+  std::string read(const std::filesystem::path& name) const;
+
+  struct Options {
+    std::vector<std::string> environment = {};   // "NAME=value", beside PATH
+    std::optional<size_t> most_file_bytes = {};  // a write beyond fails, as on a full disk
+    bool terminal = false;                       // standard error is a terminal
+  };
+  /// Runs `trainer ARGUMENTS...` to its end; words are split at blanks.
+  Outcome run(const std::string& arguments, const Options& options) const;
+  Outcome run(const std::string& arguments) const { return run(arguments, {}); }
+
+  /// Starts `trainer ARGUMENTS...`, waits until `started` has content, sends `signal` and waits for
+  /// the end.
+  Outcome run_until(const std::string& arguments, const std::filesystem::path& started,
+                    int signal) const;
+
+ private:
+  pid_t start(const std::string& arguments, const Options& options, int terminal) const;
+  Outcome finish(pid_t process) const;
+
+  std::filesystem::path path_;
+};
+
+/// A network of 620 parameters on 64 + 32 images of 8x8 in 4 classes, batch 16, 2 epochs, in six
+/// lines of layers from line 6.
+extern const char* const kTinyNetwork;
+
+/// The lines of `folder`/metrics.jsonl with that "event".
+std::vector<nlohmann::json> metrics(const TrainerFolder& folder, const std::string& run,
+                                    const std::string& event);
+
+/// The values of all tensors of a checkpoint, by name, and its step.
+std::map<std::string, std::string> tensors(const std::filesystem::path& checkpoint);
+
+}  // namespace duet
+
+/// The exit code, and that the message has each of the words that follow.
+#define EXPECT_OUTCOME(outcome, expected_code, ...)                                          \
+  do {                                                                                       \
+    const ::duet::Outcome& o = outcome;                                                      \
+    EXPECT_EQ(o.code, expected_code) << o.err << o.out;                                      \
+    for (const std::string& part : std::vector<std::string>{__VA_ARGS__}) {                  \
+      EXPECT_NE(o.err.find(part), std::string::npos) << "no '" << part << "' in: " << o.err; \
+    }                                                                                        \
+  } while (0)

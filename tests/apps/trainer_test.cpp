@@ -1,0 +1,171 @@
+// What a run leaves, that it repeats to the bit, and that it can be interrupted.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "apps/trainer_process.h"
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+TEST(Trainer, LeavesConfigurationMetricsAndCheckpoints) {
+  const TrainerFolder folder;
+  const Outcome outcome = folder.run("--config tiny.yaml --out run --set train.log_every=2 --json");
+  EXPECT_OUTCOME(outcome, kExitDone, "64 training and 32 validation images", "epoch 2/2",
+                 "parameters: 620");
+
+  const auto epochs = metrics(folder, "run", "epoch");
+  ASSERT_EQ(epochs.size(), 2u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(epochs[i]["epoch"], i + 1);
+    for (const char* key : {"train_loss", "train_accuracy", "val_loss", "val_accuracy",
+                            "images_per_second", "seconds"}) {
+      EXPECT_GT(epochs[i].at(key), 0.0) << key;
+    }
+    EXPECT_LE(epochs[i]["train_accuracy"], 1.0);
+    EXPECT_LE(epochs[i]["val_accuracy"], 1.0);
+  }
+  EXPECT_EQ(metrics(folder, "run", "step").size(), 4u);  // 8 steps, every second
+
+  const json run = json::parse(folder.read("run/run.json"));
+  EXPECT_EQ(run["name"], "tiny");
+  EXPECT_EQ(run["seed"], 1);
+  EXPECT_EQ(run["parameters"], 620);
+  EXPECT_EQ(run["dataset"]["name"], "synthetic_images");
+  for (const char* key : {"duet", "versions", "device", "backend", "layers"}) {
+    EXPECT_TRUE(run.contains(key)) << key;
+  }
+
+  // One line, and it says the same as the metrics.
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 1);
+  const json summary = json::parse(outcome.out);
+  EXPECT_EQ(summary["val_accuracy"], epochs[1]["val_accuracy"]);
+  EXPECT_EQ(summary["interrupted"], false);
+  EXPECT_EQ(summary["out"], "run");
+  EXPECT_TRUE(fs::exists(folder / "run/checkpoints/best.safetensors"));
+
+  // A checkpoint evaluates to what its epoch said.
+  const Outcome evaluation =
+      folder.run("--config tiny.yaml --evaluate run/checkpoints/last.safetensors --json");
+  EXPECT_OUTCOME(evaluation, kExitDone, "32 images");
+  EXPECT_EQ(json::parse(evaluation.out)["val_accuracy"], epochs[1]["val_accuracy"]);
+  EXPECT_EQ(json::parse(evaluation.out)["val_loss"], epochs[1]["val_loss"]);
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
+TEST(Trainer, QuietPrintsNothing) {
+  const TrainerFolder folder;
+  const Outcome outcome = folder.run("--config tiny.yaml --quiet");
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_EQ(outcome.out + outcome.err, "");
+  // Without --out the run is in runs/<name>-<time>.
+  ASSERT_TRUE(fs::exists(folder / "runs"));
+  const fs::path run = fs::directory_iterator(folder / "runs")->path();
+  EXPECT_TRUE(run.filename().string().starts_with("tiny-2")) << run;
+  EXPECT_TRUE(fs::exists(run / "checkpoints/last.safetensors"));
+}
+
+TEST(Trainer, NamesOfFilesNeedNotBeUtf8) {
+  const TrainerFolder folder;
+  const Outcome outcome = folder.run("--config tiny.yaml --json --out run\xe6");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_EQ(json::parse(outcome.out)["out"], "run\xef\xbf\xbd");
+}
+
+TEST(Trainer, RunsStartedTogetherHaveFoldersOfTheirOwn) {
+  const TrainerFolder folder;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(folder.run("--config tiny.yaml --quiet").code, kExitDone);
+  const auto runs = fs::directory_iterator(folder / "runs");
+  EXPECT_EQ(std::distance(begin(runs), end(runs)), 3);
+}
+
+TEST(Trainer, SeedAloneDecidesTheResult) {
+  const TrainerFolder folder;
+  // Large enough to be shared by threads, whose number must not matter.
+  folder.write("net.yaml", R"(name: net
+backend: cpu
+data: {dataset: synthetic_images, batch: 64, size: 16, train_count: 256, validation_count: 64}
+train: {epochs: 2}
+optimizer: {type: adam, learning_rate: 0.001}
+layers:
+  - {type: conv2d, out_channels: 16, kernel: 3}
+  - {type: relu}
+  - {type: max_pool2d, kernel: 2}
+  - {type: dropout, p: 0.2}
+  - {type: flatten}
+  - {type: linear, out_features: 128}
+  - {type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)");
+  const auto train = [&](const std::string& arguments, const std::string& threads) {
+    EXPECT_OUTCOME(folder.run("--config net.yaml --quiet --out run " + arguments,
+                              {.environment = {"OMP_NUM_THREADS=" + threads}}),
+                   kExitDone);
+    const auto result = tensors(folder / "run/checkpoints/last.safetensors");
+    fs::remove_all(folder / "run");
+    return result;
+  };
+  const auto first = train("", "2");
+  EXPECT_TRUE(train("", "2") == first);
+  EXPECT_TRUE(train("", "1") == first);
+  EXPECT_TRUE(train("", "3") == first);
+  EXPECT_TRUE(train("--seed 1", "2") == first);
+  EXPECT_FALSE(train("--seed 2", "2") == first);
+}
+
+TEST(Trainer, ResolvedConfigurationRunsAgain) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out a --quiet --seed 5 --epochs 3 --set "
+                            "layers.conv1.out_channels=5"),
+                 kExitDone);
+  EXPECT_OUTCOME(folder.run("--config a/config.yaml --out b --quiet"), kExitDone);
+  EXPECT_TRUE(tensors(folder / "a/checkpoints/last.safetensors") ==
+              tensors(folder / "b/checkpoints/last.safetensors"));
+  EXPECT_EQ(folder.read("a/config.yaml"), folder.read("b/config.yaml"));
+}
+
+TEST(Trainer, ResumesWhereItStood) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out whole --quiet --epochs 4"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out parts --quiet --epochs 1"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out parts --resume last --epochs 4"), kExitDone,
+                 "at step 4", "epoch 2/4", "epoch 4/4");
+  EXPECT_TRUE(tensors(folder / "whole/checkpoints/last.safetensors") ==
+              tensors(folder / "parts/checkpoints/last.safetensors"));
+  EXPECT_EQ(metrics(folder, "parts", "epoch").size(), 4u);
+  // Nothing is left to do, and that is said; the summary has the accuracy all the same.
+  const Outcome done = folder.run("--config tiny.yaml --out parts --resume last --epochs 4 --json");
+  EXPECT_OUTCOME(done, kExitDone, "has done 4 epochs", "--epochs");
+  EXPECT_EQ(json::parse(done.out)["val_accuracy"],
+            metrics(folder, "whole", "epoch")[3]["val_accuracy"]);
+}
+
+TEST(Trainer, InterruptedRunGoesOnToTheSameBits) {
+  const TrainerFolder folder;
+  const std::string train =
+      "--config tiny.yaml --epochs 1 --quiet --set data.train_count=200000 --set data.batch=4 ";
+  EXPECT_OUTCOME(folder.run(train + "--out whole"), kExitDone);
+  const auto whole = tensors(folder / "whole/checkpoints/last.safetensors");
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) {
+    const std::string run = "interrupted" + std::to_string(signal);
+    const Outcome outcome =
+        folder.run_until(train + "--json --out " + run, run + "/metrics.jsonl", signal);
+    EXPECT_OUTCOME(outcome, kExitInterrupted, "interrupted after step",
+                   "--resume " + run + "/checkpoints/last.safetensors");
+    EXPECT_EQ(json::parse(outcome.out)["interrupted"], true);
+    const auto saved = tensors(folder / (run + "/checkpoints/last.safetensors"));
+    EXPECT_GT(std::stoi(saved.at("step")), 0);
+    EXPECT_LT(std::stoi(saved.at("step")), 50000);
+    EXPECT_OUTCOME(folder.run(train + "--resume last --out " + run), kExitDone);
+    EXPECT_TRUE(tensors(folder / (run + "/checkpoints/last.safetensors")) == whole);
+    // The epoch's means are those of the whole epoch.
+    EXPECT_EQ(metrics(folder, run, "epoch").at(0)["train_loss"],
+              metrics(folder, "whole", "epoch").at(0)["train_loss"]);
+  }
+}
+
+}  // namespace
+}  // namespace duet
