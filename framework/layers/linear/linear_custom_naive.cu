@@ -87,7 +87,7 @@ class LinearCustomNaive : public LinearImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_naive() {
-  return {"custom_naive", linear_fp32_only, make_implementation<LinearCustomNaive>};
+  return {"custom_naive", fp32_only, make_implementation<LinearCustomNaive>};
 }
 
 }  // namespace duet

@@ -2,16 +2,11 @@
 
 namespace duet {
 
-std::optional<std::string> linear_fp32_only(const LinearProblem& problem, Pass) {
-  if (problem.math == Math::kFP32) return {};
-  return "computes in fp32 only, and math is " + std::string(to_string(problem.math));
-}
-
 std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass) {
   constexpr int kMostRows = 32 * 65535;  // 65535 is the end of a grid's second dimension
   const int rows = pass == Pass::kBackwardFilter ? problem.out : problem.n;
   if (rows > kMostRows) return "has tiles for up to " + std::to_string(kMostRows) + " rows";
-  return linear_fp32_only(problem, pass);
+  return fp32_only(problem, pass);
 }
 
 const std::vector<ImplEntry<LinearProblem>>& linear_impls() {

@@ -34,9 +34,8 @@ class LinearImpl : public Implementation {
   const LinearProblem problem_;
 };
 
-/// `unsupported` of the kernels that multiply on the ordinary fp32 units.
-std::optional<std::string> linear_fp32_only(const LinearProblem& problem, Pass pass);
-/// The same, of those that lay tiles of 32 rows or more over the output.
+/// `unsupported` of the kernels that lay tiles of 32 rows or more over the output: fp32 only, and a
+/// limited number of rows.
 std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass);
 
 ImplEntry<LinearProblem> linear_cpu_blas();
