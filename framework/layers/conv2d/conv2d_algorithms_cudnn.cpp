@@ -314,17 +314,12 @@ std::string name_of(int number, Pass pass) {
 }  // namespace
 
 std::string CudnnAlgorithm::to_string(Pass pass) const {
-  const auto format = [](const char* pattern, double value) {
-    char text[32];
-    std::snprintf(text, sizeof text, pattern, value);
-    return std::string(text);
-  };
-  std::string text = name_of(number, pass) +
-                     format(", %.1f MiB", static_cast<double>(workspace) / (1 << 20)) +
-                     (adds_bias ? ", adds the bias" : "");
+  std::string text = name_of(number, pass) + (adds_bias ? ", adds the bias" : "");
   for (const Rejected& other : rejected) {
-    text += "; rejected " + name_of(other.number, pass) +
-            (other.repeats ? format(": error %.1e", other.error) : ": does not repeat");
+    char error[32];
+    std::snprintf(error, sizeof error, ": error %.1e", other.error);
+    text +=
+        "; rejected " + name_of(other.number, pass) + (other.repeats ? error : ": does not repeat");
   }
   return text;
 }
