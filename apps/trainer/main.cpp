@@ -84,7 +84,8 @@ int run(int argc, char** argv) {
           ->type_name("CKPT")
           ->excludes(resume);
   app.add_flag("--dry-run", options.dry_run, "print the resolved network and stop");
-  app.add_flag("--profile", options.profile, "time every layer and pass of a step and stop")
+  app.add_flag("--profile", options.profile,
+               "time every layer and pass of a step, trace some steps, and stop")
       ->excludes(resume)
       ->excludes(evaluate);
   app.add_flag("--quiet", quiet, "warnings and errors only");

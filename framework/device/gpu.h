@@ -14,6 +14,10 @@ void release(void* memory) noexcept;                  // nullptr is fine
 void copy(void* to, const void* from, size_t bytes);  // any direction, synchronous
 void fill(void* memory, int byte, size_t bytes);
 
+/// What device/range.h does. `name` is copied.
+void push_range(const char* name);
+void pop_range();
+
 /// What `trainer doctor` and run.json tell: {"CUDA runtime", "13.0 (compiled against 13.0)"}, ...
 /// Loads the libraries to ask them. Works without a GPU.
 std::vector<std::pair<std::string, std::string>> versions();

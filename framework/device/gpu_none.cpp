@@ -4,6 +4,7 @@
 #include "device/device.h"
 #include "device/gpu.h"
 #include "device/step_graph.h"
+#include "device/stream_times.h"
 
 namespace duet {
 
@@ -36,11 +37,22 @@ StepGraph::StepGraph(StepGraph&&) noexcept = default;
 StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 void StepGraph::launch() {}
 
+struct StreamTimes::Impl {};
+StreamTimes::StreamTimes(Context&) { throw UnsupportedError(gpu_missing_reason()); }
+StreamTimes::~StreamTimes() = default;
+void StreamTimes::hold() {}
+void StreamTimes::release() {}
+size_t StreamTimes::mark() { return 0; }
+std::vector<double> StreamTimes::microseconds() { return {}; }
+StreamTimes::Clock::time_point StreamTimes::zero() const { return {}; }
+
 namespace gpu {
 void* allocate(size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void release(void*) noexcept {}
 void copy(void*, const void*, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
+void push_range(const char*) {}
+void pop_range() {}
 std::vector<std::pair<std::string, std::string>> versions() { return {{"CUDA", "not built in"}}; }
 }  // namespace gpu
 

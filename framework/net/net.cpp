@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "device/range.h"
 
 namespace duet {
 namespace {
@@ -83,7 +84,9 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
       if (!(first && choice.pass == Pass::kBackwardData)) {  // nobody needs the images' gradient
         implementation->prepare(choice.pass, context_);
       }
-      node.steps.push_back({choice.pass, choice.id, choice.shared, implementation});
+      node.steps.push_back(
+          {choice.pass, choice.id, choice.shared, implementation,
+           resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
     }
     nodes_.push_back(std::move(node));
   }
@@ -182,6 +185,7 @@ void Net::plan_calls() {
 }
 
 void Net::run(Node& node, const Node::Step& step) {
+  const Range range(step.label);
   try {
     step.implementation->run(step.pass, context_, node.tensors);
   } catch (const DeviceError& e) {

@@ -26,6 +26,7 @@ class Net {
       std::string id;
       bool shared = false;
       Implementation* implementation = nullptr;  // owned by Node::implementations
+      std::string label;                         // "conv1 forward custom_direct"
     };
     std::string name;
     std::shared_ptr<Layer> layer;

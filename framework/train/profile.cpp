@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "net/table.h"
 
@@ -56,39 +57,40 @@ Profile profile_step(Training& training) {
   profile.step_microseconds = 1e6 * seconds_per_call(training.context(), [&] { training.step(); });
   for (const Training::Operation& operation : training.operations()) {
     const double microseconds = microseconds_of(training, operation);
-    profile.rows.push_back(
-        {operation.layer, operation.pass, operation.implementation, microseconds});
+    profile.rows.push_back({operation.layer, operation.pass, operation.implementation,
+                            operation.problem, operation.workspace_bytes, microseconds});
     profile.sum_microseconds += microseconds;
   }
   return profile;
 }
 
 std::string profile_table(const Profile& profile) {
-  std::vector<std::vector<std::string>> rows = {{"layer", "pass", "implementation", "us", "share"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"layer", "pass", "implementation", "us", "share", "problem"}};
   const auto share = [&](double us) { return fixed(100.0 * us / profile.sum_microseconds) + "%"; };
+  std::set<std::string> told;  // the problem is long, and the same in all passes of a layer
   for (const ProfileRow& row : profile.rows) {
     rows.push_back({row.layer, row.pass, row.implementation, fixed(row.microseconds),
-                    share(row.microseconds)});
+                    share(row.microseconds), told.insert(row.layer).second ? row.problem : ""});
   }
-  rows.push_back({"sum", "", "", fixed(profile.sum_microseconds), ""});
-  rows.push_back({"step", "", "", fixed(profile.step_microseconds), ""});
-  rows.push_back({"gap", "", "", fixed(profile.step_microseconds - profile.sum_microseconds), ""});
+  rows.push_back({"sum", "", "", fixed(profile.sum_microseconds)});
+  rows.push_back({"step", "", "", fixed(profile.step_microseconds)});
+  rows.push_back({"gap", "", "", fixed(profile.step_microseconds - profile.sum_microseconds)});
   return format_table(rows);
 }
 
-nlohmann::json profile_json(const Profile& profile, const NetSpec& spec) {
+nlohmann::json profile_json(const Profile& profile) {
   nlohmann::json rows = nlohmann::json::array();
   for (const ProfileRow& row : profile.rows) {
     rows.push_back({{"layer", row.layer},
                     {"pass", row.pass},
                     {"implementation", row.implementation},
-                    {"microseconds", row.microseconds}});
+                    {"problem", row.problem},
+                    {"workspace_bytes", row.workspace_bytes},
+                    {"microseconds", row.microseconds},
+                    {"share", row.microseconds / profile.sum_microseconds}});
   }
-  return {{"name", spec.name},
-          {"backend", spec.backend.name},
-          {"batch", spec.data.batch},
-          {"math", to_string(spec.math)},
-          {"step_microseconds", profile.step_microseconds},
+  return {{"step_microseconds", profile.step_microseconds},
           {"sum_microseconds", profile.sum_microseconds},
           {"rows", rows}};
 }

@@ -11,7 +11,8 @@
 namespace duet {
 
 struct ProfileRow {
-  std::string layer, pass, implementation;
+  std::string layer, pass, implementation, problem;
+  size_t workspace_bytes = 0;
   double microseconds = 0.0;
 };
 
@@ -28,6 +29,6 @@ struct Profile {
 Profile profile_step(Training& training);
 
 std::string profile_table(const Profile& profile);
-nlohmann::json profile_json(const Profile& profile, const NetSpec& spec);
+nlohmann::json profile_json(const Profile& profile);
 
 }  // namespace duet

@@ -34,6 +34,7 @@ void drop_unfinished_line(const fs::path& file) {
 }  // namespace
 
 RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
+  make_folder(path_);
   std::error_code error;
   fs::create_directories(path_ / "checkpoints", error);
   if (error) refuse(path_, error.message());
@@ -46,7 +47,8 @@ void RunFolder::check_free(const fs::path& folder) {
   const fs::path last = fs::path("checkpoints") / "last.safetensors";
   for (const fs::path& file :
        {fs::path("run.json"), fs::path("config.yaml"), last,
-        fs::path("checkpoints") / "best.safetensors", fs::path("metrics.jsonl")}) {
+        fs::path("checkpoints") / "best.safetensors", fs::path("metrics.jsonl"),
+        fs::path("profile.json"), fs::path("trace.json")}) {
     std::error_code error;
     const auto bytes = fs::file_size(folder / file, error);
     if (error || bytes == 0) continue;
@@ -71,18 +73,6 @@ RunFolder RunFolder::reopen(const fs::path& folder) {
   return RunFolder(folder);
 }
 
-void RunFolder::write(const std::string& name, const std::string& text) const {
-  const fs::path path = path_ / name, temporary = path.string() + ".tmp" + std::to_string(getpid());
-  errno = 0;
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text;
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const std::string why = reason();
-  std::remove(temporary.c_str());
-  throw RunError("cannot write " + path.string() + ": " + why);
-}
-
 void RunFolder::append_metrics(const nlohmann::json& line) {
   const fs::path path = path_ / "metrics.jsonl";
   std::error_code error;
@@ -93,6 +83,24 @@ void RunFolder::append_metrics(const nlohmann::json& line) {
   const std::string why = reason();
   metrics_.close();
   if (!error) fs::resize_file(path, bytes, error);
+  throw RunError("cannot write " + path.string() + ": " + why);
+}
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) refuse(folder, error.message());
+}
+
+void write_file(const fs::path& path, const std::string& text) {
+  const fs::path temporary = path.string() + ".tmp" + std::to_string(getpid());
+  errno = 0;
+  std::ofstream file(temporary, std::ios::trunc);
+  file << text;
+  file.close();
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  const std::string why = reason();
+  std::remove(temporary.c_str());
   throw RunError("cannot write " + path.string() + ": " + why);
 }
 

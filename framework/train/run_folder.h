@@ -1,4 +1,5 @@
-// What a run leaves: config.yaml, run.json, metrics.jsonl, checkpoints/.
+// What a run leaves: config.yaml, run.json, metrics.jsonl, checkpoints/. A profile leaves
+// config.yaml, profile.json and trace.json.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +8,11 @@
 #include <string>
 
 namespace duet {
+
+/// Makes `folder` if it is not there. Throws ConfigError.
+void make_folder(const std::filesystem::path& folder);
+/// Replaces a whole file; throws RunError, and the old one stays then.
+void write_file(const std::filesystem::path& path, const std::string& text);
 
 class RunFolder {
  public:
@@ -22,8 +28,9 @@ class RunFolder {
   std::filesystem::path last() const { return path_ / "checkpoints" / "last.safetensors"; }
   std::filesystem::path best() const { return path_ / "checkpoints" / "best.safetensors"; }
 
-  /// Replaces a whole file; throws RunError, and the old one stays then.
-  void write(const std::string& name, const std::string& text) const;
+  void write(const std::string& name, const std::string& text) const {
+    write_file(path_ / name, text);
+  }
   /// Appends one object as a line of metrics.jsonl, all of it or nothing; throws RunError.
   void append_metrics(const nlohmann::json& line);
 

@@ -16,7 +16,7 @@
 #include "net/yaml.h"
 #include "train/checkpoint.h"
 #include "train/interrupt.h"
-#include "train/profile.h"
+#include "train/profiler.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/training.h"
@@ -114,9 +114,7 @@ class Run {
 
   int profile() {
     training_.prepare();
-    const Profile result = profile_step(training_);
-    std::fputs(profile_table(result).c_str(), stdout);
-    print_json(profile_json(result, spec_));
+    print_json(run_profiler(training_, setup_, options_.out));
     return kExitDone;
   }
 
@@ -364,7 +362,7 @@ int run_trainer(const TrainerOptions& options) {
   } else if (!options.resume.empty()) {
     checkpoint = options.resume == "last" ? find_last_checkpoint(spec.name, options.out)
                                           : existing_checkpoint("--resume", options.resume);
-  } else if (!options.profile && !options.out.empty()) {
+  } else if (!options.out.empty()) {
     RunFolder::check_free(options.out);
   }
   const Dataset data = setup.dataset.load(options.data);

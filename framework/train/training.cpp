@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "device/range.h"
 #include "train/advance.h"
 
 namespace duet {
@@ -44,44 +45,79 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
   }
   set_state({.learning_rate = static_cast<float>(optimizer_->learning_rate())});
+  list_operations();
+}
+
+void Training::list_operations() {
+  operations_.push_back({"batch", "gather", "", "", 0, [this] {
+                           const Range range("batch gather");
+                           context_.set_training(true);
+                           context_.set_step(&device_state(state_)->step);
+                           train_batches_.gather(context_, net_.input(), net_.labels());
+                         }});
+  for (const Net::Call& call : net_.calls()) {
+    const Net::Node::Step& step = *call.step;
+    operations_.push_back({call.node->name, std::string(to_string(step.pass)), step.id,
+                           call.node->layer->problem_text(),
+                           step.implementation->workspace_bytes(step.pass),
+                           [this, call] { net_.run(*call.node, *call.step); }});
+  }
+  const float* loss = net_.loss().data<float>();
+  const std::string optimizer(optimizer_->type());
+  operations_.push_back(
+      {"update", "", optimizer, "", 0, [this, loss, label = "update " + optimizer] {
+         const Range range(label);
+         optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
+       }});
+  operations_.push_back({"advance", "", "", "", 0, [this, loss] {
+                           const Range range("advance");
+                           advance(context_, device_state(state_), loss,
+                                   net_.hits().data<int32_t>());
+                         }});
 }
 
 void Training::queue_forward_backward() {
-  context_.set_training(true);
-  context_.set_step(&device_state(state_)->step);
-  train_batches_.gather(context_, net_.input(), net_.labels());
-  net_.forward();
-  net_.backward();
+  const size_t passes = operations_.size() - 2;  // all but update and advance
+  for (size_t i = 0; i < passes; ++i) operations_[i].queue();
 }
 
 void Training::queue_step() {
-  queue_forward_backward();
-  const float* loss = net_.loss().data<float>();
-  optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
-  advance(context_, device_state(state_), loss, net_.hits().data<int32_t>());
+  for (const Operation& operation : operations_) operation.queue();
 }
 
 void Training::queue_evaluation() {
   context_.set_training(false);
   context_.set_step(&device_state(evaluation_state_)->step);
-  validation_batches_.gather(context_, net_.input(), net_.labels());
+  {
+    const Range range("batch gather");
+    validation_batches_.gather(context_, net_.input(), net_.labels());
+  }
   net_.forward();
+  const Range range("advance");
   advance(context_, device_state(evaluation_state_), net_.loss().data<float>(),
           net_.hits().data<int32_t>());
 }
 
 void Training::prepare() {
   if (!use_graph_) return;
+  const Range range("prepare");
   queue_forward_backward();
   const StepState zero;
   copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
   queue_evaluation();
   context_.synchronize();
-  step_graph_ = StepGraph(context_, [this] { queue_step(); });
-  evaluation_graph_ = StepGraph(context_, [this] { queue_evaluation(); });
+  step_graph_ = StepGraph(context_, [this] {
+    const Range capture("capture step");
+    queue_step();
+  });
+  evaluation_graph_ = StepGraph(context_, [this] {
+    const Range capture("capture evaluation");
+    queue_evaluation();
+  });
 }
 
 void Training::step() {
+  const Range range("step");
   if (step_graph_) {
     step_graph_.launch();
   } else {
@@ -107,6 +143,7 @@ void Training::clear_totals() {
 }
 
 Metrics Training::evaluate() {
+  const Range range("evaluation");
   const StepState zero;
   copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
   for (int64_t i = 0; i < validation_batches_.per_epoch(); ++i) {
@@ -121,25 +158,8 @@ Metrics Training::evaluate() {
   return metrics_of(done);
 }
 
-std::vector<Training::Operation> Training::operations() {
-  std::vector<Operation> list;
-  list.push_back({"batch", "gather", "", [this] {
-                    context_.set_training(true);
-                    context_.set_step(&device_state(state_)->step);
-                    train_batches_.gather(context_, net_.input(), net_.labels());
-                  }});
-  for (const Net::Call& call : net_.calls()) {
-    list.push_back({call.node->name, std::string(to_string(call.step->pass)), call.step->id,
-                    [this, call] { net_.run(*call.node, *call.step); }});
-  }
-  const float* loss = net_.loss().data<float>();
-  list.push_back({"update", "", std::string(optimizer_->type()), [this, loss] {
-                    optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
-                  }});
-  list.push_back({"advance", "", "", [this, loss] {
-                    advance(context_, device_state(state_), loss, net_.hits().data<int32_t>());
-                  }});
-  return list;
+std::string name_of(const Training::Operation& operation) {
+  return operation.layer + (operation.pass.empty() ? "" : " " + operation.pass);
 }
 
 std::string Training::explain_halt() {

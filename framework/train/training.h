@@ -36,6 +36,9 @@ class Training {
   /// the step and the evaluation. Called before the first step.
   void prepare();
 
+  Training(const Training&) = delete;  // operations() refer to this
+  Training& operator=(const Training&) = delete;
+
   /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
   void step();
   int64_t steps_per_epoch() const { return train_batches_.per_epoch(); }
@@ -52,24 +55,31 @@ class Training {
   /// Where the loss of the next step stops being finite, in words. Runs that step without updating.
   std::string explain_halt();
 
-  /// The parts of a step in the order they run, each of which can be queued by itself.
+  /// A part of a step, which can also be queued by itself.
   struct Operation {
     std::string layer;  // a layer's name, or "batch", "update", "advance"
     std::string pass;
     std::string implementation;
+    std::string problem;  // of a layer
+    size_t workspace_bytes = 0;
     std::function<void()> queue;
   };
-  std::vector<Operation> operations();
+  /// All of a step, in the order they run.
+  const std::vector<Operation>& operations() const { return operations_; }
+  /// True if step() replays a graph.
+  bool has_graph() const { return static_cast<bool>(step_graph_); }
+  /// Queues one step call by call even so.
+  void queue_step();
 
   Net& net() { return net_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   /// The optimizer's state number i, laid out as the flat parameters.
   const Tensor& optimizer_state(size_t i) const { return optimizer_tensors_.state[i]; }
-  Context& context() { return context_; }
+  Context& context() const { return context_; }
 
  private:
+  void list_operations();
   void queue_forward_backward();
-  void queue_step();
   void queue_evaluation();
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
@@ -83,8 +93,12 @@ class Training {
   std::vector<Buffer> optimizer_memory_;
   Buffer state_;             // StepState of the training
   Buffer evaluation_state_;  // StepState of an evaluation
+  std::vector<Operation> operations_;
   StepGraph step_graph_;
   StepGraph evaluation_graph_;
 };
+
+/// "conv1 forward", "update"
+std::string name_of(const Training::Operation& operation);
 
 }  // namespace duet

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <set>
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
@@ -169,7 +170,53 @@ TEST(TrainerCommandLine, ProfileTimesEveryPass) {
   EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
   const json profile = json::parse(outcome.out.substr(outcome.out.find('{')));
   EXPECT_GT(profile["step_microseconds"], 0.0);
+  double sum = 0.0, share = 0.0;
+  for (const json& row : profile["rows"]) {
+    EXPECT_NE(outcome.out.find(row["pass"].get<std::string>()), std::string::npos);
+    EXPECT_NE(outcome.out.find(row["problem"].get<std::string>()), std::string::npos);
+    sum += row["microseconds"].get<double>();
+    share += row["share"].get<double>();
+  }
+  EXPECT_EQ(profile["rows"].size(), 12u);  // gather, 4 forward, 5 backward, update, advance
+  EXPECT_NEAR(profile["sum_microseconds"], sum, 1e-6 * sum);
+  EXPECT_NEAR(share, 1.0, 1e-6);
+  // The files are the same, and the configuration gives the same run again.
+  const std::string out = profile["out"];
+  EXPECT_EQ(out.find("runs/tiny-"), 0u);
+  json file = json::parse(folder.read(out + "/profile.json"));
+  file["out"] = out;
+  EXPECT_EQ(file, profile);
+  EXPECT_EQ(folder.run("--dry-run --config " + out + "/config.yaml").code, kExitDone);
+  const json trace = json::parse(folder.read(out + "/trace.json"));
+  std::set<std::string> names;
+  for (const json& event : trace["traceEvents"]) names.insert(event["name"]);
+  for (const char* name : {"batch gather", "conv1 forward", "fc1 backward_data", "update"}) {
+    EXPECT_EQ(names.count(name), 1u) << name;
+  }
+}
+
+TEST(TrainerCommandLine, ProfileWritesWhereItIsTold) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --profile --out mine"), kExitDone,
+                 "mine/profile.json", "mine/trace.json", "ui.perfetto.dev");
   EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
+  const std::string before = folder.read("mine/profile.json");
+  // Nothing is overwritten, neither by a profile nor by a run; and a run not by a profile.
+  for (const std::string what : {"--profile ", ""}) {
+    EXPECT_OUTCOME(folder.run("--config tiny.yaml " + what + "--out mine"), kExitUsage,
+                   "mine: holds a run already", "another folder");
+  }
+  EXPECT_EQ(folder.read("mine/profile.json"), before);
+  EXPECT_EQ(folder.run("--config tiny.yaml --epochs 1 --out trained").code, kExitDone);
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --profile --out trained"), kExitUsage,
+                 "trained: holds a run already");
+  // What cannot be written is told; no table is printed then as if all were well.
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --profile --out tiny.yaml/p"), kExitUsage,
+                 "tiny.yaml/p", "cannot write to this output folder", "--out DIR");
+  const Outcome full = folder.run("--config tiny.yaml --profile --out full",
+                                  {.environment = {}, .most_file_bytes = 2000});
+  EXPECT_OUTCOME(full, kExitFailure, "cannot write full/profile.json");
+  EXPECT_EQ(full.out, "");
 }
 
 TEST(TrainerCommandLine, NoColourWhereNoneIsWanted) {

@@ -4,8 +4,12 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "train/checkpoint.h"
+#include "train/trace.h"
 
 namespace duet {
 
@@ -65,6 +69,112 @@ void check_resume(const std::string& first, const std::string& second) {
   for (int i = 0; i < 12; ++i) after.training->step();
   EXPECT_EQ(snapshot(whole), snapshot(after)) << first << " then " << second;
   std::filesystem::remove(path);
+}
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNanosecond = 1e-3;  // what times are written in
+
+double end_of(const json& event) { return event["ts"].get<double>() + event["dur"].get<double>(); }
+
+// Events of one track, which are in order, lie behind or inside each other, and so does the track
+// have a name.
+void check_tracks(const json& events) {
+  std::map<std::pair<int, int>, std::vector<json>> tracks;
+  std::set<std::pair<int, int>> named_tracks;
+  std::set<int> named_processes;
+  for (const json& event : events) {
+    const std::string kind = event["ph"];
+    const int process = event["pid"];
+    if (kind == "X") tracks[{process, event["tid"]}].push_back(event);
+    if (event["name"] == "thread_name") named_tracks.insert({process, event["tid"]});
+    if (event["name"] == "process_name") named_processes.insert(process);
+  }
+  for (auto& [track, list] : tracks) {
+    EXPECT_EQ(named_tracks.count(track), 1u);
+    EXPECT_EQ(named_processes.count(track.first), 1u);
+    std::stable_sort(list.begin(), list.end(), [](const json& a, const json& b) {
+      return a["ts"] != b["ts"] ? a["ts"] < b["ts"] : a["dur"] > b["dur"];
+    });
+    std::vector<json> open;
+    for (const json& event : list) {
+      EXPECT_GE(event["dur"], 0.0);
+      while (!open.empty() && end_of(open.back()) <= event["ts"].get<double>() + kNanosecond) {
+        open.pop_back();
+      }
+      const double limit = open.empty() ? INFINITY : end_of(open.back());
+      EXPECT_LE(end_of(event), limit + 0.1 * kNanosecond) << event;
+      open.push_back(event);
+    }
+  }
+}
+
+}  // namespace
+
+void check_trace(const std::string& backend) {
+  constexpr size_t kSteps = 3;
+  TestTraining t(small_training(backend));
+  Training& training = *t.training;
+  const bool gpu = t.context.device() == Device::kGpu;
+  const StepTrace trace = trace_steps(training, kSteps);
+  EXPECT_EQ(training.state().step, training.has_graph() ? 2 * kSteps : kSteps);
+  EXPECT_EQ(trace.graph_steps.size(), training.has_graph() ? kSteps : 0u);
+
+  const auto& operations = training.operations();
+  ASSERT_EQ(trace.steps.size(), kSteps);
+  ASSERT_EQ(trace.operations.size(), kSteps * operations.size());
+  double before = 0.0;
+  for (size_t i = 0; i < trace.operations.size(); ++i) {
+    const TracedOperation& traced = trace.operations[i];
+    const Span& step = trace.steps[traced.step];
+    EXPECT_EQ(traced.operation, i % operations.size());
+    EXPECT_EQ(traced.step, i / operations.size());
+    EXPECT_GE(traced.ran.start, before) << i;
+    EXPECT_GE(traced.ran.end, traced.ran.start) << i;
+    EXPECT_GE(traced.ran.start, step.start) << i;
+    EXPECT_LE(traced.ran.end, step.end) << i;
+    before = traced.ran.end;
+  }
+
+  const json file = json::parse(trace_json(trace, training, {{"name", "small"}}).dump());
+  EXPECT_EQ(file["otherData"]["name"], "small");
+  const json& events = file["traceEvents"];
+  check_tracks(events);
+  std::map<int, std::vector<std::string>> names;  // by process
+  std::map<int, double> microseconds;             // of operations, by step
+  std::map<int, double> step_microseconds;
+  for (const json& event : events) {
+    if (event["ph"] != "X") continue;
+    const json& args = event["args"];
+    if (event["cat"] == "step") step_microseconds[args["step"]] = event["dur"];
+    if (!args.contains("layer")) continue;
+    names[event["pid"]].push_back(event["name"]);
+    EXPECT_NEAR(args["microseconds"], event["dur"], 2 * kNanosecond);
+    if (event["pid"] == 1) microseconds[args["step"]] += event["dur"].get<double>();
+  }
+  std::vector<std::string> expected;
+  for (size_t step = 0; step < kSteps; ++step) {
+    for (const auto& operation : operations) expected.push_back(name_of(operation));
+  }
+  EXPECT_EQ(names[1], expected);
+  EXPECT_EQ(names[2], gpu ? expected : std::vector<std::string>());
+  for (size_t step = 1; step <= kSteps; ++step) {
+    const double slack = 2 * kNanosecond * static_cast<double>(operations.size());
+    EXPECT_GT(microseconds[step], 0.0);
+    EXPECT_LE(microseconds[step], step_microseconds[step] + slack);
+    // Most of a step is its operations, also where a mark between two costs a microsecond.
+    EXPECT_GE(microseconds[step], 0.3 * step_microseconds[step]);
+  }
+  for (const ResolvedLayer& layer : t.network.layers) {
+    for (const PassChoice& choice : layer.passes) {
+      const bool first = &layer == &t.network.layers.front();
+      const std::string name = layer.name + " " + std::string(to_string(choice.pass));
+      const bool shown = std::count(expected.begin(), expected.end(), name) > 0;
+      EXPECT_EQ(shown, !(first && choice.pass == Pass::kBackwardData)) << name;
+    }
+  }
 }
 
 void check_halt(const std::string& backend) {

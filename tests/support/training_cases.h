@@ -23,6 +23,10 @@ std::filesystem::path temporary_path(const std::string& name);
 /// 25 steps without a stop.
 void check_resume(const std::string& first, const std::string& second);
 
+/// A trace of some steps is the network's: every operation of every step, in order, on tracks whose
+/// events do not overlap, with the times that were measured.
+void check_trace(const std::string& backend);
+
 /// With parameters that overflow, nothing is updated any more and the culprit is named.
 void check_halt(const std::string& backend);
 

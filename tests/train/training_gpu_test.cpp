@@ -60,6 +60,12 @@ TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
   }
 }
 
+TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
+  check_trace("custom");
+  check_trace("cudnn");
+  check_trace("custom\ngraph: false");
+}
+
 TEST_F(TrainingOnGpu, StopsWhereTheLossIsNotFinite) {
   check_halt("custom");
   check_halt("cudnn");

@@ -24,6 +24,8 @@ TEST(Training, LearnsSyntheticImages) {
 
 TEST(Training, ResumesToTheSameBits) { check_resume("cpu", "cpu"); }
 
+TEST(Training, ATraceShowsEveryOperation) { check_trace("cpu"); }
+
 TEST(Training, StopsWhereTheLossIsNotFinite) { check_halt("cpu"); }
 
 TEST(Training, OptimizersAgreeWithTheirDefinition) {

@@ -1,0 +1,59 @@
+#include "train/profiler.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "device/gpu.h"
+#include "net/table.h"
+#include "net/yaml.h"
+#include "train/profile.h"
+#include "train/run_folder.h"
+#include "train/trace.h"
+#include "train/version.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr size_t kTracedSteps = 5;
+
+json about(const Training& training, const NetSpec& spec) {
+  json versions = json::object();
+  for (const auto& [name, version] : gpu::versions()) versions[name] = version;
+  const bool on_gpu = training.context().device() == Device::kGpu;
+  return {{"name", spec.name},
+          {"backend", spec.backend.name},
+          {"batch", spec.data.batch},
+          {"math", to_string(spec.math)},
+          {"duet", version_text()},
+          {"versions", versions},
+          {"device", on_gpu ? gpu_name() : "cpu"}};
+}
+
+}  // namespace
+
+json run_profiler(Training& training, const Setup& setup, fs::path folder) {
+  if (folder.empty()) folder = make_run_path(setup.spec.name);
+  make_folder(folder);
+  const json head = about(training, setup.spec);
+  write_file(folder / "config.yaml", write_yaml(setup.config));
+  const Profile profile = profile_step(training);
+  const StepTrace trace = trace_steps(training, kTracedSteps);
+
+  json result = profile_json(profile);
+  result.update(head);
+  write_file(folder / "profile.json", json_text(result, 2) + "\n");
+  write_file(folder / "trace.json", json_text(trace_json(trace, training, head)) + "\n");
+  std::fputs(profile_table(profile).c_str(), stdout);
+  spdlog::info("the same as JSON: {}", (folder / "profile.json").string());
+  spdlog::info("{} steps on a timeline: {}; open it in https://ui.perfetto.dev or chrome://tracing",
+               kTracedSteps, (folder / "trace.json").string());
+  result["out"] = folder.string();
+  return result;
+}
+
+}  // namespace duet

@@ -1,0 +1,168 @@
+#include "train/trace.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "device/range.h"
+#include "device/stream_times.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+using Clock = StreamTimes::Clock;
+
+constexpr int kDevice = 1, kHost = 2;         // processes of the trace
+constexpr int kOperations = 1, kReplays = 2;  // tracks of kDevice
+constexpr int kQueue = 1;                     // track of kHost
+
+double microseconds(Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+StepTrace trace_on_cpu(Training& training, size_t steps) {
+  StepTrace trace;
+  const auto zero = Clock::now();
+  const auto now = [&] { return microseconds(Clock::now() - zero); };
+  const auto& operations = training.operations();
+  for (size_t step = 0; step < steps; ++step) {
+    trace.steps.push_back({now()});
+    for (size_t i = 0; i < operations.size(); ++i) {
+      const double start = now();
+      operations[i].queue();
+      const Span span = {start, now()};
+      trace.operations.push_back({i, step, span, span});
+    }
+    trace.steps.back().end = trace.operations.back().ran.end;
+  }
+  return trace;
+}
+
+StepTrace trace_on_gpu(Training& training, size_t steps) {
+  StepTrace trace;
+  StreamTimes times(training.context());
+  const auto now = [&] { return microseconds(Clock::now() - times.zero()); };
+  const auto& operations = training.operations();
+  for (size_t step = 0; step < steps; ++step) {
+    times.hold();
+    for (size_t i = 0; i < operations.size(); ++i) {
+      times.mark();
+      const double start = now();
+      operations[i].queue();
+      trace.operations.push_back({i, step, {}, {start, now()}});
+      times.mark();
+    }
+    times.release();
+  }
+  const bool replays = training.has_graph();
+  if (replays) {
+    times.mark();
+    for (size_t step = 0; step < steps; ++step) {
+      training.step();
+      times.mark();
+    }
+  }
+
+  const std::vector<double> at = times.microseconds();
+  for (size_t i = 0; i < trace.operations.size(); ++i) {
+    TracedOperation& traced = trace.operations[i];
+    traced.ran = {at[2 * i], at[2 * i + 1]};
+    if (traced.operation == 0) trace.steps.push_back({traced.ran.start});
+    trace.steps.back().end = traced.ran.end;
+  }
+  for (size_t i = 2 * trace.operations.size(); replays && i + 1 < at.size(); ++i) {
+    trace.graph_steps.push_back({at[i], at[i + 1]});
+  }
+  return trace;
+}
+
+// Whole nanoseconds in microseconds, and a quarter, so that a reader that cuts or rounds after
+// multiplying finds just these: Perfetto drops an event that ends after the one around it.
+double in_microseconds(int64_t nanoseconds) {
+  return (static_cast<double>(nanoseconds) + 0.25) / 1e3;
+}
+
+json complete_event(const std::string& name, const std::string& category, int process, int track,
+                    const Span& span, const json& args) {
+  const int64_t start = std::llround(1e3 * span.start), end = std::llround(1e3 * span.end);
+  return {{"ph", "X"},
+          {"name", name},
+          {"cat", category},
+          {"pid", process},
+          {"tid", track},
+          {"ts", in_microseconds(start)},
+          {"dur", in_microseconds(end - start)},
+          {"args", args}};
+}
+
+void name_track(json& events, int process, int track, const std::string& name) {
+  events.push_back({{"ph", "M"},
+                    {"name", "thread_name"},
+                    {"pid", process},
+                    {"tid", track},
+                    {"args", {{"name", name}}}});
+}
+
+void name_process(json& events, int process, const std::string& name) {
+  events.push_back(
+      {{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
+  events.push_back({{"ph", "M"},
+                    {"name", "process_sort_index"},
+                    {"pid", process},
+                    {"args", {{"sort_index", process}}}});
+}
+
+json args_of(const Training::Operation& operation, size_t step, const Span& span) {
+  json args = {{"step", step + 1}, {"microseconds", span.end - span.start}};
+  const auto add = [&](const char* key, const std::string& value) {
+    if (!value.empty()) args[key] = value;
+  };
+  add("layer", operation.layer);
+  add("pass", operation.pass);
+  add("implementation", operation.implementation);
+  add("problem", operation.problem);
+  if (!operation.problem.empty()) args["workspace_bytes"] = operation.workspace_bytes;
+  return args;
+}
+
+}  // namespace
+
+StepTrace trace_steps(Training& training, size_t steps) {
+  const Range range("trace");
+  if (training.context().device() == Device::kCpu) return trace_on_cpu(training, steps);
+  return trace_on_gpu(training, steps);
+}
+
+json trace_json(const StepTrace& trace, const Training& training, const json& about) {
+  const bool gpu = training.context().device() == Device::kGpu;
+  json events = json::array();
+  name_process(events, kDevice, gpu ? "GPU: " + gpu_name() : "CPU");
+  name_track(events, kDevice, kOperations, "steps and their operations");
+  for (size_t step = 0; step < trace.steps.size(); ++step) {
+    events.push_back(complete_event("step " + std::to_string(step + 1), "step", kDevice,
+                                    kOperations, trace.steps[step], {{"step", step + 1}}));
+  }
+  for (const TracedOperation& traced : trace.operations) {
+    const Training::Operation& operation = training.operations()[traced.operation];
+    events.push_back(complete_event(name_of(operation), operation.pass, kDevice, kOperations,
+                                    traced.ran, args_of(operation, traced.step, traced.ran)));
+  }
+  if (!trace.graph_steps.empty()) name_track(events, kDevice, kReplays, "steps as a CUDA graph");
+  for (size_t i = 0; i < trace.graph_steps.size(); ++i) {
+    const size_t step = trace.steps.size() + i;
+    events.push_back(complete_event("step " + std::to_string(step + 1), "graph", kDevice, kReplays,
+                                    trace.graph_steps[i], {{"step", step + 1}}));
+  }
+  if (gpu) {
+    name_process(events, kHost, "host");
+    name_track(events, kHost, kQueue, "queueing");
+    for (const TracedOperation& traced : trace.operations) {
+      const Training::Operation& operation = training.operations()[traced.operation];
+      events.push_back(complete_event(name_of(operation), "queue", kHost, kQueue, traced.queued,
+                                      args_of(operation, traced.step, traced.queued)));
+    }
+  }
+  return {{"traceEvents", events}, {"displayTimeUnit", "ns"}, {"otherData", about}};
+}
+
+}  // namespace duet
