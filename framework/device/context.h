@@ -35,6 +35,13 @@ class Context {
   /// Waits for all work of the whole device.
   void synchronize();
 
+  /// Copy and fill memory of device() in the order of the work queued; on a GPU without waiting.
+  void queue_copy(void* to, const void* from, size_t bytes);
+  void queue_fill(void* memory, int byte, size_t bytes);
+  /// Lets the work queued from here on wait for `seconds`. Nothing on the CPU, where run()
+  /// computes.
+  void queue_delay(double seconds);
+
   /// Scratch memory shared by all layers, on device(); its content does not survive a layer's pass.
   /// At least as large as the largest workspace_bytes() of the implementations of the network.
   void* workspace() const { return workspace_; }

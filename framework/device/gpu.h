@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+struct CUstream_st;
+
 namespace duet::gpu {
 
 void* allocate(size_t bytes);                         // throws DeviceError
@@ -17,6 +19,13 @@ void fill(void* memory, int byte, size_t bytes);
 /// What device/range.h does. `name` is copied.
 void push_range(const char* name);
 void pop_range();
+
+/// Events that measure time (cudaEvent_t). destroy_event(nullptr) is fine.
+void* make_event();
+void destroy_event(void* event) noexcept;
+void record_event(void* event, CUstream_st* stream);
+/// Waits for `end`. Both must have been recorded.
+double seconds_between(void* begin, void* end);
 
 /// What `trainer doctor` and run.json tell: {"CUDA runtime", "13.0 (compiled against 13.0)"}, ...
 /// Loads the libraries to ask them. Works without a GPU.

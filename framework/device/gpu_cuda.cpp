@@ -5,6 +5,10 @@
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <chrono>
+#include <cstring>
+#include <thread>
+
 #include "core/error.h"
 #include "device/check.h"
 #include "device/context.h"
@@ -103,6 +107,32 @@ void Context::synchronize() {
   if (gpu_) DUET_CUDA(cudaDeviceSynchronize());
 }
 
+void Context::queue_copy(void* to, const void* from, size_t bytes) {
+  if (gpu_) {
+    DUET_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()));
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+void Context::queue_fill(void* memory, int byte, size_t bytes) {
+  if (gpu_) {
+    DUET_CUDA(cudaMemsetAsync(memory, byte, bytes, stream()));
+  } else {
+    std::memset(memory, byte, bytes);
+  }
+}
+
+void Context::queue_delay(double seconds) {
+  if (!gpu_) return;
+  const auto sleep = [](void* microseconds) {
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(reinterpret_cast<intptr_t>(microseconds)));
+  };
+  DUET_CUDA(cudaLaunchHostFunc(stream(), sleep,
+                               reinterpret_cast<void*>(static_cast<intptr_t>(1e6 * seconds))));
+}
+
 struct StepGraph::Impl {
   cudaStream_t stream = nullptr;
   cudaGraph_t graph = nullptr;
@@ -163,6 +193,28 @@ void fill(void* memory, int byte, size_t bytes) {
 // Without a tool that listens, a call is a test of one pointer.
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
+
+void* make_event() {
+  cudaEvent_t event = nullptr;
+  DUET_CUDA(cudaEventCreate(&event));
+  return event;
+}
+
+void destroy_event(void* event) noexcept {
+  if (event) cudaEventDestroy(static_cast<cudaEvent_t>(event));
+}
+
+void record_event(void* event, CUstream_st* stream) {
+  DUET_CUDA(cudaEventRecord(static_cast<cudaEvent_t>(event), stream));
+}
+
+double seconds_between(void* begin, void* end) {
+  DUET_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(end)));
+  float milliseconds = 0;
+  DUET_CUDA(cudaEventElapsedTime(&milliseconds, static_cast<cudaEvent_t>(begin),
+                                 static_cast<cudaEvent_t>(end)));
+  return 1e-3 * milliseconds;
+}
 
 std::vector<std::pair<std::string, std::string>> versions() {
   std::vector<std::pair<std::string, std::string>> rows;

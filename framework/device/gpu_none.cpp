@@ -1,4 +1,6 @@
 // The GPU side of a build without CUDA: nothing is there, and it says so.
+#include <cstring>
+
 #include "core/error.h"
 #include "device/context.h"
 #include "device/device.h"
@@ -26,6 +28,9 @@ CUstream_st* Context::stream() const { return nullptr; }
 cudnnContext* Context::cudnn() { throw UnsupportedError(gpu_missing_reason()); }
 cublasContext* Context::cublas() { throw UnsupportedError(gpu_missing_reason()); }
 void Context::synchronize() {}
+void Context::queue_copy(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
+void Context::queue_fill(void* memory, int byte, size_t bytes) { std::memset(memory, byte, bytes); }
+void Context::queue_delay(double) {}
 
 struct StepGraph::Impl {};
 StepGraph::StepGraph() = default;
@@ -53,6 +58,11 @@ void copy(void*, const void*, size_t) { throw UnsupportedError(gpu_missing_reaso
 void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void push_range(const char*) {}
 void pop_range() {}
+
+void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
+void destroy_event(void*) noexcept {}
+void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
+double seconds_between(void*, void*) { throw UnsupportedError(gpu_missing_reason()); }
 std::vector<std::pair<std::string, std::string>> versions() { return {{"CUDA", "not built in"}}; }
 }  // namespace gpu
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <vector>
 
-#include "device/check.h"
 #include "device/step_graph.h"
+#include "device/stopwatch.h"
 
 namespace duet {
 namespace {
@@ -15,23 +15,10 @@ constexpr double kMostRepetitions = 20;
 constexpr double kReplayMicroseconds = 10;  // more than a replay costs beside its kernels
 constexpr int kReplays = 7;
 
-struct Event {
-  cudaEvent_t event = nullptr;
-  Event() { DUET_CUDA(cudaEventCreate(&event)); }
-  ~Event() { cudaEventDestroy(event); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-};
-
-double microseconds_of_replay(Context& context, StepGraph& graph) {
-  const Event begin, end;
-  DUET_CUDA(cudaEventRecord(begin.event, context.stream()));
+double microseconds_of_replay(Stopwatch& stopwatch, StepGraph& graph) {
+  stopwatch.start();
   graph.launch();
-  DUET_CUDA(cudaEventRecord(end.event, context.stream()));
-  DUET_CUDA(cudaEventSynchronize(end.event));
-  float milliseconds = 0.0f;
-  DUET_CUDA(cudaEventElapsedTime(&milliseconds, begin.event, end.event));
-  return milliseconds * 1e3;
+  return 1e6 * stopwatch.stop();
 }
 
 }  // namespace
@@ -41,9 +28,10 @@ double microseconds_in_graph(Context& context, const std::function<void()>& queu
   // Libraries load kernels on first use: that took up to 20 times as long as the kernel itself.
   queue();
   context.synchronize();
+  Stopwatch stopwatch(context);
   StepGraph once(context, queue);
-  microseconds_of_replay(context, once);
-  const double rough = microseconds_of_replay(context, once);
+  microseconds_of_replay(stopwatch, once);
+  const double rough = microseconds_of_replay(stopwatch, once);
   if (rough > hopeless + kReplayMicroseconds) return rough - kReplayMicroseconds;
 
   const int repetitions =
@@ -51,9 +39,9 @@ double microseconds_in_graph(Context& context, const std::function<void()>& queu
   StepGraph graph(context, [&] {
     for (int i = 0; i < repetitions; ++i) queue();
   });
-  microseconds_of_replay(context, graph);
+  microseconds_of_replay(stopwatch, graph);
   std::vector<double> times(kReplays);
-  for (double& time : times) time = microseconds_of_replay(context, graph) / repetitions;
+  for (double& time : times) time = microseconds_of_replay(stopwatch, graph) / repetitions;
   std::nth_element(times.begin(), times.begin() + kReplays / 2, times.end());
   return times[kReplays / 2];
 }

@@ -155,11 +155,17 @@ class Layer {
 
   /// Applies the shape rule; everything below needs it. Throws ShapeError.
   virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
+  /// A copy, to be bound to other inputs.
+  virtual std::unique_ptr<Layer> clone() const = 0;
+  const LayerOptions& options() const { return options_; }
   const std::vector<TensorDesc>& inputs() const { return inputs_; }
   const std::vector<TensorDesc>& outputs() const { return outputs_; }
   const std::vector<ParameterSpec>& parameters() const { return parameters_; }
   /// The problem in one line: "n=64 c=64 h=13 w=13 k=128 r=3 s=3 ...".
   virtual std::string problem_text() const = 0;
+  /// Two times the multiply-adds of the sums of products that define `pass`; 0 where there are
+  /// none.
+  virtual double flops(Pass) const { return 0; }
 
   /// The list, in order: the first of a family that supports the problem is the family's choice.
   virtual std::vector<ImplInfo> implementations() const = 0;
@@ -169,6 +175,7 @@ class Layer {
   virtual std::unique_ptr<Implementation> make(std::string_view id, Context& context) const = 0;
 
  protected:
+  LayerOptions options_;
   std::vector<TensorDesc> inputs_;
   std::vector<TensorDesc> outputs_;
   std::vector<ParameterSpec> parameters_;
@@ -188,6 +195,7 @@ class LayerOf : public Layer {
   explicit LayerOf(const ImplList& list) : list_(list) {}
 
   void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) final {
+    options_ = options;
     inputs_ = inputs;
     outputs_.clear();
     parameters_.clear();

@@ -32,9 +32,9 @@ namespace {
 
 std::vector<double> y_of(const LayerCase& c, const std::vector<double>& x) {
   const auto layer = make_layer("avg_pool2d", c, DType::kFloat64);
-  CaseData data = make_data(c, *layer);
+  LayerData data = make_data(c, *layer);
   data.x[0] = x;
-  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  CaseRig runner(*layer, c, "cpu_reference", data, layer->passes());
   runner.run(Pass::kForward);
   return runner.outputs(Pass::kForward)[0].values;
 }

@@ -20,7 +20,7 @@ class ConvolutionKernels : public GpuTest {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
       c.x[0].layout = layout;
       const auto layer = make_layer(type, c);
-      const Reference reference = run_reference(type, c);
+      const CaseReference reference = run_reference(type, c);
       for (std::string_view id : ids) {
         for (Pass pass : layer->passes()) {
           const auto reason = layer->unsupported(id, pass);

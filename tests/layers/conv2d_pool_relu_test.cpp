@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "support/case_rig.h"
 #include "support/layer_case.h"
-#include "support/layer_runner.h"
 
 namespace duet {
 
@@ -136,10 +136,10 @@ struct Values {
 };
 
 /// All passes of one layer by cpu_reference; an empty data.dy counts as zeros.
-Values run_layer(std::string_view type, const LayerCase& c, CaseData data) {
+Values run_layer(std::string_view type, const LayerCase& c, LayerData data) {
   const auto layer = make_layer(type, c);
   if (data.dy.empty()) data.dy.emplace_back(layer->outputs()[0].elements(), 0.0);
-  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  CaseRig runner(*layer, c, "cpu_reference", data, layer->passes());
   Values values;
   for (Pass pass : layer->passes()) {
     runner.run(pass);
@@ -157,7 +157,7 @@ TEST(Conv2dPoolRelu, TheOrderOfPoolingAndReluDoesNotMatter) {
   for (const LayerCase& c : conv2d_pool_relu_cases()) {
     SCOPED_TRACE(c.name);
     const auto layer = make_layer("conv2d_pool_relu", c);
-    const CaseData data = make_data(c, *layer);
+    const LayerData data = make_data(c, *layer);
     const Values block = run_layer("conv2d_pool_relu", c, data);
 
     LayerCase conv = c, relu = c, pool = c;

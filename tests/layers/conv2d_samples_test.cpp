@@ -5,8 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "support/case_rig.h"
 #include "support/layer_case.h"
-#include "support/layer_runner.h"
 
 namespace duet {
 namespace {
@@ -43,12 +43,12 @@ double tf32(double value) {  // 10 mantissa bits, round to nearest
 double share_of_limit(const LayerCase& c, Pass pass, double (*round)(double)) {
   const auto layer = make_layer("conv2d", c, DType::kFloat64);
   const Conv2dValues values;
-  CaseData data = make_data(c, *layer);
+  LayerData data = make_data(c, *layer);
   fill(data.x[0], values.x, round);
   fill(data.w[0], values.w, round);
   fill(data.w[1], values.b, unrounded);
   fill(data.dy[0], values.y, round);
-  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  CaseRig runner(*layer, c, "cpu_reference", data, layer->passes());
   runner.run(pass);
 
   const Conv2dProblem problem = dynamic_cast<Conv2dLayer&>(*layer).problem();

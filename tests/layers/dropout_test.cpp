@@ -4,7 +4,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
-#include "support/layer_runner.h"
+#include "support/case_rig.h"
 
 namespace duet {
 
@@ -33,10 +33,10 @@ template <class Check>
 void for_each_implementation(const LayerCase& c, Check&& check) {
   const auto layer = make_layer("dropout", c);
   const std::vector<double> ones(static_cast<size_t>(c.x[0].elements()), 1.0);
-  const CaseData data{.x = {ones}, .dy = {ones}};
+  const LayerData data{.x = {ones}, .dy = {ones}};
   for (const ImplInfo& info : layer->implementations()) {
     if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
-    LayerRunner runner(*layer, c, info.id, data, layer->passes());
+    CaseRig runner(*layer, c, info.id, data, layer->passes());
     for (Pass pass : layer->passes()) runner.run(pass);
     EXPECT_EQ(runner.damage(), "") << info.id;
     check(info.id, runner.outputs(Pass::kForward)[0], runner.outputs(Pass::kBackward)[0]);

@@ -29,10 +29,10 @@ namespace {
 
 std::vector<double> dx_of(const LayerCase& c, const std::vector<double>& x) {
   const auto layer = make_layer("max_pool2d", c, DType::kFloat64);
-  CaseData data = make_data(c, *layer);
+  LayerData data = make_data(c, *layer);
   data.x[0] = x;
   for (size_t i = 0; i < data.dy[0].size(); ++i) data.dy[0][i] = static_cast<double>(i + 1);
-  LayerRunner runner(*layer, c, "cpu_reference", data, layer->passes());
+  CaseRig runner(*layer, c, "cpu_reference", data, layer->passes());
   runner.run(Pass::kForward);
   runner.run(Pass::kBackward);
   return runner.outputs(Pass::kBackward)[0].values;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "support/layer_runner.h"
+#include "support/case_rig.h"
 
 namespace duet {
 
@@ -47,11 +47,11 @@ std::vector<Results> run_all(const std::vector<double>& logits, const std::vecto
   const auto n = static_cast<int64_t>(labels.size());
   const LayerCase c{.x = {{{n, static_cast<int64_t>(logits.size()) / n}}, {{n}, DType::kInt32}}};
   const auto layer = make_layer("softmax_cross_entropy", c);
-  const CaseData data{.x = {logits, labels}, .dy = {{dloss}, {}}};
+  const LayerData data{.x = {logits, labels}, .dy = {{dloss}, {}}};
   std::vector<Results> all;
   for (const ImplInfo& info : layer->implementations()) {
     if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
-    LayerRunner runner(*layer, c, info.id, data, layer->passes());
+    CaseRig runner(*layer, c, info.id, data, layer->passes());
     for (Pass pass : layer->passes()) {
       runner.run(pass);
       EXPECT_EQ(runner.damage(), "") << info.id;

@@ -77,12 +77,6 @@ std::vector<double> labels(int64_t count, int64_t classes, std::mt19937& random)
 
 }  // namespace
 
-bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
-
-bool is_updated(const LayerCase& c, const ParameterSpec& parameter) {
-  return std::find(c.updated.begin(), c.updated.end(), parameter.name) != c.updated.end();
-}
-
 std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DType dtype) {
   const LayerType* found = find_layer_type(type);
   if (!found) throw std::logic_error("no layer type '" + std::string(type) + "'");
@@ -101,9 +95,9 @@ std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DTy
   return layer;
 }
 
-CaseData make_data(const LayerCase& c, const Layer& layer) {
+LayerData make_data(const LayerCase& c, const Layer& layer) {
   std::mt19937 random(20240607);
-  CaseData data;
+  LayerData data;
   for (size_t i = 0; i < c.x.size(); ++i) {
     const TensorDesc& x = c.x[i];
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
@@ -120,23 +114,6 @@ CaseData make_data(const LayerCase& c, const Layer& layer) {
                                         : std::vector<double>());
   }
   return data;
-}
-
-std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
-                             const TensorDesc& to) {
-  const Shape& s = from.shape;
-  if (s.rank() != 4 || from.layout == to.layout) return values;
-  std::vector<double> result(values.size());
-  for (int64_t n = 0; n < s[0]; ++n) {
-    for (int64_t c = 0; c < s[1]; ++c) {
-      for (int64_t h = 0; h < s[2]; ++h) {
-        for (int64_t w = 0; w < s[3]; ++w) {
-          result[offset_of(to, n, c, h, w)] = values[offset_of(from, n, c, h, w)];
-        }
-      }
-    }
-  }
-  return result;
 }
 
 }  // namespace duet

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "layers/layer.h"
+#include "measure/layer_data.h"
 
 namespace duet {
 
@@ -45,24 +45,17 @@ struct LayerCase {
   std::vector<std::string> forward_only_by = {};
   /// Also differentiate cpu_reference numerically on this case's shapes (with kDistinct data).
   bool gradient_check = true;
+
+  LayerSituation situation() const {
+    return {.step = step, .training = training, .updated = updated};
+  }
 };
 
 /// The layer of a case, bound to inputs whose floating-point tensors are `dtype`.
 std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c,
                                   DType dtype = DType::kFloat32);
 
-/// The values of a case's inputs, parameters and output gradients, in memory order. All are float32
-/// values, so that float32 and double runs start from the same numbers. dy is empty for integers.
-struct CaseData {
-  std::vector<std::vector<double>> x, w, dy;
-};
-CaseData make_data(const LayerCase& c, const Layer& layer);
-
-bool is_float(DType dtype);
-bool is_updated(const LayerCase& c, const ParameterSpec& parameter);
-
-/// `values` of `from`'s layout in the order of `to`'s. REQUIRES: equal shapes.
-std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
-                             const TensorDesc& to);
+/// The values of a case's inputs, parameters and output gradients.
+LayerData make_data(const LayerCase& c, const Layer& layer);
 
 }  // namespace duet

@@ -6,9 +6,17 @@
 
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
-#include "support/agreement.h"
+#include "measure/agreement.h"
 
 namespace duet {
+
+Context& test_context(Device device) {
+  static std::unique_ptr<Context> contexts[2];
+  auto& context = contexts[device == Device::kGpu];
+  if (!context) context = std::make_unique<Context>(device);
+  return *context;
+}
+
 namespace {
 
 constexpr std::string_view kReference = "cpu_reference";
@@ -18,9 +26,9 @@ std::vector<Pass> passes_of(const Layer& layer, const LayerCase& c) {
 }
 
 /// The reference of the case that was asked for last: the tests of one case follow each other.
-const Reference& reference_of(std::string_view type, const LayerCase& c) {
+const CaseReference& reference_of(std::string_view type, const LayerCase& c) {
   static const LayerCase* last = nullptr;
-  static Reference reference;
+  static CaseReference reference;
   if (last != &c) {
     reference = run_reference(type, c);
     last = &c;
@@ -39,20 +47,9 @@ bool same_bits(const std::vector<NamedValues>& a, const std::vector<NamedValues>
   return true;
 }
 
-/// The passes that must have run before `pass` for it to find what it needs: forward, and, where
-/// one implementation keeps a state over three passes, all that come before.
-std::vector<Pass> passes_before(const Layer& layer, Pass pass) {
-  std::vector<Pass> before;
-  for (Pass each : layer.passes()) {
-    if (each == pass) break;
-    if (each == Pass::kForward || !layer.chooses_per_pass()) before.push_back(each);
-  }
-  return before;
-}
-
 /// One run of `pass`, after forward where forward can run, in freshly poisoned memory.
-std::vector<NamedValues> run_round(LayerRunner& runner, Pass pass, bool forward,
-                                   const Reference& reference,
+std::vector<NamedValues> run_round(CaseRig& runner, Pass pass, bool forward,
+                                   const CaseReference& reference,
                                    const std::vector<size_t>& without_dx,
                                    const std::string& where) {
   runner.reset();
@@ -73,7 +70,7 @@ std::vector<NamedValues> run_round(LayerRunner& runner, Pass pass, bool forward,
 }
 
 /// With some dx falsy, those stay untouched and everything else is as it was.
-void check_without_dx(LayerRunner& runner, Pass pass, bool forward, const Reference& reference,
+void check_without_dx(CaseRig& runner, Pass pass, bool forward, const CaseReference& reference,
                       const std::vector<NamedValues>& all, const std::string& where) {
   const auto inputs = runner.differentiable_inputs();
   std::vector<std::vector<size_t>> choices = {inputs};
@@ -148,31 +145,16 @@ void register_case(std::string_view type, const LayerCase& c, Device device) {
 
 }  // namespace
 
-const std::vector<NamedValues>& Reference::of(Pass pass) const {
-  for (const auto& [p, values] : outputs) {
-    if (p == pass) return values;
-  }
-  throw std::logic_error("the reference did not run this pass");
-}
-
-Reference run_reference(std::string_view type, const LayerCase& c) {
-  const auto layer = make_layer(type, c, DType::kFloat64);
-  const auto passes = passes_of(*layer, c);
-  Reference reference{.data = make_data(c, *layer)};
-  LayerRunner runner(*layer, c, kReference, reference.data, passes);
-  for (Pass pass : passes) {
-    runner.run(pass);
-    if (const std::string damage = runner.damage(); !damage.empty()) {
-      throw std::runtime_error("cpu_reference in double, " + std::string(to_string(pass)) + ":\n" +
-                               damage);
-    }
-    reference.outputs.emplace_back(pass, runner.outputs(pass));
-  }
+CaseReference run_reference(std::string_view type, const LayerCase& c) {
+  const auto layer = make_layer(type, c);
+  CaseReference reference{.data = make_data(c, *layer)};
+  reference.outputs =
+      run_reference(*layer, reference.data, c.situation(), passes_of(*layer, c)).outputs;
   return reference;
 }
 
 void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
-                const Reference& reference) {
+                const CaseReference& reference) {
   const std::string where = std::string(layer.type()) + " " + std::string(id) + " " +
                             std::string(to_string(pass)) + ", case " + c.name + ", " +
                             layer.problem_text();
@@ -185,7 +167,7 @@ void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pas
   if (!forward) std::erase(passes, Pass::kForward);
   passes.push_back(pass);
 
-  LayerRunner runner(layer, c, id, reference.data, passes);
+  CaseRig runner(layer, c, id, reference.data, passes);
   const auto found = run_round(runner, pass, forward, reference, {}, where);
 
   const auto& expected = reference.of(pass);
@@ -215,12 +197,12 @@ void check_gradient(std::string_view type, const LayerCase& original) {
   c.scale = 1;
   for (Data& data : c.data_of) data = data == Data::kUnit ? Data::kUnit : Data::kDistinct;
   const auto layer = make_layer(type, c, DType::kFloat64);
-  CaseData data = make_data(c, *layer);
-  LayerRunner runner(*layer, c, kReference, data, layer->passes());
+  LayerData data = make_data(c, *layer);
+  CaseRig runner(*layer, c, kReference, data, layer->passes());
 
   // loss = sum of dy * y, whose gradients are what the backward passes give.
   const auto loss = [&] {
-    runner.reset();
+    runner.load(data);
     runner.run(Pass::kForward);
     const auto y = runner.outputs(Pass::kForward);
     double sum = 0;
@@ -261,7 +243,7 @@ void check_gradient(std::string_view type, const LayerCase& original) {
   for (size_t i = 0; i < inputs.size(); ++i) differentiate(data.x[inputs[i]], dx[i]);
   size_t next = 0;
   for (size_t i = 0; i < data.w.size(); ++i) {
-    if (!is_updated(c, layer->parameters()[i])) differentiate(data.w[i], dw[next++]);
+    if (!c.situation().updates(layer->parameters()[i])) differentiate(data.w[i], dw[next++]);
   }
 }
 
@@ -272,8 +254,8 @@ void check_layouts(std::string_view type, const LayerCase& c) {
   }
   const auto layer = make_layer(type, c, DType::kFloat64);
   const auto turned = make_layer(type, other, DType::kFloat64);
-  const CaseData data = make_data(c, *layer);
-  CaseData turned_data = data;
+  const LayerData data = make_data(c, *layer);
+  LayerData turned_data = data;
   const auto turn = [](std::vector<double>& values, const TensorDesc& from, const TensorDesc& to) {
     if (!values.empty()) values = relayout(values, from, to);
   };
@@ -287,8 +269,8 @@ void check_layouts(std::string_view type, const LayerCase& c) {
     turn(turned_data.w[i], layer->parameters()[i].desc, turned->parameters()[i].desc);
   }
   const auto passes = passes_of(*layer, c);
-  LayerRunner a(*layer, c, kReference, data, passes);
-  LayerRunner b(*turned, other, kReference, turned_data, passes);
+  CaseRig a(*layer, c, kReference, data, passes);
+  CaseRig b(*turned, other, kReference, turned_data, passes);
   for (Pass pass : passes) {
     a.run(pass);
     b.run(pass);

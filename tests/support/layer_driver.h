@@ -6,18 +6,15 @@
 #include <string_view>
 #include <vector>
 
-#include "support/layer_runner.h"
+#include "support/case_rig.h"
 
 namespace duet {
 
-/// What cpu_reference in double makes of a case.
-struct Reference {
-  CaseData data;
-  std::vector<std::pair<Pass, std::vector<NamedValues>>> outputs;
-
-  const std::vector<NamedValues>& of(Pass pass) const;
+/// A case's data and what the judge makes of it.
+struct CaseReference : Reference {
+  LayerData data;
 };
-Reference run_reference(std::string_view type, const LayerCase& c);
+CaseReference run_reference(std::string_view type, const LayerCase& c);
 
 /// Registers "<type>.<pass>/<id>/<case>" for the implementations that run on `device`, and, for the
 /// CPU, the checks of cpu_reference itself: "<type>.gradient/..." and "<type>.layouts/...".
@@ -27,7 +24,7 @@ void register_layer_tests(Device device);
 
 /// Runs `pass` (after forward) with implementation `id` and holds every output to the reference.
 void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
-                const Reference& reference);
+                const CaseReference& reference);
 /// Differentiates cpu_reference numerically in double and compares its backward passes.
 void check_gradient(std::string_view type, const LayerCase& c);
 /// cpu_reference gives the same numbers in NCHW and NHWC.

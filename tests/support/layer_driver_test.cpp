@@ -112,7 +112,7 @@ std::string failures_of(Fault f, Pass pass) {
   ActivationLayer layer("relu", list, ActivationKind::kRelu);
   const LayerCase c{.name = "faulty", .x = {{{4, 9}}}};
   layer.bind(c.x, c.options);
-  const Reference reference = run_reference("relu", c);
+  const CaseReference reference = run_reference("relu", c);
   fault = f;
   testing::TestPartResultArray results;
   {

@@ -115,6 +115,7 @@ class ActivationLayer : public LayerOf<ActivationProblem> {
 
   std::string_view type() const override { return name_; }
   const std::vector<Pass>& passes() const override { return two_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<ActivationLayer>(*this); }
 
  protected:
   ActivationProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {

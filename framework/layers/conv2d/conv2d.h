@@ -43,6 +43,8 @@ struct Conv2dProblem {
   bool deterministic = false;
 
   int channels_per_group() const { return c / groups; }
+  /// Multiply-adds of a pass, those with padding counted too.
+  int64_t products() const { return int64_t{n} * k * p * q * channels_per_group() * r * s; }
   TensorDesc x_desc() const { return {{n, c, h, w}, dtype, layout}; }
   TensorDesc w_desc() const { return {{k, channels_per_group(), r, s}, dtype, layout}; }
   TensorDesc b_desc() const { return {{k}, dtype}; }
@@ -63,6 +65,8 @@ class Conv2dLayer : public LayerOf<Conv2dProblem> {
   const Conv2dParams& params() const { return params_; }
   std::string_view type() const override { return "conv2d"; }
   const std::vector<Pass>& passes() const override { return three_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<Conv2dLayer>(*this); }
+  double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
 
  protected:
   Conv2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

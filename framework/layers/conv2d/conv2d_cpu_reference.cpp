@@ -41,7 +41,7 @@ class Conv2dCpuReference : public Conv2dImpl {
                const Tensor& y) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
-      parallel_for(problem_.n, products(), [&](int64_t n) {
+      parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for (int k = 0; k < problem_.k; ++k) {
           for (int p = 0; p < problem_.p; ++p) {
             for (int q = 0; q < problem_.q; ++q) {
@@ -63,7 +63,7 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dx.data<T>(), dx.elements(), zero);
-      parallel_for(problem_.n, products(), [&](int64_t n) {
+      parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for_each_product(problem_, 0, problem_.k,
                          [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
                            dx.data<T>()[offset_of(dx.desc, n, first_channel(k) + c, h, column)] +=
@@ -79,7 +79,7 @@ class Conv2dCpuReference : public Conv2dImpl {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       std::fill_n(dw.data<T>(), dw.elements(), zero);
-      parallel_for(problem_.k, products(), [&](int64_t item) {
+      parallel_for(problem_.k, problem_.products(), [&](int64_t item) {
         const int filter = static_cast<int>(item);
         T bias_gradient = zero;
         for (int n = 0; n < problem_.n; ++n) {
@@ -105,10 +105,6 @@ class Conv2dCpuReference : public Conv2dImpl {
   /// The first input channel that filter k sees.
   int first_channel(int k) const {
     return k / (problem_.k / problem_.groups) * problem_.channels_per_group();
-  }
-
-  int64_t products() const {
-    return problem_.y_desc().elements() * problem_.channels_per_group() * problem_.r * problem_.s;
   }
 
   template <class Loops>

@@ -42,6 +42,10 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluProblem> {
 
   std::string_view type() const override { return "conv2d_pool_relu"; }
   const std::vector<Pass>& passes() const override { return three_passes(); }
+  std::unique_ptr<Layer> clone() const override {
+    return std::make_unique<Conv2dPoolReluLayer>(*this);
+  }
+  double flops(Pass) const override { return 2.0 * static_cast<double>(problem().conv.products()); }
   bool chooses_per_pass() const override { return false; }
 
  protected:

@@ -59,6 +59,7 @@ class DropoutLayer : public LayerOf<DropoutProblem> {
 
   std::string_view type() const override { return "dropout"; }
   const std::vector<Pass>& passes() const override { return two_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<DropoutLayer>(*this); }
 
  protected:
   DropoutProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

@@ -28,6 +28,8 @@ struct LinearProblem {
   DType dtype = DType::kFloat32;
   bool deterministic = false;
 
+  /// Multiply-adds of a pass.
+  int64_t products() const { return int64_t{n} * in * out; }
   TensorDesc x_desc() const { return {{n, in}, dtype}; }
   TensorDesc w_desc() const { return {{out, in}, dtype}; }
   TensorDesc b_desc() const { return {{out}, dtype}; }
@@ -48,6 +50,8 @@ class LinearLayer : public LayerOf<LinearProblem> {
   const LinearParams& params() const { return params_; }
   std::string_view type() const override { return "linear"; }
   const std::vector<Pass>& passes() const override { return three_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<LinearLayer>(*this); }
+  double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
 
  protected:
   LinearProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

@@ -109,6 +109,7 @@ class Pool2dLayer : public LayerOf<Pool2dProblem> {
     return kind_ == PoolKind::kMax ? "max_pool2d" : "avg_pool2d";
   }
   const std::vector<Pass>& passes() const override { return two_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<Pool2dLayer>(*this); }
 
  protected:
   Pool2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

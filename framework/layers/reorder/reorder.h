@@ -23,6 +23,7 @@ class ReorderLayer : public LayerOf<ReorderProblem> {
 
   std::string_view type() const override { return "reorder"; }
   const std::vector<Pass>& passes() const override { return two_passes(); }
+  std::unique_ptr<Layer> clone() const override { return std::make_unique<ReorderLayer>(*this); }
 
  protected:
   ReorderProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;

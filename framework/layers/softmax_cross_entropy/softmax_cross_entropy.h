@@ -30,6 +30,9 @@ class SoftmaxCrossEntropyLayer : public LayerOf<SoftmaxCrossEntropyProblem> {
 
   std::string_view type() const override { return "softmax_cross_entropy"; }
   const std::vector<Pass>& passes() const override { return two_passes(); }
+  std::unique_ptr<Layer> clone() const override {
+    return std::make_unique<SoftmaxCrossEntropyLayer>(*this);
+  }
   bool takes_labels() const override { return true; }
 
  protected:

@@ -1,4 +1,4 @@
-#include "support/agreement.h"
+#include "measure/agreement.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The check has checks: every way in which a result can be wrong must fail it.
-#include "support/agreement.h"
+#include "measure/agreement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "support/guarded_buffer.h"
+#include "measure/guarded_buffer.h"
 
 #include <gtest/gtest.h>
 

@@ -12,20 +12,27 @@
 
 namespace duet {
 
+/// The byte that outputs are filled with before a run: NaN in every floating-point type, -1 in the
+/// integers.
+inline constexpr int kPoison = 0xFF;
+
 class GuardedBuffer {
  public:
   static constexpr size_t kGuardBytes = 1024;  // a multiple of kAlignment
 
   GuardedBuffer() = default;
-  /// Exactly `bytes` of data, aligned to kAlignment, poisoned.
-  GuardedBuffer(Device device, size_t bytes);
+  /// Exactly `bytes` of data, aligned to kAlignment, poisoned, between bands of `guard_bytes` (a
+  /// multiple of kAlignment).
+  GuardedBuffer(Device device, size_t bytes, size_t guard_bytes = kGuardBytes);
 
   /// Falsy for 0 bytes: an implementation that asked for nothing gets nothing.
-  void* data() const { return bytes_ ? buffer_.at(kGuardBytes) : nullptr; }
+  void* data() const { return bytes_ ? address() : nullptr; }
+  /// Where the data starts, or would start if there were any: the first byte after the front band.
+  void* address() const { return buffer_.data() ? buffer_.at(guard_bytes_) : nullptr; }
   size_t bytes() const { return bytes_; }
   Device device() const { return buffer_.device(); }
 
-  /// Fills the data with 0xFF bytes: NaN in every floating-point type, -1 in the integers.
+  /// Fills the data with kPoison.
   void poison();
   void upload(const void* from);
   std::vector<std::byte> download() const;
@@ -37,7 +44,13 @@ class GuardedBuffer {
 
   Buffer buffer_;
   size_t bytes_ = 0;
+  size_t guard_bytes_ = 0;
 };
+
+/// `values` as they lie in memory, and back; float32, float64, int32 and uint8.
+/// REQUIRES: values.size() == desc.elements().
+std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>& values);
+std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>& bytes);
 
 /// A tensor in a GuardedBuffer. Values travel as doubles, which hold every value of float32,
 /// float64, int32 and uint8 exactly.

@@ -1,0 +1,41 @@
+#include "device/stopwatch.h"
+
+#include <chrono>
+
+#include "device/gpu.h"
+
+namespace duet {
+namespace {
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+Stopwatch::Stopwatch(Context& context) : context_(context) {
+  if (context.device() == Device::kCpu) return;
+  begin_ = gpu::make_event();
+  end_ = gpu::make_event();
+}
+
+Stopwatch::~Stopwatch() {
+  gpu::destroy_event(begin_);
+  gpu::destroy_event(end_);
+}
+
+void Stopwatch::start() {
+  if (begin_) {
+    gpu::record_event(begin_, context_.stream());
+  } else {
+    start_ = now();
+  }
+}
+
+double Stopwatch::stop() {
+  if (!begin_) return now() - start_;
+  gpu::record_event(end_, context_.stream());
+  return gpu::seconds_between(begin_, end_);
+}
+
+}  // namespace duet

@@ -1,0 +1,128 @@
+#include "measure/guarded_buffer.h"
+
+#include <cstring>
+#include <stdexcept>
+
+namespace duet {
+namespace {
+
+constexpr uint32_t kBefore = 0x10000, kAfter = 0x20000;
+
+template <class T>
+std::vector<std::byte> encode_as(const std::vector<double>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const T value = static_cast<T>(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+template <class T>
+std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
+  std::vector<double> values(bytes.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    values[i] = static_cast<double>(value);
+  }
+  return values;
+}
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(Device device, size_t bytes, size_t guard_bytes)
+    : buffer_(device, bytes + 2 * guard_bytes), bytes_(bytes), guard_bytes_(guard_bytes) {
+  const auto before = guard(kBefore), after = guard(kAfter);
+  copy_bytes(buffer_.data(), device, before.data(), Device::kCpu, guard_bytes);
+  copy_bytes(buffer_.at(guard_bytes + bytes), device, after.data(), Device::kCpu, guard_bytes);
+  poison();
+}
+
+std::vector<std::byte> GuardedBuffer::guard(uint32_t salt) const {
+  std::vector<std::byte> bytes(guard_bytes_);
+  for (uint32_t i = 0; i < guard_bytes_ / 4; ++i) {
+    // A NaN as float, and as the high half of a double; no byte of it is 0, the likeliest value to
+    // be written by mistake.
+    const uint32_t word = 0x7FF80000u | salt | (i / 255 % 255 + 1) << 8 | (i % 255 + 1);
+    std::memcpy(bytes.data() + 4 * i, &word, 4);
+  }
+  return bytes;
+}
+
+void GuardedBuffer::poison() { fill_bytes(data(), device(), kPoison, bytes_); }
+
+void GuardedBuffer::upload(const void* from) {
+  copy_bytes(data(), device(), from, Device::kCpu, bytes_);
+}
+
+std::vector<std::byte> GuardedBuffer::download() const {
+  std::vector<std::byte> bytes(bytes_);
+  copy_bytes(bytes.data(), Device::kCpu, data(), device(), bytes_);
+  return bytes;
+}
+
+std::optional<std::string> GuardedBuffer::damage() const {
+  if (guard_bytes_ == 0) return {};
+  std::vector<std::byte> found(guard_bytes_);
+  for (const bool after : {false, true}) {
+    const auto expected = guard(after ? kAfter : kBefore);
+    copy_bytes(found.data(), Device::kCpu, buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(),
+               guard_bytes_);
+    size_t changed = 0, nearest = 0;
+    for (size_t i = 0; i < guard_bytes_; ++i) {
+      if (found[i] == expected[i]) continue;
+      if (changed == 0 || !after) nearest = after ? i : guard_bytes_ - i;
+      ++changed;
+    }
+    if (changed) {
+      return std::to_string(changed) + " bytes written " +
+             (after ? "after the end, the first " + std::to_string(nearest) + " bytes past it"
+                    : "before the start, the nearest " + std::to_string(nearest) +
+                          " bytes before it");
+    }
+  }
+  return {};
+}
+
+std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>& values) {
+  if (static_cast<int64_t>(values.size()) != desc.elements()) {
+    throw std::logic_error("encode: " + std::to_string(values.size()) + " values for " +
+                           desc.to_string());
+  }
+  switch (desc.dtype) {
+    case DType::kFloat32:
+      return encode_as<float>(values);
+    case DType::kFloat64:
+      return encode_as<double>(values);
+    case DType::kInt32:
+      return encode_as<int32_t>(values);
+    case DType::kUInt8:
+      return encode_as<uint8_t>(values);
+    default:
+      throw std::logic_error("encode: no " + std::string(to_string(desc.dtype)));
+  }
+}
+
+std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>& bytes) {
+  switch (desc.dtype) {
+    case DType::kFloat32:
+      return decode_as<float>(bytes);
+    case DType::kFloat64:
+      return decode_as<double>(bytes);
+    case DType::kInt32:
+      return decode_as<int32_t>(bytes);
+    case DType::kUInt8:
+      return decode_as<uint8_t>(bytes);
+    default:
+      throw std::logic_error("decode: no " + std::string(to_string(desc.dtype)));
+  }
+}
+
+void GuardedTensor::set(const std::vector<double>& values) {
+  buffer_.upload(encode(desc_, values).data());
+}
+
+std::vector<double> GuardedTensor::get() const { return decode(desc_, buffer_.download()); }
+
+}  // namespace duet

@@ -1,0 +1,141 @@
+#include "measure/layer_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <stdexcept>
+
+#include "measure/layer_rig.h"
+
+namespace duet {
+namespace {
+
+template <class Distribution>
+std::vector<double> draw(int64_t count, std::mt19937& random, Distribution distribution) {
+  std::vector<double> values(static_cast<size_t>(count));
+  for (double& value : values) value = static_cast<float>(distribution(random));
+  return values;
+}
+
+}  // namespace
+
+bool LayerSituation::updates(const ParameterSpec& parameter) const {
+  return std::find(updated.begin(), updated.end(), parameter.name) != updated.end();
+}
+
+const std::vector<NamedValues>& Reference::of(Pass pass) const {
+  for (const auto& [p, values] : outputs) {
+    if (p == pass) return values;
+  }
+  throw std::logic_error("the reference did not run this pass");
+}
+
+bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+
+LayerData random_data(const Layer& layer, uint64_t seed) {
+  std::mt19937 random(static_cast<uint32_t>(seed));
+  LayerData data;
+  for (const TensorDesc& x : layer.inputs()) {
+    if (is_float(x.dtype)) {
+      data.x.push_back(draw(x.elements(), random, std::normal_distribution<float>()));
+    } else {
+      const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
+      data.x.push_back(
+          draw(x.elements(), random, std::uniform_int_distribution<int>(0, classes - 1)));
+    }
+  }
+  for (const ParameterSpec& p : layer.parameters()) {
+    const bool variance = p.name.find("var") != std::string::npos;
+    const float bound = 1 / std::sqrt(static_cast<float>(p.fan_in));
+    data.w.push_back(draw(p.desc.elements(), random,
+                          variance ? std::uniform_real_distribution<float>(0.5f, 1.5f)
+                                   : std::uniform_real_distribution<float>(-bound, bound)));
+  }
+  for (const TensorDesc& y : layer.outputs()) {
+    data.dy.push_back(is_float(y.dtype)
+                          ? draw(y.elements(), random, std::normal_distribution<float>(0.0f, 0.25f))
+                          : std::vector<double>());
+  }
+  return data;
+}
+
+std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
+                             const TensorDesc& to) {
+  const Shape& s = from.shape;
+  if (s.rank() != 4 || from.layout == to.layout) return values;
+  std::vector<double> result(values.size());
+  for (int64_t n = 0; n < s[0]; ++n) {
+    for (int64_t c = 0; c < s[1]; ++c) {
+      for (int64_t h = 0; h < s[2]; ++h) {
+        for (int64_t w = 0; w < s[3]; ++w) {
+          result[offset_of(to, n, c, h, w)] = values[offset_of(from, n, c, h, w)];
+        }
+      }
+    }
+  }
+  return result;
+}
+
+LayerData relayout(const LayerData& data, const Layer& from, const Layer& to) {
+  LayerData result = data;
+  for (size_t i = 0; i < data.x.size(); ++i) {
+    result.x[i] = relayout(data.x[i], from.inputs()[i], to.inputs()[i]);
+  }
+  for (size_t i = 0; i < data.w.size(); ++i) {
+    result.w[i] = relayout(data.w[i], from.parameters()[i].desc, to.parameters()[i].desc);
+  }
+  for (size_t i = 0; i < data.dy.size(); ++i) {
+    if (data.dy[i].empty()) continue;
+    result.dy[i] = relayout(data.dy[i], from.outputs()[i], to.outputs()[i]);
+  }
+  return result;
+}
+
+std::unique_ptr<Layer> in_double(const Layer& layer) {
+  auto copy = layer.clone();
+  std::vector<TensorDesc> inputs = layer.inputs();
+  for (TensorDesc& input : inputs) {
+    if (is_float(input.dtype)) input.dtype = DType::kFloat64;
+  }
+  copy->bind(inputs, layer.options());
+  return copy;
+}
+
+std::vector<Pass> passes_before(const Layer& layer, Pass pass) {
+  std::vector<Pass> before;
+  for (Pass each : layer.passes()) {
+    if (each == pass) break;
+    if (each == Pass::kForward || !layer.chooses_per_pass()) before.push_back(each);
+  }
+  return before;
+}
+
+Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
+                        const std::vector<Pass>& passes) {
+  const auto judge = in_double(layer);
+  const auto last = std::find_if(layer.passes().rbegin(), layer.passes().rend(), [&](Pass pass) {
+    return std::find(passes.begin(), passes.end(), pass) != passes.end();
+  });
+  std::vector<Pass> all = passes_before(layer, *last);
+  for (Pass pass : passes) {
+    if (std::find(all.begin(), all.end(), pass) == all.end()) all.push_back(pass);
+  }
+  std::sort(all.begin(), all.end(), [&](Pass a, Pass b) {
+    const auto& order = layer.passes();
+    return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b);
+  });
+  Context context(Device::kCpu);
+  LayerRig rig(*judge, "cpu_reference", all, context, situation);
+  rig.load(data);
+  Reference reference;
+  for (Pass pass : all) {
+    rig.run(pass);
+    if (const std::string damage = rig.damage(); !damage.empty()) {
+      throw std::logic_error("cpu_reference damages memory:\n" + damage);
+    }
+    reference.outputs.emplace_back(pass, rig.outputs(pass));
+  }
+  return reference;
+}
+
+}  // namespace duet

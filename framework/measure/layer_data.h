@@ -1,0 +1,68 @@
+// Numbers to run a layer on, and what the judge makes of them.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace duet {
+
+/// The values of a layer's inputs, parameters and output gradients, in memory order. All are
+/// float32 values (or whole numbers), so that float32 and double runs start from the same numbers.
+/// dy is empty for an output that is not floating-point.
+struct LayerData {
+  std::vector<std::vector<double>> x, w, dy;
+};
+
+/// One output of a pass: "y[0]", "dx[1]", "dw[0] weight", "running_mean".
+struct NamedValues {
+  std::string name;
+  TensorDesc desc;
+  bool parameter = false;
+  std::vector<double> values;
+};
+
+/// What a layer reads beside its tensors, and which parameters forward updates (running
+/// statistics): those are outputs of forward and have no gradient.
+struct LayerSituation {
+  uint64_t step = 5;
+  bool training = true;
+  std::vector<std::string> updated = {};
+
+  bool updates(const ParameterSpec& parameter) const;
+};
+
+/// What cpu_reference in double makes of some data.
+struct Reference {
+  std::vector<std::pair<Pass, std::vector<NamedValues>>> outputs;
+
+  /// REQUIRES: the reference ran `pass`.
+  const std::vector<NamedValues>& of(Pass pass) const;
+};
+
+bool is_float(DType dtype);
+
+/// Values as a network in training has them: x ~ N(0, 1), weights uniform within +-1/sqrt(fan_in)
+/// as they start, dy ~ N(0, 1/16), labels over all classes. Zeros would flatter a kernel: a GPU
+/// runs up to 15% faster on them.
+LayerData random_data(const Layer& layer, uint64_t seed);
+
+/// `data` of `from`'s layouts in the order of `to`'s. REQUIRES: equal shapes.
+LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);
+std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
+                             const TensorDesc& to);
+
+/// A copy of `layer` in double, which only cpu_reference can run.
+std::unique_ptr<Layer> in_double(const Layer& layer);
+
+/// Runs cpu_reference in double over all passes up to the last of `passes`.
+Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
+                        const std::vector<Pass>& passes);
+
+/// The passes that must have run before `pass` for it to find what it needs: forward, and, where
+/// one implementation keeps a state over three passes, all that come before.
+std::vector<Pass> passes_before(const Layer& layer, Pass pass);
+
+}  // namespace duet

@@ -1,0 +1,250 @@
+#include "measure/layer_rig.h"
+
+#include <algorithm>
+
+namespace duet {
+namespace {
+
+// A kernel that takes more workspace than it asked for takes much more, not a word.
+constexpr size_t kWorkspaceGuard = 64 << 10;
+
+std::string indexed(const std::string& name, size_t i) {
+  return name + "[" + std::to_string(i) + "]";
+}
+
+std::string guard_line(const std::string& name, const std::string& damage) {
+  return "  guard of " + name + ": " + damage + "\n";
+}
+
+std::vector<std::vector<std::byte>> encoded(const std::vector<GuardedTensor>& tensors,
+                                            const std::vector<std::vector<double>>& values) {
+  std::vector<std::vector<std::byte>> all;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    all.push_back(tensors[i].view() ? encode(tensors[i].desc(), values.at(i))
+                                    : std::vector<std::byte>());
+  }
+  return all;
+}
+
+void restore(std::vector<GuardedTensor>& tensors,
+             const std::vector<std::vector<std::byte>>& loaded) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].view()) tensors[i].buffer().upload(loaded[i].data());
+  }
+}
+
+}  // namespace
+
+LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
+                   Context& context, const LayerSituation& situation)
+    : layer_(layer),
+      situation_(situation),
+      context_(context),
+      impl_(layer.make(id, context)),
+      step_(context.device(), sizeof(uint64_t)) {
+  const Device device = context_.device();
+  step_.upload(&situation_.step);
+  context_.set_step(static_cast<const uint64_t*>(step_.data()));
+  context_.set_training(situation_.training);
+  size_t workspace_bytes = 0;
+  for (Pass pass : passes) {
+    impl_->prepare(pass, context_);
+    workspace_bytes = std::max(workspace_bytes, impl_->workspace_bytes(pass));
+  }
+  for (const TensorDesc& desc : layer.inputs()) {
+    x_.emplace_back(device, desc);
+    dx_.push_back(is_float(desc.dtype) ? GuardedTensor(device, desc) : GuardedTensor());
+  }
+  for (const TensorDesc& desc : layer.outputs()) {
+    y_.emplace_back(device, desc);
+    dy_.push_back(is_float(desc.dtype) ? GuardedTensor(device, desc) : GuardedTensor());
+  }
+  for (const ParameterSpec& p : layer.parameters()) {
+    w_.emplace_back(device, p.desc);
+    dw_.push_back(situation_.updates(p) ? GuardedTensor() : GuardedTensor(device, p.desc));
+  }
+  state_ = GuardedBuffer(device, impl_->state_bytes());
+  workspace_ = GuardedBuffer(device, workspace_bytes, kWorkspaceGuard);
+}
+
+void LayerRig::load(const LayerData& data) {
+  loaded_x_ = encoded(x_, data.x);
+  loaded_w_ = encoded(w_, data.w);
+  loaded_dy_ = encoded(dy_, data.dy);
+  reset();
+}
+
+void LayerRig::reset() {
+  restore(x_, loaded_x_);
+  restore(w_, loaded_w_);
+  restore(dy_, loaded_dy_);
+  for (auto* tensors : {&y_, &dx_, &dw_}) {
+    for (GuardedTensor& tensor : *tensors) tensor.buffer().poison();
+  }
+  state_.poison();
+  workspace_.poison();
+}
+
+void LayerRig::queue_poison(Pass pass) {
+  for (const Output& output : outputs_of(pass)) {
+    const GuardedBuffer& buffer = output.tensor->buffer();
+    context_.queue_fill(buffer.data(), kPoison, buffer.bytes());
+  }
+}
+
+void LayerRig::set_y(const std::vector<NamedValues>& y) {
+  for (size_t i = 0; i < y_.size(); ++i) y_[i].set(y[i].values);
+}
+
+LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
+  LayerTensors t;
+  for (size_t i = 0; i < x_.size(); ++i) {
+    t.x.push_back(x_[i].view());
+    const bool wanted = std::find(without_dx.begin(), without_dx.end(), i) == without_dx.end();
+    t.dx.push_back(wanted ? dx_[i].view() : Tensor{});
+  }
+  for (const GuardedTensor& y : y_) t.y.push_back(y.view());
+  for (const GuardedTensor& dy : dy_) t.dy.push_back(dy.view());
+  for (const GuardedTensor& w : w_) t.w.push_back(w.view());
+  for (const GuardedTensor& dw : dw_) t.dw.push_back(dw.view());
+  t.state = {{{static_cast<int64_t>(state_.bytes())}, DType::kUInt8}, state_.data()};
+  return t;
+}
+
+void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
+  // The size of this pass alone: what lies behind it belongs to the others.
+  context_.set_workspace(workspace_.address(), impl_->workspace_bytes(pass));
+  context_.set_step(static_cast<const uint64_t*>(step_.data()));
+  context_.set_training(situation_.training);
+  impl_->run(pass, context_, tensors(without_dx));
+}
+
+void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {
+  // Anew for each pass: its size is that pass's, and its content must not be counted on.
+  const size_t bytes = impl_->workspace_bytes(pass);
+  if (bytes != workspace_.bytes()) {
+    workspace_ = GuardedBuffer(context_.device(), bytes, kWorkspaceGuard);
+  } else {
+    workspace_.poison();
+  }
+  last_ = pass;
+  y_before_.clear();
+  if (pass != Pass::kForward) {
+    for (const GuardedTensor& y : y_) y_before_.push_back(y.buffer().download());
+  }
+  queue(pass, without_dx);
+  context_.synchronize();
+}
+
+std::vector<std::pair<std::string, const GuardedBuffer*>> LayerRig::all_buffers() const {
+  std::vector<std::pair<std::string, const GuardedBuffer*>> all = {{"state", &state_},
+                                                                   {"step", &step_}};
+  const auto add = [&](const std::string& name, const std::vector<GuardedTensor>& tensors) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      all.emplace_back(indexed(name, i), &tensors[i].buffer());
+    }
+  };
+  add("x", x_);
+  add("y", y_);
+  add("dx", dx_);
+  add("dy", dy_);
+  add("w", w_);
+  add("dw", dw_);
+  return all;
+}
+
+std::string LayerRig::workspace_damage() const {
+  const auto damage = workspace_.damage();
+  return damage ? guard_line("workspace", *damage) : "";
+}
+
+std::string LayerRig::input_damage() const {
+  std::string text;
+  const auto check = [&](const std::string& name, const GuardedTensor& tensor,
+                         const std::vector<std::byte>& before) {
+    if (tensor.view() && tensor.buffer().download() != before) {
+      text += "  input " + name + " was changed\n";
+    }
+  };
+  for (size_t i = 0; i < x_.size(); ++i) check(indexed("x", i), x_[i], loaded_x_[i]);
+  for (size_t i = 0; i < w_.size(); ++i) {
+    const bool updated = situation_.updates(layer_.parameters()[i]);
+    if (!updated) check(indexed("w", i), w_[i], loaded_w_[i]);
+  }
+  for (size_t i = 0; i < dy_.size(); ++i) check(indexed("dy", i), dy_[i], loaded_dy_[i]);
+  for (size_t i = 0; i < y_before_.size(); ++i) check(indexed("y", i), y_[i], y_before_[i]);
+  return text;
+}
+
+std::string LayerRig::damage() const {
+  std::string text = workspace_damage();
+  for (const auto& [name, buffer] : all_buffers()) {
+    if (const auto damage = buffer->damage()) text += guard_line(name, *damage);
+  }
+  return text + input_damage();
+}
+
+std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {
+  std::vector<Output> all;
+  const auto& parameters = layer_.parameters();
+  if (pass == Pass::kForward) {
+    for (size_t i = 0; i < y_.size(); ++i) all.push_back({indexed("y", i), false, &y_[i]});
+    for (size_t i = 0; i < w_.size(); ++i) {
+      if (situation_.updates(parameters[i])) all.push_back({parameters[i].name, true, &w_[i]});
+    }
+    return all;
+  }
+  if (pass != Pass::kBackwardFilter) {
+    for (size_t i : differentiable_inputs()) all.push_back({indexed("dx", i), false, &dx_[i]});
+  }
+  if (pass != Pass::kBackwardData) {
+    for (size_t i = 0; i < dw_.size(); ++i) {
+      if (!dw_[i].view()) continue;
+      all.push_back({indexed("dw", i) + " " + parameters[i].name, true, &dw_[i]});
+    }
+  }
+  return all;
+}
+
+std::vector<NamedValues> LayerRig::outputs(Pass pass) const {
+  std::vector<NamedValues> all;
+  for (const Output& output : outputs_of(pass)) {
+    all.push_back({output.name, output.tensor->desc(), output.parameter, output.tensor->get()});
+  }
+  return all;
+}
+
+std::vector<std::vector<std::byte>> LayerRig::output_bytes(Pass pass) const {
+  std::vector<std::vector<std::byte>> all;
+  for (const Output& output : outputs_of(pass)) all.push_back(output.tensor->buffer().download());
+  return all;
+}
+
+void LayerRig::queue_snapshot(Pass pass) {
+  const auto outputs = outputs_of(pass);
+  snapshot_.resize(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const GuardedBuffer& from = outputs[i].tensor->buffer();
+    if (snapshot_[i].bytes() != from.bytes()) snapshot_[i] = Buffer(from.device(), from.bytes());
+    context_.queue_copy(snapshot_[i].data(), from.data(), from.bytes());
+  }
+}
+
+std::vector<std::vector<std::byte>> LayerRig::snapshot_bytes() const {
+  std::vector<std::vector<std::byte>> all;
+  for (const Buffer& buffer : snapshot_) {
+    auto& bytes = all.emplace_back(buffer.bytes());
+    copy_bytes(bytes.data(), Device::kCpu, buffer.data(), buffer.device(), bytes.size());
+  }
+  return all;
+}
+
+std::vector<size_t> LayerRig::differentiable_inputs() const {
+  std::vector<size_t> indices;
+  for (size_t i = 0; i < dx_.size(); ++i) {
+    if (dx_[i].view()) indices.push_back(i);
+  }
+  return indices;
+}
+
+}  // namespace duet

@@ -1,0 +1,80 @@
+// One implementation of a layer in memory whose surroundings are watched: it gets exactly the
+// buffers it asked for, each between guard bands, and what it must not change is compared
+// afterwards.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/guarded_buffer.h"
+#include "measure/layer_data.h"
+
+namespace duet {
+
+class LayerRig {
+ public:
+  /// Makes implementation `id` for `layer` and prepares `passes`. REQUIRES: the layer and the
+  /// context outlive this, `id` supports the passes, and no other rig of the same context is in
+  /// use between load() or reset() and the end of a run.
+  LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
+           Context& context, const LayerSituation& situation);
+
+  const Layer& layer() const { return layer_; }
+  Context& context() { return context_; }
+  Implementation& implementation() { return *impl_; }
+
+  /// What reset() starts from, in memory order of the layer; resets.
+  void load(const LayerData& data);
+  /// Inputs and parameters as loaded; outputs, gradients, state and workspace poisoned.
+  void reset();
+  /// Queues poisoning what `pass` writes.
+  void queue_poison(Pass pass);
+  /// What y is for a backward pass whose forward pass this implementation cannot run.
+  void set_y(const std::vector<NamedValues>& y);
+
+  /// Runs a pass; inputs whose index is in `without_dx` get a falsy dx. Waits for the device.
+  void run(Pass pass, const std::vector<size_t>& without_dx = {});
+  /// Only queues it, as a training step does.
+  void queue(Pass pass, const std::vector<size_t>& without_dx = {});
+  /// Inputs of the last run() that were changed and guards that were overwritten, a line each.
+  std::string damage() const;
+  /// The part of damage() that is about the workspace.
+  std::string workspace_damage() const;
+  std::string input_damage() const;
+
+  /// What `pass` writes; parameters that forward updates belong to forward.
+  std::vector<NamedValues> outputs(Pass pass) const;
+  /// The same as raw bytes, to compare runs with each other.
+  std::vector<std::vector<std::byte>> output_bytes(Pass pass) const;
+  /// Queues a copy of what `pass` wrote to elsewhere on the device; snapshot_bytes() waits for it.
+  void queue_snapshot(Pass pass);
+  std::vector<std::vector<std::byte>> snapshot_bytes() const;
+
+  /// Indices of the inputs that have a gradient.
+  std::vector<size_t> differentiable_inputs() const;
+
+ private:
+  struct Output {
+    std::string name;
+    bool parameter;
+    const GuardedTensor* tensor;
+  };
+  std::vector<Output> outputs_of(Pass pass) const;
+  std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
+  LayerTensors tensors(const std::vector<size_t>& without_dx) const;
+
+  const Layer& layer_;
+  const LayerSituation situation_;
+  Context& context_;
+  std::unique_ptr<Implementation> impl_;
+  std::vector<GuardedTensor> x_, y_, dx_, dy_, w_, dw_;
+  GuardedBuffer state_, workspace_, step_;
+  std::vector<std::vector<std::byte>> loaded_x_, loaded_w_, loaded_dy_;
+  Pass last_ = Pass::kForward;
+  std::vector<std::vector<std::byte>> y_before_;  // a backward pass
+  std::vector<Buffer> snapshot_;
+};
+
+}  // namespace duet

@@ -1,0 +1,66 @@
+#include "measure/timing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "device/stopwatch.h"
+
+namespace duet {
+namespace {
+
+constexpr int64_t kMostCalls = int64_t{1} << 20;
+
+// Calls that fill a block.
+int64_t calibrate(const Contender& contender, double block_seconds) {
+  int64_t calls = 1;
+  double seconds = contender.seconds(calls);  // pays for what only a first call does
+  for (;;) {
+    seconds = contender.seconds(calls);
+    if (seconds >= block_seconds / 4 || calls >= kMostCalls) break;
+    calls *= 2;
+  }
+  const double wanted = std::ceil(static_cast<double>(calls) * block_seconds / seconds);
+  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMostCalls);
+}
+
+bool is_unclear(const std::vector<Times>& times) {
+  for (size_t i = 1; i < times.size(); ++i) {
+    if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
+                                    const TimingPlan& plan) {
+  std::vector<Times> times(contenders.size());
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    times[i].calls = calibrate(contenders[i], plan.block_seconds);
+  }
+  const auto block = [&](size_t i) {
+    const int64_t calls = times[i].calls;
+    return contenders[i].seconds(calls) / static_cast<double>(calls);
+  };
+  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
+    if (round >= plan.rounds && !is_unclear(times)) break;
+    std::vector<double> seconds(contenders.size(), 0.0);
+    for (size_t i = 0; i < contenders.size(); ++i) seconds[i] += block(i) / 2;
+    for (size_t i = contenders.size(); i-- > 0;) seconds[i] += block(i) / 2;
+    if (round < 0) continue;
+    for (size_t i = 0; i < contenders.size(); ++i) times[i].seconds.push_back(seconds[i]);
+  }
+  return times;
+}
+
+double seconds_of(Context& context, const std::function<void()>& work, int64_t calls) {
+  Stopwatch stopwatch(context);
+  context.synchronize();
+  stopwatch.start();
+  for (int64_t i = 0; i < calls; ++i) work();
+  const double seconds = stopwatch.stop();
+  context.synchronize();
+  return seconds;
+}
+
+}  // namespace duet

@@ -1,0 +1,48 @@
+// Times of several arms, measured side by side in one process.
+//
+// The arms run in blocks, in the order A B B A (A B C C B A): a machine that gets slower or faster
+// while it is measured does so for all of them alike. A block is many calls, long enough to swamp
+// the timer. The first round is warm-up and is not counted.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "device/context.h"
+#include "measure/statistics.h"
+
+namespace duet {
+
+/// One arm. `seconds(calls)` runs the work `calls` times back to back and returns how long that
+/// took, from the first to the end of the last.
+struct Contender {
+  std::function<double(int64_t calls)> seconds;
+};
+
+struct TimingPlan {
+  double block_seconds = 0.05;
+  int rounds = 10;       // two blocks of every arm each
+  int most_rounds = 30;  // while a verdict is unclear
+
+  static TimingPlan full() { return {}; }
+  static TimingPlan quick() { return {.block_seconds = 0.01, .rounds = 7, .most_rounds = 14}; }
+};
+
+struct Times {
+  std::vector<double> seconds;  // of one call; the mean of the arm's two blocks, a value a round
+  int64_t calls = 0;            // in a block
+  Summary summary() const { return summarise(seconds); }
+};
+
+/// Measures all contenders. Stops after `rounds`, or, while the verdict between the first one and
+/// any other is unclear, after `most_rounds`.
+std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
+                                    const TimingPlan& plan);
+
+/// Seconds that `calls` calls of `work` take, which queues work on the context. On a GPU between
+/// two events on its stream, with the whole device idle before and after; on the CPU by the steady
+/// clock.
+double seconds_of(Context& context, const std::function<void()>& work, int64_t calls);
+
+}  // namespace duet

@@ -1,0 +1,146 @@
+// Verdicts that can be trusted, shown with a clock of our own: a machine that is noisy, drifts and
+// is interrupted, and arms whose true speeds are known.
+#include "measure/timing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+namespace duet {
+namespace {
+
+/// Time passes only when a contender runs.
+class Machine {
+ public:
+  explicit Machine(uint32_t seed)
+      : random_(seed), phase_(std::uniform_real_distribution<>(0, 6)(random_)) {}
+
+  /// An arm whose call takes `seconds` on a calm machine.
+  Contender arm(double seconds) {
+    return {[this, seconds](int64_t calls) {
+      double taken = 0;
+      const double work = seconds * static_cast<double>(calls);
+      // The clock of the machine swings by 4% within seconds, as one that gets hot.
+      taken = work * (1 + 0.04 * std::sin(phase_ + now_));
+      taken *= 1 + 0.005 * std::normal_distribution<>()(random_);
+      if (random_() % 20 == 0) taken += 0.2 * work;  // another process
+      taken += 3e-6;                                 // reading the clock
+      now_ += taken;
+      return taken;
+    }};
+  }
+  double now() const { return now_; }
+
+ private:
+  std::mt19937 random_;
+  double phase_ = 0, now_ = 0;
+};
+
+int count(Verdict verdict, double a, double b, const TimingPlan& plan) {
+  int found = 0;
+  for (uint32_t seed = 0; seed < 100; ++seed) {
+    Machine machine(seed);
+    const auto times = time_interleaved({machine.arm(a), machine.arm(b)}, plan);
+    found += speedup(times[0].seconds, times[1].seconds).verdict == verdict;
+  }
+  return found;
+}
+
+TEST(Timing, IdenticalArmsAreTheSame) {
+  EXPECT_GE(count(Verdict::kSame, 20e-6, 20e-6, TimingPlan::full()), 95);
+  EXPECT_GE(count(Verdict::kSame, 20e-6, 20e-6, TimingPlan::quick()), 95);
+  EXPECT_GE(count(Verdict::kSame, 0.3, 0.3, TimingPlan::quick()), 95);  // longer than a block
+}
+
+TEST(Timing, FivePerCentAreFound) {
+  EXPECT_GE(count(Verdict::kSlower, 21e-6, 20e-6, TimingPlan::full()), 95);
+  EXPECT_GE(count(Verdict::kSlower, 21e-6, 20e-6, TimingPlan::quick()), 95);
+  EXPECT_GE(count(Verdict::kFaster, 20e-6, 21e-6, TimingPlan::quick()), 95);
+}
+
+TEST(Timing, ThePairedRatioIsTheTrueOne) {
+  for (const double factor : {0.5, 1.3, 7.0}) {
+    Machine machine(1);
+    const auto times =
+        time_interleaved({machine.arm(1e-5), machine.arm(factor * 1e-5)}, TimingPlan::full());
+    const Ratio ratio = speedup(times[0].seconds, times[1].seconds);
+    EXPECT_NEAR(ratio.speedup, factor, 0.01 * factor);
+    EXPECT_LE(ratio.low, ratio.speedup);
+    EXPECT_GE(ratio.high, ratio.speedup);
+  }
+}
+
+TEST(Timing, ArmsInOrderOneAfterTheOtherWouldBeFooled) {
+  // What interleaving is for: a machine that slows down by 10% while it is measured.
+  double now = 0;
+  const auto arm = [&](int64_t calls) {
+    const double taken = static_cast<double>(calls) * 1e-5 * (1 + 0.1 * std::min(1.0, now / 2));
+    now += taken;
+    return taken;
+  };
+  const auto times = time_interleaved({{arm}, {arm}}, TimingPlan::full());
+  EXPECT_GT(times[0].seconds.back(), 1.05 * times[0].seconds.front());
+  EXPECT_EQ(speedup(times[0].seconds, times[1].seconds).verdict, Verdict::kSame);
+}
+
+TEST(Timing, BlocksAreLongEnoughAndRoundsAreAddedWhileUnclear) {
+  int64_t calls_of_blocks = 0, blocks = 0;
+  std::mt19937 random(3);
+  const auto calm = [&](int64_t calls) {
+    calls_of_blocks = calls;
+    ++blocks;
+    return 1e-3 * static_cast<double>(calls);
+  };
+  const TimingPlan plan = TimingPlan::full();
+  const auto times = time_interleaved({{calm}, {calm}}, plan);
+  EXPECT_EQ(times[0].seconds.size(), static_cast<size_t>(plan.rounds));
+  EXPECT_GE(1e-3 * static_cast<double>(times[0].calls), plan.block_seconds * 0.99);
+  EXPECT_EQ(calls_of_blocks, times[1].calls);
+
+  const auto wild = [&](int64_t calls) {
+    return 1e-3 * static_cast<double>(calls) * (1 + static_cast<double>(random() % 100) / 50);
+  };
+  const auto unclear = time_interleaved({{wild}, {wild}}, plan);
+  EXPECT_GT(unclear[0].seconds.size(), static_cast<size_t>(plan.rounds));
+  EXPECT_LE(unclear[0].seconds.size(), static_cast<size_t>(plan.most_rounds));
+}
+
+TEST(Statistics, Quantiles) {
+  EXPECT_EQ(quantile({3, 1, 2}, 0.5), 2);
+  EXPECT_EQ(quantile({1, 2}, 0.5), 1.5);
+  EXPECT_EQ(quantile({5}, 0.2), 5);
+  EXPECT_EQ(quantile({0, 10}, 0.2), 2);
+}
+
+TEST(Statistics, Verdicts) {
+  EXPECT_EQ(judge(0.99, 1.01), Verdict::kSame);
+  EXPECT_EQ(judge(1.012, 1.018), Verdict::kSame);
+  EXPECT_EQ(judge(1.015, 1.05), Verdict::kFaster);
+  EXPECT_EQ(judge(0.9, 0.97), Verdict::kSlower);
+  EXPECT_EQ(judge(0.97, 1.03), Verdict::kUnclear);
+  EXPECT_EQ(judge(1.005, 1.04), Verdict::kUnclear);
+}
+
+TEST(Statistics, DifferenceOfMeans) {
+  const Difference apart = difference_of_means({0.91, 0.92, 0.90, 0.91}, {0.81, 0.82, 0.80, 0.81});
+  EXPECT_NEAR(apart.mean, 0.1, 1e-12);
+  EXPECT_GT(apart.low, 0.08);
+  EXPECT_LT(apart.high, 0.12);
+  const Difference same = difference_of_means({0.91, 0.92, 0.90}, {0.92, 0.91, 0.90});
+  EXPECT_LT(same.low, 0);
+  EXPECT_GT(same.high, 0);
+}
+
+TEST(Timing, SecondsOfWorkOnTheCpu) {
+  Context context(Device::kCpu);
+  int calls = 0;
+  const double seconds = seconds_of(
+      context, [&] { ++calls; }, 1000);
+  EXPECT_EQ(calls, 1000);
+  EXPECT_GT(seconds, 0);
+  EXPECT_LT(seconds, 1);
+}
+
+}  // namespace
+}  // namespace duet
