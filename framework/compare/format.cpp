@@ -82,6 +82,11 @@ std::string format_near_one(double value) {
   return fixed(value, std::clamp(decimals_for(missing, 1), 4, 14));
 }
 
+std::string format_whole(double value) {
+  if (!std::isfinite(value) || std::fabs(value) >= 1e15) return format_significant(value);
+  return format_count(std::llround(value));
+}
+
 std::string format_accuracy(double accuracy) {
   if (!std::isfinite(accuracy)) return not_finite(accuracy);
   return fixed(100 * accuracy, 2) + "%";

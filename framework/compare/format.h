@@ -22,6 +22,8 @@ std::string format_share(double share);
 std::string format_error(double value);
 /// A cosine or an accuracy with all digits that tell it from 1: "0.9999998", "1".
 std::string format_near_one(double value);
+/// Counts, batch sizes and rates of images: "1,024".
+std::string format_whole(double value);
 /// An accuracy as a percentage with two decimals: "91.27%".
 std::string format_accuracy(double accuracy);
 /// "0.31 s", "48.3 s", "4 min 8 s".

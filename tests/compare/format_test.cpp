@@ -22,6 +22,13 @@ TEST(Format, SignificantKeepsThreeDigitsAndAllOfAnInteger) {
   EXPECT_EQ(format_significant(1e300), "1.0e+300");
 }
 
+TEST(Format, CountsAreWhole) {
+  EXPECT_EQ(format_whole(64), "64");
+  EXPECT_EQ(format_whole(1234567.4), "1,234,567");
+  EXPECT_EQ(format_whole(0), "0");
+  EXPECT_EQ(format_whole(1e300), "1.0e+300");
+}
+
 TEST(Format, SpeedupsAndTheirIntervals) {
   EXPECT_EQ(format_speedup(2.114), "2.11x");
   EXPECT_EQ(format_speedup(0.04744), "0.0474x");

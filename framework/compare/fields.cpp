@@ -1,0 +1,67 @@
+#include "compare/fields.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/format.h"
+
+namespace duet {
+
+using nlohmann::json;
+
+const json& member(const json& value, const std::string& key) {
+  static const json null;
+  if (!value.is_object()) return null;
+  const auto found = value.find(key);
+  return found == value.end() ? null : *found;
+}
+
+const json& element(const json& value, size_t index) {
+  static const json null;
+  return value.is_array() && index < value.size() ? value[index] : null;
+}
+
+const json& list(const json& value) {
+  static const json empty = json::array();
+  return value.is_array() ? value : empty;
+}
+
+std::optional<double> number(const json& value) {
+  if (!value.is_number()) return std::nullopt;
+  return value.get<double>();
+}
+
+std::optional<double> number_at(const json& value, const std::string& key) {
+  return number(member(value, key));
+}
+
+std::string text_at(const json& value, const std::string& key) {
+  const json& text = member(value, key);
+  return text.is_string() ? text.get<std::string>() : "";
+}
+
+bool is_true(const json& value, const std::string& key) {
+  const json& flag = member(value, key);
+  return flag.is_boolean() && flag.get<bool>();
+}
+
+std::string shown(std::optional<double> value, std::string (*format)(double)) {
+  return value ? format(*value) : kNotMeasured;
+}
+
+std::string arm_name(const json& results, size_t index) {
+  const std::string name = text_at(element(member(results, "arms"), index), "name");
+  return name.empty() ? "arm " + std::to_string(index + 1) : name;
+}
+
+size_t arm_count(const json& results) {
+  size_t count = list(member(results, "arms")).size();
+  for (const json& batch : list(member(results, "layers"))) {
+    for (const json& row : list(member(batch, "rows"))) {
+      count = std::max(count, list(member(row, "arms")).size());
+    }
+  }
+  return count;
+}
+
+}  // namespace duet

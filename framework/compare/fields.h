@@ -1,0 +1,32 @@
+// Reading results of compare and bench: whatever was not measured is absent or null, and readers
+// show that instead of failing.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace duet {
+
+/// The member of that name, or null where `value` is no object or has none.
+const nlohmann::json& member(const nlohmann::json& value, const std::string& key);
+/// The element at that place, or null where `value` is no array or too short.
+const nlohmann::json& element(const nlohmann::json& value, size_t index);
+/// `value` if it is an array, else an empty one.
+const nlohmann::json& list(const nlohmann::json& value);
+
+std::optional<double> number(const nlohmann::json& value);
+std::optional<double> number_at(const nlohmann::json& value, const std::string& key);
+/// The text, or "" where there is none.
+std::string text_at(const nlohmann::json& value, const std::string& key);
+bool is_true(const nlohmann::json& value, const std::string& key);
+/// The number as `format` writes it, or "-" where there is none.
+std::string shown(std::optional<double> value, std::string (*format)(double));
+/// "custom": the name of arm `index`, or "arm 2" where it has none.
+std::string arm_name(const nlohmann::json& results, size_t index);
+/// The number of arms: those named, and those that results speak of.
+size_t arm_count(const nlohmann::json& results);
+
+}  // namespace duet

@@ -1,0 +1,16 @@
+// Results of compare as a Markdown page, for docs/results/ and for pull requests.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace duet {
+
+/// Verdicts, what is wrong, the times of the layers, totals, training, throughput and the machine.
+/// Missing parts are left out. Names are text: nothing in them is read as Markdown or HTML.
+std::string results_markdown(const nlohmann::json& results);
+
+/// The text as it reads in Markdown, on one line, also within a table.
+std::string markdown_text(const std::string& text);
+
+}  // namespace duet

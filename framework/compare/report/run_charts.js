@@ -1,0 +1,145 @@
+// Loss, accuracy and throughput of whole networks.
+
+function positive(values) {
+  return listOf(values).map((value) => (isNumber(value) && value > 0 ? value : null));
+}
+
+function stepAxis(count) {
+  return {type: "linear", min: 1, max: Math.max(2, count), title: axisTitle("step"),
+    ticks: {color: colour("faint"), precision: 0, maxRotation: 0}};
+}
+
+function lineChart(sets, axes) {
+  return {
+    type: "line",
+    data: {datasets: sets},
+    options: {
+      interaction: {mode: "index", intersect: false},
+      plugins: {legend: legend({pointStyle: "line", boxWidth: 24})},
+      scales: axes,
+    },
+  };
+}
+
+function steps(values) {
+  return values.map((y, i) => ({x: i + 1, y}));
+}
+
+// A logarithmic axis where all values are above 0, else an ordinary one.
+function valueAxis(title, values) {
+  const found = values.filter(isNumber);
+  if (found.some((value) => value <= 0)) return linearAxis(title);
+  return logAxis(`${title}, logarithmic`, ...logBounds(found, 1.15));
+}
+
+function addLossChart(parent, results) {
+  const arms = listOf(results.training.arms).filter((arm) => listOf(arm.loss).length > 0);
+  if (arms.length === 0) return;
+  const count = Math.max(...arms.map((arm) => arm.loss.length));
+  const names = arms.map((arm) => armName(results, arm.arm)).join(", ");
+  addChart(parent, "Loss, step by step", `Loss of each step of ${names}`, 320, () =>
+    lineChart(
+      // The first arm lies on top: dashed and thinner, so that those below stay visible.
+      arms.map((arm, i) => lineStyle(arm.arm, {label: armName(results, arm.arm),
+        data: steps(arm.loss), pointRadius: 0, borderWidth: 1.5 + 2 * i,
+        borderDash: i < arms.length - 1 ? [7, 4] : []})),
+      {x: stepAxis(count), y: valueAxis("loss", arms.flatMap((arm) => arm.loss))}));
+}
+
+// What parts arms, and what parts an arm from itself.
+function lossDifferences(results) {
+  const between = listOf(results.training.differences).map((difference) => ({
+    label: `${armName(results, difference.a)} and ${armName(results, difference.b)}`,
+    values: positive(difference.loss), arm: difference.b, dash: []}));
+  const within = listOf(results.training.arms)
+    .filter((arm) => listOf(arm.repeat_loss).length > 0)
+    .map((arm) => ({
+      label: `${armName(results, arm.arm)} and itself`,
+      values: positive(arm.repeat_loss.map((again, i) => Math.abs(again - arm.loss[i]))),
+      arm: arm.arm, dash: [3, 3]}));
+  return [...between, ...within];
+}
+
+function addDifferenceChart(parent, results) {
+  const all = lossDifferences(results);
+  const equal = all.filter((set) => set.values.length && set.values.every((y) => y === null));
+  const parted = all.filter((set) => set.values.some((y) => y !== null));
+  if (parted.length > 0) {
+    const count = Math.max(...parted.map((set) => set.values.length));
+    const values = parted.flatMap((set) => set.values).filter((value) => value !== null);
+    const title = "Difference of the losses";
+    const names = parted.map((set) => set.label).join("; ");
+    addChart(parent, title, `${title} at each step: ${names}`, 320, () =>
+      lineChart(
+        parted.map((set) => lineStyle(set.arm, {label: set.label, data: steps(set.values),
+          pointRadius: 0, borderWidth: 1.5, borderDash: set.dash})),
+        {x: stepAxis(count), y: logAxis("|difference|, logarithmic", ...logBounds(values, 1.3))}));
+  }
+  if (equal.length > 0) {
+    parent.append(make("p", {class: "note"},
+      `Equal to the bit at every step: ${equal.map((set) => set.label).join("; ")}.`));
+  }
+}
+
+function addAccuracyChart(parent, results) {
+  const seeds = listOf(results.training.seeds);
+  const arms = listOf(results.training.arms).filter((arm) => listOf(arm.accuracy).some(isNumber));
+  if (seeds.length === 0 || arms.length === 0) return;
+  const names = arms.map((arm) => armName(results, arm.arm)).join(", ");
+  addChart(parent, "Accuracy by seed", `Accuracy after training from each seed, of ${names}`, 280,
+    () => ({
+      type: "line",
+      data: {
+        labels: seeds.map((seed) => `${seed}`),
+        datasets: arms.map((arm, i) => lineStyle(arm.arm, {label: armName(results, arm.arm),
+          data: arm.accuracy.map((value) => (isNumber(value) ? 100 * value : null)),
+          showLine: false, pointRadius: kShapeSizes[arm.arm % 6] + i, pointHoverRadius: 9,
+          borderColor: colour("page"), borderWidth: 1})),
+      },
+      options: {
+        interaction: {mode: "index", intersect: false},
+        plugins: {legend: legend({})},
+        scales: {
+          x: {offset: true, title: axisTitle("seed"), ticks: {color: colour("faint")}},
+          y: {title: axisTitle("accuracy, %"), grace: "15%", ticks: {color: colour("faint")}},
+        },
+      },
+    }));
+}
+
+// ---- throughput ----
+
+function addThroughputChart(parent, results, what) {
+  const key = `${what}_images_per_s`;
+  const entries = listOf(results.throughput).filter((entry) => entry.batch > 0);
+  const byArm = new Map();
+  entries.forEach((entry) => listOf(entry.arms).forEach((arm) => {
+    if (!arm || !(arm[key] > 0)) return;
+    if (!byArm.has(arm.arm)) byArm.set(arm.arm, []);
+    byArm.get(arm.arm).push({x: entry.batch, y: arm[key]});
+  }));
+  if (byArm.size === 0) return;
+  const arms = [...byArm.keys()].sort((a, b) => a - b);
+  const points = arms.flatMap((arm) => byArm.get(arm));
+  const batches = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
+  const title = what === "training" ? "Training" : "Inference";
+  const names = arms.map((arm) => armName(results, arm)).join(", ");
+  addChart(parent, title, `${title}: images per second by batch size, of ${names}`, 340, () => ({
+    type: "line",
+    data: {datasets: arms.map((arm) => lineStyle(arm, {label: armName(results, arm),
+      data: byArm.get(arm), pointRadius: 5, pointHoverRadius: 7}))},
+    options: {
+      interaction: {mode: "x", intersect: false},
+      plugins: {legend: legend({})},
+      scales: {
+        x: {
+          ...logAxis("batch, logarithmic", ...logBounds(batches, 1.2)),
+          afterBuildTicks: (axis) => { axis.ticks = batches.map((value) => ({value})); },
+          ticks: {color: colour("faint"), maxRotation: 0, autoSkipPadding: 6,
+            callback: (value) => String(value)},
+        },
+        y: logAxis("images/s, logarithmic", ...logBounds(points.map((point) => point.y), 1.3)),
+      },
+    },
+  }));
+}

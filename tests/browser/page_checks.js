@@ -1,0 +1,159 @@
+// What the browser test asks of a page.
+
+// A colour as [red, green, blue], however it was written.
+function rgb(text) {
+  const context = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  context.fillStyle = text;
+  context.fillRect(0, 0, 1, 1);
+  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+}
+
+function axisOf(scale) {
+  const flat = scale.isHorizontal();
+  return {type: scale.type, min: scale.min, max: scale.max,
+    from: flat ? scale.left : scale.bottom, to: flat ? scale.right : scale.top};
+}
+
+function charts() {
+  return [...document.querySelectorAll("canvas")].map((canvas, index) => {
+    const chart = Chart.getChart(canvas);
+    const box = canvas.getBoundingClientRect();
+    return {
+      index, label: canvas.getAttribute("aria-label"), width: box.width, height: box.height,
+      x: axisOf(chart.scales.x), y: axisOf(chart.scales.y),
+      datasets: chart.data.datasets.map((dataset, i) => ({
+        label: dataset.label,
+        kind: dataset.pointHitRadius === 0 ? "roof" : dataset.type,
+        colour: `${rgb(dataset.backgroundColor)}`,
+        values: dataset.data.map((value) => (value !== null && typeof value === "object" ? value.y : value)),
+        positions: chart.getDatasetMeta(i).data
+          .filter((point, j) => chart.config.type === "bar" || dataset.data[j] === null ||
+            typeof dataset.data[j] !== "object" || dataset.data[j].y !== null)
+          .map((point) => ({x: point.x, y: point.y, base: point.base, height: point.height})),
+      })),
+    };
+  });
+}
+
+// What a canvas shows, in a copy made for reading.
+function drawing(index) {
+  const canvas = document.querySelectorAll("canvas")[index];
+  const copy = document.createElement("canvas");
+  [copy.width, copy.height] = [canvas.width, canvas.height];
+  const context = copy.getContext("2d", {willReadFrequently: true});
+  context.drawImage(canvas, 0, 0);
+  return {context, ratio: Chart.getChart(canvas).currentDevicePixelRatio};
+}
+
+// The colours drawn at places [x, y] of a canvas, in the chart's own pixels.
+function pixelsAt(index, places) {
+  const {context, ratio} = drawing(index);
+  return places.map(([x, y]) => {
+    const data = context.getImageData(Math.floor(x * ratio), Math.floor(y * ratio), 1, 1).data;
+    return `${[...data.slice(0, 3)]}`;
+  });
+}
+
+// The opaque colours of a canvas, and how many differ.
+function pixels(index) {
+  const {context} = drawing(index);
+  const {width, height} = context.canvas;
+  const data = context.getImageData(0, 0, width, height).data;
+  const counts = new Map();
+  for (let i = 0; i < data.length; i += 4) {
+    if (data[i + 3] < 255) continue;
+    const key = `${data[i]},${data[i + 1]},${data[i + 2]}`;
+    counts.set(key, (counts.get(key) || 0) + 1);
+  }
+  return {colours: counts.size, all: [...counts.keys()]};
+}
+
+function background() {
+  return rgb(getComputedStyle(document.documentElement).backgroundColor);
+}
+
+// The text of each table's body, by the table's label.
+function tableTexts() {
+  return Object.fromEntries([...document.querySelectorAll("table")].map((table) => [
+    table.getAttribute("aria-label"),
+    [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))]));
+}
+
+function tableHeights() {
+  return [...document.querySelectorAll("table")].map((table) => table.getBoundingClientRect().height);
+}
+
+function firstInMain() {
+  const box = document.querySelector("main .verdict");
+  const first = document.querySelector("main section .content").firstElementChild;
+  if (box !== first) throw new Error("the verdict is not first");
+  return {text: box.textContent, colour: rgb(getComputedStyle(box).color),
+    top: box.getBoundingClientRect().top};
+}
+
+// ---- contrast, as WCAG 2 defines it ----
+
+function luminance(colour) {
+  const [red, green, blue] = colour.map((part) => {
+    const share = part / 255;
+    return share <= 0.04045 ? share / 12.92 : Math.pow((share + 0.055) / 1.055, 2.4);
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+function contrast(one, other) {
+  const [low, high] = [luminance(one), luminance(other)].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
+}
+
+function behind(element) {
+  for (let node = element; node; node = node.parentElement) {
+    const colour = getComputedStyle(node).backgroundColor;
+    if (colour !== "rgba(0, 0, 0, 0)" && colour !== "transparent") return rgb(colour);
+  }
+  return [255, 255, 255];
+}
+
+// [contrast, text] of every element that has text of its own.
+function contrasts() {
+  return [...document.querySelectorAll("body *")]
+    .filter((element) => !element.closest("script,canvas") && [...element.childNodes].some((node) =>
+      node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== ""))
+    .map((element) => [contrast(rgb(getComputedStyle(element).color), behind(element)),
+      element.textContent.slice(0, 60)]);
+}
+
+// [contrast, name] of what charts draw, and of their text.
+function chartContrasts() {
+  return [...document.querySelectorAll("canvas")].flatMap((canvas) => {
+    const chart = Chart.getChart(canvas), page = behind(canvas);
+    return [
+      ...chart.data.datasets.map((set) => [contrast(rgb(set.backgroundColor), page), set.label]),
+      ...Object.values(chart.scales).map((scale) =>
+        [contrast(rgb(scale.options.ticks.color), page) / 1.5, `${scale.id} axis`]),
+    ];
+  });
+}
+
+// ---- layout ----
+
+// The elements that stick out of a page of that width, but for those in a box that scrolls.
+function beyond(width) {
+  return [...document.querySelectorAll("body *")].filter((element) => {
+    const box = element.getBoundingClientRect();
+    if (box.width === 0 || box.right <= width + 1) return false;
+    for (let node = element.parentElement; node; node = node.parentElement) {
+      const overflow = getComputedStyle(node).overflowX;
+      if (overflow === "auto" || overflow === "scroll") return false;
+    }
+    return true;
+  }).map((element) => `${element.tagName} ${element.className} ${element.textContent.slice(0, 40)}`);
+}
+
+// Notes how the page is when it is printed.
+function watchPrinting() {
+  addEventListener("beforeprint", () => {
+    window.printed = {closed: document.querySelectorAll("details:not([open])").length,
+      background: background()};
+  });
+}

@@ -1,0 +1,55 @@
+// Writes made-up results and their report, for the browser test.
+// usage: write_report two|three|mismatch|nasty|layers|training|throughput|empty RESULTS.json
+// FILE.html or: write_report from RESULTS.json FILE.html, which makes the report of any results.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "compare/report.h"
+#include "compare/results_fixture.h"
+
+namespace {
+
+constexpr int kSkipped = 77;
+
+nlohmann::json only(const std::string& section) {
+  nlohmann::json results = duet::results_fixture();
+  for (const char* other : {"layers", "training", "throughput"}) {
+    if (section != other) results.erase(other);
+  }
+  return results;
+}
+
+nlohmann::json make(const std::string& kind) {
+  if (kind == "two") return duet::results_fixture(2);
+  if (kind == "three") return duet::results_fixture(3);
+  if (kind == "mismatch") return duet::mismatch_fixture();
+  if (kind == "nasty") return duet::nasty_fixture();
+  if (kind == "empty") return nlohmann::json::object();
+  return only(kind);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: write_report KIND RESULTS.json FILE.html\n");
+    return 2;
+  }
+  if (!duet::report_available()) {
+    std::fprintf(stderr, "this build has no chart library\n");
+    return kSkipped;
+  }
+  nlohmann::json results;
+  if (std::strcmp(argv[1], "from") == 0) {
+    std::ifstream(argv[2]) >> results;
+  } else {
+    results = make(argv[1]);
+    std::ofstream(argv[2]) << results.dump();
+  }
+  std::ofstream(argv[3]) << duet::report_html(results);
+  return 0;
+}

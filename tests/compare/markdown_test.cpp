@@ -1,0 +1,92 @@
+#include "compare/markdown.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "compare/results_fixture.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+size_t bars(const std::string& line) {
+  size_t found = 0;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '|' && (i == 0 || line[i - 1] != '\\')) ++found;
+  }
+  return found;
+}
+
+// The rows of each table have as many cells as its heading; returns the number of tables.
+size_t check_tables(const std::string& text) {
+  std::istringstream lines(text);
+  std::string line;
+  size_t tables = 0, cells = 0;
+  while (std::getline(lines, line)) {
+    if (line.empty() || line[0] != '|') {
+      cells = 0;
+      continue;
+    }
+    if (cells == 0) {
+      ++tables;
+      cells = bars(line);
+    }
+    EXPECT_EQ(bars(line), cells) << line;
+  }
+  return tables;
+}
+
+TEST(Markdown, HasAllSections) {
+  const std::string text = results_markdown(results_fixture());
+  for (const char* part : {"# Comparison of test_data\n", "- made-up headline: custom is faster",
+                           "## Layers, batch 64\n", "## Layers, batch 1,024\n",
+                           "### The whole step, batch 64\n", "## Training\n", "### By seed\n",
+                           "## Throughput of training\n", "## Throughput of inference\n",
+                           "## The machine and the run\n", "| GPU | Invented GPU for tests |",
+                           "Repeat it: `compare --config test_data.yaml --a custom --b cudnn`\n",
+                           "| conv1+pool1+relu1 | backward_filter |"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  EXPECT_EQ(text.find("What is wrong"), std::string::npos);
+  EXPECT_EQ(check_tables(text), 12u);
+  EXPECT_EQ(text.find("\n\n\n"), std::string::npos);
+}
+
+TEST(Markdown, TellsAMismatchFirst) {
+  const std::string text = results_markdown(mismatch_fixture());
+  EXPECT_EQ(
+      text.find("**First mismatch:** conv2+pool2+relu2 forward by cudnn_test: y\\[0\\] is all"),
+      text.find("\n\n") + 2);
+  EXPECT_NE(text.find("## What is wrong"), std::string::npos);
+  EXPECT_NE(text.find("| **wrong** |"), std::string::npos);
+}
+
+TEST(Markdown, NamesAreText) {
+  EXPECT_EQ(markdown_text("a|b"), "a\\|b");
+  EXPECT_EQ(markdown_text("<b>&"), "&lt;b&gt;&amp;");
+  EXPECT_EQ(markdown_text("two\nlines"), "two lines");
+  EXPECT_EQ(markdown_text("backward_filter _a_ *b* `c` [d](e)"),
+            "backward_filter \\_a\\_ \\*b\\* \\`c\\` \\[d\\](e)");
+  const std::string text = results_markdown(nasty_fixture());
+  EXPECT_EQ(check_tables(text), 13u);
+  const std::string before_command = text.substr(0, text.find("Repeat it"));
+  EXPECT_EQ(before_command.find('<'), std::string::npos);
+}
+
+TEST(Markdown, AnySectionMayBeMissing) {
+  EXPECT_EQ(results_markdown(json()), "# Comparison\n");
+  const json whole = results_fixture();
+  for (const auto& [key, value] : whole.items()) {
+    for (const json& replacement : {json(), json("text"), json(3), json::array(), json::object()}) {
+      json results = whole;
+      results[key] = replacement;
+      EXPECT_NO_THROW(check_tables(results_markdown(results))) << key << " is " << replacement;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,138 @@
+#include "compare/report.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "compare/report_parts.h"
+#include "compare/results_fixture.h"
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+class Report : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  }
+};
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// What the page's own script reads.
+json data_of(const std::string& page) {
+  const std::string start = "<script type=\"application/json\" id=\"results\">";
+  const size_t from = page.find(start) + start.size();
+  return json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+std::string file(const std::string& path) {
+  std::stringstream text;
+  text << std::ifstream(std::string(DUET_SOURCE_DIR) + "/framework/compare/report/" + path).rdbuf();
+  EXPECT_GT(text.str().size(), 200u) << path;
+  return text.str();
+}
+
+TEST(ReportParts, AreTheFiles) {
+  EXPECT_EQ(kReportPage, file("report.html"));
+  EXPECT_EQ(kReportStyle, file("report.css") + file("print.css"));
+  EXPECT_EQ(kReportScript, file("page.js") + file("charts.js") + file("layer_charts.js") +
+                               file("run_charts.js") + file("report.js"));
+  EXPECT_EQ(kReportLicence, file("chart_js_licence.txt"));
+}
+
+TEST(ReportParts, WithoutChartLibrarySayWhatToDo) {
+  try {
+    report_html(results_fixture(), "");
+    FAIL() << "no error";
+  } catch (const RunError& error) {
+    for (const char* part : {"--json", "--from", "libjs-chart.js"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part;
+    }
+  }
+}
+
+TEST_F(Report, HoldsTheResultsAndTheLibrary) {
+  const json results = results_fixture();
+  const std::string page = report_html(results);
+  EXPECT_EQ(data_of(page)["results"], results);
+  EXPECT_NE(page.find(kChartLibrary), std::string::npos);
+  EXPECT_NE(page.find("<title>test_data</title>"), std::string::npos);
+  EXPECT_NE(page.find("Permission is hereby granted, free of charge"), std::string::npos);
+  EXPECT_EQ(report_html(results, "/* library */").find("{{"), std::string::npos)
+      << "a part was not filled in";
+}
+
+TEST_F(Report, NamesAreText) {
+  const json results = nasty_fixture();
+  const std::string plain = report_html(results_fixture()), page = report_html(results);
+  EXPECT_EQ(data_of(page)["results"], results);
+  // Not one more tag than where names are harmless.
+  for (const char* tag : {"<script", "</script", "<!--", "<img", "onerror="}) {
+    const std::string outside_data =
+        page.substr(0, page.find("id=\"results\"")) +
+        page.substr(page.find("</script>", page.find("id=\"results\"")));
+    const size_t allowed = std::string(tag) == "onerror=" ? 2 : 0;  // as words of title and h1
+    EXPECT_EQ(count(outside_data, tag), count(plain, tag) + allowed) << tag;
+  }
+  const std::string title = page.substr(0, page.find("</title>"));
+  EXPECT_NE(title.find("&lt;/script&gt;&lt;script&gt;alert(1)"), std::string::npos);
+  EXPECT_NE(title.find("&quot; &#39; &amp;"), std::string::npos);
+  EXPECT_NE(title.find("{{results}}"), std::string::npos) << "names are not filled in again";
+}
+
+TEST_F(Report, EscapesScriptsAndHtml) {
+  EXPECT_EQ(html_text("<a href=\"x\">'&'</a>"),
+            "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
+  const json value = {{"</script>", "<!-- & -->"}, {"bad UTF-8", "\xff"}};
+  const std::string text = script_json(value);
+  EXPECT_EQ(text.find_first_of("<>&"), std::string::npos) << text;
+  EXPECT_EQ(json::parse(text)["</script>"], "<!-- & -->");
+}
+
+// Whatever a page can load from elsewhere, in all of the file but the library and the data.
+TEST_F(Report, AsksTheNetworkForNothing) {
+  std::string page = report_html(results_fixture());
+  page.erase(page.find(kChartLibrary), kChartLibrary.size());
+  EXPECT_FALSE(std::regex_search(page, std::regex("https?://|\"//")));
+  EXPECT_FALSE(std::regex_search(
+      page, std::regex("\\bsrc\\s*=|<link|@import|url\\(|\\bimport\\b|fetch\\(|XMLHttpRequest|"
+                       "<iframe|<object|<embed|WebSocket|sendBeacon")));
+  EXPECT_NE(page.find("default-src 'none'"), std::string::npos) << "the browser forbids it too";
+}
+
+TEST_F(Report, AnySectionMayBeMissing) {
+  const json whole = results_fixture();
+  for (const auto& [key, value] : whole.items()) {
+    for (const json& replacement : {json(), json("text"), json(3), json::array(), json::object(),
+                                    json::array({nullptr, 1, "x", json::object()})}) {
+      json results = whole;
+      results[key] = replacement;
+      EXPECT_NO_THROW(report_html(results)) << key << " is " << replacement;
+    }
+  }
+  EXPECT_NO_THROW(report_html(json()));
+  EXPECT_NO_THROW(report_html(json::object()));
+}
+
+TEST_F(Report, ThreeArms) {
+  const json data = data_of(report_html(results_fixture(3)))["tables"];
+  EXPECT_EQ(data["arms"], json({"custom", "cudnn", "other3"}));
+  EXPECT_EQ(data["networks"].size(), 3u);
+  const json& columns = data["layers"][0]["layers"]["columns"];
+  // Layer, pass, three times, floor, three shares, two pairs of speedup and verdict.
+  EXPECT_EQ(columns.size(), 2u + 3 + 1 + 3 + 4);
+  for (const json& row : data["layers"][0]["layers"]["rows"]) EXPECT_EQ(row.size(), columns.size());
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,168 @@
+#include "compare/result_tables.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "compare/results_fixture.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+std::string cell(const ResultTable& table, size_t row, const std::string& column) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].name == column) return table.rows.at(row).at(i).text;
+  }
+  ADD_FAILURE() << "no column " << column;
+  return "";
+}
+
+Tone tone(const ResultTable& table, size_t row, const std::string& column) {
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    if (table.columns[i].name == column) return table.rows.at(row).at(i).tone;
+  }
+  return Tone::kPlain;
+}
+
+// Three layers' worth of numbers that can be read off by eye.
+json small_batch() {
+  return json::parse(R"({"batch": 64, "rows": [
+    {"layer": "conv", "pass": "forward", "flops": 8e6, "bytes": 4e6, "floor_us": 1.5, "arms": [
+      {"implementation": "custom_fast", "us": {"median": 2, "p20": 1.9, "p80": 2.25},
+       "share_of_floor": 0.75, "gflop_per_s": 4000, "gb_per_s": 2000, "workspace_bytes": 2048,
+       "agrees": true, "tensors": [{"name": "y", "share_of_limit": 0.25, "max_error": 2e-7}]},
+      {"implementation": "cudnn", "shared": true, "us": {"median": 4}, "agrees": true,
+       "tensors": [{"name": "y", "share_of_limit": 0.5}, {"name": "dw", "share_of_limit": 1.5}]}],
+     "ratios": [{"a": 0, "b": 1, "speedup": 2, "low": 1.9, "high": 2.1, "verdict": "faster"}]},
+    {"layer": "relu", "pass": "forward", "arms": [null,
+      {"agrees": false, "us": {"median": 1}, "faults": [{"kind": "zeros", "text": "all zeros"}]}]}
+  ]})");
+}
+
+json small_results() {
+  return {{"arms", {{{"name", "custom"}}, {{"name", "cudnn"}}}}, {"layers", {small_batch()}}};
+}
+
+TEST(ResultTables, LayersHaveTimesSharesAndVerdicts) {
+  const ResultTable table = layer_table(small_results(), small_batch());
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(cell(table, 0, "custom µs"), "2.00");
+  EXPECT_EQ(cell(table, 0, "cudnn µs"), "4.00");
+  EXPECT_EQ(cell(table, 0, "floor µs"), "1.50");
+  EXPECT_EQ(cell(table, 0, "custom, share of floor"), "75%");
+  EXPECT_EQ(cell(table, 0, "cudnn, share of floor"), "-");
+  EXPECT_EQ(cell(table, 0, "custom against cudnn"), "2.00x (1.90 to 2.10)");
+  EXPECT_EQ(cell(table, 0, "verdict"), "faster");
+  EXPECT_EQ(tone(table, 0, "verdict"), Tone::kGood);
+  // No such layer in one arm; a wrong result in the other, whose time is not told.
+  EXPECT_EQ(cell(table, 1, "custom µs"), "-");
+  EXPECT_EQ(cell(table, 1, "cudnn µs"), "wrong");
+  EXPECT_EQ(tone(table, 1, "cudnn µs"), Tone::kBad);
+  EXPECT_EQ(cell(table, 1, "verdict"), "-");
+}
+
+TEST(ResultTables, DetailsOfEachArm) {
+  const ResultTable table = layer_detail_table(small_results(), small_batch());
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(cell(table, 0, "implementation"), "custom_fast");
+  EXPECT_EQ(cell(table, 0, "workspace"), "2.0 KiB");
+  EXPECT_EQ(cell(table, 0, "p20 to p80"), "1.90 to 2.25");
+  EXPECT_EQ(cell(table, 0, "GFLOP/s"), "4,000");
+  EXPECT_EQ(cell(table, 0, "FLOP/byte"), "2.00");
+  EXPECT_EQ(cell(table, 1, "implementation"), "cudnn (shared)");
+}
+
+TEST(ResultTables, ErrorsBeyondTheLimitAreMarked) {
+  const ResultTable table = error_table(small_results(), small_batch());
+  ASSERT_EQ(table.rows.size(), 3u);
+  EXPECT_EQ(cell(table, 0, "share of limit"), "25%");
+  EXPECT_EQ(tone(table, 0, "share of limit"), Tone::kPlain);
+  EXPECT_EQ(cell(table, 2, "tensor"), "dw");
+  EXPECT_EQ(tone(table, 2, "share of limit"), Tone::kBad);
+  const ResultTable worst = worst_error_table(small_results(), small_batch());
+  ASSERT_EQ(worst.rows.size(), 2u);
+  EXPECT_EQ(cell(worst, 1, "largest share of limit"), "150%");
+  EXPECT_EQ(cell(worst, 1, "outputs checked"), "2");
+  const ResultTable faults = fault_table(small_results());
+  ASSERT_EQ(faults.rows.size(), 1u);
+  EXPECT_EQ(cell(faults, 0, "layer"), "relu");
+  EXPECT_EQ(cell(faults, 0, "arm"), "cudnn");
+  EXPECT_EQ(cell(faults, 0, "what is wrong"), "all zeros");
+}
+
+TEST(ResultTables, KeyFiguresSumUp) {
+  const std::vector<Figure> figures = key_figures(results_fixture(3));
+  // The step of two arms against the third at two batch sizes, the error, two accuracies.
+  ASSERT_EQ(figures.size(), 4u + 1 + 2);
+  EXPECT_EQ(figures[0].label, "training step, batch 64");
+  EXPECT_NE(figures[0].note.find("custom against other3"), std::string::npos);
+  EXPECT_EQ(figures[0].tone, Tone::kGood);
+  EXPECT_EQ(figures[4].value, "38% of limit");
+  EXPECT_EQ(figures[5].value, "+0.04 points");
+  EXPECT_TRUE(key_figures(json()).empty());
+  json results = results_fixture();
+  results.erase("layers");
+  EXPECT_EQ(key_figures(results)[0].label, "training step, batch 1");
+}
+
+TEST(ResultTables, TrainingAndThroughput) {
+  const json results = results_fixture();
+  const ResultTable training = training_table(results), seeds = seed_table(results);
+  ASSERT_EQ(training.rows.size(), 2u);
+  EXPECT_EQ(cell(training, 0, "seconds a run"), "1.90 s");
+  ASSERT_EQ(seeds.rows.size(), 5u);
+  EXPECT_EQ(cell(seeds, 0, "custom accuracy"), "91.20%");
+  EXPECT_EQ(loss_table(results).rows.size(), 200u);
+  EXPECT_EQ(cell(difference_table(results), 0, "accuracy difference, points"), "+0.04");
+  const ResultTable throughput = throughput_table(results, "inference");
+  ASSERT_EQ(throughput.rows.size(), 6u);
+  EXPECT_EQ(cell(throughput, 5, "batch"), "1,024");
+}
+
+TEST(ResultTables, TheMachineIsToldInFull) {
+  const ResultTable table = environment_table(results_fixture());
+  const auto value = [&](const std::string& name) {
+    for (const auto& row : table.rows) {
+      if (row[0].text == name) return row[1].text;
+    }
+    return "nothing of " + name;
+  };
+  EXPECT_EQ(value("GPU"), "Invented GPU for tests");
+  EXPECT_EQ(value("CUDA runtime"), "0.0");
+  EXPECT_EQ(value("clock during the run"), "1,905 to 1,980 MHz");
+  EXPECT_EQ(value("copy bandwidth (gpu, measured)"), "4,000 GB/s");
+  EXPECT_EQ(value("throttled"), "no");
+  json throttled = results_fixture();
+  throttled["environment"]["clocks"]["throttled"] = true;
+  throttled["environment"]["clocks"]["reasons"] = {"power cap"};
+  const ResultTable other = environment_table(throttled);
+  EXPECT_TRUE(std::any_of(other.rows.begin(), other.rows.end(), [](const auto& row) {
+    return row[1].text == "yes: power cap" && row[1].tone == Tone::kBad;
+  }));
+}
+
+TEST(ResultTables, RowsAreAsLongAsTheHeading) {
+  for (const json& results : {results_fixture(), results_fixture(3), mismatch_fixture(),
+                              small_results(), json::object(), json()}) {
+    std::vector<ResultTable> tables = {
+        fault_table(results),      training_table(results), seed_table(results),
+        difference_table(results), loss_table(results),     throughput_table(results, "training"),
+        environment_table(results)};
+    const json layers = results.is_object() ? results.value("layers", json::array()) : json();
+    for (const json& batch : layers) {
+      for (const auto& make : {layer_table, layer_detail_table, error_table, totals_table}) {
+        tables.push_back(make(results, batch));
+      }
+      tables.push_back(repeat_table(batch));
+    }
+    for (const ResultTable& table : tables) {
+      for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duet
