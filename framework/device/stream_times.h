@@ -9,8 +9,8 @@
 
 namespace duet {
 
-/// Marks are CUDA events; one costs the GPU a microsecond or so. All are read at the end, so that
-/// what is timed is not disturbed.
+/// Marks are CUDA events; one costs the GPU some microseconds. All are read at the end, so that the
+/// host does not wait in between.
 class StreamTimes {
  public:
   using Clock = std::chrono::steady_clock;

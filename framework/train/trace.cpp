@@ -45,8 +45,8 @@ StepTrace trace_on_gpu(Training& training, size_t steps) {
   const auto& operations = training.operations();
   for (size_t step = 0; step < steps; ++step) {
     times.hold();
+    times.mark();
     for (size_t i = 0; i < operations.size(); ++i) {
-      times.mark();
       const double start = now();
       operations[i].queue();
       trace.operations.push_back({i, step, {}, {start, now()}});
@@ -64,14 +64,17 @@ StepTrace trace_on_gpu(Training& training, size_t steps) {
   }
 
   const std::vector<double> at = times.microseconds();
-  for (size_t i = 0; i < trace.operations.size(); ++i) {
-    TracedOperation& traced = trace.operations[i];
-    traced.ran = {at[2 * i], at[2 * i + 1]};
-    if (traced.operation == 0) trace.steps.push_back({traced.ran.start});
-    trace.steps.back().end = traced.ran.end;
+  size_t mark = 0;
+  for (TracedOperation& traced : trace.operations) {
+    if (traced.operation == 0) {
+      if (traced.step > 0) ++mark;  // from the end of a step to the start of the next
+      trace.steps.push_back({at[mark]});
+    }
+    traced.ran = {at[mark], at[mark + 1]};
+    trace.steps.back().end = at[++mark];
   }
-  for (size_t i = 2 * trace.operations.size(); replays && i + 1 < at.size(); ++i) {
-    trace.graph_steps.push_back({at[i], at[i + 1]});
+  for (++mark; replays && mark + 1 < at.size(); ++mark) {
+    trace.graph_steps.push_back({at[mark], at[mark + 1]});
   }
   return trace;
 }

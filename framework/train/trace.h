@@ -31,7 +31,7 @@ struct StepTrace {
 
 /// Trains `steps` steps call by call, and as many from the graph if there is one. On a GPU the
 /// operations of a step are queued while it waits and then run one behind the other, as they do in
-/// a graph; CUDA events between them tell when, and add about a microsecond to each. REQUIRES:
+/// a graph; CUDA events between them tell when, and add some microseconds to each. REQUIRES:
 /// training.prepare() was called; steps > 0.
 StepTrace trace_steps(Training& training, size_t steps);
 
