@@ -20,6 +20,12 @@ class Shape {
   /// REQUIRES: 0 <= i < rank().
   int64_t operator[](int i) const { return dims_[i]; }
   int64_t elements() const;
+  /// The same shape but for one size. REQUIRES: 0 <= axis < rank().
+  Shape with(int axis, int64_t size) const {
+    Shape result = *this;
+    result.dims_[axis] = size;
+    return result;
+  }
   /// "64x1x28x28"; "scalar" for rank 0.
   std::string to_string() const;
   bool operator==(const Shape&) const = default;

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "device/cache_flush.h"
 #include "device/context.h"
 #include "device/device.h"
 #include "device/gpu.h"
@@ -50,6 +51,12 @@ void StreamTimes::release() {}
 size_t StreamTimes::mark() { return 0; }
 std::vector<double> StreamTimes::microseconds() { return {}; }
 StreamTimes::Clock::time_point StreamTimes::zero() const { return {}; }
+
+size_t l2_bytes() { throw UnsupportedError(gpu_missing_reason()); }
+CacheFlush::CacheFlush(Context& context) : context_(context) {
+  throw UnsupportedError(gpu_missing_reason());
+}
+void CacheFlush::queue() {}
 
 namespace gpu {
 void* allocate(size_t) { throw UnsupportedError(gpu_missing_reason()); }

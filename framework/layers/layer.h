@@ -166,6 +166,12 @@ class Layer {
   /// Two times the multiply-adds of the sums of products that define `pass`; 0 where there are
   /// none.
   virtual double flops(Pass) const { return 0; }
+  /// Sets to zero the elements of dy whose way back hangs on a choice between intermediate values
+  /// (which of a window is largest) so close that rounding decides it: nobody could be held to
+  /// those. Values are in memory order. A layer whose choices are between its inputs has none.
+  virtual void settle(const std::vector<std::vector<double>>& /*x*/,
+                      const std::vector<std::vector<double>>& /*w*/,
+                      std::vector<std::vector<double>>& /*dy*/) const {}
 
   /// The list, in order: the first of a family that supports the problem is the family's choice.
   virtual std::vector<ImplInfo> implementations() const = 0;

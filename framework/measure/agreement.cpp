@@ -73,7 +73,7 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
                   const Limit& limit) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Agreement a;
-  double error_square = 0, reference_square = 0, worst_share = -1;
+  double error_square = 0, reference_square = 0, found_square = 0, product = 0, worst_share = -1;
   double n = 0;  // values that a root mean square can be taken of
   for (double e : expected) {
     if (!std::isfinite(e)) continue;
@@ -98,6 +98,10 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     error_square += error * error;
+    if (std::isfinite(e)) {
+      found_square += f * f;
+      product += e * f;
+    }
     a.max_error = std::max(a.max_error, error);
     if (share > worst_share) {
       worst_share = share;
@@ -107,6 +111,13 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
     }
   }
 
+  // Clamped: rounding may leave 1 + 1e-16.
+  if (reference_square > 0 || found_square > 0) {
+    const double lengths = std::sqrt(reference_square) * std::sqrt(found_square);
+    a.cosine = lengths > 0 && std::isfinite(product / lengths)
+                   ? std::clamp(product / lengths, -1.0, 1.0)
+                   : 0;
+  }
   const double error_rms = std::sqrt(error_square / n);
   if (error_rms > 0) a.rms_relative = reference_rms > 0 ? error_rms / reference_rms : kInfinity;
   a.share_of_limit = std::max(worst_share, 0.0);

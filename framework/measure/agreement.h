@@ -39,6 +39,7 @@ struct Agreement {
   bool agrees = false;
   double max_error = 0;
   double rms_relative = 0;         // RMS error / RMS reference
+  double cosine = 1;               // of the angle between the two as vectors; 0 if not finite
   double share_of_limit = 0;       // 1 is the limit; infinite if something is not a number
   int64_t worst = -1;              // index in memory of the worst element
   double expected = 0, found = 0;  // there

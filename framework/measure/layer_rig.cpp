@@ -38,6 +38,7 @@ void restore(std::vector<GuardedTensor>& tensors,
 LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
                    Context& context, const LayerSituation& situation)
     : layer_(layer),
+      id_(id),
       situation_(situation),
       context_(context),
       impl_(layer.make(id, context)),
@@ -176,12 +177,12 @@ std::string LayerRig::input_damage() const {
   return text;
 }
 
-std::string LayerRig::damage() const {
-  std::string text = workspace_damage();
+std::string LayerRig::buffer_damage() const {
+  std::string text;
   for (const auto& [name, buffer] : all_buffers()) {
     if (const auto damage = buffer->damage()) text += guard_line(name, *damage);
   }
-  return text + input_damage();
+  return text;
 }
 
 std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {

@@ -22,6 +22,7 @@ class LayerRig {
            Context& context, const LayerSituation& situation);
 
   const Layer& layer() const { return layer_; }
+  const std::string& id() const { return id_; }
   Context& context() { return context_; }
   Implementation& implementation() { return *impl_; }
 
@@ -38,11 +39,12 @@ class LayerRig {
   void run(Pass pass, const std::vector<size_t>& without_dx = {});
   /// Only queues it, as a training step does.
   void queue(Pass pass, const std::vector<size_t>& without_dx = {});
-  /// Inputs of the last run() that were changed and guards that were overwritten, a line each.
-  std::string damage() const;
-  /// The part of damage() that is about the workspace.
-  std::string workspace_damage() const;
+  /// What the last run() should have left alone and did not, a line each: inputs that were changed,
+  /// guards of the workspace and of all other buffers that were overwritten.
   std::string input_damage() const;
+  std::string workspace_damage() const;
+  std::string buffer_damage() const;
+  std::string damage() const { return input_damage() + workspace_damage() + buffer_damage(); }
 
   /// What `pass` writes; parameters that forward updates belong to forward.
   std::vector<NamedValues> outputs(Pass pass) const;
@@ -66,6 +68,7 @@ class LayerRig {
   LayerTensors tensors(const std::vector<size_t>& without_dx) const;
 
   const Layer& layer_;
+  const std::string id_;
   const LayerSituation situation_;
   Context& context_;
   std::unique_ptr<Implementation> impl_;

@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<Pool2dProblem>>& avg_pool2d_impls() {
-  static const std::vector<ImplEntry<Pool2dProblem>> list = {
+std::vector<ImplEntry<Pool2dProblem>>& avg_pool2d_impls() {
+  static std::vector<ImplEntry<Pool2dProblem>> list = {
     avg_pool2d_cpu_reference(),
 #if DUET_WITH_CUDA
     avg_pool2d_custom_vectorized(),

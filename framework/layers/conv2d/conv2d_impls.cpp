@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
-  static const std::vector<ImplEntry<Conv2dProblem>> list = {
+std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
+  static std::vector<ImplEntry<Conv2dProblem>> list = {
     conv2d_cpu_blas(),
     conv2d_cpu_reference(),
 #if DUET_WITH_CUDA

@@ -41,6 +41,6 @@ ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 
-const std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls();
+std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls();
 
 }  // namespace duet

@@ -47,6 +47,9 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluProblem> {
   }
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().conv.products()); }
   bool chooses_per_pass() const override { return false; }
+  /// Where the two largest of a window, or the largest and 0, are nearly equal.
+  void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
+              std::vector<std::vector<double>>& dy) const override;
 
  protected:
   Conv2dPoolReluProblem infer(const std::vector<TensorDesc>& inputs,

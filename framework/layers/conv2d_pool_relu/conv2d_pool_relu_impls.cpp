@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
-  static const std::vector<ImplEntry<Conv2dPoolReluProblem>> list = {
+std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
+  static std::vector<ImplEntry<Conv2dPoolReluProblem>> list = {
     conv2d_pool_relu_cpu_blas(),
     conv2d_pool_relu_cpu_reference(),
 #if DUET_WITH_CUDA

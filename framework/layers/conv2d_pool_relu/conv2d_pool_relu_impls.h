@@ -47,6 +47,6 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 
-const std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
+std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
 
 }  // namespace duet

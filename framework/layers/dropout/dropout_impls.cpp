@@ -4,8 +4,8 @@ namespace duet {
 
 // No cudnn entry: cuDNN's dropout draws its mask from a generator of its own, so that its arm would
 // drop other elements. The cudnn family takes the shared entry.
-const std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
-  static const std::vector<ImplEntry<DropoutProblem>> list = {
+std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
+  static std::vector<ImplEntry<DropoutProblem>> list = {
     dropout_cpu_reference(),
 #if DUET_WITH_CUDA
     dropout_custom_recompute(),

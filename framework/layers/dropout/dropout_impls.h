@@ -34,6 +34,6 @@ ImplEntry<DropoutProblem> dropout_cpu_reference();
 ImplEntry<DropoutProblem> dropout_custom_recompute();
 ImplEntry<DropoutProblem> dropout_custom_mask();
 
-const std::vector<ImplEntry<DropoutProblem>>& dropout_impls();
+std::vector<ImplEntry<DropoutProblem>>& dropout_impls();
 
 }  // namespace duet

@@ -5,6 +5,6 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<ActivationProblem>>& leaky_relu_impls();
+std::vector<ImplEntry<ActivationProblem>>& leaky_relu_impls();
 
 }  // namespace duet

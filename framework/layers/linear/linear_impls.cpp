@@ -9,8 +9,8 @@ std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass 
   return fp32_only(problem, pass);
 }
 
-const std::vector<ImplEntry<LinearProblem>>& linear_impls() {
-  static const std::vector<ImplEntry<LinearProblem>> list = {
+std::vector<ImplEntry<LinearProblem>>& linear_impls() {
+  static std::vector<ImplEntry<LinearProblem>> list = {
     linear_cpu_blas(),
     linear_cpu_reference(),
 #if DUET_WITH_CUDA

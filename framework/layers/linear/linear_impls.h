@@ -45,6 +45,6 @@ ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
-const std::vector<ImplEntry<LinearProblem>>& linear_impls();
+std::vector<ImplEntry<LinearProblem>>& linear_impls();
 
 }  // namespace duet

@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls() {
-  static const std::vector<ImplEntry<Pool2dProblem>> list = {
+std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls() {
+  static std::vector<ImplEntry<Pool2dProblem>> list = {
     max_pool2d_cpu_reference(),
 #if DUET_WITH_CUDA
     max_pool2d_custom_vectorized(),

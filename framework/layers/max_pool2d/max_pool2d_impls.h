@@ -9,6 +9,6 @@ ImplEntry<Pool2dProblem> max_pool2d_cpu_reference();
 ImplEntry<Pool2dProblem> max_pool2d_custom_vectorized();
 ImplEntry<Pool2dProblem> max_pool2d_custom_naive();
 
-const std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls();
+std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls();
 
 }  // namespace duet

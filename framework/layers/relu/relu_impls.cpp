@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<ActivationProblem>>& relu_impls() {
-  static const std::vector<ImplEntry<ActivationProblem>> list = {
+std::vector<ImplEntry<ActivationProblem>>& relu_impls() {
+  static std::vector<ImplEntry<ActivationProblem>> list = {
     activation_cpu_reference(),
 #if DUET_WITH_CUDA
     activation_custom_vectorized(),

@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
-  static const std::vector<ImplEntry<ReorderProblem>> list = {
+std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
+  static std::vector<ImplEntry<ReorderProblem>> list = {
     reorder_cpu_reference(),
 #if DUET_WITH_CUDA
     reorder_custom_tiled_transpose(),

@@ -47,6 +47,6 @@ ImplEntry<ReorderProblem> reorder_custom_tiled_transpose();
 ImplEntry<ReorderProblem> reorder_custom_naive();
 ImplEntry<ReorderProblem> reorder_cudnn();
 
-const std::vector<ImplEntry<ReorderProblem>>& reorder_impls();
+std::vector<ImplEntry<ReorderProblem>>& reorder_impls();
 
 }  // namespace duet

@@ -5,6 +5,6 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<ActivationProblem>>& sigmoid_impls();
+std::vector<ImplEntry<ActivationProblem>>& sigmoid_impls();
 
 }  // namespace duet

@@ -2,8 +2,8 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls() {
-  static const std::vector<ImplEntry<SoftmaxCrossEntropyProblem>> list = {
+std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls() {
+  static std::vector<ImplEntry<SoftmaxCrossEntropyProblem>> list = {
     softmax_cross_entropy_cpu_reference(),
 #if DUET_WITH_CUDA
     softmax_cross_entropy_custom_warp(),

@@ -34,6 +34,6 @@ ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_warp();
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_naive();
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cudnn();
 
-const std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls();
+std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls();
 
 }  // namespace duet

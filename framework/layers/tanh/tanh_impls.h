@@ -5,6 +5,6 @@
 
 namespace duet {
 
-const std::vector<ImplEntry<ActivationProblem>>& tanh_impls();
+std::vector<ImplEntry<ActivationProblem>>& tanh_impls();
 
 }  // namespace duet

@@ -1,0 +1,383 @@
+#include "measure/examine.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <thread>
+
+#include "core/error.h"
+#include "device/step_graph.h"
+#include "measure/classify.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kOtherSeed = 99;
+constexpr double kDelaySeconds = 2e-3;  // queued before a run that might not wait for it
+constexpr int kRepetitions = 3;
+
+using Bytes = std::vector<std::vector<std::byte>>;
+
+class Examiner {
+ public:
+  Examiner(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+           Context& context)
+      : layer_(layer),
+        id_(id),
+        pass_(pass),
+        evidence_(evidence),
+        context_(context),
+        rig_(layer, id, passes_through(layer, id, pass), context, evidence.situation) {}
+
+  Examination run() {
+    check_data();
+    check_timeliness();
+    if (result_.passed()) check_graph();
+    if (result_.passed()) check_neighbours();
+    return std::move(result_);
+  }
+
+ private:
+  /// One run on loaded data: what came out, and the damage done.
+  struct Round {
+    std::vector<TensorResult> tensors;
+    std::vector<NamedValues> outputs;
+    Bytes bytes;
+    bool agrees = false;
+  };
+
+  Round round(const Reference& expected) {
+    rig_.reset();
+    run_through(rig_, pass_, expected);
+    check_damage();
+    Round round;
+    round.tensors = hold_to(expected, rig_, pass_);
+    round.agrees = all_agree(round.tensors);
+    round.bytes = rig_.output_bytes(pass_);
+    if (!round.agrees) round.outputs = rig_.outputs(pass_);
+    return round;
+  }
+
+  void check_damage() {
+    if (damaged_) return;
+    const std::string workspace = rig_.workspace_damage(), inputs = rig_.input_damage(),
+                      buffers = rig_.buffer_damage();
+    if (!workspace.empty()) {
+      add(FaultKind::kWorkspaceOverrun,
+          "takes more workspace than the " +
+              std::to_string(rig_.implementation().workspace_bytes(pass_)) +
+              " bytes it asked for:\n" + workspace);
+    }
+    if (!inputs.empty()) add(FaultKind::kChangesInput, "changes what it may only read:\n" + inputs);
+    if (!buffers.empty()) add(FaultKind::kOverrun, "writes outside its buffers:\n" + buffers);
+    damaged_ = !result_.passed();
+  }
+
+  void check_data() {
+    rig_.load(evidence_.data);
+    std::vector<Round> same;
+    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(evidence_.expected));
+    result_.tensors = same[0].tensors;
+    rig_.load(evidence_.other_data);
+    const Round other = round(evidence_.other_expected);
+    const Round again = round(evidence_.other_expected);
+
+    // The most telling finding first; those that follow from it are left out.
+    if (is_stale(other, same.back())) {
+      if (again.agrees) {
+        add(FaultKind::kPreviousOutput,
+            "returns the previous call's output: new data in the same buffers gave the old result, "
+            "and the right one a call later");
+      } else {
+        add(FaultKind::kCached,
+            "returns the result of earlier data although the same buffers hold new data: it caches "
+            "by pointer, or never reads its inputs again");
+      }
+    } else if (!same[0].agrees) {
+      add_disagreement(same[0], evidence_.expected, "");
+    } else if (!same[1].agrees || !same[2].agrees) {
+      const Round& wrong = same[1].agrees ? same[2] : same[1];
+      add(FaultKind::kFirstTimeOnly,
+          "is right only the first time: a repeated run on the same data " +
+              classify(wrong.tensors, wrong.outputs, evidence_.expected.of(pass_)).text);
+    } else if (!other.agrees) {
+      add_disagreement(other, evidence_.other_expected, "with other data: ");
+    } else if (same[0].bytes != same[1].bytes || same[0].bytes != same[2].bytes ||
+               other.bytes != again.bytes) {
+      add(FaultKind::kUnrepeatable,
+          "is not deterministic: two runs on the same data differ in some bits");
+    }
+  }
+
+  /// Whether what is wrong in `round` is, to the bit, what was right for the data before.
+  static bool is_stale(const Round& round, const Round& before) {
+    if (round.agrees) return false;
+    for (size_t i = 0; i < round.tensors.size(); ++i) {
+      if (round.tensors[i].agreement.agrees) continue;
+      if (round.bytes[i] != before.bytes[i] || !before.tensors[i].agreement.agrees) return false;
+    }
+    return true;
+  }
+
+  void add_disagreement(const Round& round, const Reference& expected, const std::string& prefix) {
+    Fault fault = classify(round.tensors, round.outputs, expected.of(pass_));
+    fault.text = prefix + fault.text;
+    result_.faults.push_back(std::move(fault));
+  }
+
+  /// What the stream says is done must be done, and must have waited for what came before it.
+  void check_timeliness() {
+    rig_.load(evidence_.data);
+    run_through(rig_, pass_, evidence_.expected);
+    context_.queue_delay(kDelaySeconds);
+    rig_.queue_poison(pass_);
+    rig_.queue(pass_);
+    rig_.queue_snapshot(pass_);
+    context_.synchronize();
+    if (context_.device() == Device::kCpu && !result_.passed()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for threads left behind
+    }
+    const Bytes when_done = rig_.snapshot_bytes(), later = rig_.output_bytes(pass_);
+    const bool unrepeatable =
+        !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
+    std::string what;
+    if (when_done != later && !unrepeatable) {
+      what = context_.device() == Device::kGpu
+                 ? "returns early: its stream was done before its output was there; it runs on "
+                   "another stream"
+                 : "returns early: its output was written after run() had returned";
+    } else if (misses_output() && all_agree(hold_to(evidence_.expected, rig_, pass_))) {
+      what =
+          "returns early: its output is there when the whole device has been waited for, and not "
+          "before; it does not run on its stream";
+    }
+    if (what.empty()) return;
+    result_.faults.clear();  // whatever else was found is a consequence
+    add(FaultKind::kReturnsEarly, what);
+  }
+
+  /// Something was found that waiting longer might mend.
+  bool misses_output() const {
+    return std::any_of(result_.faults.begin(), result_.faults.end(), [](const Fault& fault) {
+      return fault.kind == FaultKind::kUnwritten || fault.kind == FaultKind::kHalfWritten ||
+             fault.kind == FaultKind::kNotFinite;
+    });
+  }
+
+  void check_graph() {
+    if (context_.device() == Device::kCpu) return;
+    rig_.reset();
+    run_through(rig_, pass_, evidence_.expected);
+    std::optional<StepGraph> graph;
+    try {
+      graph.emplace(context_, [&] { rig_.queue(pass_); });
+    } catch (const Error& e) {
+      return add(FaultKind::kNotInGraph, std::string("cannot be captured in a graph: ") + e.what());
+    }
+    for (int replay = 0; replay < 2; ++replay) {
+      rig_.queue_poison(pass_);
+      graph->launch();
+      context_.synchronize();
+      if (!all_agree(hold_to(evidence_.expected, rig_, pass_))) {
+        return add(FaultKind::kNotInGraph,
+                   "is wrong when replayed from a captured graph, as training runs it");
+      }
+    }
+  }
+
+  void check_neighbours() {
+    for (const auto& neighbour : neighbours(layer_)) {
+      const auto passes = passes_through(*neighbour, id_, pass_);
+      const bool can = std::none_of(passes.begin(), passes.end(), [&](Pass pass) {
+        return neighbour->unsupported(id_, pass).has_value();
+      });
+      if (!can) continue;
+      LayerData data = random_data(*neighbour, 7);
+      neighbour->settle(data.x, data.w, data.dy);
+      const Reference expected = run_reference(*neighbour, data, evidence_.situation, {pass_});
+      LayerRig rig(*neighbour, id_, passes, context_, evidence_.situation);
+      rig.load(data);
+      run_through(rig, pass_, expected);
+      const auto tensors = hold_to(expected, rig, pass_);
+      if (all_agree(tensors) && rig.damage().empty()) continue;
+      return add(FaultKind::kShapeBound,
+                 "is right on the shape asked for only: on " + neighbour->problem_text() + " it " +
+                     (all_agree(tensors)
+                          ? "damages memory:\n" + rig.damage()
+                          : classify(tensors, rig.outputs(pass_), expected.of(pass_)).text));
+    }
+  }
+
+  /// The layer with another batch, and with images a little larger. Small, because the judge is
+  /// slow.
+  static std::vector<std::unique_ptr<Layer>> neighbours(const Layer& layer) {
+    std::vector<std::unique_ptr<Layer>> all;
+    const auto add = [&](auto&& change) {
+      std::vector<TensorDesc> inputs = layer.inputs();
+      for (TensorDesc& input : inputs) input.shape = change(input.shape);
+      auto copy = layer.clone();
+      try {
+        copy->bind(inputs, layer.options());
+      } catch (const ShapeError&) {
+        return;
+      }
+      all.push_back(std::move(copy));
+    };
+    add([](const Shape& s) { return s.with(0, s[0] == 3 ? 2 : 3); });
+    add([](const Shape& s) {
+      Shape larger = s.with(0, 2);
+      if (s.rank() == 4) larger = larger.with(2, s[2] + 1).with(3, s[3] + 2);
+      if (s.rank() == 2) larger = larger.with(1, s[1] + 3);
+      return larger;
+    });
+    return all;
+  }
+
+  void add(FaultKind kind, std::string text) { result_.faults.push_back({kind, std::move(text)}); }
+
+  const Layer& layer_;
+  const std::string id_;
+  const Pass pass_;
+  const Evidence& evidence_;
+  Context& context_;
+  LayerRig rig_;
+  Examination result_;
+  bool damaged_ = false;
+};
+
+/// Of "y[0]", "dx[1]" or "dw[0] weight".
+Layout layout_of(const std::string& name, const Layer& layer) {
+  const size_t bracket = name.find('[');
+  if (bracket == std::string::npos) return Layout::kNCHW;  // a vector
+  const size_t index = std::stoul(name.substr(bracket + 1));
+  const std::string kind = name.substr(0, bracket);
+  if (kind == "y") return layer.outputs().at(index).layout;
+  if (kind == "dx") return layer.inputs().at(index).layout;
+  return layer.parameters().at(index).desc.layout;
+}
+
+}  // namespace
+
+std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass) {
+  std::vector<Pass> passes = passes_before(layer, pass);
+  std::erase_if(passes, [&](Pass before) { return layer.unsupported(id, before).has_value(); });
+  passes.push_back(pass);
+  return passes;
+}
+
+void run_through(LayerRig& rig, Pass pass, const Reference& expected) {
+  const auto passes = passes_through(rig.layer(), rig.id(), pass);
+  if (pass != Pass::kForward && passes.front() != Pass::kForward) {
+    rig.set_y(expected.of(Pass::kForward));
+  }
+  for (Pass each : passes) rig.run(each);
+}
+
+std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass) {
+  std::vector<TensorResult> results;
+  const auto found = rig.outputs(pass);
+  const auto& wanted = expected.of(pass);
+  for (size_t i = 0; i < found.size(); ++i) {
+    const Limit limit = limit_of(rig.layer(), rig.id(), pass, found[i].desc, found[i].parameter,
+                                 rig.layer().options().math);
+    results.push_back(
+        {found[i].name, found[i].desc, compare(wanted[i].values, found[i].values, limit), limit});
+  }
+  return results;
+}
+
+bool all_agree(const std::vector<TensorResult>& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [](const TensorResult& tensor) { return tensor.agreement.agrees; });
+}
+
+Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
+                         const std::vector<Pass>& passes) {
+  Evidence evidence{.situation = situation,
+                    .data = std::move(data),
+                    .other_data = random_data(layer, kOtherSeed)};
+  for (LayerData* each : {&evidence.data, &evidence.other_data}) {
+    layer.settle(each->x, each->w, each->dy);
+  }
+  evidence.expected = run_reference(layer, evidence.data, situation, passes);
+  evidence.other_expected = run_reference(layer, evidence.other_data, situation, passes);
+  return evidence;
+}
+
+Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) {
+  Evidence result{.situation = evidence.situation,
+                  .data = relayout(evidence.data, from, to),
+                  .other_data = relayout(evidence.other_data, from, to)};
+  const auto turn = [&](Reference reference) {
+    for (auto& [pass, outputs] : reference.outputs) {
+      for (NamedValues& output : outputs) {
+        const Layout layout = layout_of(output.name, to);
+        TensorDesc desc = output.desc;
+        desc.layout = layout;
+        output.values = relayout(output.values, output.desc, desc);
+        output.desc = desc;
+      }
+    }
+    return reference;
+  };
+  result.expected = turn(evidence.expected);
+  result.other_expected = turn(evidence.other_expected);
+  return result;
+}
+
+Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+                    Context& context) {
+  try {
+    return Examiner(layer, id, pass, evidence, context).run();
+  } catch (const UnsupportedError& e) {
+    return {.faults = {{FaultKind::kFailed, std::string("failed: ") + e.what()}}};
+  } catch (const DeviceError& e) {
+    return {.faults = {{FaultKind::kFailed, std::string("failed: ") + e.what()}}};
+  }
+}
+
+std::string_view to_string(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kWrong:
+      return "wrong";
+    case FaultKind::kZeros:
+      return "zeros";
+    case FaultKind::kUnwritten:
+      return "unwritten";
+    case FaultKind::kHalfWritten:
+      return "half written";
+    case FaultKind::kNotFinite:
+      return "not finite";
+    case FaultKind::kLowPrecision:
+      return "low precision";
+    case FaultKind::kPreviousOutput:
+      return "previous output";
+    case FaultKind::kCached:
+      return "cached";
+    case FaultKind::kFirstTimeOnly:
+      return "first time only";
+    case FaultKind::kUnrepeatable:
+      return "not deterministic";
+    case FaultKind::kReturnsEarly:
+      return "returns early";
+    case FaultKind::kNotInGraph:
+      return "not in a graph";
+    case FaultKind::kChangesInput:
+      return "changes its input";
+    case FaultKind::kOverrun:
+      return "writes outside";
+    case FaultKind::kWorkspaceOverrun:
+      return "workspace overrun";
+    case FaultKind::kShapeBound:
+      return "one shape only";
+    case FaultKind::kWrongWhenTimed:
+      return "wrong when timed";
+    case FaultKind::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+}  // namespace duet

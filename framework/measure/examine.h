@@ -1,0 +1,90 @@
+// Whether an implementation can be believed: agreement with the judge, and the ways in which a
+// kernel that looks right is not.
+//
+// The judge is cpu_reference in double on the same numbers. An implementation must agree with it
+// on two sets of data in the same buffers, repeatedly and to the same bits, replayed from a graph,
+// and on shapes beside the one asked for; it must be done when its stream is, and leave its
+// inputs, the memory around its buffers and what lies behind its workspace alone. No time is worth
+// printing before that.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "measure/agreement.h"
+#include "measure/layer_rig.h"
+
+namespace duet {
+
+enum class FaultKind {
+  kWrong,             // disagrees with the judge, in no way that has a name
+  kZeros,             // all zeros where the judge has others
+  kUnwritten,         // the output is as it was before
+  kHalfWritten,       // part of the output is as it was before
+  kNotFinite,         // NaN or infinity where the judge has none
+  kLowPrecision,      // the errors of a narrower arithmetic than was asked for
+  kPreviousOutput,    // returns what it should have returned the call before
+  kCached,            // goes on returning the result of earlier data in the same buffers
+  kFirstTimeOnly,     // right once, then wrong
+  kUnrepeatable,      // two runs on the same data differ
+  kReturnsEarly,      // work goes on when its stream is done, or is not on its stream
+  kNotInGraph,        // wrong, or refused, when captured and replayed
+  kChangesInput,      // writes to x, w, dy or, in a backward pass, y
+  kOverrun,           // writes beyond a tensor or its state
+  kWorkspaceOverrun,  // writes beyond the workspace that it asked for
+  kShapeBound,        // wrong on a neighbouring shape that it says it supports
+  kWrongWhenTimed,    // the output is wrong after the timed runs
+  kFailed,            // threw an error
+};
+/// "wrong", "zeros", "unwritten", "half written", ...
+std::string_view to_string(FaultKind kind);
+
+struct Fault {
+  FaultKind kind;
+  std::string text;  // a sentence for people: what was found, where, by how much
+};
+
+/// One output of the pass beside the judge's.
+struct TensorResult {
+  std::string name;
+  TensorDesc desc;
+  Agreement agreement;
+  Limit limit;
+};
+
+struct Examination {
+  std::vector<TensorResult> tensors;  // on the first data
+  std::vector<Fault> faults;
+  bool passed() const { return faults.empty(); }
+};
+
+/// Two sets of data for one problem, different in every value, and what the judge makes of them.
+struct Evidence {
+  LayerSituation situation;
+  LayerData data, other_data;
+  Reference expected, other_expected;
+};
+
+/// `data` is the first set; the other is drawn at random. Elements of dy whose way back rounding
+/// would decide are set to zero (Layer::settle).
+Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
+                         const std::vector<Pass>& passes);
+/// The same evidence for a layer of the same sizes in other layouts.
+Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to);
+
+/// Runs `pass` in all the ways told above. A class of faults that would follow from an earlier one
+/// is not looked for. REQUIRES: `evidence` is of this layer and has `pass`; `id` supports the pass.
+Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+                    Context& context);
+
+/// Runs the passes that `pass` needs to have run, then `pass`, from loaded data.
+void run_through(LayerRig& rig, Pass pass, const Reference& expected);
+/// The passes among `passes_before` that `id` can run, and `pass`.
+std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass);
+
+/// Every output of `pass` as it lies in the rig, held to the judge's.
+std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass);
+bool all_agree(const std::vector<TensorResult>& tensors);
+
+}  // namespace duet

@@ -1,0 +1,50 @@
+// One pass of one problem by several implementations: first whether each is right, then how long
+// each takes, side by side.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure/examine.h"
+#include "measure/timing.h"
+
+namespace duet {
+
+/// An implementation on a layer. Candidates may have layers of their own, of the same sizes in
+/// other layouts.
+struct Candidate {
+  const Layer* layer;
+  std::string id;
+};
+
+struct PassPlan {
+  TimingPlan timing;
+  bool cold = true;  // on a GPU also with the caches flushed before each call
+};
+
+struct PassMeasurement {
+  Examination examination;
+  std::string detail;          // Implementation::detail
+  size_t workspace_bytes = 0;  // of this pass
+  double prepare_seconds = 0;  // making and preparing it: searches, library start-up
+  /// Absent if the examination failed. One call; on a GPU replayed from a graph of many.
+  std::optional<Times> warm;
+  /// The same with the L2 cache full of something else. Absent on the CPU and if not asked for.
+  std::optional<Times> cold;
+};
+
+/// Examines every candidate, times those that pass, interleaved, and holds their outputs to the
+/// judge once more afterwards: who fails then loses its times too. In the order of `candidates`.
+/// REQUIRES: `evidence` is of candidates[0].layer; all run on the context's device and support
+/// `pass`.
+std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidates, Pass pass,
+                                          const Evidence& evidence, Context& context,
+                                          const PassPlan& plan);
+
+/// Bytes that any implementation must move for `pass`: each tensor that enters or leaves it, once.
+/// What else one may need (an argmax, x where only its sign counts) is left out, so that this is a
+/// floor.
+double least_bytes(const Layer& layer, Pass pass);
+
+}  // namespace duet

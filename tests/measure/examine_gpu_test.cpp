@@ -1,0 +1,18 @@
+#include <gtest/gtest.h>
+
+#include "layers/layers.h"
+#include "measure/measure_pass.h"
+#include "support/case_rig.h"
+#include "support/examine_cases.h"
+#include "support/gpu_test.h"
+
+namespace duet {
+namespace {
+
+class ExamineOnGpu : public GpuTest {};
+
+TEST_F(ExamineOnGpu, DoublesAreCaught) { check_doubles_are_caught(Device::kGpu); }
+TEST_F(ExamineOnGpu, SoundImplementationsPass) { check_sound_ones_pass(Device::kGpu); }
+
+}  // namespace
+}  // namespace duet

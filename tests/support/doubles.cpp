@@ -1,0 +1,278 @@
+#include "support/doubles.h"
+
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <thread>
+
+#include "layers/conv2d/conv2d_impls.h"
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+namespace {
+
+enum class Trick {
+  kZeros,
+  kPreviousOutput,
+  kHalf,
+  kLeavesOutput,
+  kReadsWorkspace,
+  kLowPrecision,
+  kOtherStream,
+  kChangesInput,
+  kCachesByPointer,
+  kOneShape,
+  kFirstTime,
+  kNaNInGuard,
+  kUnrepeatable,
+  kMoreWorkspace,
+  kWrongLater,
+};
+
+struct TrickRow {
+  Trick trick;
+  const char* name;
+  FaultKind fault;
+};
+constexpr TrickRow kTricks[] = {
+    {Trick::kZeros, "zeros", FaultKind::kZeros},
+    {Trick::kPreviousOutput, "previous_output", FaultKind::kPreviousOutput},
+    {Trick::kHalf, "half", FaultKind::kHalfWritten},
+    {Trick::kLeavesOutput, "leaves_output", FaultKind::kUnwritten},
+    {Trick::kReadsWorkspace, "reads_workspace", FaultKind::kUnwritten},
+    {Trick::kLowPrecision, "low_precision", FaultKind::kLowPrecision},
+    {Trick::kOtherStream, "other_stream", FaultKind::kReturnsEarly},
+    {Trick::kChangesInput, "changes_input", FaultKind::kChangesInput},
+    {Trick::kCachesByPointer, "caches_by_pointer", FaultKind::kCached},
+    {Trick::kOneShape, "one_shape", FaultKind::kShapeBound},
+    {Trick::kFirstTime, "first_time", FaultKind::kFirstTimeOnly},
+    {Trick::kNaNInGuard, "nan_in_guard", FaultKind::kOverrun},
+    {Trick::kUnrepeatable, "unrepeatable", FaultKind::kUnrepeatable},
+    {Trick::kMoreWorkspace, "more_workspace", FaultKind::kWorkspaceOverrun},
+    {Trick::kWrongLater, "wrong_later", FaultKind::kWrongWhenTimed},
+};
+
+constexpr int kCallsBeforeWrong = 8;  // more than an examination makes, fewer than timing does
+
+float tf32(float value) {  // 10 mantissa bits, round to nearest
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
+  std::memcpy(&value, &bits, 4);
+  return value;
+}
+
+/// A sound implementation, and what a trick makes of it. Only queues, as all implementations do.
+class Double : public Implementation {
+ public:
+  /// `other` sums in another order.
+  Double(Trick trick, std::unique_ptr<Implementation> sound, std::unique_ptr<Implementation> other,
+         int batch)
+      : trick_(trick), sound_(std::move(sound)), other_sound_(std::move(other)), batch_(batch) {}
+  ~Double() override { join(); }
+
+  void prepare(Pass pass, Context& context) override {
+    sound_->prepare(pass, context);
+    other_sound_->prepare(pass, context);
+    if (trick_ == Trick::kOtherStream && context.device() == Device::kGpu) {
+      other_ = std::make_unique<Context>(Device::kGpu);
+    }
+  }
+  size_t workspace_bytes(Pass pass) const override {
+    if (trick_ == Trick::kReadsWorkspace) return 1 << 16;
+    if (trick_ == Trick::kUnrepeatable) {
+      return std::max(sound_->workspace_bytes(pass), other_sound_->workspace_bytes(pass));
+    }
+    return sound_->workspace_bytes(pass);
+  }
+  size_t state_bytes() const override { return sound_->state_bytes(); }
+
+  void run(Pass pass, Context& context, const LayerTensors& t) override {
+    join();
+    const int call = ++calls_[pass];
+    const Tensor out = output(pass, t);
+    if (!out) return;
+    const size_t half = out.bytes() / 8 * 4;
+    void* middle = static_cast<char*>(out.memory) + half;
+    switch (trick_) {
+      case Trick::kLeavesOutput:
+        return;
+      case Trick::kReadsWorkspace:
+        return context.queue_copy(out.memory, context.workspace(),
+                                  std::min(out.bytes(), context.workspace_bytes()));
+      case Trick::kHalf: {
+        void* kept = memory(pass, context, out.bytes());
+        context.queue_copy(kept, middle, out.bytes() - half);
+        sound_->run(pass, context, t);
+        return context.queue_copy(middle, kept, out.bytes() - half);
+      }
+      case Trick::kPreviousOutput: {
+        char* kept = static_cast<char*>(memory(pass, context, 2 * out.bytes()));
+        sound_->run(pass, context, t);
+        context.queue_copy(kept + out.bytes(), out.memory, out.bytes());
+        context.queue_copy(out.memory, kept, out.bytes());
+        return context.queue_copy(kept, kept + out.bytes(), out.bytes());
+      }
+      case Trick::kCachesByPointer: {
+        const bool known = cached_for_[pass] == out.memory;
+        void* kept = memory(pass, context, out.bytes());
+        sound_->run(pass, context, t);
+        if (known) return context.queue_copy(out.memory, kept, out.bytes());
+        cached_for_[pass] = out.memory;
+        return context.queue_copy(kept, out.memory, out.bytes());
+      }
+      case Trick::kOtherStream:
+        return run_elsewhere(pass, context, t);
+      case Trick::kLowPrecision:
+        return run_rounded(pass, context, t);
+      default:
+        break;
+    }
+    const bool other = trick_ == Trick::kUnrepeatable && call % 2 == 0;
+    (other ? other_sound_ : sound_)->run(pass, context, t);
+    if (trick_ == Trick::kZeros) context.queue_fill(out.memory, 0, out.bytes());
+    if (trick_ == Trick::kFirstTime && call > 1) context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kWrongLater && call > kCallsBeforeWrong) {
+      context.queue_fill(middle, 0, half);
+    }
+    if (trick_ == Trick::kOneShape && batch_ != kBenchedBatch) context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kNaNInGuard) {
+      context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
+    }
+    if (trick_ == Trick::kMoreWorkspace) {
+      context.queue_fill(static_cast<char*>(context.workspace()) + context.workspace_bytes(), 0x3C,
+                         256);
+    }
+    if (trick_ == Trick::kChangesInput) {
+      context.queue_fill((pass == Pass::kForward ? t.x[0] : t.dy[0]).memory, 0, 4);
+    }
+  }
+
+ private:
+  static Tensor output(Pass pass, const LayerTensors& t) {
+    if (pass == Pass::kForward) return t.y[0];
+    return pass == Pass::kBackwardFilter ? t.dw[0] : t.dx[0];
+  }
+
+  void* memory(Pass pass, Context& context, size_t bytes) {
+    Buffer& buffer = memory_[pass];
+    if (buffer.bytes() < bytes) {
+      buffer = Buffer(context.device(), bytes);
+      fill_bytes(buffer.data(), context.device(), 0, bytes);
+    }
+    return buffer.data();
+  }
+
+  void run_elsewhere(Pass pass, Context& context, const LayerTensors& t) {
+    if (other_) {
+      other_->set_workspace(context.workspace(), context.workspace_bytes());
+      other_->set_step(context.step());
+      return sound_->run(pass, *other_, t);
+    }
+    thread_ = std::thread([this, pass, &context, t] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      sound_->run(pass, context, t);
+    });
+  }
+
+  void run_rounded(Pass pass, Context& context, const LayerTensors& t) {
+    if (context.device() == Device::kGpu) return sound_->run(pass, context, t);  // made for tf32
+    std::vector<std::vector<float>> copies;
+    LayerTensors rounded = t;
+    for (auto* tensors : {&rounded.x, &rounded.w, &rounded.dy}) {
+      for (Tensor& tensor : *tensors) {
+        if (!tensor) continue;
+        auto& copy =
+            copies.emplace_back(tensor.data<float>(), tensor.data<float>() + tensor.elements());
+        for (float& value : copy) value = tf32(value);
+        tensor.memory = copy.data();
+      }
+    }
+    sound_->run(pass, context, rounded);
+  }
+
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  const Trick trick_;
+  const std::unique_ptr<Implementation> sound_, other_sound_;
+  const int batch_;
+  std::map<Pass, int> calls_;
+  std::map<Pass, Buffer> memory_;
+  std::map<Pass, void*> cached_for_;
+  std::unique_ptr<Context> other_;
+  std::thread thread_;
+};
+
+/// Entries are made by plain functions, so the trick and the device are template arguments.
+template <class P, Trick kTrick, Device kDevice>
+std::unique_ptr<Implementation> make_double(const P& problem, Context& context);
+
+template <class P>
+const ImplEntry<P>& entry_of(const std::vector<ImplEntry<P>>& list, std::string_view start) {
+  for (const ImplEntry<P>& entry : list) {
+    if (entry.id.starts_with(start) && entry.id != "custom_direct") return entry;
+  }
+  throw std::logic_error("nothing to make a double of");
+}
+
+std::vector<ImplEntry<LinearProblem>>& list_of(const LinearProblem&) { return linear_impls(); }
+std::vector<ImplEntry<Conv2dProblem>>& list_of(const Conv2dProblem&) { return conv2d_impls(); }
+
+template <class P, Trick kTrick, Device kDevice>
+std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
+  const auto& list = list_of(problem);
+  P own = problem;
+  std::string_view sound = "cpu_blas", other = "cpu_reference";
+  if (kDevice == Device::kGpu) {
+    sound = kTrick == Trick::kLowPrecision ? "cudnn" : "custom";
+    other = "cudnn";
+    if (kTrick == Trick::kLowPrecision) own.math = Math::kTF32;
+  }
+  return std::make_unique<Double>(kTrick, entry_of(list, sound).make(own, context),
+                                  entry_of(list, other).make(own, context), problem.n);
+}
+
+const std::string& id_of(const TrickRow& row, Device device) {
+  static std::map<std::string, std::string> ids;  // entries hold views of these
+  const std::string id =
+      (device == Device::kCpu ? "cpu_double_" : "custom_double_") + std::string(row.name);
+  return ids.emplace(id, id).first->second;
+}
+
+template <class P, Device kDevice, size_t... I>
+void append(std::index_sequence<I...>) {
+  auto& list = list_of(P{});
+  std::vector<ImplEntry<P>> doubles = {
+      {id_of(kTricks[I], kDevice), supports_all<P>, make_double<P, kTricks[I].trick, kDevice>}...};
+  list.insert(list.end(), doubles.begin(), doubles.end());
+}
+
+template <Device kDevice>
+std::vector<DoubleInfo> register_all() {
+  using Indices = std::make_index_sequence<std::size(kTricks)>;
+  append<LinearProblem, kDevice>(Indices{});
+  append<Conv2dProblem, kDevice>(Indices{});
+  std::vector<DoubleInfo> infos;
+  for (const TrickRow& row : kTricks) {
+    // On a GPU timing replays one captured call, which a count of calls cannot fool.
+    if (kDevice == Device::kGpu && row.trick == Trick::kWrongLater) continue;
+    infos.push_back({id_of(row, kDevice), row.fault});
+  }
+  return infos;
+}
+
+}  // namespace
+
+const std::vector<DoubleInfo>& register_doubles(Device device) {
+  if (device == Device::kCpu) {
+    static const std::vector<DoubleInfo> infos = register_all<Device::kCpu>();
+    return infos;
+  }
+  static const std::vector<DoubleInfo> infos = register_all<Device::kGpu>();
+  return infos;
+}
+
+}  // namespace duet

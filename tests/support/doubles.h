@@ -1,0 +1,23 @@
+// Test doubles: implementations of linear and conv2d that cheat or slip, one for every way known.
+// They stand in the lists only of test programs that call register_doubles().
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "measure/examine.h"
+
+namespace duet {
+
+struct DoubleInfo {
+  std::string id;   // "cpu_double_zeros" or "custom_double_zeros"
+  FaultKind fault;  // as what it must be caught
+};
+
+/// The batch for which the double that is right on one shape only is right.
+inline constexpr int kBenchedBatch = 12;
+
+/// Appends the doubles of `device` to the lists of linear and conv2d, once, and returns them.
+const std::vector<DoubleInfo>& register_doubles(Device device);
+
+}  // namespace duet

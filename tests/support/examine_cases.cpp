@@ -1,0 +1,85 @@
+#include "support/examine_cases.h"
+
+#include <gtest/gtest.h>
+
+#include "layers/layer_cases.h"
+#include "measure/measure_pass.h"
+#include "support/case_rig.h"
+#include "support/doubles.h"
+
+namespace duet {
+namespace {
+
+constexpr TimingPlan kBrief = {.block_seconds = 1e-2, .rounds = 2, .most_rounds = 2};
+
+LayerCase linear_case() {
+  return {.name = "doubles", .keys = {{"out_features", "29"}}, .x = {{{kBenchedBatch, 37}}}};
+}
+
+LayerCase conv2d_case() {
+  return {.name = "doubles",
+          .keys = {{"out_channels", "9"}, {"kernel", "3"}, {"padding", "1"}},
+          .x = {{{kBenchedBatch, 5, 8, 7}}}};
+}
+
+std::string texts(const Examination& examination) {
+  std::string text;
+  for (const Fault& fault : examination.faults) {
+    text += std::string(to_string(fault.kind)) + ": " + fault.text + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+void check_doubles_are_caught(Device device) {
+  const auto& doubles = register_doubles(device);
+  const std::pair<const char*, LayerCase> cases[] = {{"linear", linear_case()},
+                                                     {"conv2d", conv2d_case()}};
+  for (const auto& [type, c] : cases) {
+    const auto layer = make_layer(type, c);
+    const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+    for (Pass pass : layer->passes()) {
+      std::vector<Candidate> candidates;
+      for (const DoubleInfo& info : doubles) candidates.push_back({layer.get(), info.id});
+      const auto results =
+          measure_pass(candidates, pass, evidence, test_context(device), {.timing = kBrief});
+      for (size_t i = 0; i < doubles.size(); ++i) {
+        const std::string where =
+            std::string(type) + " " + std::string(to_string(pass)) + " " + doubles[i].id + "\n";
+        const auto& faults = results[i].examination.faults;
+        ASSERT_FALSE(faults.empty()) << where << "was not caught";
+        EXPECT_EQ(to_string(faults.front().kind), to_string(doubles[i].fault))
+            << where << texts(results[i].examination);
+        EXPECT_FALSE(results[i].warm || results[i].cold) << where << "got a time";
+      }
+    }
+  }
+}
+
+void check_sound_ones_pass(Device device) {
+  for (const CasesOfType& row : layer_cases()) {
+    size_t tried = 0;
+    for (const LayerCase& c : row.cases) {
+      if (c.exact || c.forward_only || c.data == Data::kNonFinite || ++tried > 3) continue;
+      const auto layer = make_layer(row.type, c);
+      if (layer->is_view()) continue;
+      const Evidence evidence =
+          gather_evidence(*layer, random_data(*layer, 1), c.situation(), layer->passes());
+      for (const ImplInfo& info : layer->implementations()) {
+        if (device_of(family_of(info.id)) != device) continue;
+        if (info.id.find("_double_") != std::string_view::npos) continue;
+        for (Pass pass : layer->passes()) {
+          if (layer->unsupported(info.id, pass)) continue;
+          const Examination result = examine(*layer, info.id, pass, evidence, test_context(device));
+          EXPECT_TRUE(result.passed())
+              << row.type << " " << info.id << " " << to_string(pass) << ", case " << c.name << ", "
+              << layer->problem_text() << "\n"
+              << texts(result);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace duet

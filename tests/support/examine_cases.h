@@ -1,0 +1,14 @@
+// What an examination must find, on either device.
+#pragma once
+
+#include "core/tensor.h"
+#include "device/device.h"
+
+namespace duet {
+
+/// Every double is caught in every pass, under its name, by measure_pass(), and gets no time.
+void check_doubles_are_caught(Device device);
+/// No implementation of the layer types' own lists is accused of anything on their cases.
+void check_sound_ones_pass(Device device);
+
+}  // namespace duet
