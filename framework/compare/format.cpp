@@ -77,9 +77,9 @@ std::string format_error(double value) {
 std::string format_near_one(double value) {
   if (!std::isfinite(value)) return not_finite(value);
   const double missing = std::fabs(1 - value);
-  if (missing < 1e-14) return "1";
+  if (missing < 5e-10) return "1";
   // One digit of what is missing, but no fewer than four decimals.
-  return fixed(value, std::clamp(decimals_for(missing, 1), 4, 14));
+  return fixed(value, std::clamp(decimals_for(missing, 1), 4, 9));
 }
 
 std::string format_whole(double value) {

@@ -20,7 +20,7 @@ std::string format_interval(double low, double high);
 std::string format_share(double share);
 /// Errors and differences: "3.1e-07", 0 as "0".
 std::string format_error(double value);
-/// A cosine or an accuracy with all digits that tell it from 1: "0.9999998", "1".
+/// A cosine with the digits that tell it from 1, at most nine: "0.9999998", "1".
 std::string format_near_one(double value);
 /// Counts, batch sizes and rates of images: "1,024".
 std::string format_whole(double value);

@@ -84,8 +84,7 @@ ResultTable layer_detail_table(const json& results, const json& batch) {
                      {"cold µs"},
                      {"in network µs"},
                      {"GFLOP/s"},
-                     {"GB/s"},
-                     {"FLOP/byte"}},
+                     {"GB/s"}},
                     {}};
   each_row_and_arm(batch, [&](const json& row, size_t index, const json& arm) {
     const json& us = member(arm, "us");
@@ -100,8 +99,7 @@ ResultTable layer_detail_table(const json& results, const json& batch) {
                           {shown(number_at(member(arm, "cold_us"), "median"), format_significant)},
                           {shown(number_at(arm, "in_network_us"), format_significant)},
                           {shown(number_at(arm, "gflop_per_s"), format_significant)},
-                          {shown(number_at(arm, "gb_per_s"), format_significant)},
-                          {intensity(row)}});
+                          {shown(number_at(arm, "gb_per_s"), format_significant)}});
   });
   return table;
 }
@@ -180,6 +178,48 @@ ResultTable worst_error_table(const json& results, const json& batch) {
   return table;
 }
 
+ResultTable error_ratio_table(const json& results, const json& batch) {
+  ResultTable table{{{"layer", false},
+                     {"pass", false},
+                     {"arm", false},
+                     {"against", false},
+                     {"error ratio"},
+                     {"within the rule", false}},
+                    {}};
+  for (const json& row : list(member(batch, "rows"))) {
+    const json& ratio = member(row, "error_ratio");
+    const auto value = number_at(ratio, "value");
+    if (!value) continue;
+    const bool ok = is_true(ratio, "ok");
+    table.rows.push_back({{text_at(row, "layer")},
+                          {text_at(row, "pass")},
+                          {arm_of(results, ratio, "a")},
+                          {arm_of(results, ratio, "b")},
+                          {format_significant(*value)},
+                          {ok ? "yes" : "no", ok ? Tone::kPlain : Tone::kBad}});
+  }
+  return table;
+}
+
+ResultTable roofline_table(const json& results, const json& batch) {
+  const size_t arms = arm_count(results);
+  ResultTable table{{{"layer", false}, {"pass", false}, {"FLOP/byte"}}, {}};
+  for (size_t i = 0; i < arms; ++i) table.columns.push_back({arm_name(results, i) + " GFLOP/s"});
+  for (size_t i = 0; i < arms; ++i) table.columns.push_back({arm_name(results, i) + " GB/s"});
+  for (const json& row : list(member(batch, "rows"))) {
+    if (number_at(row, "flops").value_or(0) <= 0) continue;
+    std::vector<Cell> cells = {{text_at(row, "layer")}, {text_at(row, "pass")}, {intensity(row)}};
+    for (const char* rate : {"gflop_per_s", "gb_per_s"}) {
+      for (size_t i = 0; i < arms; ++i) {
+        const json& arm = element(member(row, "arms"), i);
+        cells.push_back({shown(number_at(arm, rate), format_significant)});
+      }
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
 ResultTable totals_table(const json& results, const json& batch) {
   ResultTable table{{{"arm", false},
                      {"step µs"},
@@ -222,7 +262,7 @@ ResultTable fault_table(const json& results) {
   for (const json& batch : list(member(results, "layers"))) {
     each_row_and_arm(batch, [&](const json& row, size_t index, const json& arm) {
       for (const json& fault : list(member(arm, "faults"))) {
-        table.rows.push_back({{shown(number_at(batch, "batch"), format_whole)},
+        table.rows.push_back({{batch_text(batch)},
                               {text_at(row, "layer")},
                               {text_at(row, "pass")},
                               {arm_name(results, index)},

@@ -6,6 +6,7 @@
 #include "compare/fields.h"
 #include "compare/format.h"
 #include "compare/result_tables.h"
+#include "compare/table_cells.h"
 
 namespace duet {
 
@@ -61,7 +62,7 @@ std::string headlines(const json& results) {
 std::string layers(const json& results) {
   std::string text;
   for (const json& batch : list(member(results, "layers"))) {
-    const std::string size = shown(number_at(batch, "batch"), format_whole);
+    const std::string size = batch_text(batch);
     text += section("## Layers, batch " + size, layer_table(results, batch));
     text += section("### The whole step, batch " + size, totals_table(results, batch));
     const ResultTable ratios = ratio_table(results, member(batch, "step_ratios"));

@@ -62,6 +62,8 @@ json layers_json(const json& results) {
                    {"details", table_json(layer_detail_table(results, batch))},
                    {"errors", table_json(error_table(results, batch))},
                    {"worst_errors", table_json(worst_error_table(results, batch))},
+                   {"error_ratios", table_json(error_ratio_table(results, batch))},
+                   {"roofline", table_json(roofline_table(results, batch))},
                    {"totals", table_json(totals_table(results, batch))},
                    {"step_ratios", table_json(ratio_table(results, member(batch, "step_ratios")))},
                    {"repeat", table_json(repeat_table(batch))}});

@@ -43,6 +43,10 @@ ResultTable layer_detail_table(const nlohmann::json& results, const nlohmann::js
 ResultTable error_table(const nlohmann::json& results, const nlohmann::json& batch);
 /// A row for each arm: of all its tensors the one nearest to its limit, or beyond it.
 ResultTable worst_error_table(const nlohmann::json& results, const nlohmann::json& batch);
+/// A row for each layer and pass: the error of one arm over that of another.
+ResultTable error_ratio_table(const nlohmann::json& results, const nlohmann::json& batch);
+/// A row for each layer and pass whose arithmetic was counted: its intensity and each arm's rates.
+ResultTable roofline_table(const nlohmann::json& results, const nlohmann::json& batch);
 /// A row for each arm: the step, the sum of its layers alone and in the network, the gap.
 ResultTable totals_table(const nlohmann::json& results, const nlohmann::json& batch);
 /// A row for each layer and pass: the problem, and the command that measures it again.

@@ -182,7 +182,7 @@ ResultTable throughput_table(const json& results, const std::string& what) {
   for (const json& entry : entries) add_pairs(member(entry, what + "_ratios"), &pairs);
   add_ratio_columns(results, pairs, &table);
   for (const json& entry : entries) {
-    std::vector<Cell> cells = {{shown(number_at(entry, "batch"), format_whole)}};
+    std::vector<Cell> cells = {{batch_text(entry)}};
     bool measured = false;
     for (size_t i = 0; i < arms; ++i) {
       const json& all = list(member(entry, "arms"));

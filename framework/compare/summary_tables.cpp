@@ -40,12 +40,11 @@ std::optional<Figure> error_figure(const json& results) {
           if (!share || (worst && *share <= *worst)) continue;
           worst = share;
           // Beyond ten times the limit a percentage is hard to read.
-          const std::string value = *share > 10 ? format_significant(*share) + "x the limit"
-                                                : format_share(*share) + " of limit";
-          figure = {"largest error", value,
+          figure = {"largest error, of its limit",
+                    *share > 10 ? format_significant(*share) + "x" : format_share(*share),
                     arm_name(results, i) + ", " + text_at(row, "layer") + " " +
                         text_at(row, "pass") + " " + text_at(tensor, "name") + ", batch " +
-                        shown(number_at(batch, "batch"), format_whole),
+                        batch_text(batch),
                     *share <= 1 ? Tone::kPlain : Tone::kBad};
         }
       }
@@ -57,14 +56,14 @@ std::optional<Figure> error_figure(const json& results) {
 
 Figure accuracy_figure(const json& results, const json& difference) {
   char value[48], interval[64] = "";
-  std::snprintf(value, sizeof value, "%+.2f points",
+  std::snprintf(value, sizeof value, "%+.2f",
                 100 * number_at(difference, "accuracy_mean_difference").value_or(0));
   const auto low = number_at(difference, "low"), high = number_at(difference, "high");
   if (low && high) {
     std::snprintf(interval, sizeof interval, ", %+.2f to %+.2f", 100 * *low, 100 * *high);
   }
   const Cell verdict = verdict_cell(difference);
-  return {"accuracy difference", value,
+  return {"accuracy difference, points", value,
           arm_of(results, difference, "a") + " against " + arm_of(results, difference, "b") +
               interval + ": " + verdict.text,
           verdict.tone};
@@ -128,7 +127,7 @@ void add_clocks(const json& clocks, ResultTable* table) {
 std::vector<Figure> key_figures(const json& results) {
   std::vector<Figure> figures;
   for (const json& batch : list(member(results, "layers"))) {
-    const std::string size = shown(number_at(batch, "batch"), format_whole);
+    const std::string size = batch_text(batch);
     for (const json& ratio : list(member(batch, "step_ratios"))) {
       figures.push_back(speed_figure(results, ratio, "training step, batch " + size));
     }
@@ -136,7 +135,7 @@ std::vector<Figure> key_figures(const json& results) {
   // Where the layers were not asked for, the throughput tells of the same steps.
   if (figures.empty()) {
     for (const json& entry : list(member(results, "throughput"))) {
-      const std::string size = shown(number_at(entry, "batch"), format_whole);
+      const std::string size = batch_text(entry);
       for (const json& ratio : list(member(entry, "training_ratios"))) {
         figures.push_back(speed_figure(results, ratio, "training step, batch " + size));
       }

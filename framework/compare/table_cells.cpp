@@ -81,6 +81,12 @@ std::string arm_of(const json& results, const json& value, const std::string& ke
   return index ? arm_name(results, *index) : kNotMeasured;
 }
 
+std::string batch_text(const json& entry) {
+  const auto batch = number_at(entry, "batch");
+  if (!batch || std::fabs(*batch) > 1e15) return kNotMeasured;
+  return std::to_string(std::llround(*batch));
+}
+
 std::string format_size(double bytes) {
   if (!(bytes >= 0) || bytes > 1e18) return format_significant(bytes);
   return format_bytes(static_cast<size_t>(bytes));

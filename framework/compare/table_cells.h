@@ -30,6 +30,8 @@ std::string spread(const nlohmann::json& time);
 /// The name of the arm whose place is at `key`.
 std::string arm_of(const nlohmann::json& results, const nlohmann::json& value,
                    const std::string& key);
+/// The batch size: "1024".
+std::string batch_text(const nlohmann::json& entry);
 /// Bytes as people read them.
 std::string format_size(double bytes);
 /// A single element of a tensor: five significant digits.

@@ -42,7 +42,7 @@ size_t check_tables(const std::string& text) {
 TEST(Markdown, HasAllSections) {
   const std::string text = results_markdown(results_fixture());
   for (const char* part : {"# Comparison of test_data\n", "- made-up headline: custom is faster",
-                           "## Layers, batch 64\n", "## Layers, batch 1,024\n",
+                           "## Layers, batch 64\n", "## Layers, batch 1024\n",
                            "### The whole step, batch 64\n", "## Training\n", "### By seed\n",
                            "## Throughput of training\n", "## Throughput of inference\n",
                            "## The machine and the run\n", "| GPU | Invented GPU for tests |",

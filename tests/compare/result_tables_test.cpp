@@ -71,8 +71,16 @@ TEST(ResultTables, DetailsOfEachArm) {
   EXPECT_EQ(cell(table, 0, "workspace"), "2.0 KiB");
   EXPECT_EQ(cell(table, 0, "p20 to p80"), "1.90 to 2.25");
   EXPECT_EQ(cell(table, 0, "GFLOP/s"), "4,000");
-  EXPECT_EQ(cell(table, 0, "FLOP/byte"), "2.00");
   EXPECT_EQ(cell(table, 1, "implementation"), "cudnn (shared)");
+}
+
+TEST(ResultTables, RooflineLeavesOutWhatHasNoArithmetic) {
+  const ResultTable table = roofline_table(small_results(), small_batch());
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(cell(table, 0, "FLOP/byte"), "2.00");
+  EXPECT_EQ(cell(table, 0, "custom GFLOP/s"), "4,000");
+  EXPECT_EQ(cell(table, 0, "custom GB/s"), "2,000");
+  EXPECT_EQ(cell(table, 0, "cudnn GFLOP/s"), "-");
 }
 
 TEST(ResultTables, ErrorsBeyondTheLimitAreMarked) {
@@ -86,6 +94,12 @@ TEST(ResultTables, ErrorsBeyondTheLimitAreMarked) {
   ASSERT_EQ(worst.rows.size(), 2u);
   EXPECT_EQ(cell(worst, 1, "largest share of limit"), "150%");
   EXPECT_EQ(cell(worst, 1, "outputs checked"), "2");
+  json batch = small_batch();
+  batch["rows"][0]["error_ratio"] = {{"a", 0}, {"b", 1}, {"value", 2.5}, {"ok", false}};
+  const ResultTable ratios = error_ratio_table(small_results(), batch);
+  ASSERT_EQ(ratios.rows.size(), 1u);
+  EXPECT_EQ(cell(ratios, 0, "error ratio"), "2.50");
+  EXPECT_EQ(tone(ratios, 0, "within the rule"), Tone::kBad);
   const ResultTable faults = fault_table(small_results());
   ASSERT_EQ(faults.rows.size(), 1u);
   EXPECT_EQ(cell(faults, 0, "layer"), "relu");
@@ -100,8 +114,8 @@ TEST(ResultTables, KeyFiguresSumUp) {
   EXPECT_EQ(figures[0].label, "training step, batch 64");
   EXPECT_NE(figures[0].note.find("custom against other3"), std::string::npos);
   EXPECT_EQ(figures[0].tone, Tone::kGood);
-  EXPECT_EQ(figures[4].value, "38% of limit");
-  EXPECT_EQ(figures[5].value, "+0.04 points");
+  EXPECT_EQ(figures[4].value, "38%");
+  EXPECT_EQ(figures[5].value, "+0.04");
   EXPECT_TRUE(key_figures(json()).empty());
   json results = results_fixture();
   results.erase("layers");
@@ -119,7 +133,7 @@ TEST(ResultTables, TrainingAndThroughput) {
   EXPECT_EQ(cell(difference_table(results), 0, "accuracy difference, points"), "+0.04");
   const ResultTable throughput = throughput_table(results, "inference");
   ASSERT_EQ(throughput.rows.size(), 6u);
-  EXPECT_EQ(cell(throughput, 5, "batch"), "1,024");
+  EXPECT_EQ(cell(throughput, 5, "batch"), "1024");
 }
 
 TEST(ResultTables, TheMachineIsToldInFull) {
@@ -153,7 +167,8 @@ TEST(ResultTables, RowsAreAsLongAsTheHeading) {
         environment_table(results)};
     const json layers = results.is_object() ? results.value("layers", json::array()) : json();
     for (const json& batch : layers) {
-      for (const auto& make : {layer_table, layer_detail_table, error_table, totals_table}) {
+      for (const auto& make : {layer_table, layer_detail_table, error_table, worst_error_table,
+                               error_ratio_table, roofline_table, totals_table}) {
         tables.push_back(make(results, batch));
       }
       tables.push_back(repeat_table(batch));

@@ -60,6 +60,18 @@ addEventListener("afterprint", () => {
   drawAll();
 });
 
+// Room between the legend and the labels of the axis below it.
+Chart.register({
+  id: "legendRoom",
+  beforeInit(chart) {
+    const fit = chart.legend.fit;
+    chart.legend.fit = function () {
+      fit.call(this);
+      this.height += 8;
+    };
+  },
+});
+
 // ---- axes ----
 
 function shortNumber(value) {

@@ -37,6 +37,13 @@ function timeAxis(rows, arms) {
   return logAxis("µs, logarithmic", Math.max(low / 1.5, Math.min(...times) / 30), high * 1.1);
 }
 
+// "custom: 2.44 µs by custom_direct"
+function timeText(item, rows, arms) {
+  const arm = listOf(rows[item.dataIndex].arms)[arms[item.datasetIndex]];
+  const by = arm && arm.implementation ? ` by ${arm.implementation}` : "";
+  return `${item.dataset.label}: ${shortNumber(item.raw)} µs${by}`;
+}
+
 function addLayerBars(parent, results, batch, arms) {
   const rows = listOf(batch.rows).filter((row) =>
     arms.some((arm) => timeOf(listOf(row.arms)[arm]) !== null));
@@ -66,7 +73,7 @@ function addLayerBars(parent, results, batch, arms) {
       categoryPercentage: 0.8,
       plugins: {
         legend: legend({}),
-        tooltip: {callbacks: {label: (item) => `${item.dataset.label}: ${shortNumber(item.raw)} µs`}},
+        tooltip: {callbacks: {label: (item) => timeText(item, rows, arms)}},
       },
       scales: {x: timeAxis(rows, arms), y: rowLabelAxis(rows)},
     },

@@ -10,6 +10,12 @@ function make(tag, attributes, ...children) {
   return node;
 }
 
+// Text that may go on in the next line after +, _, / and commas, where its box is narrow.
+function breakable(text) {
+  return text.split(/(?<=[+_/,])/).flatMap((part, i) => (i > 0 ? [make("wbr"), part] : [part]));
+}
+
+const kLongWord = 24;  // characters from which a word may break anywhere on paper
 const kLongText = 40;  // characters from which a cell may wrap
 
 // Rows whose first cell repeats the one above belong together; the repeated words step back.
@@ -23,10 +29,12 @@ function tableRow(columns, cells, above) {
       cell.tone || "",
       alike ? "again" : "",
       cell.text.length > kLongText && !columns[i].number ? "long" : "",
+      cell.text.split(/[\s+_/,-]/).some((word) => word.length > kLongWord) ? "unbroken" : "",
     ];
     const head = i === 0 && !columns[0].number;
     row.append(make(head ? "th" : "td",
-      {class: classes.filter(Boolean).join(" "), scope: head ? "row" : ""}, cell.text));
+      {class: classes.filter(Boolean).join(" "), scope: head ? "row" : ""},
+      ...(columns[i].number ? [cell.text] : breakable(cell.text))));
   });
   return row;
 }

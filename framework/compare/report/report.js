@@ -70,6 +70,7 @@ function fillLayers(content) {
   eachBatch(content, (part, batch, own) => {
     addLayerBars(part, results, batch, arms);
     addTable(part, own.layers, `Times of the layers, batch ${batch.batch}`);
+    addFolded(part, own.details, `Implementations, spread, rates and workspace, batch ${batch.batch}`);
   });
 }
 
@@ -84,13 +85,14 @@ function fillErrors(content) {
   eachBatch(content, (part, batch, own) => {
     addTable(part, own.worst_errors, `Largest error of each arm, batch ${batch.batch}`);
     addFolded(part, own.errors, `Errors of every output, batch ${batch.batch}`);
+    addFolded(part, own.error_ratios, `Errors of one arm over another's, batch ${batch.batch}`);
   });
 }
 
 function fillRoofline(content) {
   eachBatch(content, (part, batch, own) => {
     addRoofline(part, results, batch, arms);
-    addFolded(part, own.details, `Rates, workspace and algorithms, batch ${batch.batch}`);
+    addFolded(part, own.roofline, `Intensity and rates, batch ${batch.batch}`);
   });
 }
 

@@ -15,7 +15,7 @@ function lineChart(sets, axes) {
     data: {datasets: sets},
     options: {
       interaction: {mode: "index", intersect: false},
-      plugins: {legend: legend({pointStyle: "line", boxWidth: 24})},
+      plugins: {legend: legend({pointStyle: "line", pointStyleWidth: 26})},
       scales: axes,
     },
   };
@@ -39,10 +39,9 @@ function addLossChart(parent, results) {
   const names = arms.map((arm) => armName(results, arm.arm)).join(", ");
   addChart(parent, "Loss, step by step", `Loss of each step of ${names}`, 320, () =>
     lineChart(
-      // The first arm lies on top: dashed and thinner, so that those below stay visible.
+      // The first arm lies on top and is thinner, so that those below stay visible.
       arms.map((arm, i) => lineStyle(arm.arm, {label: armName(results, arm.arm),
-        data: steps(arm.loss), pointRadius: 0, borderWidth: 1.5 + 2 * i,
-        borderDash: i < arms.length - 1 ? [7, 4] : []})),
+        data: steps(arm.loss), pointRadius: 0, borderWidth: 1.5 + 3 * i})),
       {x: stepAxis(count), y: valueAxis("loss", arms.flatMap((arm) => arm.loss))}));
 }
 
@@ -50,7 +49,7 @@ function addLossChart(parent, results) {
 function lossDifferences(results) {
   const between = listOf(results.training.differences).map((difference) => ({
     label: `${armName(results, difference.a)} and ${armName(results, difference.b)}`,
-    values: positive(difference.loss), arm: difference.b, dash: []}));
+    values: positive(difference.loss), arm: difference.a, dash: []}));
   const within = listOf(results.training.arms)
     .filter((arm) => listOf(arm.repeat_loss).length > 0)
     .map((arm) => ({
@@ -72,7 +71,7 @@ function addDifferenceChart(parent, results) {
     addChart(parent, title, `${title} at each step: ${names}`, 320, () =>
       lineChart(
         parted.map((set) => lineStyle(set.arm, {label: set.label, data: steps(set.values),
-          pointRadius: 0, borderWidth: 1.5, borderDash: set.dash})),
+          pointRadius: 0, borderWidth: set.dash.length ? 1 : 2, borderDash: set.dash})),
         {x: stepAxis(count), y: logAxis("|difference|, logarithmic", ...logBounds(values, 1.3))}));
   }
   if (equal.length > 0) {
