@@ -12,14 +12,15 @@ namespace {
 
 constexpr TimingPlan kBrief = {.block_seconds = 1e-2, .rounds = 2, .most_rounds = 2};
 
+// Sizes that tensor cores take: with others cuBLAS does not use them, and its tf32 is fp32.
 LayerCase linear_case() {
-  return {.name = "doubles", .keys = {{"out_features", "29"}}, .x = {{{kBenchedBatch, 37}}}};
+  return {.name = "doubles", .keys = {{"out_features", "32"}}, .x = {{{kBenchedBatch, 40}}}};
 }
 
 LayerCase conv2d_case() {
   return {.name = "doubles",
-          .keys = {{"out_channels", "9"}, {"kernel", "3"}, {"padding", "1"}},
-          .x = {{{kBenchedBatch, 5, 8, 7}}}};
+          .keys = {{"out_channels", "16"}, {"kernel", "3"}, {"padding", "1"}},
+          .x = {{{kBenchedBatch, 8, 8, 8}}}};
 }
 
 std::string texts(const Examination& examination) {
@@ -48,7 +49,8 @@ void check_doubles_are_caught(Device device) {
         const std::string where =
             std::string(type) + " " + std::string(to_string(pass)) + " " + doubles[i].id + "\n";
         const auto& faults = results[i].examination.faults;
-        ASSERT_FALSE(faults.empty()) << where << "was not caught";
+        EXPECT_FALSE(faults.empty()) << where << "was not caught";
+        if (faults.empty()) continue;
         EXPECT_EQ(to_string(faults.front().kind), to_string(doubles[i].fault))
             << where << texts(results[i].examination);
         EXPECT_FALSE(results[i].warm || results[i].cold) << where << "got a time";

@@ -1,0 +1,74 @@
+#include "measure/ceilings.h"
+
+#include <cblas.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <vector>
+
+#include "core/parallel.h"
+#include "core/single_threaded_blas.h"
+#include "measure/measure_pass.h"
+#include "measure/timing.h"
+
+namespace duet {
+namespace {
+
+constexpr int kTries = 5;
+
+double best_seconds(Context& context, const std::function<void()>& work) {
+  work();
+  double best = seconds_of(context, work, 1);
+  for (int i = 1; i < kTries; ++i) best = std::min(best, seconds_of(context, work, 1));
+  return best;
+}
+
+double cpu_copy(Context& context) {
+  constexpr int64_t kBytes = int64_t{256} << 20, kPart = int64_t{4} << 20;
+  const Buffer from(Device::kCpu, kBytes), to(Device::kCpu, kBytes);
+  std::memset(from.data(), 1, kBytes);
+  const double seconds = best_seconds(context, [&] {
+    parallel_for(kBytes / kPart, kBytes, [&](int64_t i) {
+      std::memcpy(to.at(static_cast<size_t>(i * kPart)), from.at(static_cast<size_t>(i * kPart)),
+                  kPart);
+    });
+  });
+  return 2.0 * kBytes / seconds;
+}
+
+// One product for every thread, as the layers use BLAS.
+double cpu_products(Context& context) {
+  constexpr int kSize = 512;
+  const SingleThreadedBlas single;
+  const int threads = cpu_threads();
+  std::vector<float> a(kSize * kSize, 0.5f), b = a;
+  std::vector<std::vector<float>> c(static_cast<size_t>(threads), a);
+  const double flops = 2.0 * kSize * kSize * kSize * threads;
+  const double seconds = best_seconds(context, [&] {
+    parallel_for(threads, static_cast<int64_t>(flops), [&](int64_t i) {
+      cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, kSize, kSize, kSize, 1.0f, a.data(),
+                  kSize, b.data(), kSize, 0.0f, c[static_cast<size_t>(i)].data(), kSize);
+    });
+  });
+  return flops / seconds;
+}
+
+}  // namespace
+
+Ceilings measure_ceilings(Context& context) {
+#if DUET_WITH_CUDA
+  if (context.device() == Device::kGpu) return gpu::measure_ceilings(context);
+#endif
+  return {.copy_bytes_per_second = cpu_copy(context),
+          .fp32_flops_per_second = cpu_products(context)};
+}
+
+double floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {
+  const double products = layer.flops(pass);
+  const double rate = ceilings.flops_per_second(layer.options().math);
+  return std::max(products > 0 ? products / rate : 0.0,
+                  least_bytes(layer, pass) / ceilings.copy_bytes_per_second);
+}
+
+}  // namespace duet

@@ -1,0 +1,34 @@
+// What the machine at hand can do at most, measured in the same run as what is compared with it.
+#pragma once
+
+#include "device/context.h"
+#include "layers/layer.h"
+
+namespace duet {
+
+struct Ceilings {
+  double copy_bytes_per_second = 0;  // read and written, of a copy too large for any cache
+  double fp32_flops_per_second = 0;  // GPU: chains of fused multiply-adds; CPU: OpenBLAS's sgemm
+  double tf32_flops_per_second = 0;  // GPU: cuBLAS, 8192 x 8192 x 8192; 0 on the CPU
+  double launch_seconds = 0;         // one more empty kernel in a graph; 0 on the CPU
+
+  /// Of products with that arithmetic.
+  double flops_per_second(Math math) const {
+    return math == Math::kFP32 ? fp32_flops_per_second : tf32_flops_per_second;
+  }
+};
+
+/// Takes about a second on the context's device, which must be idle.
+Ceilings measure_ceilings(Context& context);
+
+/// The time below which `pass` cannot be computed from and to memory by its definition: the longer
+/// of its products and its bytes (least_bytes). An implementation can be faster for two reasons:
+/// arithmetic that avoids products (Winograd), and data that is still in the caches.
+double floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
+
+namespace gpu {
+/// The GPU's part; ceilings.cu.
+Ceilings measure_ceilings(Context& context);
+}  // namespace gpu
+
+}  // namespace duet
