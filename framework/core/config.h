@@ -111,6 +111,8 @@ class ConfigReader {
   void error(std::string_view key, const std::string& message);
   /// Notes every key that was never asked for, with the nearest one that was.
   void finish();
+  /// Every key asked for so far.
+  const std::vector<std::string>& asked() const { return asked_; }
   ConfigErrors& errors() { return errors_; }
   const std::string& path() const { return path_; }
 

@@ -242,6 +242,13 @@ class LayerOf : public Layer {
   P problem_{};
 };
 
+/// A word of a problem's text that is short for one of the layer's keys, or for half of a pair.
+struct ShapeWord {
+  std::string_view word;  // "k", "r", "pad"
+  std::string_view key;   // "out_channels", "kernel", "padding"
+  int axis = -1;          // 0: the height of a pair, 1: its width, -1: all of the key
+};
+
 /// A row of the list of layer types (layers.h).
 struct LayerType {
   std::string_view name;
@@ -249,6 +256,8 @@ struct LayerType {
   /// Reads the layer's own keys; mistakes go to the reader.
   std::unique_ptr<Layer> (*make)(ConfigReader& reader);
   std::vector<ImplInfo> (*implementations)();
+  /// The words of problem_text() that are no keys.
+  std::vector<ShapeWord> shape_words = {};
 };
 
 }  // namespace duet

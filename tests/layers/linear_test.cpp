@@ -50,7 +50,7 @@ TEST(Linear, TakesFeatures) {
   const LinearProblem problem =
       linear_problem({.out_features = 10}, {{64, 256}}, {.math = Math::kTF32});
   EXPECT_EQ(problem.y_desc().shape, (Shape{64, 10}));
-  EXPECT_EQ(problem.to_string(), "n=64 in=256 out=10 bias=true math=tf32");
+  EXPECT_EQ(problem.to_string(), "n=64 in=256 out=10 bias=true tf32 float32");
   EXPECT_EQ(mistake({{64, 128, 5, 5}}),
             "linear takes features (N x F), but its input is 64x128x5x5; put a flatten layer "
             "before it");

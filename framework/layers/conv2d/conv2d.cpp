@@ -47,9 +47,9 @@ std::string Conv2dProblem::to_string() const {
          field("r", r) + field("s", s) + field("p", p) + field("q", q) +
          "stride=" + by(stride_h, stride_w) + " pad=" + by(pad_h, pad_w) +
          " dilation=" + by(dilation_h, dilation_w) + " " + field("groups", groups) +
-         field("bias", bias) + std::string(duet::to_string(layout)) + " " +
+         "bias=" + (bias ? "true " : "false ") + std::string(duet::to_string(layout)) + " " +
          std::string(duet::to_string(math)) + " " + std::string(duet::to_string(dtype)) +
-         (deterministic ? " deterministic" : "");
+         (deterministic ? "" : " deterministic=false");
 }
 
 Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
@@ -125,6 +125,14 @@ std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init 
   return parameters;
 }
 
+std::vector<ShapeWord> conv2d_shape_words() {
+  return {{"k", "out_channels"},
+          {"r", "kernel", 0},
+          {"s", "kernel", 1},
+          {"pad", "padding"},
+          {"g", "groups"}};
+}
+
 Conv2dLayer::Conv2dLayer(const Conv2dParams& params) : LayerOf(conv2d_impls()), params_(params) {}
 
 Conv2dProblem Conv2dLayer::infer(const std::vector<TensorDesc>& inputs,
@@ -143,7 +151,8 @@ const LayerType& conv2d_type() {
                                  [](ConfigReader& reader) -> std::unique_ptr<Layer> {
                                    return std::make_unique<Conv2dLayer>(Conv2dParams::read(reader));
                                  },
-                                 [] { return Conv2dLayer::infos(conv2d_impls()); }};
+                                 [] { return Conv2dLayer::infos(conv2d_impls()); },
+                                 conv2d_shape_words()};
   return type;
 }
 

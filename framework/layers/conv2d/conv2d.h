@@ -57,6 +57,8 @@ Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
                              const LayerOptions& options);
 /// weight (and bias) of a convolution.
 std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init init);
+/// cuDNN's letters for the keys of a convolution.
+std::vector<ShapeWord> conv2d_shape_words();
 
 class Conv2dLayer : public LayerOf<Conv2dProblem> {
  public:

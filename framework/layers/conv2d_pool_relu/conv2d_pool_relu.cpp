@@ -56,7 +56,12 @@ const LayerType& conv2d_pool_relu_type() {
       [](ConfigReader& reader) -> std::unique_ptr<Layer> {
         return std::make_unique<Conv2dPoolReluLayer>(Conv2dPoolReluParams::read(reader));
       },
-      [] { return Conv2dPoolReluLayer::infos(conv2d_pool_relu_impls()); }};
+      [] { return Conv2dPoolReluLayer::infos(conv2d_pool_relu_impls()); },
+      [] {
+        std::vector<ShapeWord> words = conv2d_shape_words();
+        words.insert(words.end(), {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}});
+        return words;
+      }()};
   return type;
 }
 

@@ -14,8 +14,8 @@ LinearParams LinearParams::read(ConfigReader& reader) {
 
 std::string LinearProblem::to_string() const {
   return "n=" + std::to_string(n) + " in=" + std::to_string(in) + " out=" + std::to_string(out) +
-         " bias=" + (bias ? "true" : "false") + " math=" + std::string(duet::to_string(math)) +
-         (dtype == DType::kFloat32 ? "" : " " + std::string(duet::to_string(dtype)));
+         " bias=" + (bias ? "true" : "false") + " " + std::string(duet::to_string(math)) + " " +
+         std::string(duet::to_string(dtype));
 }
 
 LinearProblem linear_problem(const LinearParams& params, const TensorDesc& x,
@@ -64,11 +64,13 @@ LinearProblem LinearLayer::infer(const std::vector<TensorDesc>& inputs,
 }
 
 const LayerType& linear_type() {
-  static const LayerType type = {"linear", "y = x w^T + b over the features",
+  static const LayerType type = {"linear",
+                                 "y = x w^T + b over the features",
                                  [](ConfigReader& reader) -> std::unique_ptr<Layer> {
                                    return std::make_unique<LinearLayer>(LinearParams::read(reader));
                                  },
-                                 [] { return LinearLayer::infos(linear_impls()); }};
+                                 [] { return LinearLayer::infos(linear_impls()); },
+                                 {{"out", "out_features"}}};
   return type;
 }
 

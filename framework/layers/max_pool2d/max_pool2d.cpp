@@ -5,13 +5,13 @@
 namespace duet {
 
 const LayerType& max_pool2d_type() {
-  static const LayerType type = {"max_pool2d", "the largest value of each window",
-                                 [](ConfigReader& reader) -> std::unique_ptr<Layer> {
-                                   return std::make_unique<Pool2dLayer>(
-                                       PoolKind::kMax, max_pool2d_impls(),
-                                       Pool2dParams::read(reader, PoolKind::kMax));
-                                 },
-                                 [] { return Pool2dLayer::infos(max_pool2d_impls()); }};
+  static const LayerType type = {
+      "max_pool2d", "the largest value of each window",
+      [](ConfigReader& reader) -> std::unique_ptr<Layer> {
+        return std::make_unique<Pool2dLayer>(PoolKind::kMax, max_pool2d_impls(),
+                                             Pool2dParams::read(reader, PoolKind::kMax));
+      },
+      [] { return Pool2dLayer::infos(max_pool2d_impls()); }, pool2d_shape_words()};
   return type;
 }
 

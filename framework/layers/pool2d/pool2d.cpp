@@ -37,8 +37,14 @@ std::string Pool2dProblem::to_string() const {
   return field("n", n) + field("c", c) + field("h", h) + field("w", w) + field("r", r) +
          field("s", s) + field("p", p) + field("q", q) + "stride=" + by(stride_h, stride_w) +
          " pad=" + by(pad_h, pad_w) + " " +
-         (kind == PoolKind::kAverage ? field("count_include_pad", count_include_pad) : "") +
+         (kind == PoolKind::kMax ? ""
+          : count_include_pad    ? "count_include_pad=true "
+                                 : "count_include_pad=false ") +
          std::string(duet::to_string(layout)) + " " + std::string(duet::to_string(dtype));
+}
+
+std::vector<ShapeWord> pool2d_shape_words() {
+  return {{"r", "kernel", 0}, {"s", "kernel", 1}, {"pad", "padding"}};
 }
 
 Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const TensorDesc& x) {

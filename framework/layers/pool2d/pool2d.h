@@ -97,6 +97,8 @@ class Pool2dImpl : public Implementation {
 
 /// The shape rule alone, for layers that contain a pooling. Throws ShapeError.
 Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const TensorDesc& x);
+/// cuDNN's letters for the keys of a pooling.
+std::vector<ShapeWord> pool2d_shape_words();
 
 /// A layer type that pools by `kind`. `list` is the type's own.
 class Pool2dLayer : public LayerOf<Pool2dProblem> {
