@@ -1,15 +1,6 @@
 // trainer: trains, resumes and evaluates the network of a YAML file.
-#include <spdlog/sinks/stdout_color_sinks.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
-
-#include <CLI/CLI.hpp>
-#include <cstdio>
-#include <cstdlib>
-#include <new>
-
 #include "commands.h"
-#include "core/config.h"
+#include "common/application.h"
 #include "core/error.h"
 #include "train/trainer.h"
 #include "train/version.h"
@@ -28,32 +19,6 @@ constexpr const char* kExamples = R"(Examples:
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (saved; go on with --resume).)";
-
-void set_up_logging(bool quiet) {
-  const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org
-  const bool plain = no_color && *no_color;
-  auto logger = plain ? spdlog::stderr_logger_st("duet") : spdlog::stderr_color_st("duet");
-  logger->set_pattern("%H:%M:%S %^%v%$");
-  logger->set_level(quiet ? spdlog::level::warn : spdlog::level::info);
-  spdlog::set_default_logger(logger);
-}
-
-// Prints help, or what is wrong with the command line.
-int tell(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_exit_code() == 0) return app.exit(error);
-  std::string hint;
-  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
-    std::vector<std::string> known;
-    for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
-    for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
-    for (const std::string& word : app.remaining(true)) {
-      const auto near = duet::nearest(word, known);
-      if (near) hint += " (did you mean '" + *near + "'?)";
-    }
-  }
-  std::fprintf(stderr, "error: %s%s\nSee 'trainer --help'.\n", error.what(), hint.c_str());
-  return duet::kExitUsage;
-}
 
 int run(int argc, char** argv) {
   duet::TrainerOptions options;
@@ -102,12 +67,8 @@ int run(int argc, char** argv) {
   doc->add_option("--data", doctor_data, "folder of the data sets")->type_name("DIR");
   doc->add_flag("--json", doctor_json, "as JSON");
 
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return tell(app, e);
-  }
-  set_up_logging(quiet);
+  if (const auto code = duet::parse(app, argc, argv)) return *code;
+  duet::set_up_logging(quiet);
   if (*list) {
     list_what(what, list_json || options.json);
     return duet::kExitDone;
@@ -117,10 +78,8 @@ int run(int argc, char** argv) {
     return duet::kExitDone;
   }
   if (options.setup.config.empty()) {
-    std::fprintf(stderr,
-                 "error: --config FILE is needed, e.g. --config "
-                 "configs/fashion_mnist_cnn.yaml\nSee 'trainer --help'.\n");
-    return duet::kExitUsage;
+    return duet::tell_usage_error(
+        app, "--config FILE is needed, e.g. --config configs/fashion_mnist_cnn.yaml");
   }
   if (!backend.empty()) options.setup.backend = backend;
   return duet::run_trainer(options);
@@ -128,19 +87,4 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    const int code = run(argc, argv);
-    if (std::fflush(stdout) != 0) throw duet::RunError("cannot write to standard output");
-    return code;
-  } catch (const duet::Error& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return e.exit_code();
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "error: out of memory; choose a smaller batch, network or data set\n");
-    return duet::kExitFailure;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return duet::kExitFailure;
-  }
-}
+int main(int argc, char** argv) { return duet::run_application(run, argc, argv); }

@@ -161,7 +161,7 @@ std::string report_html(const json& results, std::string_view chart_library) {
   if (chart_library.empty()) {
     throw RunError(
         "this build has no chart library, so it cannot write a report. Write the results with "
-        "--json FILE and make the report on a machine that has one: compare --from FILE --report "
+        "--out FILE and make the report on a machine that has one: compare --from FILE --report "
         "FILE.html. Or install Chart.js 3 here (Debian, Ubuntu: apt-get install libjs-chart.js), "
         "configure again and build.");
   }

@@ -33,6 +33,18 @@ class RunError : public Error {
   explicit RunError(const std::string& message) : Error(message, kExitFailure) {}
 };
 
+/// A smaller batch might fit: neither the host nor the GPU gave the memory asked for.
+class OutOfMemoryError : public RunError {
+ public:
+  using RunError::RunError;
+};
+
+/// The user asked to stop (Ctrl-C).
+class InterruptedError : public Error {
+ public:
+  InterruptedError() : Error("interrupted", kExitInterrupted) {}
+};
+
 /// A mistake in a configuration or on the command line. One error may list many mistakes, a line
 /// each.
 class ConfigError : public Error {

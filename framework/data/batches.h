@@ -25,6 +25,10 @@ class Batches {
   Batches(Context& context, const DatasetInfo& info, const Split& split,
           const BatchOptions& options);
 
+  /// Of the device.
+  size_t memory_bytes() const {
+    return images_.bytes() + labels_.bytes() + scale_.bytes() + shift_.bytes();
+  }
   int64_t count() const { return count_; }
   int64_t batch() const { return options_.batch; }
   /// Batches in an epoch. With shuffle all are full, and what is left over (another lot each epoch)

@@ -25,9 +25,9 @@ void* allocate_on_host(size_t bytes) {
   void* data = total <= host_memory() ? std::aligned_alloc(kAlignment, align_up(bytes)) : nullptr;
   if (data) return data;
   host_bytes -= bytes;
-  throw RunError("out of memory: this needs more than " + std::to_string(total >> 20) +
-                 " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
-                 " MiB; choose a smaller batch or a smaller network");
+  throw OutOfMemoryError("out of memory: this needs more than " + std::to_string(total >> 20) +
+                         " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
+                         " MiB; choose a smaller batch or a smaller network");
 }
 
 }  // namespace

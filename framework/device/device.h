@@ -15,16 +15,19 @@ std::string_view to_string(Device device);
 bool built_with_cuda();
 /// True if a GPU can be used now.
 bool gpu_available();
-/// Why gpu_available() is false and what to do about it; empty if it is true.
-std::string gpu_missing_reason();
+/// Why gpu_available() is false and what to do about it, "... or use " + `instead`; empty if it is
+/// true.
+std::string gpu_missing_reason(std::string_view instead = "'--backend cpu'");
 /// "NVIDIA H200"; empty without a GPU.
 std::string gpu_name();
+/// Bytes of the GPU's memory; 0 without a GPU.
+size_t gpu_memory();
 /// Bytes of the host's memory.
 size_t host_memory();
 
 /// Uninitialised memory of one device, aligned to kAlignment, freed on destruction. Move-only.
-/// Throws RunError if the host's buffers together would take more than host_memory(), DeviceError
-/// if the GPU has not enough.
+/// Throws OutOfMemoryError if the host's buffers together would take more than host_memory(), or if
+/// the GPU has not enough.
 class Buffer {
  public:
   Buffer() = default;

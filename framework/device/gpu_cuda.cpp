@@ -37,7 +37,7 @@ bool built_with_cuda() { return true; }
 
 bool gpu_available() { return gpu_missing_reason().empty(); }
 
-std::string gpu_missing_reason() {
+std::string gpu_missing_reason(std::string_view instead) {
   static const std::string reason = [] {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
@@ -45,9 +45,9 @@ std::string gpu_missing_reason() {
     const std::string what = status == cudaSuccess ? "no device" : cudaGetErrorString(status);
     (void)cudaGetLastError();
     return "no usable NVIDIA GPU was found (" + what +
-           "); check 'nvidia-smi' and CUDA_VISIBLE_DEVICES, or use '--backend cpu'";
+           "); check 'nvidia-smi' and CUDA_VISIBLE_DEVICES, or use ";
   }();
-  return reason;
+  return reason.empty() ? reason : reason + std::string(instead);
 }
 
 std::string gpu_name() {
@@ -57,6 +57,13 @@ std::string gpu_name() {
   DUET_CUDA(cudaGetDevice(&device));
   DUET_CUDA(cudaGetDeviceProperties(&properties, device));
   return properties.name;
+}
+
+size_t gpu_memory() {
+  if (!gpu_available()) return 0;
+  size_t free = 0, total = 0;
+  DUET_CUDA(cudaMemGetInfo(&free, &total));
+  return total;
 }
 
 struct Context::Gpu {
@@ -173,7 +180,17 @@ namespace gpu {
 
 void* allocate(size_t bytes) {
   void* memory = nullptr;
-  DUET_CUDA(cudaMalloc(&memory, bytes));
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // or the next launch would be blamed
+    size_t free = 0, total = 0;
+    DUET_CUDA(cudaMemGetInfo(&free, &total));
+    throw OutOfMemoryError("out of memory on the GPU: " + std::to_string(bytes >> 20) +
+                           " MiB more are needed, and " + std::to_string(free >> 20) + " of " +
+                           std::to_string(total >> 20) +
+                           " MiB are free; choose a smaller batch or a smaller network");
+  }
+  DUET_CUDA(status);
   return memory;
 }
 

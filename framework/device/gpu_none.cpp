@@ -13,11 +13,13 @@ namespace duet {
 
 bool built_with_cuda() { return false; }
 bool gpu_available() { return false; }
-std::string gpu_missing_reason() {
+std::string gpu_missing_reason(std::string_view instead) {
   return "this build has no CUDA; install the CUDA toolkit, cuDNN and cuBLAS and configure with "
-         "-DDUET_CUDA=ON, or use '--backend cpu'";
+         "-DDUET_CUDA=ON, or use " +
+         std::string(instead);
 }
 std::string gpu_name() { return ""; }
+size_t gpu_memory() { return 0; }
 
 struct Context::Gpu {};
 

@@ -69,7 +69,10 @@ class Chooser {
                     "'" + name + "' cannot run " + std::string(to_string(pass)) + ": " + *reason +
                         "; " + that_can(pass));
     }
-    return choose_of_family(family, pass, mark, network_wide);
+    auto choice = choose_of_family(family, pass, mark, network_wide);
+    // Only an id for the whole network can be unknown to this layer type: its own are checked.
+    if (choice && !choice->shared && !family_from(name)) choice->instead_of = name;
+    return choice;
   }
 
   std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
@@ -142,7 +145,8 @@ class Resolver {
   std::vector<ResolvedLayer> run(int64_t classes) {
     for (size_t i = 0; i < spec_.layers.size();) {
       if (spec_.fuse) {
-        if (const auto block = fuse_at(spec_, i); block && add(block->spec, block->prefix, true)) {
+        const auto block = fuse_at(spec_, i);
+        if (block && !hides_id(*block, i) && add(block->spec, block->prefix, true)) {
           i += block->parts;
           continue;
         }
@@ -155,6 +159,22 @@ class Resolver {
   }
 
  private:
+  bool has_id(const Layer& layer) const {
+    const auto list = layer.implementations();
+    return std::any_of(list.begin(), list.end(),
+                       [&](const ImplInfo& info) { return info.id == spec_.backend.name; });
+  }
+
+  // Whether the id asked for is one of the block's parts', and not the block's: then it would not
+  // run.
+  bool hides_id(const FusedBlock& block, size_t first) const {
+    if (family_from(spec_.backend.name) || has_id(*block.spec.layer)) return false;
+    for (size_t i = first; i < first + block.parts; ++i) {
+      if (has_id(*spec_.layers[i].layer)) return true;
+    }
+    return false;
+  }
+
   // Returns false if the layer does not fit. A `tentative` one (a fused block) then leaves no
   // trace.
   bool add(const LayerSpec& spec, const std::string& prefix, bool tentative) {

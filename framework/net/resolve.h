@@ -16,6 +16,9 @@ struct PassChoice {
   /// Taken because the family asked for has no implementation of this layer type at all; the same
   /// in every arm.
   bool shared = false;
+  /// The id asked for for the whole network, where this layer type does not have it and `id` is
+  /// what the id's family has; else empty.
+  std::string instead_of;
 };
 
 struct ResolvedLayer {

@@ -11,14 +11,18 @@ struct Cells {
   std::string passes, id, workspace, detail;
 };
 
+std::string id_text(const PassChoice& choice) {
+  if (!choice.instead_of.empty()) return choice.id + " (no " + choice.instead_of + ")";
+  return choice.id + (choice.shared ? " (shared)" : "");
+}
+
 // A row for each pass that runs; one row "all" if they do not differ.
 std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node, bool first) {
   std::vector<Cells> rows;
   for (size_t i = 0; i < layer.passes.size(); ++i) {
     const PassChoice& choice = layer.passes[i];
     if (first && choice.pass == Pass::kBackwardData) continue;  // nobody needs dx of the images
-    Cells cells{std::string(to_string(choice.pass)), choice.id + (choice.shared ? " (shared)" : ""),
-                "", ""};
+    Cells cells{std::string(to_string(choice.pass)), id_text(choice), "", ""};
     if (node) {
       const Implementation& implementation = *node->steps[i].implementation;
       cells.workspace = format_bytes(implementation.workspace_bytes(choice.pass));
@@ -130,6 +134,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
       nlohmann::json pass = {{"pass", to_string(choice.pass)},
                              {"implementation", choice.id},
                              {"shared", choice.shared}};
+      if (!choice.instead_of.empty()) pass["instead_of"] = choice.instead_of;
       if (net) {
         const Implementation& implementation = *net->nodes()[i].steps[j].implementation;
         pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include "core/error.h"
+
 namespace duet {
 namespace {
 
@@ -29,5 +31,9 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool InterruptGuard::requested() { return interrupted != 0; }
+
+void InterruptGuard::check() {
+  if (requested()) throw InterruptedError();
+}
 
 }  // namespace duet

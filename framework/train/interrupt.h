@@ -13,6 +13,8 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool requested();
+  /// Throws InterruptedError if requested().
+  static void check();
 };
 
 }  // namespace duet

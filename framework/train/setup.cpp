@@ -53,4 +53,14 @@ Setup read_setup(const SetupOptions& options) {
   return setup;
 }
 
+void check_batch(const Setup& setup, const std::string& file, const Dataset& data) {
+  if (setup.spec.data.batch <= data.train.count) return;
+  ConfigErrors errors(file);
+  errors.add(setup.config.find("data")->find("batch")->mark,
+             "data: batch: " + std::to_string(setup.spec.data.batch) + " is larger than the " +
+                 std::to_string(data.train.count) + " training images of " + data.name +
+                 "; choose a smaller batch");
+  errors.raise_if_any();
+}
+
 }  // namespace duet

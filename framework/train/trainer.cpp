@@ -53,16 +53,6 @@ double seconds_since_process_start() {
 
 std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
 
-void check_batch(const Setup& setup, const std::string& file, const Dataset& data) {
-  if (setup.spec.data.batch <= data.train.count) return;
-  ConfigErrors errors(file);
-  errors.add(setup.config.find("data")->find("batch")->mark,
-             fmt::format("data: batch: {} is larger than the {} training images of {}; choose a "
-                         "smaller batch",
-                         setup.spec.data.batch, data.train.count, data.name));
-  errors.raise_if_any();
-}
-
 // The file that --resume or --evaluate names.
 fs::path existing_checkpoint(const std::string& option, const fs::path& path) {
   std::error_code error;

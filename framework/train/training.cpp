@@ -45,6 +45,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
   }
   set_state({.learning_rate = static_cast<float>(optimizer_->learning_rate())});
+  fill_bytes(evaluation_state_.data(), context.device(), 0, evaluation_state_.bytes());
   list_operations();
 }
 
@@ -142,20 +143,29 @@ void Training::clear_totals() {
   set_state(now);
 }
 
+void Training::evaluation_step() {
+  if (evaluation_graph_) {
+    evaluation_graph_.launch();
+  } else {
+    queue_evaluation();
+  }
+}
+
 Metrics Training::evaluate() {
   const Range range("evaluation");
   const StepState zero;
   copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
-  for (int64_t i = 0; i < validation_batches_.per_epoch(); ++i) {
-    if (evaluation_graph_) {
-      evaluation_graph_.launch();
-    } else {
-      queue_evaluation();
-    }
-  }
+  for (int64_t i = 0; i < validation_batches_.per_epoch(); ++i) evaluation_step();
   StepState done;
   copy_bytes(&done, Device::kCpu, evaluation_state_.data(), context_.device(), sizeof done);
   return metrics_of(done);
+}
+
+size_t Training::memory_bytes() const {
+  size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() +
+                 validation_batches_.memory_bytes() + state_.bytes() + evaluation_state_.bytes();
+  for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
+  return bytes;
 }
 
 std::string name_of(const Training::Operation& operation) {

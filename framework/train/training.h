@@ -52,6 +52,14 @@ class Training {
   /// One pass over the validation data, dropout off.
   Metrics evaluate();
 
+  /// Queues one batch of an evaluation, gather included: the inference that evaluate() repeats. The
+  /// batch is the next of the validation data; past their end its rows are blank. For timing.
+  void evaluation_step();
+
+  /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
+  /// libraries take for themselves is not known here.
+  size_t memory_bytes() const;
+
   /// Where the loss of the next step stops being finite, in words. Runs that step without updating.
   std::string explain_halt();
 

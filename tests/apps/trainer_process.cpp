@@ -33,7 +33,7 @@ layers:
   - {name: loss, type: softmax_cross_entropy}
 )";
 
-TrainerFolder::TrainerFolder() {
+TrainerFolder::TrainerFolder(std::string program) : program_(std::move(program)) {
   std::string name = (fs::temp_directory_path() / "duet-trainer-XXXXXX").string();
   if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
   path_ = name;
@@ -57,7 +57,7 @@ std::string TrainerFolder::read(const fs::path& name) const {
 
 pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
                            int terminal) const {
-  std::vector<std::string> words = {DUET_TRAINER};
+  std::vector<std::string> words = {program_};
   std::istringstream stream(arguments);
   for (std::string word; stream >> word;) words.push_back(word);
   std::vector<std::string> environment = options.environment;
@@ -87,7 +87,7 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
     setrlimit(RLIMIT_FSIZE, &limit);
     signal(SIGXFSZ, SIG_IGN);  // stays ignored in the trainer, where the write then fails
   }
-  execve(DUET_TRAINER, argv.data(), envp.data());
+  execve(program_.c_str(), argv.data(), envp.data());
   _exit(127);
 }
 
@@ -120,14 +120,14 @@ Outcome TrainerFolder::run(const std::string& arguments, const Options& options)
   return outcome;
 }
 
-Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& started,
-                                 int signal) const {
+Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& started, int signal,
+                                 const std::string& text) const {
   const pid_t process = start(arguments, {}, -1);
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::error_code error;
   while (std::chrono::steady_clock::now() < end) {
     const auto bytes = fs::file_size(path_ / started, error);
-    if (!error && bytes > 0) break;
+    if (!error && bytes > 0 && read(started).find(text) != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   kill(process, signal);

@@ -1,4 +1,4 @@
-// Runs the trainer as people do: as a process, in a folder of its own.
+// Runs the trainer, or another application, as people do: as a process, in a folder of its own.
 #pragma once
 
 #include <sys/types.h>
@@ -18,11 +18,11 @@ struct Outcome {
   std::string err;  // standard error
 };
 
-/// An empty folder in which trainers run, removed at the end. Nothing of the user's environment
-/// that the trainer reads (DUET_DATA, HOME, NO_COLOR, ...) reaches them.
+/// A folder with tiny.yaml in which trainers run, removed at the end. Nothing of the user's
+/// environment that the trainer reads (DUET_DATA, HOME, NO_COLOR, ...) reaches them.
 class TrainerFolder {
  public:
-  TrainerFolder();
+  explicit TrainerFolder(std::string program = DUET_TRAINER);
   ~TrainerFolder();
   TrainerFolder(const TrainerFolder&) = delete;
   TrainerFolder& operator=(const TrainerFolder&) = delete;
@@ -40,15 +40,16 @@ class TrainerFolder {
   Outcome run(const std::string& arguments, const Options& options) const;
   Outcome run(const std::string& arguments) const { return run(arguments, {}); }
 
-  /// Starts `trainer ARGUMENTS...`, waits until `started` has content, sends `signal` and waits for
-  /// the end.
-  Outcome run_until(const std::string& arguments, const std::filesystem::path& started,
-                    int signal) const;
+  /// Starts `trainer ARGUMENTS...`, waits until `started` has content, or holds `text`, sends
+  /// `signal` and waits for the end. "stderr" is what the process logs.
+  Outcome run_until(const std::string& arguments, const std::filesystem::path& started, int signal,
+                    const std::string& text = "") const;
 
  private:
   pid_t start(const std::string& arguments, const Options& options, int terminal) const;
   Outcome finish(pid_t process) const;
 
+  const std::string program_;
   std::filesystem::path path_;
 };
 

@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "net/table.h"
 #include "support/network.h"
 
 namespace duet {
@@ -158,6 +160,40 @@ layers:
   EXPECT_EQ(ids(0), (std::vector<std::string>{"cpu_reference", "cpu_blas", "cpu_blas"}));
   EXPECT_EQ(ids(2), (std::vector<std::string>(3, "cpu_reference")));
   EXPECT_EQ(ids(3), (std::vector<std::string>(3, "cpu_blas")));
+}
+
+TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
+  const auto resolved = [](const std::string& backend) {
+    return make_network("backend: " + backend + R"(
+data: {dataset: synthetic_images, batch: 2}
+layers:
+  - {type: conv2d, out_channels: 2, kernel: 3}
+  - {type: max_pool2d, kernel: 2}
+  - {type: relu}
+  - {type: flatten}
+  - {type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)",
+                        {{2, 1, 6, 6}})
+        .layers;
+  };
+  const auto blas = resolved("cpu_blas"), family = resolved("cpu");
+  ASSERT_EQ(blas.size(), 4u);
+  EXPECT_EQ(blas[2].passes[0].id, "cpu_blas");
+  EXPECT_EQ(blas[2].passes[0].instead_of, "");
+  EXPECT_EQ(blas[3].passes[0].id, "cpu_reference");
+  EXPECT_EQ(blas[3].passes[0].instead_of, "cpu_blas");
+  EXPECT_NE(network_table(blas, nullptr).find("cpu_reference (no cpu_blas)"), std::string::npos);
+  EXPECT_EQ(network_json(blas, nullptr)[3]["passes"][0]["instead_of"], "cpu_blas");
+  // A family is never more than its choice.
+  EXPECT_EQ(family[3].passes[0].instead_of, "");
+  EXPECT_EQ(network_table(family, nullptr).find("(no "), std::string::npos);
+
+  if (!built_with_cuda()) GTEST_SKIP() << "no block without the id's in a build without CUDA";
+  const auto naive = resolved("custom_naive");  // conv2d has it, the block around it has not
+  EXPECT_EQ(naive[0].layer->type(), "conv2d");
+  EXPECT_EQ(naive[0].passes[0].id, "custom_naive");
+  EXPECT_EQ(resolved("custom_direct")[0].layer->type(), "conv2d_pool_relu");
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+// What every application's main() does: parse, log to standard error, and turn errors into exit
+// codes.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+
+namespace duet {
+
+/// Calls `run`, prints what it throws, and returns the exit code (core/error.h).
+int run_application(int (*run)(int argc, char** argv), int argc, char** argv);
+
+/// Parses. An exit code if that is all: help was asked for and printed, or something is wrong and
+/// was told, with the option that may have been meant.
+std::optional<int> parse(CLI::App& app, int argc, char** argv);
+
+/// Prints "error: <what>" and where the help is; returns kExitUsage.
+int tell_usage_error(const CLI::App& app, const std::string& what);
+
+/// Logs go to standard error, coloured on a terminal unless NO_COLOR is set. `quiet` leaves
+/// warnings and errors.
+void set_up_logging(bool quiet);
+
+}  // namespace duet

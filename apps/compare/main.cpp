@@ -1,0 +1,117 @@
+// compare: two or more ways to compute one network, measured side by side.
+#include "compare/compare.h"
+
+#include "common/application.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "train/version.h"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  compare --config configs/fashion_mnist_cnn.yaml --out results.json --report report.html
+  compare --config configs/fashion_mnist_cnn.yaml --a custom_naive --b custom --c cudnn --quick
+  compare --config configs/fashion_mnist_cnn.yaml --a mine.yaml --b cudnn --only training
+  compare --config configs/lenet5_fashion.yaml --a cpu_blas --b cpu_reference --batch 1,8 --seeds 1
+  compare --config configs/fashion_mnist_cnn.yaml --fail-on mismatch,slower:0.95
+  compare --from results.json --report report.html
+
+An arm is a family (cpu, custom, cudnn), the id of an implementation, or a YAML file of the same
+network. Without any, custom is compared with cudnn, or cpu_blas with cpu_reference where there is no
+GPU.
+
+Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here, 4 --fail-on
+struck (results are written first), 130 interrupted (finished sections are written).)";
+
+// The default of an arm that was not named beside one that was.
+void fill_in(std::vector<std::string>* named) {
+  if (std::count_if(named->begin(), named->end(), [](auto& name) { return !name.empty(); }) == 1) {
+    for (size_t i = 0; i < 2; ++i) {
+      if (!(*named)[i].empty()) continue;
+      const auto defaults = duet::default_arms();
+      (*named)[i] = (*named)[1 - i] == defaults[i] ? defaults[1 - i] : defaults[i];
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  duet::CompareOptions options;
+  bool quiet = false;
+  std::vector<std::string> named(4), more;
+  CLI::App app("Compares several ways to compute one network: the same task, side by side.",
+               "compare");
+  app.footer(kExamples);
+  app.set_version_flag("--version", duet::version_text());
+  CLI::Option* config =
+      app.add_option("--config", options.arms.config, "the network, as YAML")->type_name("FILE");
+  const char* const kArms[] = {"--a", "--b", "--c", "--d"};
+  std::vector<CLI::Option*> measuring = {config};
+  for (size_t i = 0; i < 4; ++i) {
+    measuring.push_back(
+        app.add_option(kArms[i], named[i], i ? "another arm" : "the arm judged")->type_name("ARM"));
+  }
+  const auto add = [&](CLI::Option* option) { measuring.push_back(option); };
+  add(app.add_option("--arm", more, "an arm; may be given any number of times")
+          ->type_name("ARM")
+          ->allow_extra_args(false));
+  add(app.add_option("--set", options.arms.assignments,
+                     "override one key in every arm, e.g. data.batch=256")
+          ->type_name("A.B=VALUE")
+          ->allow_extra_args(false));
+  add(app.add_option("--data", options.data, "folder of the data set")->type_name("DIR"));
+  add(app.add_option("--only", options.only,
+                     "sections: " + duet::join(duet::compare_sections(), ","))
+          ->type_name("SECTION,...")
+          ->delimiter(',')
+          ->allow_extra_args(false));
+  add(app.add_flag("--quick", options.quick,
+                   "shorter blocks, one epoch, two seeds and three batch sizes"));
+  add(app.add_option("--batch", options.batches, "batch sizes of throughput")
+          ->type_name("N,...")
+          ->delimiter(',')
+          ->allow_extra_args(false));
+  add(app.add_option("--seeds", options.seeds, "trainings of every arm (default 5)")
+          ->type_name("N"));
+  add(app.add_option("--epochs", options.arms.epochs, "of each training (default: the file's)")
+          ->type_name("N"));
+  CLI::Option* from =
+      app.add_option("--from", options.from, "show a saved run instead of measuring")
+          ->type_name("FILE");
+  for (CLI::Option* option : measuring) from->excludes(option);
+  app.add_option("--out", options.out, "write results as JSON")->type_name("FILE");
+  app.add_option("--report", options.report, "write a page for the browser")
+      ->type_name("FILE.html");
+  app.add_option("--markdown", options.markdown, "write the tables as Markdown")->type_name("FILE");
+  app.add_flag("--json", options.json, "print results as JSON instead of tables");
+  app.add_option("--fail-on", options.fail_on,
+                 "exit with 4 on: mismatch; slower, or slower:RATIO: the first arm has less than "
+                 "RATIO times another's speed")
+      ->type_name("WHAT,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_flag("--quiet", quiet, "tables, warnings and errors only");
+  if (const auto code = duet::parse(app, argc, argv)) return *code;
+  duet::set_up_logging(quiet);
+  if (options.arms.config.empty() && options.from.empty()) {
+    return duet::tell_usage_error(app,
+                                  "--config FILE is needed, e.g. --config "
+                                  "configs/fashion_mnist_cnn.yaml, or --from results.json");
+  }
+  if (more.empty()) fill_in(&named);
+  for (const auto* list : {&named, &more}) {
+    for (const std::string& name : *list) {
+      if (!name.empty()) options.arms.requests.push_back(name);
+    }
+  }
+  if (options.arms.requests.size() == 1) {
+    return duet::tell_usage_error(
+        app, "one arm alone cannot be compared; name another, e.g. --b cudnn or --arm cpu");
+  }
+  options.command = "compare";
+  for (int i = 1; i < argc; ++i) options.command += std::string(" ") + argv[i];
+  return duet::run_compare(options);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return duet::run_application(run, argc, argv); }

@@ -1,0 +1,272 @@
+#include "compare/arms.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "net/table.h"
+#include "net/yaml.h"
+#include "train/interrupt.h"
+
+namespace duet {
+namespace {
+
+constexpr const char* kCpuArms = "'--a cpu_blas --b cpu_reference'";
+
+bool is_file(const std::string& request) {
+  return request.ends_with(".yaml") || request.ends_with(".yml");
+}
+
+std::string name_of(const std::string& request) {
+  return is_file(request) ? std::filesystem::path(request).stem().string() : request;
+}
+
+// The lines of several errors, each once: arms of one file share its mistakes.
+class Mistakes {
+ public:
+  void add(const Error& error) {
+    only_unsupported_ &= error.exit_code() == kExitUnsupported;
+    const std::string text = error.what();
+    for (size_t start = 0; start <= text.size();) {
+      const size_t end = std::min(text.find('\n', start), text.size());
+      add_line(text.substr(start, end - start));
+      start = end + 1;
+    }
+  }
+  bool empty() const { return lines_.empty(); }
+  void raise_if_any() const {
+    if (empty()) return;
+    if (only_unsupported_) throw UnsupportedError(join(lines_, "\n"));
+    throw ConfigError(join(lines_, "\n"));
+  }
+
+ private:
+  void add_line(const std::string& line) {
+    if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
+  }
+
+  std::vector<std::string> lines_;
+  bool only_unsupported_ = true;
+};
+
+// ---- the same task ----
+
+// Keys that say how something is computed, or reported, and not what.
+bool says_how(const std::string& path) {
+  static const std::vector<std::string> kKeys = {
+      "name",           "backend", "layout",        "fuse",
+      "graph",          "math",    "deterministic", "workspace_limit_mib",
+      "train.log_every"};
+  if (std::find(kKeys.begin(), kKeys.end(), path) != kKeys.end()) return true;
+  if (!path.starts_with("layers.")) return false;
+  const std::string key = path.substr(path.find_last_of('.') + 1);
+  return key == "layout" || key == "backend" || path.find(".backend.") != std::string::npos;
+}
+
+// Values by path ("layers.conv1.kernel"), without those that only say how.
+using Values = std::map<std::string, std::string>;
+
+void collect(const ConfigNode& node, const std::string& path, Values* values) {
+  if (says_how(path)) return;
+  const std::string prefix = path.empty() ? "" : path + ".";
+  switch (node.kind) {
+    case ConfigNode::Kind::kNull:
+      break;
+    case ConfigNode::Kind::kScalar:
+      (*values)[path] = node.scalar;
+      break;
+    case ConfigNode::Kind::kList:
+      for (size_t i = 0; i < node.items.size(); ++i) {
+        const ConfigNode* name = node.items[i].find("name");
+        collect(node.items[i], prefix + (name ? name->scalar : std::to_string(i)), values);
+      }
+      break;
+    case ConfigNode::Kind::kMap:
+      for (const auto& [key, value] : node.entries) collect(value, prefix + key, values);
+      break;
+  }
+}
+
+std::string shown(const Values& values, const std::string& path) {
+  const auto found = values.find(path);
+  return found == values.end() ? "nothing" : "'" + found->second + "'";
+}
+
+// "0.10" and "1e-1" are the same number.
+bool alike(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  char *end_a = nullptr, *end_b = nullptr;
+  const double x = std::strtod(a.c_str(), &end_a), y = std::strtod(b.c_str(), &end_b);
+  return !a.empty() && !b.empty() && !*end_a && !*end_b && x == y;
+}
+
+std::vector<std::string> layer_types_of(const NetSpec& spec) {
+  std::vector<std::string> types;
+  for (const LayerSpec& layer : spec.layers) {
+    types.push_back(layer.name + " (" + std::string(layer.layer->type()) + ")");
+  }
+  return types;
+}
+
+// What the two arms compute differently, a line each; names both sides.
+std::vector<std::string> differences(const Arm& a, const ConfigNode& config_a, const Arm& b,
+                                     const ConfigNode& config_b) {
+  const auto types_a = layer_types_of(a.spec), types_b = layer_types_of(b.spec);
+  std::vector<std::string> lines;
+  const auto differs = [&](const std::string& what, const std::string& in_a,
+                           const std::string& in_b) {
+    lines.push_back(b.request + ": " + what + " is " + in_b + ", but " + in_a + " in arm '" +
+                    a.name + "'");
+  };
+  if (types_a != types_b) {
+    differs("the list of layers", join(types_a), join(types_b));
+    differs("the number of parameters", format_count(parameter_count(a.layers)),
+            format_count(parameter_count(b.layers)));
+    return lines;  // that the keys differ follows from it
+  }
+  Values values_a, values_b;
+  collect(config_a, "", &values_a);
+  collect(config_b, "", &values_b);
+  Values all = values_a;
+  all.insert(values_b.begin(), values_b.end());
+  for (const auto& [path, value] : all) {
+    const auto at_a = values_a.find(path), at_b = values_b.find(path);
+    const bool same =
+        at_a != values_a.end() && at_b != values_b.end() && alike(at_a->second, at_b->second);
+    if (!same) differs(path, shown(values_a, path), shown(values_b, path));
+  }
+  return lines;
+}
+
+// ---- reading ----
+
+// Why an arm cannot run on this machine, or nothing.
+std::optional<std::string> missing_gpu(const std::string& name, const std::string& backend) {
+  const bool listed = backend.starts_with("custom") || backend.starts_with("cudnn");
+  if (!listed || gpu_available()) return {};
+  return "arm '" + name + "' needs a GPU: " + gpu_missing_reason(kCpuArms);
+}
+
+Arm arm_of(const ArmsOptions& options, const std::string& request) {
+  Arm arm{.name = name_of(request), .request = request};
+  arm.options = {.config = is_file(request) ? request : options.config,
+                 .assignments = options.assignments,
+                 .epochs = options.epochs};
+  if (!is_file(request)) arm.options.backend = request;
+  return arm;
+}
+
+void tell_apart(std::vector<Arm>* arms) {
+  std::map<std::string, int> counts;
+  for (Arm& arm : *arms) {
+    const int count = ++counts[arm.name];
+    if (count > 1) arm.name += "#" + std::to_string(count);
+  }
+}
+
+}  // namespace
+
+Setup Arm::setup(std::optional<int64_t> batch, std::optional<uint64_t> seed) const {
+  SetupOptions with = options;
+  if (batch) with.assignments.push_back("data.batch=" + std::to_string(*batch));
+  if (seed) with.seed = static_cast<int64_t>(*seed);
+  return read_setup(with);
+}
+
+std::vector<std::string> default_arms() {
+  if (gpu_available()) return {"custom", "cudnn"};
+  return {"cpu_blas", "cpu_reference"};
+}
+
+std::vector<Arm> read_arms(const ArmsOptions& options) {
+  std::vector<Arm> arms;
+  std::vector<ConfigNode> configs;
+  Mistakes mistakes;
+  for (const std::string& request : options.requests.empty() ? default_arms() : options.requests) {
+    arms.push_back(arm_of(options, request));
+    configs.emplace_back();
+  }
+  tell_apart(&arms);
+  for (size_t i = 0; i < arms.size(); ++i) {
+    Arm& arm = arms[i];
+    try {
+      if (const auto reason = missing_gpu(arm.name, arm.options.backend.value_or(""))) {
+        throw UnsupportedError(*reason);
+      }
+      Setup setup = arm.setup();
+      if (const auto reason = missing_gpu(arm.name, setup.spec.backend.name)) {
+        throw UnsupportedError(*reason);
+      }
+      arm.config = write_yaml(setup.config);
+      arm.spec = std::move(setup.spec);
+      arm.layers = std::move(setup.layers);
+      configs[i] = std::move(setup.config);
+    } catch (const Error& error) {
+      mistakes.add(error);
+    }
+  }
+  mistakes.raise_if_any();
+  for (size_t i = 1; i < arms.size(); ++i) {
+    const auto lines = differences(arms[0], configs[0], arms[i], configs[i]);
+    if (lines.empty()) continue;
+    mistakes.add(ConfigError(join(lines, "\n")));
+  }
+  if (!mistakes.empty()) {
+    mistakes.add(
+        ConfigError("arms must train the same network on the same task, and may differ only in how "
+                    "they compute it (backend, layout, fuse, graph, math, deterministic)"));
+  }
+  mistakes.raise_if_any();
+  return arms;
+}
+
+RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int64_t> batch,
+                       std::optional<uint64_t> seed)
+    : arm_(arm), setup_(arm.setup(batch, seed)), context_(device_of(setup_.spec)) {
+  using Clock = std::chrono::steady_clock;
+  check_batch(setup_, arm.options.config, dataset);
+  const auto start = Clock::now();
+  context_.set_workspace_limit(static_cast<size_t>(setup_.spec.workspace_limit_mib) << 20);
+  training_ = std::make_unique<Training>(setup_.spec, setup_.layers, dataset,
+                                         std::move(setup_.optimizer), context_);
+  training_->prepare();
+  context_.synchronize();
+  prepare_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+nlohmann::json arms_json(const RunningArms& arms) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const auto& running : arms) {
+    const Arm& arm = running->arm();
+    list.push_back(
+        {{"name", arm.name},
+         {"request", arm.request},
+         {"device", to_string(arm.device())},
+         {"math", to_string(arm.spec.math)},
+         {"deterministic", arm.spec.deterministic},
+         {"config", arm.config},
+         {"network", network_json(running->setup().layers, &running->training().net())}});
+  }
+  return list;
+}
+
+Contender training_steps(RunningArm& arm) {
+  return {[&arm](int64_t calls) {
+    InterruptGuard::check();
+    return seconds_of(
+        arm.context(), [&] { arm.training().step(); }, calls);
+  }};
+}
+
+Contender inference_steps(RunningArm& arm) {
+  return {[&arm](int64_t calls) {
+    InterruptGuard::check();
+    return seconds_of(
+        arm.context(), [&] { arm.training().evaluation_step(); }, calls);
+  }};
+}
+
+}  // namespace duet

@@ -1,0 +1,239 @@
+#include "compare/compare.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "compare/fields.h"
+#include "compare/markdown.h"
+#include "compare/report.h"
+#include "compare/results.h"
+#include "compare/tables.h"
+#include "compare/throughput_comparison.h"
+#include "compare/training_comparison.h"
+#include "core/error.h"
+#include "net/table.h"
+#include "train/interrupt.h"
+#include "train/run_folder.h"
+
+namespace duet {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text;
+}
+
+// ---- what can be told beforehand ----
+
+void check_sections(const std::vector<std::string>& only) {
+  const auto& known = compare_sections();
+  std::vector<std::string> mistakes;
+  for (const std::string& name : only) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto near = nearest(name, known);
+    mistakes.push_back("--only " + name + ": unknown" +
+                       (near ? " (did you mean '" + *near + "'?)" : "") + "; there are " +
+                       join(known));
+  }
+  if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
+}
+
+// That a file can be written there later, when there is something to lose.
+void check_writable(const std::string& option, const std::string& file) {
+  if (file.empty()) return;
+  const fs::path path(file), folder = path.parent_path();
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw ConfigError(option + " " + file + ": is a folder; name the file itself");
+  }
+  try {
+    if (!folder.empty()) fs::create_directories(folder);
+    const std::string probe = file + ".probe";
+    write_file(probe, "");
+    fs::remove(probe, error);
+  } catch (const std::exception& e) {
+    throw ConfigError(option + " " + file + ": cannot be written: " + e.what());
+  }
+}
+
+void check_options(const CompareOptions& options) {
+  check_sections(options.only);
+  for (int64_t batch : options.batches) {
+    if (batch < 1) {
+      throw ConfigError("--batch " + std::to_string(batch) + ": a batch has at least one image");
+    }
+  }
+  if (options.seeds && *options.seeds < 1) {
+    throw ConfigError("--seeds " + std::to_string(*options.seeds) + ": at least one is needed");
+  }
+  check_writable("--out", options.out);
+  check_writable("--report", options.report);
+  check_writable("--markdown", options.markdown);
+}
+
+// The options, where a build that cannot write reports leaves the results for one that can.
+CompareOptions with_report_possible(CompareOptions options) {
+  if (options.report.empty() || report_available()) return options;
+  if (!options.from.empty()) report_html(json::object());  // throws what to do about it
+  if (options.out.empty()) {
+    options.out = fs::path(options.report).replace_extension(".json").string();
+  }
+  spdlog::warn(
+      "this build has no chart library, so the report is not written; make it where there is one: "
+      "compare --from {} --report {}",
+      options.out, options.report);
+  options.report.clear();
+  return options;
+}
+
+// ---- measuring ----
+
+class Comparison {
+ public:
+  Comparison(const CompareOptions& options, json* results)
+      : options_(options), results_(*results), arms_(read_arms(arms_options(options))) {}
+
+  // Sections that are finished stand in the results even if this throws.
+  void run() {
+    const Dataset dataset = load();
+    results_["environment"] = environment_json();
+    RunningArms running;
+    for (const Arm& arm : arms_) {
+      running.push_back(std::make_unique<RunningArm>(arm, dataset));
+      spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name,
+                   running.back()->prepare_seconds(),
+                   network_table(arm.layers, &running.back()->training().net()));
+    }
+    results_["arms"] = arms_json(running);
+    if (wants("training")) {
+      results_["training"] = compare_training(
+          arms_, running, dataset,
+          {.steps = options_.quick ? 50 : 200, .seeds = seeds(), .timing = timing()});
+    }
+    running.clear();  // their memory is wanted by the larger batches
+    if (wants("throughput")) {
+      results_["throughput"] = compare_throughput(arms_, dataset, batches(), timing());
+    }
+  }
+
+ private:
+  static ArmsOptions arms_options(const CompareOptions& options) {
+    ArmsOptions arms = options.arms;
+    if (options.quick && !arms.epochs) arms.epochs = 1;
+    return arms;
+  }
+
+  Dataset load() {
+    const NetSpec& spec = arms_[0].spec;
+    results_["name"] = spec.name;
+    results_["math"] = to_string(spec.math);
+    const Setup setup = arms_[0].setup();
+    Dataset dataset = setup.dataset.load(options_.data);
+    spdlog::info("{}: {} training and {} validation images, {}", dataset.name,
+                 format_count(dataset.train.count), format_count(dataset.validation.count),
+                 dataset.source == "generated" ? dataset.source : "from " + dataset.source);
+    check_batch(setup, arms_[0].options.config, dataset);
+    return dataset;
+  }
+
+  bool wants(const std::string& section) const {
+    const auto& only = options_.only;
+    return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+  }
+  TimingPlan timing() const { return options_.quick ? TimingPlan::quick() : TimingPlan::full(); }
+  int64_t seeds() const { return options_.seeds.value_or(options_.quick ? 2 : 5); }
+  std::vector<int64_t> batches() const {
+    if (!options_.batches.empty()) return options_.batches;
+    if (options_.quick) return {1, 64, 1024};
+    return {1, 8, 32, 64, 256, 1024};
+  }
+
+  const CompareOptions& options_;
+  json& results_;
+  const std::vector<Arm> arms_;
+};
+
+void finish(json& results, std::chrono::steady_clock::time_point start) {
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+  results["seconds"] = passed.count();
+  results["summary"] = summarise_results(results);
+}
+
+void write(const CompareOptions& options, const json& results) {
+  if (!options.out.empty()) {
+    save_results(options.out, results);
+    spdlog::info("results: {}", options.out);
+  }
+  if (!options.markdown.empty()) {
+    write_file(options.markdown, results_markdown(results));
+    spdlog::info("the same as Markdown: {}", options.markdown);
+  }
+  if (!options.report.empty()) {
+    write_file(options.report, report_html(results));
+    spdlog::info("report: {}; open it in a browser", options.report);
+  }
+}
+
+void print(const CompareOptions& options, const json& results) {
+  if (options.json) {
+    std::printf("%s\n", json_text(results).c_str());
+  } else {
+    std::fputs(results_text(results).c_str(), stdout);
+  }
+}
+
+// Measures; what was finished is written whatever happens.
+json measure(const CompareOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  json results = {{"schema", kResultsSchema},
+                  {"command", options.command},
+                  {"date", now_text()},
+                  {"quick", options.quick}};
+  Comparison comparison(options, &results);
+  const InterruptGuard guard;
+  try {
+    comparison.run();
+  } catch (const Error& error) {
+    if (!results.contains("training") && !results.contains("throughput")) throw;
+    results["stopped"] = error.what();
+    finish(results, start);
+    write(options, results);
+    print(options, results);
+    throw;
+  }
+  finish(results, start);
+  return results;
+}
+
+}  // namespace
+
+const std::vector<std::string>& compare_sections() {
+  static const std::vector<std::string> names = {"training", "throughput"};
+  return names;
+}
+
+int run_compare(const CompareOptions& asked) {
+  const FailOn fail_on = read_fail_on(asked.fail_on);
+  check_options(asked);
+  const CompareOptions options = with_report_possible(asked);
+  const json results = options.from.empty() ? measure(options) : load_results(options.from);
+  write(options, results);
+  print(options, results);
+  const std::vector<std::string> reasons = failures(results, fail_on);
+  for (const std::string& reason : reasons) spdlog::error("--fail-on: {}", reason);
+  return reasons.empty() ? kExitDone : kExitComparison;
+}
+
+}  // namespace duet

@@ -1,0 +1,38 @@
+// compare: what `compare --config FILE` and `compare --from FILE` do.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/arms.h"
+
+namespace duet {
+
+struct CompareOptions {
+  ArmsOptions arms;
+  std::string data;                  // folder of the data set; empty: the usual places
+  std::vector<std::string> only;     // sections, of compare_sections(); empty: all
+  bool quick = false;                // shorter blocks, fewer seeds, epochs and batches
+  std::vector<int64_t> batches;      // of throughput; empty: the usual ones
+  std::optional<int64_t> seeds;      // trainings of each arm
+  std::vector<std::string> fail_on;  // "mismatch", "slower", "slower:0.95"
+  std::string from;                  // results to read instead of measuring
+  std::string out;                   // results.json
+  std::string report;                // the page for a browser
+  std::string markdown;
+  bool json = false;    // results to standard output instead of tables
+  std::string command;  // the command line, for the results
+};
+
+/// "training", "throughput"
+const std::vector<std::string>& compare_sections();
+
+/// Measures (or reads), prints, writes. Returns kExitDone, kExitComparison where --fail-on strikes,
+/// or kExitInterrupted; whatever was finished before an interrupt or an error is written all the
+/// same. Everything that can be told before measuring is told before: wrong options, files that
+/// cannot be written, arms that cannot run. Throws duet::Error.
+int run_compare(const CompareOptions& options);
+
+}  // namespace duet

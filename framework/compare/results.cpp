@@ -1,0 +1,141 @@
+#include "compare/results.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "compare/fields.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "measure/environment.h"
+#include "net/table.h"
+#include "train/run_folder.h"
+#include "train/version.h"
+
+namespace duet {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+  throw DataError(path.string() + ": " + why);
+}
+
+// The form of results, as far as a reader that copes with whatever is missing relies on it.
+void check_form(const fs::path& path, const json& results) {
+  const auto expect = [&](bool right, const std::string& key, const std::string& form) {
+    if (!right) refuse(path, "'" + key + "' is not " + form + "; the file is damaged");
+  };
+  const json& arms = member(results, "arms");
+  expect(arms.is_array() && !arms.empty(), "arms", "a list of at least one arm");
+  for (const json& arm : arms)
+    expect(!text_at(arm, "name").empty(), "arms", "a list of named arms");
+  for (const char* key : {"layers", "throughput"}) {
+    const json& section = member(results, key);
+    expect(section.is_null() || section.is_array(), key, "a list");
+    for (const json& entry : list(section)) expect(entry.is_object(), key, "a list of objects");
+  }
+  for (const char* key : {"training", "summary", "environment"}) {
+    const json& section = member(results, key);
+    expect(section.is_null() || section.is_object(), key, "an object");
+  }
+}
+
+}  // namespace
+
+json number_json(double value) { return std::isfinite(value) ? json(value) : json(); }
+
+json microseconds_json(const Summary& seconds) {
+  return {{"median", 1e6 * seconds.median}, {"p20", 1e6 * seconds.p20}, {"p80", 1e6 * seconds.p80}};
+}
+
+json ratios_json(const std::vector<const Times*>& times) {
+  json list = json::array();
+  if (times.empty() || !times[0]) return list;
+  for (size_t i = 1; i < times.size(); ++i) {
+    if (!times[i]) continue;
+    const Ratio ratio = speedup(times[0]->seconds, times[i]->seconds);
+    list.push_back({{"a", 0},
+                    {"b", i},
+                    {"speedup", ratio.speedup},
+                    {"low", ratio.low},
+                    {"high", ratio.high},
+                    {"verdict", to_string(ratio.verdict)}});
+  }
+  return list;
+}
+
+json environment_json() {
+  const Environment environment = read_environment();
+  json versions = json::array();
+  for (const auto& [name, version] : environment.versions) versions.push_back({name, version});
+  json object = {{"duet", version_text()}, {"versions", versions},
+                 {"cpu", environment.cpu}, {"cpu_threads", environment.cpu_threads},
+                 {"os", environment.os},   {"compiler", environment.compiler}};
+  if (!environment.gpu.empty()) {
+    object["gpu"] = environment.gpu;
+    object["gpu_memory_bytes"] = environment.gpu_memory_bytes;
+  }
+  if (!environment.driver.empty()) object["driver"] = environment.driver;
+  return object;
+}
+
+json load_results(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) refuse(path, "is a folder; name the results.json in it");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) refuse(path, "cannot open this file; give one that 'compare --out FILE' wrote");
+  json results;
+  try {
+    results = json::parse(file);
+  } catch (const json::exception& e) {
+    refuse(path, std::string("not JSON, or cut short: ") + e.what());
+  }
+  const std::string schema = text_at(results, "schema");
+  if (schema.empty()) refuse(path, "not results of compare: there is no \"schema\" in it");
+  if (schema != kResultsSchema) {
+    refuse(path, "results of the form '" + schema + "'; this Duet reads '" +
+                     std::string(kResultsSchema) + "'");
+  }
+  check_form(path, results);
+  return results;
+}
+
+void save_results(const fs::path& path, const json& results) {
+  write_file(path, json_text(results, 1) + "\n");
+}
+
+// ---- --fail-on ----
+
+FailOn read_fail_on(const std::vector<std::string>& words) {
+  FailOn fail_on;
+  std::vector<std::string> mistakes;
+  for (const std::string& word : words) {
+    if (word == "mismatch") {
+      fail_on.mismatch = true;
+    } else if (word == "slower") {
+      fail_on.slower = true;
+    } else if (word.starts_with("slower:")) {
+      const std::string text = word.substr(7);
+      char* end = nullptr;
+      fail_on.slower = true;
+      fail_on.ratio = std::strtod(text.c_str(), &end);
+      if (text.empty() || *end || !(fail_on.ratio > 0) || !std::isfinite(fail_on.ratio)) {
+        mistakes.push_back("--fail-on " + word +
+                           ": expected a ratio above 0 after the colon, e.g. slower:0.95");
+      }
+    } else {
+      const auto near = nearest(word, {"mismatch", "slower"});
+      mistakes.push_back("--fail-on " + word + ": unknown" +
+                         (near ? " (did you mean '" + *near + "'?)" : "") +
+                         "; there are mismatch, slower and slower:RATIO");
+    }
+  }
+  if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
+  return fail_on;
+}
+
+}  // namespace duet

@@ -1,0 +1,236 @@
+// The summary of results and what --fail-on makes of them.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/fields.h"
+#include "compare/format.h"
+#include "compare/results.h"
+#include "core/config.h"
+
+namespace duet {
+
+using nlohmann::json;
+
+namespace {
+
+std::string arm_at(const json& results, const json& object, const std::string& key) {
+  return arm_name(results, static_cast<size_t>(number_at(object, key).value_or(0)));
+}
+
+// ---- where arms part ----
+
+json wrong_at(const json& layer, const json& pass, const std::string& arm,
+              const std::string& text) {
+  return {{"layer", layer}, {"pass", pass}, {"arm", arm}, {"text", text}};
+}
+
+json first_wrong_layer(const json& results) {
+  for (const json& batch : list(member(results, "layers"))) {
+    for (const json& row : list(member(batch, "rows"))) {
+      const json& arms = list(member(row, "arms"));
+      for (size_t i = 0; i < arms.size(); ++i) {
+        const json& faults = list(member(arms[i], "faults"));
+        const json& agrees = member(arms[i], "agrees");
+        const bool wrong = agrees.is_boolean() && !agrees.get<bool>();
+        if (faults.empty() && !wrong) continue;
+        std::string text = text_at(element(faults, 0), "text");
+        if (text.empty()) text = "does not agree with the reference";
+        return wrong_at(text_at(row, "layer"), text_at(row, "pass"), arm_name(results, i), text);
+      }
+    }
+  }
+  return nullptr;
+}
+
+json first_wrong_training(const json& results) {
+  const json& training = member(results, "training");
+  for (const json& arm : list(member(training, "arms"))) {
+    const std::string name = arm_at(results, arm, "arm");
+    const json& settings =
+        element(member(results, "arms"), static_cast<size_t>(number_at(arm, "arm").value_or(0)));
+    const json& repeats = member(arm, "repeats");
+    if (repeats.is_boolean() && !repeats.get<bool>() && is_true(settings, "deterministic")) {
+      return wrong_at(nullptr, nullptr, name,
+                      "says that it is deterministic, but its losses differ when it is run again");
+    }
+  }
+  for (const json& difference : list(member(training, "differences"))) {
+    const std::string a = arm_at(results, difference, "a"), b = arm_at(results, difference, "b");
+    const json& agree = member(difference, "losses_agree");
+    if (agree.is_boolean() && !agree.get<bool>()) {
+      return wrong_at(nullptr, nullptr, a,
+                      "its losses part from those of " + b + " within the first ten steps (" +
+                          shown(number_at(difference, "first_10_share"), format_share) +
+                          " of the loss)");
+    }
+    if (text_at(difference, "verdict") == "different") {
+      return wrong_at(nullptr, nullptr, a, "its accuracy after training differs from that of " + b);
+    }
+  }
+  return nullptr;
+}
+
+// ---- headlines ----
+
+std::string batch_text(const json& object) {
+  return "batch " + shown(number_at(object, "batch"), format_whole);
+}
+
+// "custom is 2.11x as fast as cudnn (95%: 2.10 to 2.12) in a training step of batch 64"
+std::string speed_sentence(const json& results, const json& ratio, const std::string& what) {
+  const std::string a = arm_at(results, ratio, "a"), b = arm_at(results, ratio, "b");
+  const std::string verdict = text_at(ratio, "verdict");
+  const std::string interval =
+      " (95%: " +
+      format_interval(number_at(ratio, "low").value_or(0), number_at(ratio, "high").value_or(0)) +
+      ")";
+  const std::string speed = shown(number_at(ratio, "speedup"), format_speedup);
+  if (verdict == "same") return a + " is as fast as " + b + " " + what + interval;
+  if (verdict == "unclear") {
+    return "whether " + a + " is faster than " + b + " " + what + " is unclear: " + speed +
+           interval;
+  }
+  return a + " is " + speed + " as fast as " + b + " " + what + interval;
+}
+
+void tell_steps(const json& results, json* lines) {
+  bool told = false;
+  for (const json& batch : list(member(results, "layers"))) {
+    for (const json& ratio : list(member(batch, "step_ratios"))) {
+      lines->push_back(
+          speed_sentence(results, ratio, "in a training step of " + batch_text(batch)));
+      told = true;
+    }
+  }
+  const json& training = member(results, "training");
+  for (const json& ratio : list(member(training, "step_ratios"))) {
+    if (told) break;  // the same step, measured again
+    lines->push_back(
+        speed_sentence(results, ratio, "in a training step of " + batch_text(training)));
+  }
+}
+
+double mean_accuracy(const json& arm) {
+  double sum = 0;
+  size_t count = 0;
+  for (const json& value : list(member(arm, "accuracy"))) {
+    sum += number(value).value_or(0);
+    ++count;
+  }
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+void tell_training(const json& results, json* lines) {
+  const json& training = member(results, "training");
+  const json& arms = list(member(training, "arms"));
+  for (const json& d : list(member(training, "differences"))) {
+    const auto at = [&](const char* key) -> const json& {
+      return element(arms, static_cast<size_t>(number_at(d, key).value_or(0)));
+    };
+    const size_t seeds = list(member(training, "seeds")).size();
+    const std::string verdict = text_at(d, "verdict");
+    lines->push_back(arm_at(results, d, "a") + " learns to " +
+                     format_accuracy(mean_accuracy(at("a"))) + ", " + arm_at(results, d, "b") +
+                     " to " + format_accuracy(mean_accuracy(at("b"))) + " (" +
+                     std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") +
+                     "): " + (verdict == "unclear" ? "too few or too scattered to tell" : verdict));
+  }
+  for (const json& arm : arms) {
+    const auto halted = number_at(arm, "halted_at");
+    if (halted) {
+      lines->push_back("the loss of " + arm_at(results, arm, "arm") +
+                       " stopped being finite at step " + format_whole(*halted));
+    }
+    const json& repeats = member(arm, "repeats");
+    if (!repeats.is_boolean()) continue;
+    lines->push_back(arm_at(results, arm, "arm") + " run again gives " +
+                     (repeats.get<bool>() ? "the same bits" : "other bits"));
+  }
+}
+
+// "fastest at ..., slowest at ...": the range over batch sizes.
+void tell_throughput(const json& results, const char* key, const std::string& what, json* lines) {
+  for (size_t b = 1; b < arm_count(results); ++b) {
+    const json *best = nullptr, *worst = nullptr;
+    std::string best_batch, worst_batch;
+    size_t rows = 0;
+    for (const json& row : list(member(results, "throughput"))) {
+      for (const json& ratio : list(member(row, key))) {
+        if (number_at(ratio, "b") != static_cast<double>(b) || !number_at(ratio, "speedup"))
+          continue;
+        ++rows;
+        const double speed = *number_at(ratio, "speedup");
+        if (!best || speed > *number_at(*best, "speedup")) {
+          best = &ratio;
+          best_batch = batch_text(row);
+        }
+        if (!worst || speed < *number_at(*worst, "speedup")) {
+          worst = &ratio;
+          worst_batch = batch_text(row);
+        }
+      }
+    }
+    if (rows < 2) continue;
+    lines->push_back(what + ": " + arm_name(results, 0) + " is between " +
+                     format_speedup(*number_at(*worst, "speedup")) + " (" + worst_batch + ") and " +
+                     format_speedup(*number_at(*best, "speedup")) + " (" + best_batch +
+                     ") as fast as " + arm_name(results, b));
+  }
+}
+
+void tell_math(const json& results, json* lines) {
+  std::vector<std::string> texts;
+  bool differ = false;
+  const json& arms = list(member(results, "arms"));
+  for (const json& arm : arms) {
+    texts.push_back(text_at(arm, "name") + " in " + text_at(arm, "math"));
+    differ = differ || text_at(arm, "math") != text_at(arms[0], "math");
+  }
+  if (differ) lines->push_back("the arms do not compute alike: " + join(texts));
+}
+
+}  // namespace
+
+json summarise_results(const json& results) {
+  json first = first_wrong_layer(results);
+  if (first.is_null()) first = first_wrong_training(results);
+  json headlines = json::array();
+  tell_math(results, &headlines);
+  tell_steps(results, &headlines);
+  tell_training(results, &headlines);
+  tell_throughput(results, "training_ratios", "training", &headlines);
+  tell_throughput(results, "inference_ratios", "inference", &headlines);
+  return {{"ok", first.is_null()}, {"first_mismatch", first}, {"headlines", headlines}};
+}
+
+std::vector<std::string> failures(const json& results, const FailOn& fail_on) {
+  std::vector<std::string> lines;
+  const json& first = member(member(results, "summary"), "first_mismatch");
+  if (fail_on.mismatch && first.is_object()) {
+    std::string where = text_at(first, "layer");
+    if (!where.empty()) where += " " + text_at(first, "pass") + ": ";
+    lines.push_back("mismatch: " + where + text_at(first, "arm") + ": " + text_at(first, "text"));
+  }
+  if (!fail_on.slower) return lines;
+  const auto look = [&](const json& ratios, const std::string& what) {
+    for (const json& ratio : list(ratios)) {
+      const std::string verdict = text_at(ratio, "verdict");
+      const auto high = number_at(ratio, "high");
+      if (!high || *high >= fail_on.ratio || verdict == "same" || verdict == "unclear") continue;
+      lines.push_back("slower: " + speed_sentence(results, ratio, what) + ", and " +
+                      format_speedup(fail_on.ratio) + " is asked for");
+    }
+  };
+  for (const json& batch : list(member(results, "layers"))) {
+    look(member(batch, "step_ratios"), "in a training step of " + batch_text(batch));
+  }
+  const json& training = member(results, "training");
+  look(member(training, "step_ratios"), "in a training step of " + batch_text(training));
+  for (const json& row : list(member(results, "throughput"))) {
+    look(member(row, "training_ratios"), "in a training step of " + batch_text(row));
+    look(member(row, "inference_ratios"), "in inference of " + batch_text(row));
+  }
+  return lines;
+}
+
+}  // namespace duet

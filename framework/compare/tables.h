@@ -1,0 +1,13 @@
+// Results of compare on a console.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace duet {
+
+/// The first mismatch if there is one, the headlines, then a table for each section that was
+/// measured. Numbers are aligned at the right; nothing is wider than it must be.
+std::string results_text(const nlohmann::json& results);
+
+}  // namespace duet

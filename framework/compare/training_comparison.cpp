@@ -1,0 +1,185 @@
+#include "compare/training_comparison.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "compare/results.h"
+#include "train/interrupt.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kSurelyNotSame = 0.01;  // of accuracy, however wide the interval
+constexpr size_t kFewestSeeds = 3;       // of which an interval says anything
+constexpr size_t kFirstSteps = 10;
+
+// Losses of the first steps; NaN from the first that is not finite.
+std::vector<double> losses(const Arm& arm, const Dataset& dataset, int64_t steps) {
+  RunningArm running(arm, dataset);
+  std::vector<double> losses;
+  bool halted = false;
+  for (int64_t i = 0; i < steps; ++i) {
+    InterruptGuard::check();
+    if (!halted) {
+      running.training().step();
+      const StepState state = running.training().state();
+      halted = state.halted != 0;
+      if (!halted) losses.push_back(state.last_loss);
+    }
+    if (halted) losses.push_back(std::numeric_limits<double>::quiet_NaN());
+  }
+  return losses;
+}
+
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
+
+json numbers(const std::vector<double>& values) {
+  json list = json::array();
+  for (double value : values) list.push_back(number_json(value));
+  return list;
+}
+
+// What the seeds gave, a value a seed.
+struct SeedResults {
+  std::vector<double> accuracy, final_loss, seconds, prepare;
+  int64_t images = 0;
+};
+
+void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedResults* results) {
+  using Clock = std::chrono::steady_clock;
+  RunningArm running(arm, dataset, {}, seed);
+  Training& training = running.training();
+  const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
+  const auto start = Clock::now();
+  for (int64_t i = 0; i < steps; ++i) {
+    training.step();
+    if (i % 64 == 0) InterruptGuard::check();
+  }
+  running.context().synchronize();
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const Metrics metrics = training.evaluate();
+  results->accuracy.push_back(metrics.accuracy);
+  results->final_loss.push_back(metrics.loss);
+  results->seconds.push_back(seconds);
+  results->prepare.push_back(running.prepare_seconds());
+  results->images += steps * running.batch();
+}
+
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (double value : values) total += value;
+  return total;
+}
+
+json difference_json(size_t b, const std::vector<double>& loss_a, const std::vector<double>& loss_b,
+                     const SeedResults& a_seeds, const SeedResults& b_seeds) {
+  std::vector<double> apart;
+  double first_max = 0, first_share = 0;
+  bool agree = true;
+  for (size_t i = 0; i < loss_a.size(); ++i) {
+    // Both not finite: they part no further.
+    const bool both = std::isnan(loss_a[i]) && std::isnan(loss_b[i]);
+    apart.push_back(both ? 0.0 : std::fabs(loss_a[i] - loss_b[i]));
+    if (i >= kFirstSteps) continue;
+    const double share = apart[i] / std::max(std::fabs(loss_a[i]), 1e-3);
+    first_max = std::max(first_max, apart[i]);
+    if (!both) {
+      first_share = std::max(first_share, share);
+      agree = agree && share <= kFirstStepsLimit;  // false for NaN
+    }
+  }
+  const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
+  return {{"a", 0},
+          {"b", b},
+          {"loss", numbers(apart)},
+          {"first_10_max", number_json(first_max)},
+          {"first_10_share", number_json(first_share)},
+          {"losses_agree", agree},
+          {"accuracy_mean_difference", accuracy.mean},
+          {"low", accuracy.low},
+          {"high", accuracy.high},
+          {"verdict", judge_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
+}
+
+}  // namespace
+
+std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b) {
+  const Difference d = difference_of_means(a, b);
+  if (std::fabs(d.mean) < kSameAccuracy) return "same";
+  if (std::min(a.size(), b.size()) < kFewestSeeds) return "unclear";
+  if (d.low > kSameAccuracy || d.high < -kSameAccuracy) return "different";
+  const bool holds_zero = d.low <= 0 && d.high >= 0;
+  return holds_zero && std::fabs(d.mean) < kSurelyNotSame ? "same" : "unclear";
+}
+
+json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
+                      const Dataset& dataset, const TrainingPlan& plan) {
+  spdlog::info("training: steps of all arms side by side");
+  std::vector<Contender> contenders;
+  for (const auto& arm : running) contenders.push_back(training_steps(*arm));
+  const std::vector<Times> times = time_interleaved(contenders, plan.timing);
+  std::vector<const Times*> pointers;
+  for (const Times& each : times) pointers.push_back(&each);
+
+  spdlog::info("training: {} losses of each arm, and of {} once more", plan.steps, arms[0].name);
+  std::vector<std::vector<double>> loss;
+  for (const Arm& arm : arms) loss.push_back(losses(arm, dataset, plan.steps));
+  const std::vector<double> repeat = losses(arms[0], dataset, plan.steps);
+
+  json seeds = json::array();
+  std::vector<SeedResults> results(arms.size());
+  for (int64_t i = 0; i < plan.seeds; ++i) {
+    const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
+    seeds.push_back(seed);
+    for (size_t j = 0; j < arms.size(); ++j) {
+      const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
+      train_one_seed(arms[arm], dataset, seed, &results[arm]);
+    }
+    std::string accuracies;
+    for (size_t j = 0; j < arms.size(); ++j) {
+      accuracies += fmt::format("{}{} {:.2f}%", j ? ", " : "", arms[j].name,
+                                100 * results[j].accuracy.back());
+    }
+    spdlog::info("training: seed {} of {}: accuracy {}", i + 1, plan.seeds, accuracies);
+  }
+
+  json list = json::array(), differences = json::array();
+  for (size_t i = 0; i < arms.size(); ++i) {
+    const auto halted = std::find_if(loss[i].begin(), loss[i].end(),
+                                     [](double value) { return std::isnan(value); });
+    json arm = {
+        {"arm", i},
+        {"loss", numbers(loss[i])},
+        {"repeat_loss", i == 0 ? numbers(repeat) : json()},
+        {"repeats", i == 0 ? json(same_bits(loss[0], repeat)) : json()},
+        {"halted_at", halted == loss[i].end() ? json() : json(halted - loss[i].begin() + 1)},
+        {"accuracy", numbers(results[i].accuracy)},
+        {"final_loss", numbers(results[i].final_loss)},
+        {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},
+        {"step_us", 1e6 * times[i].summary().median},
+        {"seconds", numbers(results[i].seconds)},
+        {"peak_memory_bytes", running[i]->training().memory_bytes()},
+        {"prepare_s", summarise(results[i].prepare).median}};
+    list.push_back(std::move(arm));
+    if (i > 0) differences.push_back(difference_json(i, loss[0], loss[i], results[0], results[i]));
+  }
+  return {{"batch", arms[0].spec.data.batch},
+          {"epochs", arms[0].spec.train.epochs},
+          {"seeds", seeds},
+          {"steps_compared", plan.steps},
+          {"arms", list},
+          {"step_ratios", ratios_json(pointers)},
+          {"differences", differences}};
+}
+
+}  // namespace duet

@@ -1,0 +1,46 @@
+// Does the network learn the same? Losses step by step, accuracy over seeds, speed and memory.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "compare/arms.h"
+
+namespace duet {
+
+struct TrainingPlan {
+  int64_t steps = 200;  // whose losses are compared
+  int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
+  TimingPlan timing;
+};
+
+/// Arms whose mean accuracies differ by less than this are the same; 0.002 is 20 images of 10,000.
+inline constexpr double kSameAccuracy = 0.002;
+/// The most that a loss may differ in the first ten steps, as a share of it. All arms start from
+/// the same weights, so that only rounding sets them apart; later they part by themselves.
+inline constexpr double kFirstStepsLimit = 0.01;
+
+/// The "training" of the results:
+/// - loss: of every step, read back after each. `repeat_loss`: the first arm once more, which must
+///   be the same bits if it says that it is deterministic ("repeats"). A loss that is not finite is
+///   null, and so are those after it ("halted_at": the step, from 1).
+/// - accuracy, final_loss: on the validation data after the configuration's epochs, a value a seed;
+///   seconds: of the training steps alone; images_per_second: over all of them.
+/// - step_us: arms interleaved. REQUIRES: `running` holds all arms, at the configuration's batch.
+/// - peak_memory_bytes: Training::memory_bytes(). All of it is taken before the first step, so it
+///   is the peak; what CUDA and the libraries take for themselves is not in it.
+/// - prepare_s: making the network: searches, warm-up, graph capture.
+/// - differences: of the first arm to each other one. The interval is that of the difference of
+///   mean accuracies. verdict: "same" if the means differ by less than kSameAccuracy, or by less
+///   than 0.01 with an interval that holds 0; "different" if the whole interval is beyond
+///   kSameAccuracy on one side; else, and with fewer than three seeds, "unclear".
+///   first_10_share is the largest difference of the first ten losses as a share of the loss, and
+///   losses_agree whether that is within kFirstStepsLimit.
+nlohmann::json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
+                                const Dataset& dataset, const TrainingPlan& plan);
+
+/// The verdict on two arms' accuracies, a value a seed.
+std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b);
+
+}  // namespace duet

@@ -1,0 +1,203 @@
+// The compare application as a process: what it prints and writes, its exit codes, and that wrong
+// use is told before anything is measured.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <sstream>
+
+#include "apps/trainer_process.h"
+#include "compare/report.h"
+#include "core/error.h"
+#include "device/device.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kCpuArms = "--a cpu_blas --b cpu_reference ";
+constexpr const char* kShort = "--quick --seeds 1 --batch 1,16 ";
+
+struct CompareFolder : TrainerFolder {
+  CompareFolder() : TrainerFolder(DUET_COMPARE) {}
+  // On the CPU, whatever this machine has.
+  Outcome compare(const std::string& arguments) const {
+    return run(std::string("--config tiny.yaml ") + kCpuArms + kShort + arguments);
+  }
+};
+
+TEST(Compare, PrintsTablesAndWritesEveryFile) {
+  const CompareFolder folder;
+  const Outcome outcome =
+      folder.compare("--out a/results.json --markdown a/results.md --report a/report.html");
+  EXPECT_OUTCOME(outcome, kExitDone, "64 training and 32 validation images",
+                 "cpu_reference (no cpu_blas)", "a/results.json");
+  std::istringstream lines(outcome.out);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_EQ(line.find("cpu_blas is "), 0u) << line;  // a headline, as nothing is wrong
+  EXPECT_NE(line.find("as fast as cpu_reference"), std::string::npos) << line;
+  while (std::getline(lines, line)) EXPECT_LE(line.size(), 140u) << line;
+  for (const char* part : {"training, batch 16, epochs 1", "throughput in training",
+                           "throughput in inference", "the same bits", "accuracy by seed"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part;
+  }
+  const json results = json::parse(folder.read("a/results.json"));
+  EXPECT_EQ(results["schema"], "duet.compare/1");
+  EXPECT_EQ(results["name"], "tiny");
+  EXPECT_EQ(results["math"], "fp32");
+  EXPECT_EQ(results["quick"], true);
+  EXPECT_EQ(results["arms"][0]["name"], "cpu_blas");
+  EXPECT_EQ(results["arms"][1]["network"][0]["passes"][0]["implementation"], "cpu_reference");
+  EXPECT_EQ(results["training"]["seeds"], json::array({1}));
+  EXPECT_EQ(results["throughput"].size(), 2u);
+  EXPECT_GT(results["seconds"], 0.0);
+  EXPECT_FALSE(results["environment"]["cpu"].get<std::string>().empty());
+  EXPECT_NE(results["command"].get<std::string>().find("compare --config tiny.yaml"),
+            std::string::npos);
+  EXPECT_NE(folder.read("a/results.md").find("cpu_blas"), std::string::npos);
+  EXPECT_EQ(fs::exists(folder / "a/report.html"), report_available());
+}
+
+TEST(Compare, PrintsOneJsonObject) {
+  const CompareFolder folder;
+  const Outcome outcome = folder.compare("--json --quiet --only throughput");
+  EXPECT_EQ(outcome.code, kExitDone);
+  EXPECT_EQ(outcome.err, "");
+  const json results = json::parse(outcome.out);
+  EXPECT_FALSE(results.contains("training"));
+  EXPECT_EQ(results["throughput"][1]["batch"], 16);
+}
+
+TEST(Compare, ASavedRunPrintsTheSame) {
+  const CompareFolder folder;
+  const Outcome measured = folder.compare("--out r.json");
+  const Outcome read = folder.run("--from r.json --out again.json --markdown r.md");
+  EXPECT_OUTCOME(read, kExitDone);
+  EXPECT_EQ(read.out, measured.out);
+  EXPECT_EQ(folder.read("again.json"), folder.read("r.json"));
+  EXPECT_NE(folder.read("r.md").find("tiny"), std::string::npos);
+  const Outcome report = folder.run("--from r.json --report r.html");
+  if (report_available()) {
+    EXPECT_OUTCOME(report, kExitDone, "r.html");
+    EXPECT_NE(folder.read("r.html").find("<html"), std::string::npos);
+  } else {
+    EXPECT_OUTCOME(report, kExitFailure, "chart library");
+  }
+}
+
+TEST(Compare, WhatCannotBeReadIsTold) {
+  const CompareFolder folder;
+  folder.write("cut.json", "{\"schema\": \"duet.com");
+  folder.write("other.json", "{\"rows\": []}");
+  folder.write("newer.json", "{\"schema\": \"duet.compare/9\"}");
+  folder.write("armless.json", "{\"schema\": \"duet.compare/1\"}");
+  folder.write("layers.json",
+               R"({"schema": "duet.compare/1", "arms": [{"name": "a"}], "layers": {"a": 1}})");
+  EXPECT_OUTCOME(folder.run("--from none.json"), kExitUsage, "none.json", "cannot open");
+  EXPECT_OUTCOME(folder.run("--from ."), kExitUsage, "is a folder");
+  EXPECT_OUTCOME(folder.run("--from cut.json"), kExitUsage, "cut.json", "not JSON, or cut short");
+  EXPECT_OUTCOME(folder.run("--from other.json"), kExitUsage, "not results of compare");
+  EXPECT_OUTCOME(folder.run("--from newer.json"), kExitUsage, "duet.compare/9", "duet.compare/1");
+  EXPECT_OUTCOME(folder.run("--from armless.json"), kExitUsage, "'arms'", "damaged");
+  EXPECT_OUTCOME(folder.run("--from layers.json"), kExitUsage, "'layers'", "damaged");
+}
+
+TEST(Compare, FailsWhereAskedTo) {
+  const CompareFolder folder;
+  // 14 times as slow: clear on any machine.
+  const std::string slow = std::string("--config tiny.yaml --a cpu_reference --b cpu_blas ") +
+                           kShort + "--only throughput --out r.json ";
+  EXPECT_OUTCOME(folder.run(slow + "--fail-on mismatch,slower"), kExitComparison,
+                 "cpu_reference is 0.0", "as fast as cpu_blas in a training step of batch 16",
+                 "in inference of batch 16");
+  EXPECT_TRUE(fs::exists(folder / "r.json"));  // written first
+  EXPECT_OUTCOME(folder.run("--from r.json --fail-on slower:0.5"), kExitComparison);
+  EXPECT_OUTCOME(folder.run("--from r.json --fail-on slower:0.0001"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--from r.json --fail-on mismatch"), kExitDone);
+}
+
+TEST(Compare, InterruptedLeavesWhatIsFinished) {
+  const CompareFolder folder;
+  const std::string arguments =
+      std::string("--config tiny.yaml ") + kCpuArms +
+      "--quick --seeds 1 --batch 1,2,4,8,16,32,64,1,2,4,8,16 --out r.json";
+  const Outcome early = folder.run_until(arguments, "stderr", SIGINT, "cpu_reference: ready");
+  EXPECT_OUTCOME(early, kExitInterrupted, "interrupted");
+  EXPECT_FALSE(fs::exists(folder / "r.json"));
+  const Outcome late = folder.run_until(arguments, "stderr", SIGINT, "throughput: batch 2");
+  EXPECT_OUTCOME(late, kExitInterrupted, "interrupted");
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_EQ(results["stopped"], "interrupted");
+  EXPECT_TRUE(results.contains("training"));
+  EXPECT_FALSE(results.contains("throughput"));
+  EXPECT_NE(late.out.find("training, batch 16"), std::string::npos);
+}
+
+TEST(Compare, WrongUseIsTold) {
+  const CompareFolder folder;
+  folder.write("file", "x");
+  const std::string tiny = std::string("--config tiny.yaml ") + kCpuArms;
+  const struct {
+    std::string arguments;
+    std::vector<std::string> parts;
+  } cases[] = {
+      {"", {"--config FILE is needed", "--from", "--help"}},
+      {"--confg tiny.yaml", {"did you mean '--config'?"}},
+      {"--config none.yaml", {"none.yaml", "cannot open"}},
+      {"--config tiny.yaml --arm cpu", {"one arm alone", "--b"}},
+      {"--config tiny.yaml --a cpu_blass --b cpu", {"'cpu_blass'", "did you mean 'cpu_blas'?"}},
+      {"--config tiny.yaml --a other.yaml --b cpu", {"other.yaml", "cannot open"}},
+      {tiny + "--only layer,trainin", {"--only layer:", "did you mean 'training'?", "throughput"}},
+      {tiny + "--batch 0", {"--batch 0", "at least one image"}},
+      {tiny + "--batch many", {"--batch", "many"}},
+      {tiny + "--seeds 0", {"--seeds 0", "at least one"}},
+      {tiny + "--seeds x", {"--seeds", "x"}},
+      {tiny + "--epochs 0", {"train: epochs"}},
+      {tiny + "--set layers.conv1.kernel=9", {"layer conv1", "9x9"}},
+      {tiny + "--set nothing", {"--set nothing", "a.b=value"}},
+      {tiny + "--fail-on slow", {"--fail-on slow", "did you mean 'slower'?"}},
+      {tiny + "--fail-on slower:fast", {"slower:fast", "0.95"}},
+      {tiny + "--fail-on slower:-1", {"slower:-1"}},
+      {tiny + "--out .", {"--out", "is a folder"}},
+      {tiny + "--out file/r.json", {"--out file/r.json", "cannot be written"}},
+      {tiny + "--report file/r.html", {"--report file/r.html", "cannot be written"}},
+      {tiny + "--markdown .", {"--markdown", "is a folder"}},
+      {tiny + "--from r.json", {"--from", "excludes"}},
+      {"--from r.json --batch 3", {"--from", "excludes"}},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.arguments);
+    const Outcome outcome = folder.run(c.arguments);
+    EXPECT_EQ(outcome.code, kExitUsage);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(outcome.err.find("images,"), std::string::npos) << "the data was loaded";
+    for (const std::string& part : c.parts) {
+      EXPECT_NE(outcome.err.find(part), std::string::npos) << part << " is not in: " << outcome.err;
+    }
+  }
+  EXPECT_OUTCOME(folder.run(tiny + "--set data.dataset=mnist --data file"), kExitUsage);
+  const Outcome help = folder.run("--help");
+  EXPECT_EQ(help.code, kExitDone);
+  for (const char* part : {"Examples:", "--fail-on", "--report", "Exit codes", "An arm is"}) {
+    EXPECT_NE(help.out.find(part), std::string::npos) << part;
+  }
+}
+
+TEST(Compare, WithoutAGpuSaysWhatToDo) {
+  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  const CompareFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --a custom --b cudnn"), kExitUnsupported,
+                 "arm 'custom' needs a GPU", "arm 'cudnn' needs a GPU",
+                 "--a cpu_blas --b cpu_reference");
+  // Nor are they the default.
+  EXPECT_OUTCOME(folder.run(std::string("--config tiny.yaml --only throughput ") + kShort),
+                 kExitDone, "cpu_blas: ready", "cpu_reference: ready");
+  EXPECT_OUTCOME(
+      folder.run(std::string("--config tiny.yaml --a cpu_reference --only throughput ") + kShort),
+      kExitDone, "cpu_blas: ready", "cpu_reference: ready");
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,130 @@
+// What results say in their first lines, on a console, and what --fail-on makes of them.
+#include "compare/results.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "compare/results_fixture.h"
+#include "compare/tables.h"
+#include "core/error.h"
+#include "measure/environment.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+json ratio(const char* verdict, double speedup, double low, double high) {
+  return {{"a", 0},     {"b", 1},       {"speedup", speedup},
+          {"low", low}, {"high", high}, {"verdict", verdict}};
+}
+
+json results_with(const json& ratio) {
+  return {{"arms", {{{"name", "x"}}, {{"name", "y"}}}},
+          {"throughput", {{{"batch", 8}, {"training_ratios", {ratio}}}}}};
+}
+
+TEST(Results, FailOnNeedsAClearDifference) {
+  const auto strikes = [](const json& ratio, const std::string& word) {
+    return failures(results_with(ratio), read_fail_on({word})).size();
+  };
+  EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower"), 1u);
+  EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower:0.95"), 1u);
+  EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower:0.9"), 0u);  // not clearly below
+  EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "mismatch"), 0u);
+  EXPECT_EQ(strikes(ratio("same", 0.985, 0.981, 0.99), "slower"), 0u);
+  EXPECT_EQ(strikes(ratio("unclear", 0.8, 0.5, 0.98), "slower"), 0u);
+  EXPECT_EQ(strikes(ratio("faster", 1.2, 1.1, 1.3), "slower"), 0u);
+  EXPECT_EQ(strikes(ratio("faster", 1.2, 1.1, 1.3), "slower:1.5"), 1u);
+}
+
+TEST(Results, FailOnReadsItsWords) {
+  EXPECT_TRUE(read_fail_on({"mismatch"}).mismatch);
+  EXPECT_EQ(read_fail_on({"slower"}).ratio, 1.0);
+  EXPECT_EQ(read_fail_on({"slower:0.95", "mismatch"}).ratio, 0.95);
+  try {
+    read_fail_on({"mismatches", "slower:", "slower:nan"});
+    FAIL();
+  } catch (const ConfigError& error) {  // all of them
+    for (const char* part : {"did you mean 'mismatch'?", "slower:: ", "slower:nan"}) {
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST(Results, TheFirstMismatchComesFirst) {
+  json results = mismatch_fixture();
+  results["summary"] = summarise_results(results);
+  EXPECT_EQ(results["summary"]["ok"], false);
+  const json& first = results["summary"]["first_mismatch"];
+  EXPECT_EQ(first["pass"], "forward");
+  EXPECT_EQ(results_text(results).find("MISMATCH first in " + first["layer"].get<std::string>()),
+            0u);
+  EXPECT_EQ(failures(results, read_fail_on({"mismatch"})).size(), 1u);
+
+  json right = results_fixture();
+  right["summary"] = summarise_results(right);
+  EXPECT_EQ(right["summary"]["ok"], true) << right["summary"];
+  EXPECT_TRUE(failures(right, read_fail_on({"mismatch"})).empty());
+}
+
+TEST(Results, TrainingsThatPartAreMismatches) {
+  const auto mismatch_of = [](const json& training, bool deterministic = true) {
+    const json results = {
+        {"arms", {{{"name", "x"}, {"deterministic", deterministic}}, {{"name", "y"}}}},
+        {"training", training}};
+    const json first = summarise_results(results)["first_mismatch"];
+    return first.is_null()
+               ? ""
+               : first["arm"].get<std::string>() + ": " + first["text"].get<std::string>();
+  };
+  const json forgetful = {{"arms", {{{"arm", 0}, {"repeats", false}}}}};
+  EXPECT_NE(mismatch_of(forgetful).find("x: says that it is deterministic"), std::string::npos);
+  EXPECT_EQ(mismatch_of(forgetful, false), "");
+  const json apart = {
+      {"differences", {{{"a", 0}, {"b", 1}, {"losses_agree", false}, {"first_10_share", 0.3}}}}};
+  EXPECT_NE(mismatch_of(apart).find("first ten steps (30%"), std::string::npos)
+      << mismatch_of(apart);
+  const json worse = {{"differences", {{{"a", 0}, {"b", 1}, {"verdict", "different"}}}}};
+  EXPECT_NE(mismatch_of(worse).find("accuracy"), std::string::npos);
+  EXPECT_EQ(mismatch_of({{"differences", {{{"a", 0}, {"b", 1}, {"verdict", "unclear"}}}}}), "");
+}
+
+TEST(Results, TablesCopeWithWhateverIsMissing) {
+  for (const json& results :
+       {json::object(), json(), json{{"arms", 3}}, json{{"layers", {{{"rows", {json(), 3}}}}}},
+        json{{"training", {{"arms", {json::object()}}, {"differences", {json()}}}}},
+        json{{"throughput", {json::object()}}}}) {
+    EXPECT_FALSE(results_text(results).empty());
+    EXPECT_EQ(summarise_results(results)["ok"], true);
+  }
+}
+
+TEST(Results, TablesFitAConsole) {
+  json results = results_fixture();
+  results["summary"] = summarise_results(results);
+  const std::string text = results_text(results);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
+  for (const char* part : {"layers, batch 64", "the whole step, batch 1,024", "of limit",
+                           "throughput in inference", "accuracy by seed"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part;
+  }
+  // More than two arms: each against the first.
+  EXPECT_NE(results_text(results_fixture(3)).find("against "), std::string::npos);
+}
+
+TEST(Environment, SaysWhereSomethingWasMeasured) {
+  const Environment environment = read_environment();
+  EXPECT_FALSE(environment.cpu.empty());
+  EXPECT_GE(environment.cpu_threads, 1);
+  EXPECT_NE(environment.os.find("Linux"), std::string::npos);
+  EXPECT_FALSE(environment.compiler.empty());
+  EXPECT_FALSE(environment.versions.empty());
+  EXPECT_EQ(environment.gpu.empty(), environment.gpu_memory_bytes == 0);
+}
+
+}  // namespace
+}  // namespace duet

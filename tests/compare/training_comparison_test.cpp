@@ -1,0 +1,102 @@
+// Arms in training: what must be the same is, what differs is told.
+#include "compare/training_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compare/results.h"
+#include "compare/small_comparison.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
+
+json compare(const SmallComparison& small, int64_t seeds = 2) {
+  return compare_training(small.arms, small.running, small.dataset,
+                          {.steps = 12, .seeds = seeds, .timing = kShort});
+}
+
+TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {
+  const SmallComparison small({"cpu_blas", "cpu_blas", "cpu_reference"});
+  const json training = compare(small);
+  const json& arms = training["arms"];
+  ASSERT_EQ(arms.size(), 3u);
+  ASSERT_EQ(arms[0]["loss"].size(), 12u);
+  EXPECT_EQ(arms[0]["loss"], arms[1]["loss"]);
+  EXPECT_EQ(arms[0]["loss"], arms[0]["repeat_loss"]);
+  EXPECT_EQ(arms[0]["repeats"], true);
+  EXPECT_TRUE(arms[1]["repeat_loss"].is_null());
+  EXPECT_EQ(arms[0]["accuracy"], arms[1]["accuracy"]);
+  EXPECT_EQ(training["seeds"], json::array({1, 2}));
+  EXPECT_EQ(training["epochs"], 2);
+
+  const json& itself = training["differences"][0];
+  EXPECT_EQ(itself["b"], 1);
+  EXPECT_EQ(itself["loss"], json(std::vector<double>(12, 0.0)));
+  EXPECT_EQ(itself["first_10_max"], 0.0);
+  EXPECT_EQ(itself["verdict"], "same");
+  // Another order of sums: other bits, the same learning.
+  const json& other = training["differences"][1];
+  EXPECT_EQ(other["b"], 2);
+  EXPECT_GT(other["first_10_max"], 0.0);
+  EXPECT_LT(other["first_10_max"], 1e-4);
+  EXPECT_EQ(other["losses_agree"], true);
+  // The first arm is the one that the loss starts from: log(4) classes, about.
+  EXPECT_NEAR(arms[0]["loss"][0].get<double>(), 1.386, 0.2);
+}
+
+TEST(TrainingComparison, TellsSpeedMemoryAndTime) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"});
+  const json training = compare(small);
+  for (const json& arm : training["arms"]) {
+    EXPECT_GT(arm["images_per_second"], 0.0);
+    EXPECT_GT(arm["step_us"], 0.0);
+    EXPECT_EQ(arm["seconds"].size(), 2u);
+    EXPECT_EQ(arm["final_loss"].size(), 2u);
+    // 96 images of 64 bytes, four times 620 parameters, activations.
+    EXPECT_GT(arm["peak_memory_bytes"], 96 * 64 + 4 * 4 * 620);
+    EXPECT_GE(arm["prepare_s"], 0.0);
+  }
+  EXPECT_EQ(training["step_ratios"][0]["verdict"], "faster");
+  EXPECT_GT(training["step_ratios"][0]["speedup"], 1.5);
+}
+
+TEST(TrainingComparison, ALossThatIsNotFiniteIsReported) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"}, {"optimizer.learning_rate=1e30"});
+  json results = {{"arms", arms_json(small.running)}, {"training", compare(small, 1)}};
+  const json& arm = results["training"]["arms"][0];
+  ASSERT_TRUE(arm["halted_at"].is_number());
+  const auto step = arm["halted_at"].get<size_t>();
+  EXPECT_TRUE(arm["loss"][step - 1].is_null());
+  EXPECT_TRUE(arm["loss"].back().is_null());
+  EXPECT_EQ(arm["repeats"], true);
+  const std::string summary = summarise_results(results).dump();
+  EXPECT_NE(summary.find("the loss of cpu_blas stopped being finite at step"), std::string::npos)
+      << summary;
+}
+
+TEST(TrainingComparison, JudgesAccuraciesBySeed) {
+  const std::vector<double> base = {0.912, 0.914, 0.911, 0.915, 0.913};
+  const auto moved = [&](double by) {
+    std::vector<double> values = base;
+    for (double& value : values) value += by;
+    return values;
+  };
+  EXPECT_EQ(judge_accuracies(base, base), "same");
+  EXPECT_EQ(judge_accuracies(base, moved(0.0015)), "same");
+  EXPECT_EQ(judge_accuracies(base, moved(0.01)), "different");
+  EXPECT_EQ(judge_accuracies(moved(0.01), base), "different");
+  EXPECT_EQ(judge_accuracies(base, moved(0.003)), "unclear");  // beyond, but not surely
+  // Two seeds say little, unless they are alike.
+  EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.81, 0.82}), "unclear");
+  EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.92, 0.91}), "same");
+  // Wide apart and scattered: neither.
+  EXPECT_EQ(judge_accuracies({0.5, 0.9, 0.7}, {0.4, 0.8, 0.65}), "unclear");
+}
+
+}  // namespace
+}  // namespace duet
