@@ -94,6 +94,7 @@ std::string format_accuracy(double accuracy) {
 
 std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds)) return not_finite(seconds);
+  if (std::fabs(seconds) < 0.095 && seconds != 0) return format_significant(1e3 * seconds) + " ms";
   if (seconds < 10) return fixed(seconds, 2) + " s";
   if (seconds < 99.95) return fixed(seconds, 1) + " s";
   const int64_t whole = std::llround(seconds);

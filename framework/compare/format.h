@@ -26,7 +26,7 @@ std::string format_near_one(double value);
 std::string format_whole(double value);
 /// An accuracy as a percentage with two decimals: "91.27%".
 std::string format_accuracy(double accuracy);
-/// "0.31 s", "48.3 s", "4 min 8 s".
+/// "4.10 ms", "0.31 s", "48.3 s", "4 min 8 s".
 std::string format_seconds(double seconds);
 /// "12.3 us", "1.23 ms", "2.50 s".
 std::string format_time(double microseconds);

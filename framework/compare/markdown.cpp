@@ -64,6 +64,7 @@ std::string layers(const json& results) {
   for (const json& batch : list(member(results, "layers"))) {
     const std::string size = batch_text(batch);
     text += section("## Layers, batch " + size, layer_table(results, batch));
+    text += section("### Largest errors, batch " + size, worst_error_table(results, batch));
     text += section("### The whole step, batch " + size, totals_table(results, batch));
     const ResultTable ratios = ratio_table(results, member(batch, "step_ratios"));
     if (!ratios.rows.empty()) text += table_text(ratios) + "\n";
@@ -127,6 +128,7 @@ std::string results_markdown(const json& results) {
   text += section("### By seed", seed_table(results));
   text += section("## Throughput of training", throughput_table(results, "training"));
   text += section("## Throughput of inference", throughput_table(results, "inference"));
+  text += section("### What could not run", not_run_table(results));
   text += section("## The machine and the run", environment_table(results));
   const std::string command = text_at(results, "command");
   if (!command.empty()) text += "Repeat it: " + code(command) + "\n";

@@ -89,7 +89,8 @@ json tables_json(const json& results) {
           {"loss", table_json(loss_table(results))},
           {"throughput",
            {{"training", table_json(throughput_table(results, "training"))},
-            {"inference", table_json(throughput_table(results, "inference"))}}},
+            {"inference", table_json(throughput_table(results, "inference"))},
+            {"not_run", table_json(not_run_table(results))}}},
           {"environment", table_json(environment_table(results))}};
 }
 

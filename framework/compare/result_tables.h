@@ -66,9 +66,11 @@ ResultTable seed_table(const nlohmann::json& results);
 ResultTable difference_table(const nlohmann::json& results);
 /// A row for each step: the loss of each arm and their differences.
 ResultTable loss_table(const nlohmann::json& results);
-/// A row for each batch size and arm count: times and images per second. `what` is "training" or
+/// A row for each batch size: times, images per second and verdicts. `what` is "training" or
 /// "inference".
 ResultTable throughput_table(const nlohmann::json& results, const std::string& what);
+/// A row for each arm that could not run at some batch size, and why.
+ResultTable not_run_table(const nlohmann::json& results);
 /// The layers of one arm, its implementations and what the libraries chose.
 ResultTable arm_network_table(const nlohmann::json& arm);
 /// The machine, the versions, the ceilings measured and what the clocks did.

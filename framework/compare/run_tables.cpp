@@ -80,19 +80,31 @@ ResultTable training_table(const json& results) {
                      {"peak memory"},
                      {"final loss, mean"},
                      {"accuracy, mean"},
-                     {"accuracy, range"}},
+                     {"accuracy, range"},
+                     {"same bits again", false}},
                     {}};
-  for (const json& arm : list(member(member(results, "training"), "arms"))) {
+  const json& arms = list(member(member(results, "training"), "arms"));
+  const bool halted = std::any_of(arms.begin(), arms.end(),
+                                  [](const json& arm) { return number_at(arm, "halted_at"); });
+  if (halted) table.columns.push_back({"halted at step"});
+  for (const json& arm : arms) {
+    const json& repeats = member(arm, "repeats");
     const auto accuracy = numbers(member(arm, "accuracy"));
-    table.rows.push_back({{arm_of(results, arm, "arm")},
-                          {rate_text(arm, "images_per_second")},
-                          {shown(number_at(arm, "step_us"), format_significant)},
-                          {mean_text(numbers(member(arm, "seconds")), format_seconds)},
-                          {shown(number_at(arm, "prepare_s"), format_seconds)},
-                          {shown(number_at(arm, "peak_memory_bytes"), format_size)},
-                          {mean_text(numbers(member(arm, "final_loss")), format_value)},
-                          {mean_text(accuracy, format_accuracy)},
-                          {range_text(accuracy, format_accuracy)}});
+    table.rows.push_back(
+        {{arm_of(results, arm, "arm")},
+         {rate_text(arm, "images_per_second")},
+         {shown(number_at(arm, "step_us"), format_significant)},
+         {mean_text(numbers(member(arm, "seconds")), format_seconds)},
+         {shown(number_at(arm, "prepare_s"), format_seconds)},
+         {shown(number_at(arm, "peak_memory_bytes"), format_size)},
+         {mean_text(numbers(member(arm, "final_loss")), format_value)},
+         {mean_text(accuracy, format_accuracy)},
+         {range_text(accuracy, format_accuracy)},
+         {repeats.is_boolean() ? repeats.get<bool>() ? "yes" : "no" : kNotMeasured}});
+    if (halted) {
+      const auto step = number_at(arm, "halted_at");
+      table.rows.back().push_back({shown(step, format_whole), step ? Tone::kBad : Tone::kPlain});
+    }
   }
   return table;
 }
@@ -120,6 +132,7 @@ ResultTable difference_table(const json& results) {
   ResultTable table{{{"arm", false},
                      {"against", false},
                      {"largest |difference| of loss, first 10 steps"},
+                     {"of the loss"},
                      {"accuracy difference, points"},
                      {"95%"},
                      {"verdict", false}},
@@ -129,6 +142,7 @@ ResultTable difference_table(const json& results) {
     table.rows.push_back({{arm_of(results, difference, "a")},
                           {arm_of(results, difference, "b")},
                           {shown(number_at(difference, "first_10_max"), format_error)},
+                          {shown(number_at(difference, "first_10_share"), format_share)},
                           {shown(number_at(difference, "accuracy_mean_difference"), points)},
                           {low && high ? points(*low) + " to " + points(*high) : kNotMeasured},
                           verdict_cell(difference)});
@@ -197,6 +211,18 @@ ResultTable throughput_table(const json& results, const std::string& what) {
     }
     add_ratio_cells(member(entry, what + "_ratios"), pairs, &cells);
     if (measured) table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
+ResultTable not_run_table(const json& results) {
+  ResultTable table{{{"batch"}, {"arm", false}, {"why it did not run", false}}, {}};
+  for (const json& entry : list(member(results, "throughput"))) {
+    for (const json& arm : list(member(entry, "arms"))) {
+      const std::string why = text_at(arm, "error");
+      if (why.empty()) continue;
+      table.rows.push_back({{batch_text(entry)}, {arm_of(results, arm, "arm")}, {why}});
+    }
   }
   return table;
 }

@@ -1,6 +1,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "compare/fields.h"
 #include "compare/format.h"
@@ -69,7 +71,13 @@ Figure accuracy_figure(const json& results, const json& difference) {
           verdict.tone};
 }
 
-// "sm_mhz_min" reads "sm mhz min".
+// Names of the environment's keys, in the order in which they are shown; others follow as words.
+constexpr std::pair<const char*, const char*> kEnvironmentNames[] = {
+    {"duet", "Duet"},     {"gpu", "GPU"},           {"gpu_memory_bytes", "GPU memory"},
+    {"driver", "driver"}, {"cpu", "CPU"},           {"cpu_threads", "CPU threads"},
+    {"os", "system"},     {"compiler", "compiler"},
+};
+
 std::string words(std::string key) {
   for (char& letter : key) {
     if (letter == '_') letter = ' ';
@@ -161,13 +169,16 @@ ResultTable environment_table(const json& results) {
   }
   const json& environment = member(results, "environment");
   if (!environment.is_object()) return table;
+  std::set<std::string> told = {"versions", "ceilings", "clocks"};
+  for (const auto& [key, name] : kEnvironmentNames) {
+    const json& value = member(environment, key);
+    told.insert(key);
+    if (value.is_null()) continue;
+    const bool bytes = value.is_number() && std::string(key) == "gpu_memory_bytes";
+    add(&table, name, bytes ? format_size(value.get<double>()) : value_text(value));
+  }
   for (const auto& [key, value] : environment.items()) {
-    if (key == "versions" || key == "ceilings" || key == "clocks" || value.is_null()) continue;
-    if (key == "gpu_memory_bytes" && value.is_number()) {
-      add(&table, "GPU memory", format_size(value.get<double>()));
-    } else {
-      add(&table, key == "gpu" ? "GPU" : key == "cpu" ? "CPU" : words(key), value_text(value));
-    }
+    if (told.count(key) == 0 && !value.is_null()) add(&table, words(key), value_text(value));
   }
   for (const json& version : list(member(environment, "versions"))) {
     const json& name = element(version, 0);

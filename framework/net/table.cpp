@@ -76,8 +76,10 @@ std::string format_bytes(size_t bytes) {
     std::snprintf(text, sizeof text, "%zu B", bytes);
   } else if (bytes < (1u << 20)) {
     std::snprintf(text, sizeof text, "%.1f KiB", static_cast<double>(bytes) / 1024);
-  } else {
+  } else if (bytes < (10ull << 30)) {
     std::snprintf(text, sizeof text, "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  } else {
+    std::snprintf(text, sizeof text, "%.1f GiB", static_cast<double>(bytes) / (1 << 30));
   }
   return text;
 }

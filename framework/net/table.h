@@ -15,7 +15,7 @@ std::string format_table(const std::vector<std::vector<std::string>>& rows);
 /// JSON as text, on one line or indented. What is not UTF-8 (names of files need not be) is
 /// replaced.
 std::string json_text(const nlohmann::json& value, int indent = -1);
-/// "12.3 MiB"
+/// "12.3 MiB"; KiB below a MiB, GiB from 10 GiB
 std::string format_bytes(size_t bytes);
 /// "896,522"
 std::string format_count(int64_t count);

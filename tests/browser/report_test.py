@@ -215,8 +215,12 @@ class ReportTest(unittest.TestCase):
             values = training["arms"][arm]["accuracy"]
             found = accuracy["datasets"][arm]["positions"]
             self.assertEqual(len(found), len(training["seeds"]))
-            for value, point in zip(values, found):
+            for seed, (value, point) in enumerate(zip(values, found)):
                 self.near(point["y"], position(accuracy["y"], 100 * value), "accuracy")
+                # The arms stand side by side, nearer to their seed than to the next.
+                distance = point["x"] - position(accuracy["x"], seed)
+                self.assertLess(abs(distance), 0.2 * (accuracy["x"]["to"] - accuracy["x"]["from"]) / 5)
+                self.assertEqual(distance < 0, arm == 0)
 
     def test_throughput(self):
         results = self.open("three")

@@ -2,9 +2,7 @@
 // usage: write_report two|three|mismatch|nasty|layers|training|throughput|empty RESULTS.json
 // FILE.html or: write_report from RESULTS.json FILE.html, which makes the report of any results.
 #include <cstdio>
-#include <cstring>
 #include <fstream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -43,13 +41,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "this build has no chart library\n");
     return kSkipped;
   }
-  nlohmann::json results;
-  if (std::strcmp(argv[1], "from") == 0) {
-    std::ifstream(argv[2]) >> results;
-  } else {
-    results = make(argv[1]);
-    std::ofstream(argv[2]) << results.dump();
-  }
+  const nlohmann::json results = make(argv[1]);
+  std::ofstream(argv[2]) << results.dump();
   std::ofstream(argv[3]) << duet::report_html(results);
   return 0;
 }

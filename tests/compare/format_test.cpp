@@ -58,6 +58,8 @@ TEST(Format, ErrorsAndWhatIsCloseToOne) {
 }
 
 TEST(Format, Times) {
+  EXPECT_EQ(format_seconds(0.0041), "4.10 ms");
+  EXPECT_EQ(format_seconds(0), "0.00 s");
   EXPECT_EQ(format_seconds(0.314), "0.31 s");
   EXPECT_EQ(format_seconds(48.34), "48.3 s");
   EXPECT_EQ(format_seconds(247.9), "4 min 8 s");

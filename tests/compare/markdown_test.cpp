@@ -41,17 +41,18 @@ size_t check_tables(const std::string& text) {
 
 TEST(Markdown, HasAllSections) {
   const std::string text = results_markdown(results_fixture());
-  for (const char* part : {"# Comparison of test_data\n", "- made-up headline: custom is faster",
-                           "## Layers, batch 64\n", "## Layers, batch 1024\n",
-                           "### The whole step, batch 64\n", "## Training\n", "### By seed\n",
-                           "## Throughput of training\n", "## Throughput of inference\n",
-                           "## The machine and the run\n", "| GPU | Invented GPU for tests |",
-                           "Repeat it: `compare --config test_data.yaml --a custom --b cudnn`\n",
-                           "| conv1+pool1+relu1 | backward_filter |"}) {
+  for (const char* part :
+       {"# Comparison of test_data\n", "- made-up headline: custom is faster",
+        "## Layers, batch 64\n", "## Layers, batch 1024\n", "### Largest errors, batch 64\n",
+        "### The whole step, batch 64\n", "## Training\n", "### By seed\n",
+        "## Throughput of training\n", "## Throughput of inference\n",
+        "## The machine and the run\n", "| GPU | Invented GPU for tests |",
+        "Repeat it: `compare --config test_data.yaml --a custom --b cudnn`\n",
+        "| conv1+pool1+relu1 | backward_filter |"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part;
   }
   EXPECT_EQ(text.find("What is wrong"), std::string::npos);
-  EXPECT_EQ(check_tables(text), 12u);
+  EXPECT_EQ(check_tables(text), 14u);
   EXPECT_EQ(text.find("\n\n\n"), std::string::npos);
 }
 
@@ -71,7 +72,7 @@ TEST(Markdown, NamesAreText) {
   EXPECT_EQ(markdown_text("backward_filter _a_ *b* `c` [d](e)"),
             "backward_filter \\_a\\_ \\*b\\* \\`c\\` \\[d\\](e)");
   const std::string text = results_markdown(nasty_fixture());
-  EXPECT_EQ(check_tables(text), 13u);
+  EXPECT_EQ(check_tables(text), 15u);
   const std::string before_command = text.substr(0, text.find("Repeat it"));
   EXPECT_EQ(before_command.find('<'), std::string::npos);
 }

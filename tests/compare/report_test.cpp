@@ -55,7 +55,7 @@ TEST(ReportParts, WithoutChartLibrarySayWhatToDo) {
     report_html(results_fixture(), "");
     FAIL() << "no error";
   } catch (const RunError& error) {
-    for (const char* part : {"--json", "--from", "libjs-chart.js"}) {
+    for (const char* part : {"--out", "--from", "libjs-chart.js"}) {
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part;
     }
   }

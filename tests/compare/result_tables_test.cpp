@@ -136,6 +136,23 @@ TEST(ResultTables, TrainingAndThroughput) {
   EXPECT_EQ(cell(throughput, 5, "batch"), "1024");
 }
 
+TEST(ResultTables, TellWhatHaltedAndWhatCouldNotRun) {
+  json results = results_fixture();
+  EXPECT_TRUE(not_run_table(results).rows.empty());
+  EXPECT_EQ(training_table(results).columns.back().name, "same bits again");
+  results["training"]["arms"][1]["halted_at"] = 17;
+  results["throughput"][5]["arms"][1] = {{"arm", 1}, {"error", "out of memory"}};
+  const ResultTable training = training_table(results), not_run = not_run_table(results);
+  EXPECT_EQ(cell(training, 0, "halted at step"), "-");
+  EXPECT_EQ(cell(training, 1, "halted at step"), "17");
+  EXPECT_EQ(tone(training, 1, "halted at step"), Tone::kBad);
+  EXPECT_EQ(cell(training, 0, "same bits again"), "no");
+  ASSERT_EQ(not_run.rows.size(), 1u);
+  EXPECT_EQ(cell(not_run, 0, "batch"), "1024");
+  EXPECT_EQ(cell(not_run, 0, "why it did not run"), "out of memory");
+  EXPECT_EQ(cell(throughput_table(results, "training"), 5, "cudnn µs"), "-");
+}
+
 TEST(ResultTables, TheMachineIsToldInFull) {
   const ResultTable table = environment_table(results_fixture());
   const auto value = [&](const std::string& name) {

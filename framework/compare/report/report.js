@@ -124,6 +124,8 @@ function fillThroughput(content) {
     if (hasRows(table)) content.append(make("h3", {}, what === "training" ? "Training" : "Inference"));
     addTable(content, table, `Throughput of ${what} by batch size`);
   });
+  if (hasRows(tables.throughput.not_run)) content.append(make("h3", {}, "What could not run"));
+  addTable(content, tables.throughput.not_run, "What could not run");
 }
 
 function fillNetworks(content) {

@@ -54,9 +54,16 @@ function lossDifferences(results) {
     .filter((arm) => listOf(arm.repeat_loss).length > 0)
     .map((arm) => ({
       label: `${armName(results, arm.arm)} and itself`,
-      values: positive(arm.repeat_loss.map((again, i) => Math.abs(again - arm.loss[i]))),
+      values: positive(arm.repeat_loss.map((again, i) =>
+        (isNumber(again) && isNumber(arm.loss[i]) ? Math.abs(again - arm.loss[i]) : null))),
       arm: arm.arm, dash: [3, 3]}));
   return [...between, ...within];
+}
+
+// Whether some value has no neighbour to draw a line to.
+function alone(values) {
+  return values.some((y, i) => y !== null && (values[i - 1] ?? null) === null &&
+    (values[i + 1] ?? null) === null);
 }
 
 function addDifferenceChart(parent, results) {
@@ -71,13 +78,25 @@ function addDifferenceChart(parent, results) {
     addChart(parent, title, `${title} at each step: ${names}`, 320, () =>
       lineChart(
         parted.map((set) => lineStyle(set.arm, {label: set.label, data: steps(set.values),
-          pointRadius: 0, borderWidth: set.dash.length ? 1 : 2, borderDash: set.dash})),
+          pointRadius: alone(set.values) ? 2 : 0, borderWidth: set.dash.length ? 1 : 2,
+          borderDash: set.dash})),
         {x: stepAxis(count), y: logAxis("|difference|, logarithmic", ...logBounds(values, 1.3))}));
+  }
+  if (parted.some((set) => set.values.includes(null))) {
+    parent.append(make("p", {class: "note"}, "Where a line is missing, the losses are equal to the bit."));
   }
   if (equal.length > 0) {
     parent.append(make("p", {class: "note"},
       `Equal to the bit at every step: ${equal.map((set) => set.label).join("; ")}.`));
   }
+}
+
+// Places 0, 1, 2, ... under the names of the seeds.
+function seedAxis(seeds) {
+  return {type: "linear", min: -0.5, max: seeds.length - 0.5, title: axisTitle("seed"),
+    grid: {display: false},
+    afterBuildTicks: (axis) => { axis.ticks = seeds.map((seed, value) => ({value})); },
+    ticks: {color: colour("faint"), maxRotation: 0, callback: (place) => `${seeds[place]}`}};
 }
 
 function addAccuracyChart(parent, results) {
@@ -87,19 +106,20 @@ function addAccuracyChart(parent, results) {
   const names = arms.map((arm) => armName(results, arm.arm)).join(", ");
   addChart(parent, "Accuracy by seed", `Accuracy after training from each seed, of ${names}`, 280,
     () => ({
-      type: "line",
+      type: "scatter",
       data: {
-        labels: seeds.map((seed) => `${seed}`),
+        // The arms stand side by side, so that equal ones do not hide each other.
         datasets: arms.map((arm, i) => lineStyle(arm.arm, {label: armName(results, arm.arm),
-          data: arm.accuracy.map((value) => (isNumber(value) ? 100 * value : null)),
-          showLine: false, pointRadius: kShapeSizes[arm.arm % 6] + i, pointHoverRadius: 9,
-          borderColor: colour("page"), borderWidth: 1})),
+          data: arm.accuracy.map((value, seed) => ({x: seed + 0.08 * (i - (arms.length - 1) / 2),
+            y: isNumber(value) ? 100 * value : null})),
+          pointRadius: kShapeSizes[arm.arm % 6], pointHoverRadius: 9, borderColor: colour("page"),
+          borderWidth: 1})),
       },
       options: {
-        interaction: {mode: "index", intersect: false},
-        plugins: {legend: legend({})},
+        plugins: {legend: legend({}), tooltip: {callbacks: {
+          label: (item) => `${item.dataset.label}: ${item.parsed.y.toFixed(2)}%`}}},
         scales: {
-          x: {offset: true, title: axisTitle("seed"), ticks: {color: colour("faint")}},
+          x: seedAxis(seeds),
           y: {title: axisTitle("accuracy, %"), grace: "15%", ticks: {color: colour("faint")}},
         },
       },
