@@ -20,6 +20,9 @@ void fill(void* memory, int byte, size_t bytes);
 void push_range(const char* name);
 void pop_range();
 
+/// "0000:3b:00.0" of the GPU in use, or empty.
+std::string pci_bus_id();
+
 /// Events that measure time (cudaEvent_t). destroy_event(nullptr) is fine.
 void* make_event();
 void destroy_event(void* event) noexcept;

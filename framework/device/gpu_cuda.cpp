@@ -211,6 +211,16 @@ void fill(void* memory, int byte, size_t bytes) {
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
 
+std::string pci_bus_id() {
+  int device = 0;
+  char text[32] = "";
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetPCIBusId(text, sizeof text, device) != cudaSuccess) {
+    return "";
+  }
+  return text;
+}
+
 void* make_event() {
   cudaEvent_t event = nullptr;
   DUET_CUDA(cudaEventCreate(&event));

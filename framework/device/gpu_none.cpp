@@ -68,6 +68,7 @@ void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void push_range(const char*) {}
 void pop_range() {}
 
+std::string pci_bus_id() { return ""; }
 void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
 void destroy_event(void*) noexcept {}
 void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
