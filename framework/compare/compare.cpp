@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/fields.h"
+#include "compare/layers_comparison.h"
 #include "compare/markdown.h"
 #include "compare/report.h"
 #include "compare/results.h"
@@ -17,6 +18,7 @@
 #include "compare/throughput_comparison.h"
 #include "compare/training_comparison.h"
 #include "core/error.h"
+#include "device/clock_monitor.h"
 #include "net/table.h"
 #include "train/interrupt.h"
 #include "train/run_folder.h"
@@ -109,6 +111,9 @@ class Comparison {
   void run() {
     const Dataset dataset = load();
     results_["environment"] = environment_json();
+    Context context(arms_[0].device());
+    const Ceilings ceilings = measure_ceilings(context);
+    results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());
     RunningArms running;
     for (const Arm& arm : arms_) {
       running.push_back(std::make_unique<RunningArm>(arm, dataset));
@@ -117,15 +122,21 @@ class Comparison {
                    network_table(arm.layers, &running.back()->training().net()));
     }
     results_["arms"] = arms_json(running);
+    if (wants("layers")) {
+      results_["layers"].push_back(compare_layers(running, ceilings, layers_plan()));
+      note_clocks();
+    }
     if (wants("training")) {
       results_["training"] = compare_training(
           arms_, running, dataset,
           {.steps = options_.quick ? 50 : 200, .seeds = seeds(), .timing = timing()});
+      note_clocks();
     }
     running.clear();  // their memory is wanted by the larger batches
     if (wants("throughput")) {
       results_["throughput"] = compare_throughput(arms_, dataset, batches(), timing());
     }
+    note_clocks();
   }
 
  private:
@@ -152,6 +163,18 @@ class Comparison {
     const auto& only = options_.only;
     return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
   }
+  /// After every section: one that does not end leaves those of the ones before it.
+  void note_clocks() {
+    const ClockReport report = monitor_.report();
+    if (report.samples > 0) results_["environment"]["clocks"] = clocks_json(report);
+  }
+  LayersPlan layers_plan() const {
+    LayersPlan plan = {.pass = {.timing = timing(), .cold = !options_.quick},
+                       .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20}};
+    if (options_.quick) plan.network = TimingPlan::quick();
+    if (arms_[0].device() == Device::kCpu) plan.network.rounds = plan.network.most_rounds = 5;
+    return plan;
+  }
   TimingPlan timing() const { return options_.quick ? TimingPlan::quick() : TimingPlan::full(); }
   int64_t seeds() const { return options_.seeds.value_or(options_.quick ? 2 : 5); }
   std::vector<int64_t> batches() const {
@@ -162,6 +185,7 @@ class Comparison {
 
   const CompareOptions& options_;
   json& results_;
+  const ClockMonitor monitor_;
   const std::vector<Arm> arms_;
 };
 
@@ -220,7 +244,7 @@ json measure(const CompareOptions& options) {
 }  // namespace
 
 const std::vector<std::string>& compare_sections() {
-  static const std::vector<std::string> names = {"training", "throughput"};
+  static const std::vector<std::string> names = {"layers", "training", "throughput"};
   return names;
 }
 

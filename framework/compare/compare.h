@@ -26,7 +26,7 @@ struct CompareOptions {
   std::string command;  // the command line, for the results
 };
 
-/// "training", "throughput"
+/// "layers", "training", "throughput"
 const std::vector<std::string>& compare_sections();
 
 /// Measures (or reads), prints, writes. Returns kExitDone, kExitComparison where --fail-on strikes,

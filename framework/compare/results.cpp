@@ -83,6 +83,26 @@ json environment_json() {
   return object;
 }
 
+json ceilings_json(const Ceilings& ceilings, Device device) {
+  json object = {{"device", to_string(device)},
+                 {"copy_gb_per_s", 1e-9 * ceilings.copy_bytes_per_second},
+                 {"fp32_gflop_per_s", 1e-9 * ceilings.fp32_flops_per_second}};
+  if (device == Device::kGpu) {
+    object["tf32_gflop_per_s"] = 1e-9 * ceilings.tf32_flops_per_second;
+    object["launch_us"] = 1e6 * ceilings.launch_seconds;
+  }
+  return object;
+}
+
+json clocks_json(const ClockReport& report) {
+  return {{"samples", report.samples},
+          {"sm_mhz_min", report.sm_mhz_min},
+          {"sm_mhz_max", report.sm_mhz_max},
+          {"temperature_c_max", report.temperature_c_max},
+          {"throttled", !report.reasons.empty()},
+          {"reasons", report.reasons}};
+}
+
 json load_results(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) refuse(path, "is a folder; name the results.json in it");

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "device/clock_monitor.h"
+#include "measure/ceilings.h"
 #include "measure/timing.h"
 
 namespace duet {
@@ -20,6 +22,8 @@ nlohmann::json microseconds_json(const Summary& seconds);
 nlohmann::json ratios_json(const std::vector<const Times*>& times);
 /// The machine, the libraries and Duet's version.
 nlohmann::json environment_json();
+nlohmann::json ceilings_json(const Ceilings& ceilings, Device device);
+nlohmann::json clocks_json(const ClockReport& report);
 /// A number, or null where it is not finite (JSON has no NaN).
 nlohmann::json number_json(double value);
 

@@ -68,7 +68,7 @@ double floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {
   const double products = layer.flops(pass);
   const double rate = ceilings.flops_per_second(layer.options().math);
   return std::max(products > 0 ? products / rate : 0.0,
-                  least_bytes(layer, pass) / ceilings.copy_bytes_per_second);
+                  least_bytes(layer) / ceilings.copy_bytes_per_second);
 }
 
 }  // namespace duet

@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "core/parallel.h"
+#include "device/clock_monitor.h"
 #include "device/device.h"
 #include "device/gpu.h"
 
@@ -47,9 +48,7 @@ Environment read_environment() {
   Environment environment;
   environment.gpu = gpu_name();
   environment.gpu_memory_bytes = gpu_memory();
-  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  570.86.15  Thu ..."
-  environment.driver = find_in("/proc/driver/nvidia/version",
-                               std::regex("^NVRM version:.* ([0-9]+\\.[0-9]+(\\.[0-9]+)?) "));
+  environment.driver = driver_version();
   environment.versions = gpu::versions();
   environment.cpu = find_in("/proc/cpuinfo", std::regex("^model name\\s*:\\s*(.*\\S)"));
   environment.cpu_threads = cpu_threads();

@@ -138,7 +138,7 @@ void time_cold(std::vector<Runner*>& runners, std::vector<PassMeasurement*>& res
 
 }  // namespace
 
-double least_bytes(const Layer& layer, Pass pass) {
+double least_bytes(const Layer& layer) {
   double x = 0, y = 0, w = 0;
   for (const TensorDesc& tensor : layer.inputs()) x += static_cast<double>(tensor.bytes());
   for (const TensorDesc& tensor : layer.outputs()) y += static_cast<double>(tensor.bytes());

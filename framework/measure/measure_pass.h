@@ -42,9 +42,9 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const Evidence& evidence, Context& context,
                                           const PassPlan& plan);
 
-/// Bytes that any implementation must move for `pass`: each tensor that enters or leaves it, once.
-/// What else one may need (an argmax, x where only its sign counts) is left out, so that this is a
-/// floor.
-double least_bytes(const Layer& layer, Pass pass);
+/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once;
+/// the same for every pass of a layer. What else one may need (an argmax, x where only its sign
+/// counts) is left out, so that this is a floor.
+double least_bytes(const Layer& layer);
 
 }  // namespace duet

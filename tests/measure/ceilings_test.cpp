@@ -23,7 +23,7 @@ TEST(Ceilings, TheFloorIsTheLongerOfProductsAndBytes) {
   const auto linear = make_layer("linear", c);
   // 2 * 2 * 100 * 10 flops; x, w, b and y in bytes.
   EXPECT_EQ(linear->flops(Pass::kForward), 4000);
-  EXPECT_EQ(least_bytes(*linear, Pass::kForward), 4 * (200 + 1000 + 10 + 20));
+  EXPECT_EQ(least_bytes(*linear), 4 * (200 + 1000 + 10 + 20));
   EXPECT_DOUBLE_EQ(floor_seconds(ceilings, *linear, Pass::kForward), 4.92e-6);
   Ceilings slow = ceilings;
   slow.fp32_flops_per_second = 1e8;

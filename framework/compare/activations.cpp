@@ -1,0 +1,44 @@
+#include "compare/activations.h"
+
+#include "measure/guarded_buffer.h"
+
+namespace duet {
+namespace {
+
+std::vector<double> values_of(const Tensor& tensor, Device device) {
+  std::vector<std::byte> bytes(tensor.bytes());
+  copy_bytes(bytes.data(), Device::kCpu, tensor.memory, device, bytes.size());
+  return decode(tensor.desc, bytes);
+}
+
+}  // namespace
+
+Activations take_activations(Training& training) {
+  Net& net = training.net();
+  const Device device = training.context().device();
+  Activations all;
+  training.operations().front().queue();  // the batch
+  for (const Net::Call& call : net.calls()) {
+    const LayerTensors& t = call.node->tensors;
+    LayerData& data = all[call.node->name];
+    if (data.x.empty()) {  // the layer's first pass
+      for (const Tensor& x : t.x) data.x.push_back(values_of(x, device));
+      for (const Tensor& w : t.w) data.w.push_back(values_of(w, device));
+      for (const TensorDesc& y : call.node->layer->outputs()) {
+        // Zero until the backward pass; for what has no gradient nothing.
+        data.dy.emplace_back(is_float(y.dtype) ? static_cast<size_t>(y.elements()) : 0);
+      }
+    }
+    if (call.step->pass != Pass::kForward) {
+      // Its memory is another layer's later in the step.
+      for (size_t i = 0; i < data.dy.size(); ++i) {
+        if (!data.dy[i].empty()) data.dy[i] = values_of(t.dy[i], device);
+      }
+    }
+    net.run(*call.node, *call.step);
+  }
+  training.context().synchronize();
+  return all;
+}
+
+}  // namespace duet

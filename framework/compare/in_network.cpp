@@ -1,0 +1,195 @@
+#include "compare/in_network.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "compare/results.h"
+#include "device/step_graph.h"
+
+namespace duet {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr int kRepetitions = 20;  // of one operation in a graph
+
+/// A piece of a step that can be timed: replayed from a graph on a GPU.
+class Piece {
+ public:
+  Piece(Context& context, std::function<void()> queue, int repetitions)
+      : context_(context), queue_(std::move(queue)), repetitions_(repetitions) {
+    if (context.device() == Device::kCpu) return;
+    context.synchronize();
+    graph_ = StepGraph(context, [this] { queue_all(); });
+  }
+  Contender contender() {
+    return {[this](int64_t calls) {
+      return seconds_of(
+          context_, [this] { graph_ ? graph_.launch() : queue_all(); }, calls);
+    }};
+  }
+
+ private:
+  void queue_all() {
+    for (int i = 0; i < repetitions_; ++i) queue_();
+  }
+
+  Context& context_;
+  std::function<void()> queue_;
+  const int repetitions_;
+  StepGraph graph_;
+};
+
+double median_us(std::vector<double> seconds) { return 1e6 * quantile(std::move(seconds), 0.5); }
+
+bool is_layer(const Training::Operation& operation) { return !operation.problem.empty(); }
+
+/// The median over rounds of later - earlier.
+double added_us(const Times& later, const Times* earlier) {
+  std::vector<double> seconds = later.seconds;
+  if (earlier) {
+    for (size_t i = 0; i < seconds.size(); ++i) seconds[i] -= earlier->seconds[i];
+  }
+  return median_us(std::move(seconds));
+}
+
+InNetwork::Part part_of(const Training::Operation& operation, double in_network_us,
+                        double alone_us) {
+  return {.layer = operation.layer,
+          .pass = operation.pass,
+          .implementation = operation.implementation,
+          .in_network_us = in_network_us,
+          .alone_us = is_layer(operation) ? -1 : alone_us};
+}
+
+// Graphs of the first k operations for every k, so that nothing comes between the kernels; and of
+// what is no layer by itself.
+std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
+  plan.most_rounds = plan.rounds;  // these are shares of one arm's step, not compared
+  const auto& operations = arm.training().operations();
+  std::vector<std::unique_ptr<Piece>> pieces;
+  for (size_t k = 1; k <= operations.size(); ++k) {
+    const auto queue = [&operations, k] {
+      for (size_t i = 0; i < k; ++i) operations[i].queue();
+    };
+    pieces.push_back(std::make_unique<Piece>(arm.context(), queue, 1));
+  }
+  for (const auto& operation : operations) {
+    pieces.push_back(std::make_unique<Piece>(arm.context(), operation.queue, kRepetitions));
+  }
+  std::vector<Contender> contenders;
+  for (const auto& piece : pieces) contenders.push_back(piece->contender());
+  const auto times = time_interleaved(contenders, plan);
+  std::vector<InNetwork::Part> parts;
+  for (size_t k = 0; k < operations.size(); ++k) {
+    const double alone = median_us(times[operations.size() + k].seconds) / kRepetitions;
+    parts.push_back(part_of(operations[k], added_us(times[k], k ? &times[k - 1] : nullptr), alone));
+  }
+  return parts;
+}
+
+// Whole steps, with a look at the clock after each operation.
+std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& plan) {
+  const auto& operations = arm.training().operations();
+  std::vector<std::vector<double>> seconds(operations.size());
+  for (int round = 0; round < plan.rounds; ++round) {
+    for (size_t k = 0; k < operations.size(); ++k) {
+      seconds[k].push_back(seconds_of(arm.context(), operations[k].queue, 1));
+    }
+  }
+  std::vector<InNetwork::Part> parts;
+  for (size_t k = 0; k < operations.size(); ++k) {
+    const double us = median_us(seconds[k]);
+    parts.push_back(part_of(operations[k], us, us));
+  }
+  return parts;
+}
+
+}  // namespace
+
+InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
+  InNetwork result;
+  std::vector<Contender> steps;
+  for (auto& arm : arms) {
+    steps.push_back(training_steps(*arm));
+    result.prepare_seconds.push_back(arm->prepare_seconds());
+    result.memory_bytes.push_back(arm->training().net().memory_bytes());
+  }
+  result.steps = time_interleaved(steps, plan);
+
+  for (auto& arm : arms) {
+    result.parts.push_back(arm->context().device() == Device::kGpu ? parts_on_gpu(*arm, plan)
+                                                                   : parts_on_cpu(*arm, plan));
+  }
+  return result;
+}
+
+void InNetwork::add_to(json* rows) {
+  sums_.assign(parts.size(), 0.0);
+  std::map<std::pair<std::string, std::string>, json> others;
+  std::vector<std::pair<std::string, std::string>> order;
+  for (size_t arm = 0; arm < parts.size(); ++arm) {
+    for (const Part& part : parts[arm]) {
+      if (part.alone_us >= 0) {
+        const auto key = std::make_pair(part.layer, part.pass);
+        json& row = others[key];
+        if (row.is_null()) {
+          row = {{"layer", part.layer},
+                 {"type", nullptr},
+                 {"pass", part.pass},
+                 {"arms", json::array()},
+                 {"ratios", json::array()}};
+          for (size_t i = 0; i < parts.size(); ++i) row["arms"].push_back(nullptr);
+          order.push_back(key);
+        }
+        row["arms"][arm] = {{"implementation", part.implementation},
+                            {"us", microseconds_json({1e-6 * part.alone_us, 1e-6 * part.alone_us,
+                                                      1e-6 * part.alone_us})},
+                            {"in_network_us", part.in_network_us}};
+        continue;
+      }
+      for (json& row : *rows) {
+        json& own = row["arms"][arm];
+        if (own.is_null() || row["layer"] != part.layer || row["pass"] != part.pass) continue;
+        own["in_network_us"] = part.in_network_us;
+      }
+    }
+  }
+  for (const auto& key : order) rows->push_back(others[key]);
+  for (size_t arm = 0; arm < parts.size(); ++arm) {
+    for (const json& row : *rows) {
+      const json& own = row["arms"][arm];
+      if (own.is_null() || sums_[arm] < 0) continue;
+      sums_[arm] = own["us"].is_null() ? -1 : sums_[arm] + own["us"]["median"].get<double>();
+    }
+  }
+}
+
+json InNetwork::totals() const {
+  json totals = json::array();
+  for (size_t arm = 0; arm < parts.size(); ++arm) {
+    const Summary step = steps[arm].summary();
+    double in_network = 0;
+    for (const Part& part : parts[arm]) in_network += part.in_network_us;
+    const bool whole = sums_[arm] >= 0;
+    totals.push_back({{"arm", arm},
+                      {"step_us", microseconds_json(step)},
+                      {"sum_us", whole ? json(sums_[arm]) : json()},
+                      {"in_network_sum_us", in_network},
+                      {"gap_us", whole ? json(1e6 * step.median - sums_[arm]) : json()},
+                      {"prepare_s", prepare_seconds[arm]},
+                      {"memory_bytes", memory_bytes[arm]}});
+  }
+  return totals;
+}
+
+json InNetwork::step_ratios() const {
+  std::vector<const Times*> times;
+  for (const Times& step : steps) times.push_back(&step);
+  return ratios_json(times);
+}
+
+}  // namespace duet

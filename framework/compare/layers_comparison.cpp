@@ -1,0 +1,191 @@
+#include "compare/layers_comparison.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "compare/activations.h"
+#include "compare/in_network.h"
+#include "compare/layer_rows.h"
+#include "compare/results.h"
+#include "train/interrupt.h"
+
+namespace duet {
+
+using nlohmann::json;
+
+namespace {
+
+/// One arm's part in a row.
+struct Seat {
+  Net::Node* node = nullptr;
+  const Net::Node::Step* step = nullptr;
+};
+
+class LayersComparison {
+ public:
+  LayersComparison(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan)
+      : arms_(arms), ceilings_(ceilings), plan_(plan) {
+    for (auto& arm : arms_) {
+      if (arm->context().device() != Device::kGpu) continue;
+      if (!gpu_) gpu_ = std::make_unique<Context>(Device::kGpu);
+    }
+    for (Context* context : {&cpu_, gpu_.get()}) {
+      if (context) context->set_workspace_limit(arms_[0]->context().workspace_limit());
+    }
+  }
+
+  json run() {
+    const Training& first = arms_[0]->training();
+    for (auto& arm : arms_) {
+      for (int64_t i = 0; i < plan_.steps; ++i) arm->training().step();
+      arm->context().synchronize();
+      activations_.push_back(take_activations(arm->training()));
+    }
+    json rows = json::array();
+    for (size_t a = 0; a < arms_.size(); ++a) {
+      for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
+    }
+    InNetwork network = measure_in_network(arms_, plan_.network);
+    network.add_to(&rows);
+    return {{"batch", arms_[0]->batch()},
+            {"math", to_string(arms_[0]->setup().spec.math)},
+            {"images", first.steps_per_epoch() * arms_[0]->batch()},
+            {"rows", std::move(rows)},
+            {"totals", network.totals()},
+            {"step_ratios", network.step_ratios()}};
+  }
+
+ private:
+  /// The row of a call of arm `a`, unless an arm before it has made it.
+  void add_row(size_t a, const Net::Call& call, json* rows) {
+    std::vector<Seat> seats(arms_.size());
+    for (size_t b = 0; b < arms_.size(); ++b) {
+      seats[b] = find(b, *call.node, call.step->pass);
+      if (seats[b].node && b < a) return;
+    }
+    InterruptGuard::check();
+    spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
+
+    std::vector<PassMeasurement> measured(arms_.size());
+    for (const Device device : {Device::kGpu, Device::kCpu}) measure(seats, a, device, &measured);
+
+    const Layer& layer = *call.node->layer;
+    std::vector<RowArm> row_arms;
+    for (size_t b = 0; b < arms_.size(); ++b) {
+      if (!seats[b].node) {
+        row_arms.push_back({});
+        continue;
+      }
+      row_arms.push_back({.layer = seats[b].node->layer.get(),
+                          .id = seats[b].step->id,
+                          .shared = seats[b].step->shared,
+                          .measurement = &measured[b]});
+    }
+    json row = layer_row({.name = call.node->name,
+                          .layer = &layer,
+                          .pass = call.step->pass,
+                          .floor_seconds = floor_seconds(ceilings_, layer, call.step->pass),
+                          .repeat = repeat_command(layer, call.step->pass)},
+                         row_arms);
+    for (size_t x = 0; x < arms_.size(); ++x) {
+      for (size_t y = x + 1; y < arms_.size(); ++y) {
+        if (json ratio = ratio_json(row_arms, x, y); !ratio.is_null()) {
+          row["ratios"].push_back(std::move(ratio));
+        }
+      }
+    }
+    row["error_ratio"] = error_ratio(row_arms);
+    rows->push_back(std::move(row));
+  }
+
+  /// Measures the arms of one device, side by side.
+  void measure(const std::vector<Seat>& seats, size_t source, Device device,
+               std::vector<PassMeasurement>* measured) {
+    std::vector<Candidate> candidates;
+    std::vector<size_t> arms;
+    for (size_t b = 0; b < seats.size(); ++b) {
+      if (!seats[b].node || arms_[b]->context().device() != device) continue;
+      candidates.push_back({seats[b].node->layer.get(), seats[b].step->id});
+      arms.push_back(b);
+    }
+    if (candidates.empty()) return;
+    const Seat& from = seats[source];
+    const Evidence& evidence = evidence_of(source, *from.node);
+    const Layer& layer = *from.node->layer;
+    Evidence turned;
+    const bool own = candidates[0].layer == &layer;
+    if (!own) turned = relayout(evidence, layer, *candidates[0].layer);
+    auto results = measure_pass(candidates, from.step->pass, own ? evidence : turned,
+                                device == Device::kGpu ? *gpu_ : cpu_, plan_.pass);
+    for (size_t i = 0; i < arms.size(); ++i) (*measured)[arms[i]] = std::move(results[i]);
+  }
+
+  /// What the judge makes of a node's activations; kept while the node's passes follow.
+  const Evidence& evidence_of(size_t arm, const Net::Node& node) {
+    auto& slot = evidence_[&node];
+    if (!slot) {
+      std::vector<Pass> passes;
+      for (const auto& step : node.steps) passes.push_back(step.pass);
+      const uint64_t step = static_cast<uint64_t>(plan_.steps);
+      slot = std::make_unique<Evidence>(
+          gather_evidence(*node.layer, activations_[arm].at(node.name), {.step = step}, passes));
+    }
+    return *slot;
+  }
+
+  Seat find(size_t arm, const Net::Node& like, Pass pass) {
+    for (Net::Node& node : arms_[arm]->training().net().nodes()) {
+      const bool same = node.name == like.name && node.layer->type() == like.layer->type() &&
+                        node.layer->inputs()[0].shape == like.layer->inputs()[0].shape &&
+                        node.layer->outputs()[0].shape == like.layer->outputs()[0].shape;
+      if (!same) continue;
+      for (const auto& step : node.steps) {
+        if (step.pass == pass) return {&node, &step};
+      }
+    }
+    return {};
+  }
+
+  /// error(a) <= 2 * error(b) + a rounding, for a hand-written arm beside a library's.
+  json error_ratio(const std::vector<RowArm>& arms) const {
+    const auto find_family = [&](Family family) -> std::optional<size_t> {
+      for (size_t i = 0; i < arms.size(); ++i) {
+        if (arms[i].layer && family_of(arms[i].id) == family) return i;
+      }
+      return {};
+    };
+    const auto a = find_family(Family::kCustom), b = find_family(Family::kCudnn);
+    if (!a || !b) return nullptr;
+    const auto error = [&](size_t i) {
+      double worst = 0;
+      for (const TensorResult& t : arms[i].measurement->examination.tensors) {
+        worst = std::max(worst, t.agreement.rms_relative);
+      }
+      return worst;
+    };
+    constexpr double kRounding = 0x1p-24;
+    return {{"a", *a},
+            {"b", *b},
+            {"value", error(*b) > 0 ? number_json(error(*a) / error(*b)) : json()},
+            {"ok", error(*a) <= 2 * error(*b) + kRounding}};
+  }
+
+  RunningArms& arms_;
+  const Ceilings ceilings_;
+  const LayersPlan plan_;
+  Context cpu_{Device::kCpu};
+  std::unique_ptr<Context> gpu_;
+  std::vector<Activations> activations_;
+  std::map<const Net::Node*, std::unique_ptr<Evidence>> evidence_;
+};
+
+}  // namespace
+
+json compare_layers(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan) {
+  return LayersComparison(arms, ceilings, plan).run();
+}
+
+}  // namespace duet

@@ -1,0 +1,25 @@
+// The section "layers": every layer and pass of the networks on their real shapes and activations,
+// and where the time of a training step goes.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "compare/arms.h"
+#include "measure/ceilings.h"
+#include "measure/measure_pass.h"
+
+namespace duet {
+
+struct LayersPlan {
+  PassPlan pass;
+  TimingPlan network;  // the whole step, and its parts in the network
+  int64_t steps = 20;  // of training before the activations are taken
+};
+
+/// One element of "layers", of the batch of `arms`. Each layer and pass is measured on its own,
+/// the arms side by side (measure_pass), on what the first arm that has the layer feeds it; layers
+/// of the arms are matched by name, type and sizes. "in_network_us" is measure_in_network()'s.
+/// Trains the arms on the way. REQUIRES: `arms` is not empty.
+nlohmann::json compare_layers(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan);
+
+}  // namespace duet
