@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -30,13 +29,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string now_text() {
-  const std::time_t now = std::time(nullptr);
-  char text[32];
-  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  return text;
-}
-
 // ---- what can be told beforehand ----
 
 void check_sections(const std::vector<std::string>& only) {
@@ -50,24 +42,6 @@ void check_sections(const std::vector<std::string>& only) {
                        join(known));
   }
   if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
-}
-
-// That a file can be written there later, when there is something to lose.
-void check_writable(const std::string& option, const std::string& file) {
-  if (file.empty()) return;
-  const fs::path path(file), folder = path.parent_path();
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    throw ConfigError(option + " " + file + ": is a folder; name the file itself");
-  }
-  try {
-    if (!folder.empty()) fs::create_directories(folder);
-    const std::string probe = file + ".probe";
-    write_file(probe, "");
-    fs::remove(probe, error);
-  } catch (const std::exception& e) {
-    throw ConfigError(option + " " + file + ": cannot be written: " + e.what());
-  }
 }
 
 void check_options(const CompareOptions& options) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -101,6 +102,30 @@ json clocks_json(const ClockReport& report) {
           {"temperature_c_max", report.temperature_c_max},
           {"throttled", !report.reasons.empty()},
           {"reasons", report.reasons}};
+}
+
+std::string now_text() {
+  const std::time_t now = std::time(nullptr);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  return text;
+}
+
+void check_writable(const std::string& option, const std::string& file) {
+  if (file.empty()) return;
+  const fs::path path(file), folder = path.parent_path();
+  std::error_code error;
+  if (fs::is_directory(path, error)) {
+    throw ConfigError(option + " " + file + ": is a folder; name the file itself");
+  }
+  try {
+    if (!folder.empty()) fs::create_directories(folder);
+    const std::string probe = file + ".probe";
+    write_file(probe, "");
+    fs::remove(probe, error);
+  } catch (const std::exception& e) {
+    throw ConfigError(option + " " + file + ": cannot be written: " + e.what());
+  }
 }
 
 json load_results(const fs::path& path) {

@@ -27,6 +27,12 @@ nlohmann::json clocks_json(const ClockReport& report);
 /// A number, or null where it is not finite (JSON has no NaN).
 nlohmann::json number_json(double value);
 
+/// "2026-11-21T12:00:00Z"
+std::string now_text();
+/// That a file can be written there later, when there is something to lose; its folder is made.
+/// `option` names it in messages; nothing is done where `file` is empty. Throws ConfigError.
+void check_writable(const std::string& option, const std::string& file);
+
 /// The "summary": what a reader needs first. Sections that are missing are left out of it.
 ///   ok              no arm is wrong anywhere
 ///   first_mismatch  null, or where arms first part beyond limits: layer and pass, or the training

@@ -1,0 +1,98 @@
+// bench: every implementation of a layer on any problem, right or wrong, and how fast.
+#include <iostream>
+
+#include "common/application.h"
+#include "compare/bench.h"
+#include "core/config.h"
+#include "core/error.h"
+#include "train/version.h"
+
+namespace {
+
+constexpr const char* kExamples = R"(Examples:
+  bench conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3
+  bench conv2d --shape n=64,c=64,h=13,w=13,k=64..512x2,r=3,s=3,nhwc --pass forward --math tf32
+  bench linear --shape n=64,in=3200,out=256 --batch 1..1024x2 --impl cudnn,custom --quick
+  bench relu --shape n=64,c=128,h=11,w=11 --device cpu
+  bench --config configs/fashion_mnist_cnn.yaml --batch 64,1024
+  bench --shapes framework/layers/conv2d/bench.yaml --out results.json
+  bench --ladder conv2d --write
+
+A shape has cuDNN's letters and the layer's keys: 'trainer list layers' names the layers, their README
+the keys. What bench and trainer print as a problem can be pasted. A word may have several values, as
+n=1,8,64 or n=1..1024x2 (doubling) or c=16..64+16 (adding); every combination is measured.
+
+Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing of it can run here, 4 an implementation is
+wrong (it is named, and has no time).)";
+
+// Exactly one thing to measure, with what belongs to it.
+std::string mistake_in(const duet::BenchOptions& options) {
+  const duet::ProblemSource& source = options.problems;
+  const int given = !source.layer.empty() + !source.config.empty() + !source.shapes.empty() +
+                    !options.ladder.empty();
+  if (source.layer.empty() && !source.shape.empty()) {
+    return "--shape belongs to a layer: bench LAYER --shape ...";
+  }
+  if (given == 0) {
+    return "name a layer, e.g. bench conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3; or give "
+           "--config, --shapes or --ladder";
+  }
+  if (given > 1) return "give one of LAYER, --config, --shapes and --ladder";
+  if (!source.layer.empty() && source.shape.empty()) {
+    return "bench " + source.layer + " needs --shape, e.g. --shape n=64,c=64,h=13,w=13,...";
+  }
+  if ((options.write || options.force) && options.ladder.empty()) {
+    return "--write and --force belong to --ladder LAYER";
+  }
+  return "";
+}
+
+int run(int argc, char** argv) {
+  duet::BenchOptions options;
+  duet::ProblemSource& source = options.problems;
+  bool quiet = false;
+  std::string device;
+  CLI::App app("Holds every implementation of a layer to the reference, then times them.", "bench");
+  app.footer(kExamples);
+  app.set_version_flag("--version", duet::version_text());
+  app.add_option("LAYER", source.layer, "layer type, e.g. conv2d");
+  app.add_option("--shape", source.shape, "its problem")->type_name("WORD=VALUE,...");
+  app.add_option("--config", source.config, "every layer of a network")->type_name("FILE");
+  app.add_option("--shapes", source.shapes, "a list of problems, as YAML")->type_name("FILE");
+  app.add_option("--ladder", options.ladder, "the problems of that layer's bench.yaml, as a table")
+      ->type_name("LAYER");
+  app.add_flag("--write", options.write, "... written into that layer's README");
+  app.add_flag("--force", options.force, "... also a CPU's numbers over a GPU's");
+  const auto list = [&](const char* name, std::vector<std::string>& value, const char* what) {
+    return app.add_option(name, value, what)->delimiter(',')->allow_extra_args(false);
+  };
+  list("--impl", options.impls, "families or implementation ids; all of the device by default")
+      ->type_name("NAME,...");
+  list("--pass", options.passes, "forward, backward, backward_data, backward_filter")
+      ->type_name("PASS,...");
+  app.add_option("--batch", source.batch, "batch sizes: 64, 1,8,64 or 1..1024x2")
+      ->type_name("N,...");
+  app.add_option("--math", source.math, "fp32 or tf32")->type_name("MATH");
+  app.add_option("--device", device, "cpu or gpu (default: the GPU if there is one)")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
+  app.add_flag("--quick", options.quick, "fewer and shorter blocks");
+  app.add_flag("--cold", options.cold, "on a GPU also with the caches flushed before each call");
+  app.add_flag("--json", options.json, "print the results as JSON instead of tables");
+  app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
+  app.add_flag("--quiet", quiet, "tables, warnings and errors only");
+  if (const auto code = duet::parse(app, argc, argv)) return *code;
+  duet::set_up_logging(quiet);
+  if (const std::string mistake = mistake_in(options); !mistake.empty()) {
+    return duet::tell_usage_error(app, mistake);
+  }
+  if (!device.empty()) {
+    options.device = device == "cpu" ? duet::Device::kCpu : duet::Device::kGpu;
+  }
+  options.command = "bench";
+  for (int i = 1; i < argc; ++i) options.command += std::string(" ") + argv[i];
+  return duet::run_bench(options, std::cout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return duet::run_application(run, argc, argv); }

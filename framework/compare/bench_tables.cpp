@@ -1,0 +1,154 @@
+#include "compare/bench_tables.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/fields.h"
+#include "compare/format.h"
+#include "compare/table_cells.h"
+#include "compare/text_table.h"
+#include "core/config.h"
+
+namespace duet {
+
+using nlohmann::json;
+
+namespace {
+
+// The largest share of its limit that any tensor of the arm uses.
+std::string agreement_text(const json& arm) {
+  if (!is_true(arm, "agrees")) return text_at(element(member(arm, "faults"), 0), "kind");
+  double share = 0;
+  for (const json& tensor : list(member(arm, "tensors"))) {
+    share = std::max(share, number_at(tensor, "share_of_limit").value_or(0));
+  }
+  return "ok " + format_share(share);
+}
+
+const json& ratio_of(const json& row, size_t arm) {
+  static const json null;
+  for (const json& ratio : list(member(row, "ratios"))) {
+    if (number_at(ratio, "a") == static_cast<double>(arm)) return ratio;
+  }
+  return null;
+}
+
+std::string baseline_name(const json& row) {
+  const auto baseline = number_at(row, "baseline");
+  if (!baseline) return "baseline";
+  return text_at(element(member(row, "arms"), static_cast<size_t>(*baseline)), "implementation");
+}
+
+std::string median(const json& time) {
+  return shown(number_at(time, "median"), format_significant);
+}
+
+std::string percent(const json& ratio, const char* key) {
+  const auto value = number_at(ratio, key);
+  if (!value) return kNotMeasured;
+  std::string text = format_share(*value);
+  text.pop_back();
+  return text;
+}
+
+std::string head(const json& row) {
+  std::string text = text_at(row, "layer");
+  if (!text.empty()) text += ": ";
+  text += text_at(row, "type") + " " + text_at(row, "pass") + "\n" + text_at(row, "problem") + "\n";
+  const double flops = number_at(row, "flops").value_or(0);
+  const auto floor = number_at(row, "floor_us");
+  text += floor ? "floor " + format_time(*floor) + ": " : "";
+  if (flops > 0) text += format_significant(flops / 1e6) + " MFLOP, ";
+  return text + format_size(number_at(row, "bytes").value_or(0)) + "\n";
+}
+
+// "implementation: why", a line each.
+std::string notes(const std::string& title,
+                  const std::vector<std::pair<std::string, std::string>>& lines) {
+  if (lines.empty()) return "";
+  std::string text = title + "\n";
+  for (const auto& [who, why] : lines) {
+    std::string indented = why;
+    for (size_t at = 0; (at = indented.find('\n', at)) != std::string::npos; at += 5) {
+      indented.replace(at, 1, "\n    ");
+    }
+    text += "  " + who + ": " + indented + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+ResultTable bench_row_table(const json& row) {
+  const std::string baseline = baseline_name(row);
+  ResultTable table{{{"implementation", false},
+                     {"agreement", false},
+                     {"us"},
+                     {"p20 to p80"},
+                     {"cold us"},
+                     {"% of " + baseline},
+                     {"95%"},
+                     {"verdict", false},
+                     {"% of floor"},
+                     {"GFLOP/s"},
+                     {"GB/s"},
+                     {"workspace"},
+                     {"detail", false}},
+                    {}};
+  const json& arms = list(member(row, "arms"));
+  for (size_t i = 0; i < arms.size(); ++i) {
+    const json& arm = arms[i];
+    if (!member(arm, "us").is_object()) continue;
+    const json& ratio = ratio_of(row, i);
+    const bool is_baseline = number_at(row, "baseline") == static_cast<double>(i);
+    const auto workspace = number_at(arm, "workspace_bytes");
+    table.rows.push_back(
+        {{text_at(arm, "implementation")},
+         {agreement_text(arm)},
+         {median(member(arm, "us"))},
+         {spread(member(arm, "us"))},
+         {median(member(arm, "cold_us"))},
+         {is_baseline ? "100" : percent(ratio, "speedup")},
+         {ratio.is_null() ? kNotMeasured : percent(ratio, "low") + " to " + percent(ratio, "high")},
+         is_baseline ? Cell{kNotMeasured} : verdict_cell(ratio),
+         {percent(arm, "share_of_floor")},
+         {shown(number_at(arm, "gflop_per_s"), format_significant)},
+         {shown(number_at(arm, "gb_per_s"), format_significant)},
+         {workspace.value_or(0) > 0 ? format_size(*workspace) : kNotMeasured},
+         {text_at(arm, "detail")}});
+  }
+  return table;
+}
+
+std::string bench_row_text(const json& row) {
+  std::string text = head(row);
+  const ResultTable table = bench_row_table(row);
+  if (!table.rows.empty()) text += table_text(table);
+  std::vector<std::pair<std::string, std::string>> wrong, unable;
+  for (const json& arm : list(member(row, "arms"))) {
+    for (const json& fault : list(member(arm, "faults"))) {
+      wrong.emplace_back(text_at(arm, "implementation") + ": " + text_at(fault, "kind"),
+                         text_at(fault, "text"));
+    }
+  }
+  for (const json& arm : list(member(row, "unsupported"))) {
+    unable.emplace_back(text_at(arm, "implementation"), text_at(arm, "reason"));
+  }
+  text += notes("wrong, and not timed:", wrong) + notes("cannot do this:", unable);
+  return text + "again: " + text_at(row, "repeat") + "\n";
+}
+
+std::string bench_faults_text(const json& results) {
+  std::vector<std::string> lines;
+  for (const json& row : list(member(results, "rows"))) {
+    for (const json& arm : list(member(row, "arms"))) {
+      if (is_true(arm, "agrees")) continue;
+      lines.push_back(text_at(row, "type") + " " + text_at(row, "pass") + " " +
+                      text_at(arm, "implementation") + " (" + agreement_text(arm) + ")");
+    }
+  }
+  if (lines.empty()) return "";
+  return "wrong: " + join(lines);
+}
+
+}  // namespace duet

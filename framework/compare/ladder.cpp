@@ -1,0 +1,218 @@
+#include "compare/ladder.h"
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <vector>
+
+#include "compare/fields.h"
+#include "compare/format.h"
+#include "compare/problem.h"
+#include "core/error.h"
+#include "train/run_folder.h"
+
+namespace duet {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kEnd = "<!-- /bench -->";
+constexpr const char* kMeasuredOn = "<!-- measured on the ";  // "gpu -->"
+
+std::string read_page(const fs::path& page) {
+  std::ifstream file(page, std::ios::binary);
+  if (!file) throw ConfigError(page.string() + ": cannot open this file");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Where the table stands in the page: from after the first line to before the last.
+struct Place {
+  size_t begin, end;
+};
+
+Place find_place(const Ladder& ladder, const std::string& text) {
+  const std::string begin = "<!-- bench:" + ladder.layer + " -->\n";
+  const size_t first = text.find(begin);
+  const size_t from = first + begin.size();
+  const size_t last = first == std::string::npos ? first : text.find(kEnd, from);
+  const bool alone = last != std::string::npos && text.find(begin, from) == std::string::npos &&
+                     text.substr(from, last - from).find("<!-- bench:") == std::string::npos &&
+                     text[last - 1] == '\n';
+  if (!alone) {
+    throw ConfigError(ladder.page.string() + ": the table belongs between one line '" +
+                      begin.substr(0, begin.size() - 1) + "' and one line '" + kEnd +
+                      "' after it; put them where it should stand. Nothing was written");
+  }
+  return {from, last};
+}
+
+// ---- the table ----
+
+/// The rows of one problem, a pass each.
+using ProblemRows = std::vector<const json*>;
+
+std::vector<ProblemRows> by_problem(const json& results) {
+  std::vector<ProblemRows> problems;
+  const auto same = [](const json& a, const json& b) {
+    return text_at(a, "layer") == text_at(b, "layer") && text_at(a, "type") == text_at(b, "type") &&
+           text_at(a, "problem") == text_at(b, "problem");
+  };
+  for (const json& row : list(member(results, "rows"))) {
+    if (problems.empty() || !same(*problems.back().front(), row)) problems.emplace_back();
+    problems.back().push_back(&row);
+  }
+  return problems;
+}
+
+const json& arm_of(const json& row, const std::string& id, size_t* place) {
+  static const json null;
+  const json& arms = list(member(row, "arms"));
+  for (*place = 0; *place < arms.size(); ++*place) {
+    if (text_at(arms[*place], "implementation") == id) return arms[*place];
+  }
+  return null;
+}
+
+// "12.3 (211%)"; the fastest in bold.
+std::string cell(const json& row, const std::string& id) {
+  size_t place = 0;
+  const json& arm = arm_of(row, id, &place);
+  if (arm.is_null()) return kNotMeasured;
+  const auto time = number_at(member(arm, "us"), "median");
+  if (!time) return "wrong: " + text_at(element(member(arm, "faults"), 0), "kind");
+  std::string text = format_significant(*time);
+  if (place == 0) text = "**" + text + "**";
+  if (number_at(row, "baseline") == static_cast<double>(place)) return text + " (100%)";
+  for (const json& ratio : list(member(row, "ratios"))) {
+    if (number_at(ratio, "a") != static_cast<double>(place)) continue;
+    return text + " (" + shown(number_at(ratio, "speedup"), format_share) + ")";
+  }
+  return text;
+}
+
+// Fastest first in the first pass, then those that only have others.
+std::vector<std::string> ids_of(const ProblemRows& rows) {
+  std::vector<std::string> ids;
+  for (const json* row : rows) {
+    for (const json& arm : list(member(*row, "arms"))) {
+      const std::string id = text_at(arm, "implementation");
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+  }
+  return ids;
+}
+
+std::string baseline_of(const json& row) {
+  const auto place = number_at(row, "baseline");
+  if (!place) return "";
+  return text_at(element(member(row, "arms"), static_cast<size_t>(*place)), "implementation");
+}
+
+// "n=64,c=1,..." of "bench conv2d --shape n=64,c=1,... --pass forward"
+std::string shape_of(const json& row) {
+  std::istringstream words(text_at(row, "repeat"));
+  for (std::string word; words >> word;) {
+    if (word == "--shape" && words >> word) return word;
+  }
+  return text_at(row, "problem");
+}
+
+std::string problem_table(const ProblemRows& rows) {
+  const json& first = *rows.front();
+  const std::string name = text_at(first, "layer");
+  std::string text = (name.empty() ? "" : name + ": ") + "`" + shape_of(first) + "`\n\n|";
+  std::string rule = "\n|---|";
+  std::string floors = "| floor |";
+  text += " |";
+  for (const json* row : rows) {
+    text += " " + text_at(*row, "pass") + ", % of `" + baseline_of(*row) + "` |";
+    rule += "---:|";
+    floors += " " + shown(number_at(*row, "floor_us"), format_significant) + " |";
+  }
+  text += rule + "\n";
+  for (const std::string& id : ids_of(rows)) {
+    text += "| `" + id + "` |";
+    for (const json* row : rows) text += " " + cell(*row, id) + " |";
+    text += "\n";
+  }
+  return text + floors + "\n\n";
+}
+
+std::string machine_text(const json& results) {
+  const json& environment = member(results, "environment");
+  std::vector<std::string> parts;
+  const bool gpu = text_at(results, "device") == "gpu";
+  parts.push_back(text_at(environment, gpu ? "gpu" : "cpu"));
+  if (const std::string driver = text_at(environment, "driver"); gpu && !driver.empty()) {
+    parts.push_back("driver " + driver);
+  }
+  for (const json& version : list(member(environment, "versions"))) {
+    if (!gpu || !element(version, 0).is_string() || !element(version, 1).is_string()) continue;
+    const std::string name = version[0], number = version[1];
+    if (name == "NVIDIA driver") continue;
+    parts.push_back(name + " " + number.substr(0, number.find(" (")));
+  }
+  parts.push_back("Duet " + text_at(environment, "duet"));
+  parts.push_back(text_at(results, "date").substr(0, 10));
+  return join(parts);
+}
+
+}  // namespace
+
+Ladder find_ladder(const std::string& layer, const fs::path& from) {
+  layer_type(layer);
+  for (fs::path at = from;; at = at.parent_path()) {
+    const fs::path folder = at / "framework" / "layers" / layer;
+    if (fs::exists(folder / "README.md")) {
+      const Ladder ladder = {layer, folder / "README.md", folder / "bench.yaml"};
+      if (!fs::exists(ladder.shapes)) {
+        throw ConfigError(ladder.shapes.string() +
+                          ": there is no such file; it lists the shapes of the table, as a file "
+                          "for 'bench --shapes' does");
+      }
+      return ladder;
+    }
+    if (at == at.parent_path()) break;
+  }
+  throw ConfigError("--ladder " + layer + ": there is no framework/layers/" + layer + " above " +
+                    from.string() + "; run it in Duet's source tree");
+}
+
+void check_ladder(const Ladder& ladder, Device device, bool force) {
+  const std::string text = read_page(ladder.page);
+  const Place place = find_place(ladder, text);
+  const bool gpu =
+      text.substr(place.begin, place.end - place.begin).find(std::string(kMeasuredOn) + "gpu") !=
+      std::string::npos;
+  if (gpu && device == Device::kCpu && !force) {
+    throw ConfigError(ladder.page.string() +
+                      ": its table holds a GPU's numbers, and these would be a CPU's; run it on a "
+                      "machine with a GPU, or add --force");
+  }
+}
+
+void write_ladder(const Ladder& ladder, const json& results) {
+  const std::string text = read_page(ladder.page);
+  const Place place = find_place(ladder, text);
+  write_file(ladder.page,
+             text.substr(0, place.begin) + ladder_markdown(results) + text.substr(place.end));
+}
+
+std::string ladder_markdown(const json& results) {
+  std::string text = kMeasuredOn + text_at(results, "device") + " -->\n";
+  for (const ProblemRows& rows : by_problem(results)) text += problem_table(rows);
+  text += "Microseconds a call, the median with warm caches";
+  if (is_true(results, "quick")) text += " (--quick)";
+  text +=
+      "; in brackets the speed beside the baseline's; `-` where an implementation cannot do it; "
+      "the floor is what products or memory traffic take at this machine's measured ceilings.\n" +
+      machine_text(results) + ": `" + text_at(results, "command") + "`\n";
+  return text;
+}
+
+}  // namespace duet

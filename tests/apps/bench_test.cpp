@@ -1,0 +1,164 @@
+// The bench application as a process: what it prints and writes, and its exit codes.
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "apps/trainer_process.h"
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct BenchFolder : TrainerFolder {
+  BenchFolder() : TrainerFolder(DUET_BENCH) {}
+};
+
+constexpr const char* kTinyLinear = "linear --shape n=4,in=5,out=3 --device cpu --quick ";
+
+// The rest of the first line of `text` that starts with `start`.
+std::string line_after(const std::string& text, const std::string& start) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(start)) return line.substr(start.size());
+  }
+  return "";
+}
+
+void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
+  }
+}
+
+TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
+  const BenchFolder folder;
+  const Outcome outcome = folder.run(
+      "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick --out "
+      "r.json");
+  EXPECT_OUTCOME(outcome, kExitDone, "conv2d forward: 2 implementations");
+  expect_parts(outcome.out, {"conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
+                             "cpu_reference ", "ok ", "GFLOP/s"});
+  const std::string again = line_after(outcome.out, "again: bench ");
+  EXPECT_EQ(again,
+            "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick");
+  EXPECT_OUTCOME(folder.run(again), kExitDone);
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_EQ(results["schema"], "duet.bench/1");
+  EXPECT_EQ(results["device"], "cpu");
+  EXPECT_GT(results["environment"]["ceilings"]["fp32_gflop_per_s"], 0.0);
+  const json& row = results["rows"][0];
+  ASSERT_EQ(row["arms"].size(), 2u);
+  EXPECT_LE(row["arms"][0]["us"]["median"], row["arms"][1]["us"]["median"]);
+  EXPECT_EQ(row["ratios"].size(), 1u);
+  EXPECT_EQ(row["arms"][0]["agrees"], true);
+}
+
+TEST(BenchProcess, MeasuresEveryValueOfAnAxis) {
+  const BenchFolder folder;
+  const Outcome outcome = folder.run(
+      "relu --shape n=1..4x2,c=2..3 --batch 1,5 --impl cpu_reference --pass backward --quick "
+      "--json "
+      "--quiet");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_EQ(outcome.err, "");
+  std::vector<std::string> problems;
+  const json results = json::parse(outcome.out);
+  for (const json& row : results["rows"]) problems.push_back(row["problem"]);
+  EXPECT_EQ(problems, (std::vector<std::string>{"x=1x2 float32", "x=1x3 float32", "x=5x2 float32",
+                                                "x=5x3 float32"}));
+}
+
+TEST(BenchProcess, TakesTheLayersOfANetwork) {
+  const BenchFolder folder;
+  const Outcome outcome =
+      folder.run("--config tiny.yaml --device cpu --impl cpu_reference --quick --json --batch 2");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  std::vector<std::string> rows;
+  const json results = json::parse(outcome.out);
+  for (const json& row : results["rows"]) {
+    rows.push_back(row["layer"].get<std::string>() + " " + row["pass"].get<std::string>());
+    EXPECT_EQ(row["arms"].size(), 1u);
+    EXPECT_NE(row["problem"].get<std::string>().find("2"), std::string::npos);
+  }
+  ASSERT_GE(rows.size(), 4u);
+  const std::string first = rows[0].substr(0, rows[0].find(' '));
+  EXPECT_EQ(rows[0], first + " forward");
+  EXPECT_EQ(rows[1], first + " backward_filter");
+  EXPECT_NE(rows[2], first + " backward_data");  // nobody needs the gradient of the images
+  EXPECT_EQ(rows.back(), "loss backward");
+}
+
+TEST(BenchProcess, TakesAFileOfShapes) {
+  const BenchFolder folder;
+  folder.write("shapes.yaml",
+               "problems:\n"
+               "  - {layer: relu, name: a, shape: \"n=2,c=3\"}\n"
+               "  - {layer: softmax_cross_entropy, shape: \"n=2,c=3\"}\n");
+  const Outcome outcome =
+      folder.run("--shapes shapes.yaml --pass forward --device cpu --quick --impl cpu_reference");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  expect_parts(outcome.out, {"a: relu forward", "softmax_cross_entropy forward"});
+  folder.write("wrong.yaml",
+               "problems:\n"
+               "  - {layer: rellu, shape: \"n=2,c=3\"}\n"
+               "  - {layer: relu, shape: \"n=2\", shap: 1}\n"
+               "  - {layer: relu, shape: \"n=2\"}\n");
+  EXPECT_OUTCOME(folder.run("--shapes wrong.yaml"), kExitUsage, "wrong.yaml:2:5",
+                 "did you mean 'relu'", "unknown key 'shap'", "wrong.yaml:4:5",
+                 "input is incomplete");
+  folder.write("empty.yaml", "problem: 1\n");
+  EXPECT_OUTCOME(folder.run("--shapes empty.yaml"), kExitUsage, "a list 'problems'");
+  EXPECT_OUTCOME(folder.run("--shapes none.yaml"), kExitUsage, "none.yaml", "check --shapes");
+}
+
+TEST(BenchProcess, SaysWhatIsWrong) {
+  const BenchFolder folder;
+  EXPECT_OUTCOME(folder.run(""), kExitUsage, "name a layer", "bench --help");
+  EXPECT_OUTCOME(folder.run("conv2d"), kExitUsage, "needs --shape");
+  EXPECT_OUTCOME(folder.run("--shape n=2,c=3"), kExitUsage, "belongs to a layer");
+  EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --config a.yaml"), kExitUsage, "give one of");
+  EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --write"), kExitUsage, "belong to --ladder");
+  EXPECT_OUTCOME(folder.run("rellu --shape n=2,c=3"), kExitUsage, "did you mean 'relu'");
+  EXPECT_OUTCOME(folder.run("flatten --shape n=2,c=3,h=4,w=4"), kExitUsage, "computes nothing");
+  EXPECT_OUTCOME(folder.run("linear --shape n=4,in=5,uot=3"), kExitUsage,
+                 "unknown word 'uot' (did you mean 'out'?)");
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--impl cpu_blass"), kExitUsage,
+                 "did you mean 'cpu_blas'");
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--pass forwards"), kExitUsage,
+                 "did you mean 'forward'");
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--batch 8..1"), kExitUsage, "not a range");
+  EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --impl cpu_blas"), kExitUnsupported,
+                 "nothing of this can be measured on the cpu");
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--out tiny.yaml/r.json"), kExitUsage,
+                 "tiny.yaml/r.json", "cannot be written");
+}
+
+TEST(BenchProcess, WritesTheTableOfALadder) {
+  const BenchFolder folder;
+  const fs::path layer = folder / "framework/layers/linear";
+  fs::create_directories(layer);
+  folder.write("framework/layers/linear/bench.yaml",
+               "problems: [{layer: linear, name: fc1, shape: \"n=4,in=5,out=3\"}]\n");
+  const std::string page =
+      "# linear\n<!-- bench:linear -->\nNot measured yet.\n<!-- /bench -->\nend\n";
+  folder.write("framework/layers/linear/README.md", page);
+  const std::string ladder = "--ladder linear --device cpu --quick --pass forward ";
+  const Outcome shown = folder.run(ladder);
+  EXPECT_OUTCOME(shown, kExitDone);
+  expect_parts(shown.out, {"fc1: `n=4,in=5,out=3`", "| `cpu_blas` |"});
+  EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
+  EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitDone, "wrote the table in");
+  const std::string written = folder.read("framework/layers/linear/README.md");
+  expect_parts(written,
+               {"# linear\n<!-- bench:linear -->\n<!-- measured on the cpu -->\nfc1:",
+                "| `cpu_reference` |", "`bench --ladder linear", "<!-- /bench -->\nend\n"});
+  folder.write("framework/layers/linear/README.md", "# linear\n");
+  EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitUsage, "<!-- bench:linear -->",
+                 "Nothing was written");
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,127 @@
+// bench in the process of the test: what it makes of implementations that cheat.
+#include "compare/bench.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "compare/bench_tables.h"
+#include "core/error.h"
+#include "support/doubles.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+BenchOptions options_for(const std::string& layer, const std::string& shape) {
+  BenchOptions options;
+  options.problems.layer = layer;
+  options.problems.shape = shape;
+  options.device = Device::kCpu;
+  options.quick = true;
+  return options;
+}
+
+void check_all_doubles_are_named(const std::string& layer, const std::string& shape) {
+  BenchOptions options = options_for(layer, "n=" + std::to_string(kBenchedBatch) + "," + shape);
+  for (const DoubleInfo& info : register_doubles(Device::kCpu)) options.impls.push_back(info.id);
+  std::ostringstream text;
+  EXPECT_EQ(run_bench(options, text), kExitComparison);
+  EXPECT_EQ(text.str().find("agreement"), std::string::npos) << "a table of times\n" << text.str();
+  EXPECT_EQ(text.str().find("GFLOP/s"), std::string::npos);
+  for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+    const std::string line = "  " + info.id + ": " + std::string(to_string(info.fault)) + ": ";
+    size_t count = 0;
+    for (size_t at = 0; (at = text.str().find(line, at)) != std::string::npos; ++at) ++count;
+    EXPECT_EQ(count, 3u) << "one a pass of '" << line << "' in\n" << text.str();
+  }
+}
+
+TEST(Bench, NamesEveryCheatAmongLinears) { check_all_doubles_are_named("linear", "in=37,out=29"); }
+
+TEST(Bench, NamesEveryCheatAmongConvolutions) {
+  check_all_doubles_are_named("conv2d", "c=5,h=8,w=7,k=9,r=3,s=3,pad=1");
+}
+
+TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
+  register_doubles(Device::kCpu);
+  BenchOptions options = options_for("linear", "n=4,in=37,out=29");
+  options.impls = {"cpu_double_zeros", "cpu_reference"};
+  options.passes = {"forward"};
+  options.json = true;
+  std::ostringstream text;
+  EXPECT_EQ(run_bench(options, text), kExitComparison);
+  const json results = json::parse(text.str());
+  ASSERT_EQ(results["rows"].size(), 1u);
+  const json& row = results["rows"][0];
+  ASSERT_EQ(row["arms"].size(), 2u);
+  EXPECT_EQ(row["arms"][0]["implementation"], "cpu_reference");
+  EXPECT_GT(row["arms"][0]["us"]["median"], 0.0);
+  EXPECT_EQ(row["baseline"], 0);
+  EXPECT_TRUE(row["ratios"].empty());
+  const json& cheat = row["arms"][1];
+  EXPECT_EQ(cheat["implementation"], "cpu_double_zeros");
+  EXPECT_EQ(cheat["agrees"], false);
+  for (const char* key : {"us", "cold_us", "gflop_per_s", "gb_per_s", "share_of_floor"}) {
+    EXPECT_TRUE(cheat[key].is_null()) << key;
+  }
+  const std::string shown = bench_row_text(row);
+  EXPECT_EQ(shown.find("cpu_double_zeros "), std::string::npos) << "in the table\n" << shown;
+  EXPECT_NE(shown.find("  cpu_double_zeros: zeros: returns zeros"), std::string::npos) << shown;
+  EXPECT_EQ(bench_faults_text(results), "wrong: linear forward cpu_double_zeros (zeros)");
+}
+
+TEST(Bench, ShowsARowWithItsBaseline) {
+  const json row = json::parse(R"({
+    "layer": "conv1", "type": "conv2d", "pass": "forward", "problem": "n=64 c=1", "flops": 5e7,
+    "bytes": 2097152, "floor_us": 4.0, "repeat": "bench conv2d --shape n=64,c=1 --pass forward",
+    "baseline": 1,
+    "arms": [
+      {"implementation": "custom_direct", "agrees": true, "detail": "", "workspace_bytes": 0,
+       "faults": [], "tensors": [{"share_of_limit": 0.1}, {"share_of_limit": 0.37}],
+       "us": {"median": 10.0, "p20": 9.9, "p80": 10.1}, "cold_us": null,
+       "gflop_per_s": 5000.0, "gb_per_s": 200.0, "share_of_floor": 0.4},
+      {"implementation": "cudnn", "agrees": true, "detail": "ALGO_1", "workspace_bytes": 1024,
+       "faults": [], "tensors": [{"share_of_limit": 0.5}],
+       "us": {"median": 21.1, "p20": 21.0, "p80": 21.2}, "cold_us": null,
+       "gflop_per_s": 2370.0, "gb_per_s": 99.4, "share_of_floor": 0.19}],
+    "ratios": [{"a": 0, "b": 1, "speedup": 2.11, "low": 2.08, "high": 2.13, "verdict": "faster"}],
+    "unsupported": [{"implementation": "custom_winograd", "reason": "takes 3x3 kernels"}]})");
+  EXPECT_EQ(bench_row_text(row),
+            "conv1: conv2d forward\n"
+            "n=64 c=1\n"
+            "floor 4.00 us: 50.0 MFLOP, 2.0 MiB\n"
+            "implementation  agreement    us    p20 to p80  % of cudnn         95%  verdict  "
+            "% of floor  GFLOP/s  GB/s  workspace  detail\n"
+            "custom_direct   ok 37%     10.0  9.90 to 10.1         211  208 to 213  faster   "
+            "        40    5,000   200          -\n"
+            "cudnn           ok 50%     21.1  21.0 to 21.2         100           -  -        "
+            "        19    2,370  99.4    1.0 KiB  ALGO_1\n"
+            "cannot do this:\n"
+            "  custom_winograd: takes 3x3 kernels\n"
+            "again: bench conv2d --shape n=64,c=1 --pass forward\n");
+}
+
+TEST(Bench, RefusesWhatCannotBeMeant) {
+  std::ostringstream text;
+  BenchOptions options = options_for("linear", "n=4,in=37,out=29");
+  options.impls = {"cpu_blass"};
+  EXPECT_THROW(run_bench(options, text), ConfigError);
+  options.impls = {"custom"};
+  EXPECT_THROW(run_bench(options, text), ConfigError);  // on the CPU
+  options.impls = {};
+  options.passes = {"backwards"};
+  EXPECT_THROW(run_bench(options, text), ConfigError);
+  options = options_for("relu", "n=4,in=37");
+  options.impls = {"cpu_blas"};
+  EXPECT_THROW(run_bench(options, text), UnsupportedError);  // relu has none
+  EXPECT_EQ(text.str(), "");
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,133 @@
+#include "compare/ladder.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kBefore = "# linear\r\n\ntext \t\n<!-- bench:linear -->\n";
+constexpr const char* kAfter = "<!-- /bench -->\nmore, without an end of line";
+
+/// A source tree with one layer.
+class LadderTree : public ::testing::Test {
+ protected:
+  LadderTree() {
+    fs::create_directories(folder());
+    write("bench.yaml", "problems: []\n");
+    write("README.md", kBefore + std::string("Not measured yet.\n") + kAfter);
+  }
+  ~LadderTree() override { fs::remove_all(root_); }
+
+  fs::path folder() const { return root_ / "framework/layers/linear"; }
+  void write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder() / name, std::ios::binary) << text;
+  }
+  std::string page() const {
+    std::ifstream file(folder() / "README.md", std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  const fs::path root_ = fs::path(::testing::TempDir()) / "duet_ladder";
+};
+
+json results(const std::string& device) {
+  json results = json::parse(R"json({
+    "command": "bench --ladder linear --write", "date": "2026-11-21T12:00:00Z",
+    "environment": {"duet": "0.1.0 (abc)", "gpu": "NVIDIA H200", "driver": "570.1", "cpu": "EPYC",
+                    "versions": [["NVIDIA driver", "supports CUDA 13.0"],
+                                 ["CUDA runtime", "13.0 (compiled against 13.0)"],
+                                 ["cuDNN", "9.14.0"]]},
+    "rows": [
+      {"layer": "fc1", "type": "linear", "pass": "forward", "problem": "n=64 in=5 out=3",
+       "repeat": "bench linear --shape n=64,in=5,out=3 --pass forward", "floor_us": 1.5,
+       "baseline": 1,
+       "arms": [{"implementation": "custom_tiled", "agrees": true, "us": {"median": 4.0}},
+                {"implementation": "cudnn_cublas", "agrees": true, "us": {"median": 5.0}},
+                {"implementation": "custom_bad", "agrees": false, "us": null,
+                 "faults": [{"kind": "zeros", "text": "returns zeros"}]}],
+       "ratios": [{"a": 0, "b": 1, "speedup": 1.25}]},
+      {"layer": "fc1", "type": "linear", "pass": "backward_data", "problem": "n=64 in=5 out=3",
+       "repeat": "bench linear --shape n=64,in=5,out=3 --pass backward_data", "floor_us": 1.6,
+       "baseline": 0,
+       "arms": [{"implementation": "cudnn_cublas", "agrees": true, "us": {"median": 6.0}}],
+       "ratios": []}]})json");
+  results["device"] = device;
+  return results;
+}
+
+TEST_F(LadderTree, IsFoundFromBelow) {
+  fs::create_directories(root_ / "build/deep");
+  EXPECT_EQ(find_ladder("linear", root_ / "build/deep").page, folder() / "README.md");
+  EXPECT_THROW(find_ladder("liner", root_), ConfigError);
+  EXPECT_THROW(find_ladder("conv2d", root_), ConfigError);
+  fs::remove(folder() / "bench.yaml");
+  EXPECT_THROW(find_ladder("linear", root_), ConfigError);
+}
+
+TEST_F(LadderTree, ReplacesTheTableAndNothingElse) {
+  const Ladder ladder = find_ladder("linear", root_);
+  check_ladder(ladder, Device::kGpu, false);
+  for (int i = 0; i < 2; ++i) {
+    write_ladder(ladder, results("gpu"));
+    EXPECT_EQ(page(), kBefore + ladder_markdown(results("gpu")) + kAfter);
+  }
+}
+
+TEST_F(LadderTree, TellsTimesRatiosAndTheMachine) {
+  EXPECT_EQ(ladder_markdown(results("gpu")),
+            "<!-- measured on the gpu -->\n"
+            "fc1: `n=64,in=5,out=3`\n"
+            "\n"
+            "| | forward, % of `cudnn_cublas` | backward_data, % of `cudnn_cublas` |\n"
+            "|---|---:|---:|\n"
+            "| `custom_tiled` | **4.00** (125%) | - |\n"
+            "| `cudnn_cublas` | 5.00 (100%) | **6.00** (100%) |\n"
+            "| `custom_bad` | wrong: zeros | - |\n"
+            "| floor | 1.50 | 1.60 |\n"
+            "\n"
+            "Microseconds a call, the median with warm caches; in brackets the speed beside the "
+            "baseline's; `-` where an implementation cannot do it; the floor is what products or "
+            "memory traffic take at this machine's measured ceilings.\n"
+            "NVIDIA H200, driver 570.1, CUDA runtime 13.0, cuDNN 9.14.0, Duet 0.1.0 (abc), "
+            "2026-11-21: `bench --ladder linear --write`\n");
+}
+
+TEST_F(LadderTree, KeepsAGpusNumbersFromACpus) {
+  const Ladder ladder = find_ladder("linear", root_);
+  check_ladder(ladder, Device::kCpu, false);
+  write_ladder(ladder, results("cpu"));
+  check_ladder(ladder, Device::kCpu, false);
+  EXPECT_NE(page().find("EPYC, Duet"), std::string::npos) << page();
+  write_ladder(ladder, results("gpu"));
+  EXPECT_THROW(check_ladder(ladder, Device::kCpu, false), ConfigError);
+  check_ladder(ladder, Device::kCpu, true);
+  check_ladder(ladder, Device::kGpu, false);
+}
+
+TEST_F(LadderTree, NeedsItsLines) {
+  const Ladder ladder = find_ladder("linear", root_);
+  for (const char* wrong :
+       {"", "no lines\n", "<!-- bench:linear -->\n", "<!-- bench:conv2d -->\n<!-- /bench -->\n",
+        "<!-- /bench -->\n<!-- bench:linear -->\n", "<!-- bench:linear -->\ntext <!-- /bench -->\n",
+        "<!-- bench:linear -->\n<!-- bench:relu -->\n<!-- /bench -->\n",
+        "<!-- bench:linear -->\n<!-- bench:linear -->\n<!-- /bench -->\n"}) {
+    write("README.md", wrong);
+    EXPECT_THROW(check_ladder(ladder, Device::kGpu, true), ConfigError) << wrong;
+    EXPECT_THROW(write_ladder(ladder, results("gpu")), ConfigError) << wrong;
+    EXPECT_EQ(page(), wrong);
+  }
+}
+
+}  // namespace
+}  // namespace duet
