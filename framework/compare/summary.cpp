@@ -170,6 +170,9 @@ void tell_throughput(const json& results, const char* key, const std::string& wh
         }
       }
     }
+    if (rows == 1) {
+      lines->push_back(speed_sentence(results, *best, "in " + what + " of " + best_batch));
+    }
     if (rows < 2) continue;
     lines->push_back(what + ": " + arm_name(results, 0) + " is between " +
                      format_speedup(*number_at(*worst, "speedup")) + " (" + worst_batch + ") and " +

@@ -67,21 +67,25 @@ const json& ratio_against(const json& ratios, size_t b) {
   return null;
 }
 
-// "2.11x", "2.08 to 2.13" and "faster" of the first arm against each other one.
+// Speedup and verdict of the first arm against each other one. The interval stands beside a single
+// pair alone, to save width.
 void add_ratio_columns(const json& results, std::vector<std::string>* header) {
   const size_t arms = arm_count(results);
+  if (arms == 2) header->insert(header->end(), {"ratio", "95%", "<verdict"});
+  if (arms == 2) return;
   for (size_t b = 1; b < arms; ++b) {
-    header->push_back(arms == 2 ? "ratio" : "against " + arm_name(results, b));
-    header->insert(header->end(), {"95%", "<verdict"});
+    header->insert(header->end(), {"to " + arm_name(results, b), "<verdict"});
   }
 }
 
 void add_ratio_cells(const json& results, const json& ratios, std::vector<std::string>* row) {
   for (size_t b = 1; b < arm_count(results); ++b) {
     const json& ratio = ratio_against(ratios, b);
-    const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
     row->push_back(shown(number_at(ratio, "speedup"), format_speedup));
-    row->push_back(low && high ? format_interval(*low, *high) : kNotMeasured);
+    if (arm_count(results) == 2) {
+      const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
+      row->push_back(low && high ? format_interval(*low, *high) : kNotMeasured);
+    }
     row->push_back(ratio.is_object() ? text_at(ratio, "verdict") : kNotMeasured);
   }
 }
@@ -231,7 +235,6 @@ std::string throughput_text(const json& results, const std::string& what) {
   }
   add_ratio_columns(results, &header);
   TextTable table(header);
-  std::string notes;
   for (const json& row : list(member(results, "throughput"))) {
     const std::string batch = shown(number_at(row, "batch"), format_whole);
     std::vector<std::string> cells = {batch};
@@ -239,14 +242,28 @@ std::string throughput_text(const json& results, const std::string& what) {
       const json& arm = element(member(row, "arms"), i);
       cells.push_back(shown(number_at(member(arm, what + "_us"), "median"), format_significant));
       cells.push_back(shown(number_at(arm, what + "_images_per_s"), format_whole));
-      const std::string error = text_at(arm, "error");
-      if (!error.empty())
-        notes += "batch " + batch + ", " + arm_name(results, i) + ": " + error + "\n";
     }
     add_ratio_cells(results, member(row, what + "_ratios"), &cells);
     table.add(std::move(cells));
   }
-  return table.empty() ? "" : table.text() + notes;
+  return table.empty() ? "" : table.text();
+}
+
+// Why rows of throughput are empty: the first line of each arm's reason.
+std::string missing_text(const json& results) {
+  std::string text;
+  for (const json& row : list(member(results, "throughput"))) {
+    const json& arms = list(member(row, "arms"));
+    for (size_t i = 0; i < arms.size(); ++i) {
+      const std::string error = text_at(arms[i], "error");
+      if (error.empty()) continue;
+      const size_t end = error.find('\n');
+      text += "batch " + shown(number_at(row, "batch"), format_whole) + ", " +
+              arm_name(results, i) + ": " + error.substr(0, end) +
+              (end == std::string::npos ? "" : " ...") + "\n";
+    }
+  }
+  return text;
 }
 
 std::string about(const json& results) {
@@ -293,6 +310,7 @@ std::string results_text(const json& results) {
           training_text(results));
   section("throughput in training", throughput_text(results, "training"));
   section("throughput in inference", throughput_text(results, "inference"));
+  section("not measured", missing_text(results));
   const auto seconds = number_at(results, "seconds");
   if (seconds) text += "\nmeasured in " + format_seconds(*seconds) + "\n";
   return text;

@@ -81,8 +81,9 @@ double sum(const std::vector<double>& values) {
   return total;
 }
 
-json difference_json(size_t b, const std::vector<double>& loss_a, const std::vector<double>& loss_b,
-                     const SeedResults& a_seeds, const SeedResults& b_seeds) {
+json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
+                     const std::vector<double>& loss_b, const SeedResults& a_seeds,
+                     const SeedResults& b_seeds) {
   std::vector<double> apart;
   double first_max = 0, first_share = 0;
   bool agree = true;
@@ -95,7 +96,7 @@ json difference_json(size_t b, const std::vector<double>& loss_a, const std::vec
     first_max = std::max(first_max, apart[i]);
     if (!both) {
       first_share = std::max(first_share, share);
-      agree = agree && share <= kFirstStepsLimit;  // false for NaN
+      agree = agree && share <= limit;  // false for NaN
     }
   }
   const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
@@ -104,6 +105,7 @@ json difference_json(size_t b, const std::vector<double>& loss_a, const std::vec
           {"loss", numbers(apart)},
           {"first_10_max", number_json(first_max)},
           {"first_10_share", number_json(first_share)},
+          {"first_10_limit", limit},
           {"losses_agree", agree},
           {"accuracy_mean_difference", accuracy.mean},
           {"low", accuracy.low},
@@ -171,7 +173,10 @@ json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
         {"peak_memory_bytes", running[i]->training().memory_bytes()},
         {"prepare_s", summarise(results[i].prepare).median}};
     list.push_back(std::move(arm));
-    if (i > 0) differences.push_back(difference_json(i, loss[0], loss[i], results[0], results[i]));
+    if (i == 0) continue;
+    const bool fp32 = arms[0].spec.math == Math::kFP32 && arms[i].spec.math == Math::kFP32;
+    differences.push_back(difference_json(i, fp32 ? kFirstStepsLimit : kFirstStepsLimitTf32,
+                                          loss[0], loss[i], results[0], results[i]));
   }
   return {{"batch", arms[0].spec.data.batch},
           {"epochs", arms[0].spec.train.epochs},

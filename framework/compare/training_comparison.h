@@ -17,9 +17,11 @@ struct TrainingPlan {
 
 /// Arms whose mean accuracies differ by less than this are the same; 0.002 is 20 images of 10,000.
 inline constexpr double kSameAccuracy = 0.002;
-/// The most that a loss may differ in the first ten steps, as a share of it. All arms start from
-/// the same weights, so that only rounding sets them apart; later they part by themselves.
-inline constexpr double kFirstStepsLimit = 0.01;
+/// The most that a loss may differ in the first ten steps, as a share of it: where all compute in
+/// fp32, and where one does not. All start from the same weights, so that only rounding sets them
+/// apart; later they part by themselves. custom and cudnn differ by 3e-6 in fashion_mnist_cnn.
+inline constexpr double kFirstStepsLimit = 1e-3;
+inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 
 /// The "training" of the results:
 /// - loss: of every step, read back after each. `repeat_loss`: the first arm once more, which must
@@ -36,7 +38,7 @@ inline constexpr double kFirstStepsLimit = 0.01;
 ///   than 0.01 with an interval that holds 0; "different" if the whole interval is beyond
 ///   kSameAccuracy on one side; else, and with fewer than three seeds, "unclear".
 ///   first_10_share is the largest difference of the first ten losses as a share of the loss, and
-///   losses_agree whether that is within kFirstStepsLimit.
+///   losses_agree whether that is within first_10_limit, the limit above.
 nlohmann::json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
                                 const Dataset& dataset, const TrainingPlan& plan);
 

@@ -70,6 +70,22 @@ TEST(Compare, PrintsOneJsonObject) {
   EXPECT_EQ(results["throughput"][1]["batch"], 16);
 }
 
+TEST(Compare, SaysOnceWhyABatchWasNotMeasured) {
+  const CompareFolder folder;
+  const Outcome outcome = folder.run(std::string("--config tiny.yaml ") + kCpuArms +
+                                     "--c cpu --quick --only throughput --batch 16,65");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  const std::string reason =
+      "batch 65, cpu_reference: a batch of 65 is larger than the 64 training";
+  const size_t first = outcome.out.find(reason);
+  EXPECT_NE(first, std::string::npos) << outcome.out;
+  EXPECT_EQ(first, outcome.out.rfind(reason));
+  EXPECT_EQ(outcome.out.find("cpu_blas is "), 0u) << outcome.out;  // of the one batch there is
+  EXPECT_NE(outcome.out.find(" in inference of batch 16"), std::string::npos);
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
+}
+
 TEST(Compare, ASavedRunPrintsTheSame) {
   const CompareFolder folder;
   const Outcome measured = folder.compare("--out r.json");

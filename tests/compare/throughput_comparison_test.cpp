@@ -26,9 +26,8 @@ TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
         EXPECT_GT(us, 0.0);
         EXPECT_NEAR(arm[what + "_images_per_s"].get<double>() * us, 1e6 * batch, batch);
       }
-      EXPECT_LT(arm["inference_us"]["median"], arm["training_us"]["median"]);
     }
-    EXPECT_EQ(rows[i]["training_ratios"][0]["verdict"], "faster");
+    EXPECT_GT(rows[i]["training_ratios"][0]["speedup"], 1.0);
   }
   EXPECT_EQ(rows[2]["batch"], 65);
   for (const json& arm : rows[2]["arms"]) {

@@ -61,7 +61,6 @@ TEST(TrainingComparison, TellsSpeedMemoryAndTime) {
     EXPECT_GT(arm["peak_memory_bytes"], 96 * 64 + 4 * 4 * 620);
     EXPECT_GE(arm["prepare_s"], 0.0);
   }
-  EXPECT_EQ(training["step_ratios"][0]["verdict"], "faster");
   EXPECT_GT(training["step_ratios"][0]["speedup"], 1.5);
 }
 

@@ -2,7 +2,7 @@
 # What the pages show works: YAML under "<!-- config -->" is a valid configuration, and the commands
 # under "<!-- run: EXTRA ARGUMENTS -->" run, with the extra arguments where they name a --config. Under
 # "<!-- run gpu: ... -->" they run where there is a GPU.
-# usage: docs.sh REPOSITORY TRAINER BUILT_WITH_CUDA
+# The other applications stand beside the trainer. usage: docs.sh REPOSITORY TRAINER BUILT_WITH_CUDA
 set -euo pipefail
 
 cd "$1"
@@ -17,7 +17,9 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/tree/build/release/apps"
 ln -s "$repository/configs" "$scratch/tree/configs"
-ln -s "$trainer" "$scratch/tree/build/release/apps/trainer"
+for application in trainer compare; do
+  ln -s "$(dirname "$trainer")/$application" "$scratch/tree/build/release/apps/$application"
+done
 
 mistakes=0
 configs=0
@@ -57,10 +59,10 @@ for text in "$scratch"/run/*.text; do
   fi
   while read -r command; do
     case $command in
-      "build/release/apps/trainer "*) ;;
+      "build/release/apps/trainer "* | "build/release/apps/compare "*) ;;
       *)
         echo "$where: cannot be run here: $command" >"$scratch/log"
-        fails "$where" "only commands of the trainer can be marked" "$scratch/log"
+        fails "$where" "only commands of the applications can be marked" "$scratch/log"
         continue
         ;;
     esac
