@@ -11,8 +11,10 @@
 #include "compare/format.h"
 #include "compare/ladder.h"
 #include "compare/layer_rows.h"
+#include "compare/problem.h"
 #include "compare/results.h"
 #include "core/error.h"
+#include "device/clock_monitor.h"
 #include "layers/layers.h"
 #include "net/table.h"
 
@@ -156,11 +158,21 @@ class Bench {
     ceilings_ = measure_ceilings(context_);
     results_["environment"]["ceilings"] = ceilings_json(ceilings_, device_);
     for (const BenchProblem& problem : problems) measure(problem);
+    note_clocks();
     results_["seconds"] = now() - start;
     return results_;
   }
 
  private:
+  void note_clocks() {
+    const ClockReport report = clocks_.report();
+    if (report.samples == 0) return;
+    results_["environment"]["clocks"] = clocks_json(report);
+    if (!report.reasons.empty()) {
+      spdlog::warn("the GPU slowed down while this was measured: {}", join(report.reasons));
+    }
+  }
+
   void measure(const BenchProblem& problem) {
     const Layer& layer = *problem.layer;
     std::vector<Pass> passes = wanted_passes(problem, options_.passes);
@@ -182,7 +194,7 @@ class Bench {
     for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
     if (flops > kTellFlops) {
       spdlog::info("{} {}: the reference computes {} GFLOP in double on the CPU", layer.type(),
-                   layer.problem_text(), format_significant(flops / 1e9));
+                   problem_argument(layer), format_significant(flops / 1e9));
     }
     const double start = now();
     Evidence evidence = gather_evidence(layer, random_data(layer, 1), {}, passes);
@@ -195,8 +207,8 @@ class Bench {
     const Selection selection = select(layer, pass, options_.impls, device_);
     std::vector<PassMeasurement> measured;
     if (!selection.candidates.empty()) {
-      spdlog::info("{} {}: {} implementations", layer.type(), to_string(pass),
-                   selection.candidates.size());
+      spdlog::info("{} {} {}: {} implementations", layer.type(), problem_argument(layer),
+                   to_string(pass), selection.candidates.size());
       measured = measure_pass(selection.candidates, pass, *evidence, context_, plan());
     }
     json row = row_json(problem, pass, selection, measured);
@@ -265,6 +277,7 @@ class Bench {
   const BenchOptions& options_;
   const Device device_;
   std::ostream& out_;
+  const ClockMonitor clocks_;
   Context context_;
   Ceilings ceilings_;
   json results_;
@@ -313,8 +326,8 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   const std::string faults = bench_faults_text(results);
   if (options.json) {
     out << json_text(results) << "\n";
-  } else if (ladder) {
-    out << ladder_markdown(results);
+  } else {
+    out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }
   if (!faults.empty()) {
     spdlog::error("{}", faults);

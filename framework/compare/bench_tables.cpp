@@ -1,7 +1,9 @@
 #include "compare/bench_tables.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "compare/fields.h"
 #include "compare/format.h"
@@ -62,6 +64,38 @@ std::string head(const json& row) {
   return text + format_size(number_at(row, "bytes").value_or(0)) + "\n";
 }
 
+// A row for each problem, a column for each implementation; the fastest is named at the end.
+ResultTable scan_table(const std::vector<const json*>& rows) {
+  std::vector<std::string> ids;
+  for (const json* row : rows) {
+    for (const json& arm : list(member(*row, "arms"))) {
+      const std::string id = text_at(arm, "implementation");
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+  }
+  ResultTable table{{{"problem", false}}, {}};
+  for (const std::string& id : ids) table.columns.push_back({id});
+  table.columns.push_back({"floor"});
+  table.columns.push_back({"fastest", false});
+  for (const json* row : rows) {
+    std::vector<Cell> cells = {{shape_of(*row)}};
+    const json& arms = list(member(*row, "arms"));
+    for (const std::string& id : ids) {
+      const auto arm = std::find_if(arms.begin(), arms.end(), [&](const json& each) {
+        return text_at(each, "implementation") == id;
+      });
+      cells.push_back({arm == arms.end()         ? kNotMeasured
+                       : is_true(*arm, "agrees") ? median(member(*arm, "us"))
+                                                 : "wrong"});
+    }
+    cells.push_back({shown(number_at(*row, "floor_us"), format_significant)});
+    const json& fastest = element(member(*row, "arms"), 0);
+    cells.push_back({is_true(fastest, "agrees") ? text_at(fastest, "implementation") : ""});
+    table.rows.push_back(std::move(cells));
+  }
+  return table;
+}
+
 // "implementation: why", a line each.
 std::string notes(const std::string& title,
                   const std::vector<std::pair<std::string, std::string>>& lines) {
@@ -78,6 +112,14 @@ std::string notes(const std::string& title,
 }
 
 }  // namespace
+
+std::string shape_of(const json& row) {
+  std::istringstream words(text_at(row, "repeat"));
+  for (std::string word; words >> word;) {
+    if (word == "--shape" && words >> word) return word;
+  }
+  return text_at(row, "problem");
+}
 
 ResultTable bench_row_table(const json& row) {
   const std::string baseline = baseline_name(row);
@@ -136,6 +178,22 @@ std::string bench_row_text(const json& row) {
   }
   text += notes("wrong, and not timed:", wrong) + notes("cannot do this:", unable);
   return text + "again: " + text_at(row, "repeat") + "\n";
+}
+
+std::string bench_scan_text(const json& results) {
+  std::map<std::pair<std::string, std::string>, std::vector<const json*>> by_pass;
+  std::vector<std::pair<std::string, std::string>> order;
+  for (const json& row : list(member(results, "rows"))) {
+    const auto key = std::pair(text_at(row, "type"), text_at(row, "pass"));
+    if (by_pass[key].empty()) order.push_back(key);
+    by_pass[key].push_back(&row);
+  }
+  std::string text;
+  for (const auto& key : order) {
+    if (by_pass[key].size() < 2) continue;
+    text += key.first + " " + key.second + ", us\n" + table_text(scan_table(by_pass[key])) + "\n";
+  }
+  return text;
 }
 
 std::string bench_faults_text(const json& results) {

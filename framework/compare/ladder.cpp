@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "compare/bench_tables.h"
 #include "compare/fields.h"
 #include "compare/format.h"
 #include "compare/problem.h"
@@ -113,15 +114,6 @@ std::string baseline_of(const json& row) {
   return text_at(element(member(row, "arms"), static_cast<size_t>(*place)), "implementation");
 }
 
-// "n=64,c=1,..." of "bench conv2d --shape n=64,c=1,... --pass forward"
-std::string shape_of(const json& row) {
-  std::istringstream words(text_at(row, "repeat"));
-  for (std::string word; words >> word;) {
-    if (word == "--shape" && words >> word) return word;
-  }
-  return text_at(row, "problem");
-}
-
 std::string problem_table(const ProblemRows& rows) {
   const json& first = *rows.front();
   const std::string name = text_at(first, "layer");
@@ -155,7 +147,11 @@ std::string machine_text(const json& results) {
     if (!gpu || !element(version, 0).is_string() || !element(version, 1).is_string()) continue;
     const std::string name = version[0], number = version[1];
     if (name == "NVIDIA driver") continue;
-    parts.push_back(name + " " + number.substr(0, number.find(" (")));
+    parts.push_back(name + " " + number.substr(0, number.find(' ')));
+  }
+  const json& clocks = member(environment, "clocks");
+  for (const json& reason : list(member(clocks, "reasons"))) {
+    if (reason.is_string()) parts.push_back("slowed down by " + reason.get<std::string>());
   }
   parts.push_back("Duet " + text_at(environment, "duet"));
   parts.push_back(text_at(results, "date").substr(0, 10));

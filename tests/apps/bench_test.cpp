@@ -38,7 +38,8 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
   const Outcome outcome = folder.run(
       "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick --out "
       "r.json");
-  EXPECT_OUTCOME(outcome, kExitDone, "conv2d forward: 2 implementations");
+  EXPECT_OUTCOME(outcome, kExitDone,
+                 "conv2d n=2,c=3,h=6,w=5,k=4,r=3,s=3 forward: 2 implementations");
   expect_parts(outcome.out, {"conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
                              "cpu_reference ", "ok ", "GFLOP/s"});
   const std::string again = line_after(outcome.out, "again: bench ");

@@ -107,6 +107,25 @@ TEST(Bench, ShowsARowWithItsBaseline) {
             "again: bench conv2d --shape n=64,c=1 --pass forward\n");
 }
 
+TEST(Bench, SumsUpSeveralProblems) {
+  const json results = json::parse(R"({"rows": [
+    {"type": "relu", "pass": "forward", "repeat": "bench relu --shape n=1,c=2 --pass forward",
+     "floor_us": 0.5,
+     "arms": [{"implementation": "a", "agrees": true, "us": {"median": 1.0}},
+              {"implementation": "b", "agrees": true, "us": {"median": 2.0}}]},
+    {"type": "relu", "pass": "forward", "repeat": "bench relu --shape n=8,c=2 --pass forward",
+     "floor_us": 1.5,
+     "arms": [{"implementation": "b", "agrees": true, "us": {"median": 3.0}},
+              {"implementation": "a", "agrees": false, "us": null}]},
+    {"type": "tanh", "pass": "forward", "repeat": "", "floor_us": 1.5, "arms": []}]})");
+  EXPECT_EQ(bench_scan_text(results),
+            "relu forward, us\n"
+            "problem      a     b  floor  fastest\n"
+            "n=1,c=2   1.00  2.00  0.500  a\n"
+            "n=8,c=2  wrong  3.00   1.50  b\n"
+            "\n");
+}
+
 TEST(Bench, RefusesWhatCannotBeMeant) {
   std::ostringstream text;
   BenchOptions options = options_for("linear", "n=4,in=37,out=29");

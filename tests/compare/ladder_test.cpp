@@ -46,7 +46,7 @@ json results(const std::string& device) {
     "command": "bench --ladder linear --write", "date": "2026-11-21T12:00:00Z",
     "environment": {"duet": "0.1.0 (abc)", "gpu": "NVIDIA H200", "driver": "570.1", "cpu": "EPYC",
                     "versions": [["NVIDIA driver", "supports CUDA 13.0"],
-                                 ["CUDA runtime", "13.0 (compiled against 13.0)"],
+                                 ["CUDA runtime", "13.0 loaded, compiled against 13.0, from /x"],
                                  ["cuDNN", "9.14.0"]]},
     "rows": [
       {"layer": "fc1", "type": "linear", "pass": "forward", "problem": "n=64 in=5 out=3",
