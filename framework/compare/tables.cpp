@@ -135,13 +135,16 @@ std::string layers_text(const json& results, const json& batch) {
   for (const json& row : list(member(batch, "rows"))) {
     const std::string layer = text_at(row, "layer"), pass = text_at(row, "pass");
     std::vector<std::string> cells = {layer, pass};
+    bool told = false;
     for (size_t i = 0; i < arms; ++i) {
       const json& arm = element(member(row, "arms"), i);
       const std::string us = shown(number_at(member(arm, "us"), "median"), format_significant);
       cells.push_back(us);
       if (arm.is_null()) continue;
       const json& warm = member(arm, "us");
-      rates.add({layer, pass, arm_name(results, i), us,
+      const std::string layer_once = told ? "" : layer, pass_once = told ? "" : pass;
+      told = true;
+      rates.add({layer_once, pass_once, arm_name(results, i), us,
                  shown(number_at(warm, "p20"), format_significant),
                  shown(number_at(warm, "p80"), format_significant),
                  shown(number_at(member(arm, "cold_us"), "median"), format_significant),
@@ -149,8 +152,10 @@ std::string layers_text(const json& results, const json& batch) {
                  shown(number_at(arm, "gflop_per_s"), format_significant),
                  shown(number_at(arm, "gb_per_s"), format_significant),
                  shown(number_at(arm, "share_of_floor"), format_share)});
-      details.add({layer, pass, arm_name(results, i), implementation(arm), worst_share(arm),
-                   shown(number_at(arm, "workspace_bytes"), bytes_text), text_at(arm, "detail")});
+      if (!member(arm, "tensors").is_array()) continue;  // the gather, the update
+      details.add({layer_once, pass_once, arm_name(results, i), implementation(arm),
+                   worst_share(arm), shown(number_at(arm, "workspace_bytes"), bytes_text),
+                   text_at(arm, "detail")});
     }
     add_ratio_cells(results, member(row, "ratios"), &cells);
     cells.push_back(shown(number_at(row, "floor_us"), format_significant));
