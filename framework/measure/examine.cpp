@@ -142,13 +142,18 @@ class Examiner {
     const Bytes when_done = rig_.snapshot_bytes(), later = rig_.output_bytes(pass_);
     const bool unrepeatable =
         !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
+    const bool there = all_agree(hold_to(evidence_.expected, rig_, pass_));
     std::string what;
     if (when_done != later && !unrepeatable) {
       what = context_.device() == Device::kGpu
                  ? "returns early: its stream was done before its output was there; it runs on "
                    "another stream"
                  : "returns early: its output was written after run() had returned";
-    } else if (misses_output() && all_agree(hold_to(evidence_.expected, rig_, pass_))) {
+    } else if (result_.passed() && !there) {
+      what =
+          "returns early: it did not wait for the work queued before it, which then overwrote its "
+          "output; it does not run on its stream";
+    } else if (misses_output() && there) {
       what =
           "returns early: its output is there when the whole device has been waited for, and not "
           "before; it does not run on its stream";

@@ -41,8 +41,8 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       id_(id),
       situation_(situation),
       context_(context),
-      impl_(layer.make(id, context)),
-      step_(context.device(), sizeof(uint64_t)) {
+      step_(context.device(), sizeof(uint64_t)),
+      impl_(layer.make(id, context)) {
   const Device device = context_.device();
   step_.upload(&situation_.step);
   context_.set_step(static_cast<const uint64_t*>(step_.data()));

@@ -90,15 +90,15 @@ class Net {
   Tensor flat(const Buffer& buffer) const;
 
   Context& context_;
+  Buffer parameter_memory_;
+  Buffer gradient_memory_;
+  Buffer activation_memory_;
+  Buffer workspace_;
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
   size_t forward_calls_ = 0;  // how many of calls_ are forward passes
   std::vector<Parameter> parameters_;
   size_t parameter_bytes_ = 0;
-  Buffer parameter_memory_;
-  Buffer gradient_memory_;
-  Buffer activation_memory_;
-  Buffer workspace_;
 };
 
 /// The values that `parameter` number `index` of a network starts with, in PyTorch's order; the

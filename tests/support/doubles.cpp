@@ -170,9 +170,14 @@ class Double : public Implementation {
       other_->set_step(context.step());
       return sound_->run(pass, *other_, t);
     }
-    thread_ = std::thread([this, pass, &context, t] {
+    if (!other_) other_cpu_ = std::make_unique<Context>(Device::kCpu);
+    const size_t workspace = context.workspace_bytes();
+    other_cpu_->set_workspace(memory(pass, context, workspace), workspace);
+    step_ = *context.step();
+    other_cpu_->set_step(&step_);
+    thread_ = std::thread([this, pass, t] {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      sound_->run(pass, context, t);
+      sound_->run(pass, *other_cpu_, t);
     });
   }
 
@@ -202,7 +207,8 @@ class Double : public Implementation {
   std::map<Pass, int> calls_;
   std::map<Pass, Buffer> memory_;
   std::map<Pass, void*> cached_for_;
-  std::unique_ptr<Context> other_;
+  std::unique_ptr<Context> other_, other_cpu_;
+  uint64_t step_ = 0;
   std::thread thread_;
 };
 

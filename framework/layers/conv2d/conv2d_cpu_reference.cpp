@@ -7,30 +7,41 @@
 namespace duet {
 namespace {
 
-/// Calls visit(k, c, r, s, p, q, h, w) for every product that image n's outputs of the filters
-/// [k_begin, k_end) are made of; c counts within the group, products with x outside the image are
-/// left out.
+/// Calls visit(row) for all rows of products that image n's outputs of the filters [k_begin, k_end)
+/// are made of: one for each filter's weight and row of outputs.
+struct Row {
+  int k, c, r, s;         // the weight; c counts within the group
+  int p, q_begin, q_end;  // the outputs whose pixel is in the image
+  int64_t h, w_begin;     // the pixel of q_begin; that of the next output is stride_w further
+};
 template <class Visit>
-void for_each_product(const Conv2dProblem& problem, int k_begin, int k_end, Visit&& visit) {
+void for_each_row(const Conv2dProblem& problem, int k_begin, int k_end, Visit&& visit) {
   for (int k = k_begin; k < k_end; ++k) {
     for (int c = 0; c < problem.channels_per_group(); ++c) {
       for (int r = 0; r < problem.r; ++r) {
         for (int s = 0; s < problem.s; ++s) {
+          const int64_t left = int64_t{s} * problem.dilation_w - problem.pad_w;  // w of q = 0
+          int q_begin = 0, q_end = problem.q;
+          while (q_begin < q_end && left + int64_t{q_begin} * problem.stride_w < 0) ++q_begin;
+          while (q_end > q_begin && left + int64_t{q_end - 1} * problem.stride_w >= problem.w) {
+            --q_end;
+          }
           for (int p = 0; p < problem.p; ++p) {
             const int64_t h =
                 int64_t{p} * problem.stride_h + int64_t{r} * problem.dilation_h - problem.pad_h;
             if (h < 0 || h >= problem.h) continue;
-            for (int q = 0; q < problem.q; ++q) {
-              const int64_t w =
-                  int64_t{q} * problem.stride_w + int64_t{s} * problem.dilation_w - problem.pad_w;
-              if (w < 0 || w >= problem.w) continue;
-              visit(k, c, r, s, p, q, h, w);
-            }
+            visit(
+                Row{k, c, r, s, p, q_begin, q_end, h, left + int64_t{q_begin} * problem.stride_w});
           }
         }
       }
     }
   }
+}
+
+/// Distance in memory of pixels that are neighbours in a row.
+int64_t pixel_step(const TensorDesc& desc) {
+  return desc.layout == Layout::kNCHW ? 1 : desc.shape[1];
 }
 
 class Conv2dCpuReference : public Conv2dImpl {
@@ -49,12 +60,14 @@ class Conv2dCpuReference : public Conv2dImpl {
             }
           }
         }
-        for_each_product(problem_, 0, problem_.k,
-                         [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
-                           y.data<T>()[offset_of(y.desc, n, k, p, q)] +=
-                               x.data<T>()[offset_of(x.desc, n, first_channel(k) + c, h, column)] *
-                               w.data<T>()[offset_of(w.desc, k, c, r, s)];
-                         });
+        for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
+          const auto [x_row, x_step] = input_row<T>(x, n, row);
+          const auto [y_row, y_step] = output_row<T>(y, n, row);
+          const T weight = w.data<T>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+          for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+            y_row[i * y_step] += x_row[i * x_step] * weight;
+          }
+        });
       });
     });
   }
@@ -64,12 +77,14 @@ class Conv2dCpuReference : public Conv2dImpl {
       using T = decltype(zero);
       std::fill_n(dx.data<T>(), dx.elements(), zero);
       parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
-        for_each_product(problem_, 0, problem_.k,
-                         [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
-                           dx.data<T>()[offset_of(dx.desc, n, first_channel(k) + c, h, column)] +=
-                               dy.data<T>()[offset_of(dy.desc, n, k, p, q)] *
-                               w.data<T>()[offset_of(w.desc, k, c, r, s)];
-                         });
+        for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
+          const auto [dx_row, dx_step] = input_row<T>(dx, n, row);
+          const auto [dy_row, dy_step] = output_row<T>(dy, n, row);
+          const T weight = w.data<T>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+          for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+            dx_row[i * dx_step] += dy_row[i * dy_step] * weight;
+          }
+        });
       });
     });
   }
@@ -83,13 +98,16 @@ class Conv2dCpuReference : public Conv2dImpl {
         const int filter = static_cast<int>(item);
         T bias_gradient = zero;
         for (int n = 0; n < problem_.n; ++n) {
-          for_each_product(
-              problem_, filter, filter + 1,
-              [&](int k, int c, int r, int s, int p, int q, int64_t h, int64_t column) {
-                dw.data<T>()[offset_of(dw.desc, k, c, r, s)] +=
-                    dy.data<T>()[offset_of(dy.desc, n, k, p, q)] *
-                    x.data<T>()[offset_of(x.desc, n, first_channel(k) + c, h, column)];
-              });
+          for_each_row(problem_, filter, filter + 1, [&](const Row& row) {
+            const auto [x_row, x_step] = input_row<T>(x, n, row);
+            const auto [dy_row, dy_step] = output_row<T>(dy, n, row);
+            T& gradient = dw.data<T>()[offset_of(dw.desc, row.k, row.c, row.r, row.s)];
+            T sum = gradient;
+            for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+              sum += dy_row[i * dy_step] * x_row[i * x_step];
+            }
+            gradient = sum;
+          });
           for (int p = 0; p < problem_.p; ++p) {
             for (int q = 0; q < problem_.q; ++q) {
               bias_gradient += dy.data<T>()[offset_of(dy.desc, n, filter, p, q)];
@@ -105,6 +123,19 @@ class Conv2dCpuReference : public Conv2dImpl {
   /// The first input channel that filter k sees.
   int first_channel(int k) const {
     return k / (problem_.k / problem_.groups) * problem_.channels_per_group();
+  }
+
+  /// The first pixel of a row of products in x (or dx), and the distance to the next one's.
+  template <class T>
+  std::pair<T*, int64_t> input_row(const Tensor& x, int64_t n, const Row& row) const {
+    const int64_t c = first_channel(row.k) + row.c;
+    return {x.data<T>() + offset_of(x.desc, n, c, row.h, row.w_begin),
+            problem_.stride_w * pixel_step(x.desc)};
+  }
+  /// The same in y (or dy).
+  template <class T>
+  std::pair<T*, int64_t> output_row(const Tensor& y, int64_t n, const Row& row) const {
+    return {y.data<T>() + offset_of(y.desc, n, row.k, row.p, row.q_begin), pixel_step(y.desc)};
   }
 
   template <class Loops>

@@ -1,0 +1,92 @@
+// The section "layers": rows, sums and, above all, that no cheat goes through it.
+#include "compare/layers_comparison.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compare/results.h"
+#include "compare/small_comparison.h"
+#include "support/doubles.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+constexpr TimingPlan kBrief = {.block_seconds = 2e-3, .rounds = 2, .most_rounds = 2};
+
+json layers_of(const ArmsOptions& options) {
+  const auto arms = read_arms(options);
+  const Setup setup = arms[0].setup();
+  const Dataset dataset = setup.dataset.load("");
+  RunningArms running;
+  for (const Arm& arm : arms) running.push_back(std::make_unique<RunningArm>(arm, dataset));
+  Context context(Device::kCpu);
+  const Ceilings ceilings = {.copy_bytes_per_second = 1e10, .fp32_flops_per_second = 1e11};
+  return compare_layers(running, ceilings,
+                        {.pass = {.timing = kBrief}, .network = kBrief, .steps = 2});
+}
+
+const json& row_of(const json& layers, const std::string& layer, const std::string& pass) {
+  for (const json& row : layers["rows"]) {
+    if (row["layer"] == layer && row["pass"] == pass) return row;
+  }
+  throw std::logic_error("no row " + layer + " " + pass);
+}
+
+TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
+  const ComparisonFolder folder;
+  const json layers = layers_of(folder.options({"cpu_blas", "cpu_reference"}));
+  for (const json& row : layers["rows"]) {
+    for (const json& arm : row["arms"]) {
+      EXPECT_TRUE(arm["us"].is_object()) << row.dump(1);
+      EXPECT_GT(arm["in_network_us"], 0) << row.dump(1);
+    }
+    if (row["type"].is_null()) continue;  // the batch, the update
+    for (const json& arm : row["arms"]) {
+      EXPECT_EQ(arm["agrees"], true) << row.dump(1);
+      EXPECT_LE(arm["tensors"][0]["share_of_limit"], 1.0);
+      EXPECT_GT(arm["tensors"][0]["cosine"], 0.999999);
+      EXPECT_GT(arm["share_of_floor"], 0);
+    }
+    EXPECT_EQ(row["ratios"].size(), 1u) << row.dump(1);
+    EXPECT_NE(row["repeat"].get<std::string>().find("bench "), std::string::npos);
+  }
+  EXPECT_EQ(row_of(layers, "fc1", "forward")["arms"][0]["implementation"], "cpu_blas");
+  EXPECT_EQ(row_of(layers, "fc1", "forward")["arms"][1]["implementation"], "cpu_reference");
+  EXPECT_NO_THROW(row_of(layers, "update", ""));
+  ASSERT_EQ(layers["totals"].size(), 2u);
+  for (const json& total : layers["totals"]) {
+    EXPECT_GT(total["step_us"]["median"], 0);
+    EXPECT_NEAR(total["gap_us"].get<double>(),
+                total["step_us"]["median"].get<double>() - total["sum_us"].get<double>(), 1e-6);
+  }
+  EXPECT_EQ(layers["step_ratios"].size(), 1u);
+}
+
+TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
+  const ComparisonFolder folder;
+  for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+    folder.write("cheat.yaml", {{"type: linear", "type: linear, backend: " + info.id}});
+    const json layers =
+        layers_of(folder.options({"cpu_reference", folder.path("cheat.yaml").string()}));
+    const json& row = row_of(layers, "fc1", "forward");
+    const json& sound = row["arms"][0];
+    const json& cheat = row["arms"][1];
+    ASSERT_EQ(cheat["implementation"], info.id);
+    EXPECT_EQ(cheat["agrees"], false) << info.id;
+    ASSERT_FALSE(cheat["faults"].empty()) << info.id;
+    EXPECT_EQ(cheat["faults"][0]["kind"], to_string(info.fault)) << cheat["faults"].dump(1);
+    EXPECT_TRUE(cheat["us"].is_null()) << info.id;
+    EXPECT_TRUE(row["ratios"].empty()) << info.id;
+    EXPECT_EQ(sound["agrees"], true) << info.id << sound["faults"].dump(1);
+
+    const json summary = summarise_results({{"layers", {layers}}, {"arms", json::array()}});
+    EXPECT_EQ(summary["ok"], false) << info.id;
+    EXPECT_EQ(summary["first_mismatch"]["layer"], "fc1") << summary.dump(1);
+  }
+}
+
+}  // namespace
+}  // namespace duet
