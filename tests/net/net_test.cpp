@@ -162,9 +162,8 @@ layers:
   EXPECT_EQ(ids(3), (std::vector<std::string>(3, "cpu_blas")));
 }
 
-TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
-  const auto resolved = [](const std::string& backend) {
-    return make_network("backend: " + backend + R"(
+std::vector<ResolvedLayer> one_block(const std::string& backend) {
+  return make_network("backend: " + backend + R"(
 data: {dataset: synthetic_images, batch: 2}
 layers:
   - {type: conv2d, out_channels: 2, kernel: 3}
@@ -174,10 +173,12 @@ layers:
   - {type: linear, out_features: 10}
   - {type: softmax_cross_entropy}
 )",
-                        {{2, 1, 6, 6}})
-        .layers;
-  };
-  const auto blas = resolved("cpu_blas"), family = resolved("cpu");
+                      {{2, 1, 6, 6}})
+      .layers;
+}
+
+TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
+  const auto blas = one_block("cpu_blas"), family = one_block("cpu");
   ASSERT_EQ(blas.size(), 4u);
   EXPECT_EQ(blas[2].passes[0].id, "cpu_blas");
   EXPECT_EQ(blas[2].passes[0].instead_of, "");
@@ -188,12 +189,14 @@ layers:
   // A family is never more than its choice.
   EXPECT_EQ(family[3].passes[0].instead_of, "");
   EXPECT_EQ(network_table(family, nullptr).find("(no "), std::string::npos);
+}
 
-  if (!built_with_cuda()) GTEST_SKIP() << "no block without the id's in a build without CUDA";
-  const auto naive = resolved("custom_naive");  // conv2d has it, the block around it has not
+TEST(Net, ABlockDoesNotHideAnIdForTheWholeNetwork) {
+  if (!built_with_cuda()) GTEST_SKIP() << "the cpu family has no such id";
+  const auto naive = one_block("custom_naive");  // conv2d has it, the block around it has not
   EXPECT_EQ(naive[0].layer->type(), "conv2d");
   EXPECT_EQ(naive[0].passes[0].id, "custom_naive");
-  EXPECT_EQ(resolved("custom_direct")[0].layer->type(), "conv2d_pool_relu");
+  EXPECT_EQ(one_block("custom_direct")[0].layer->type(), "conv2d_pool_relu");
 }
 
 }  // namespace
