@@ -6,7 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compare/bench_problems.h"
 #include "core/error.h"
+#include "layers/layers.h"
 
 namespace duet {
 namespace {
@@ -64,6 +66,25 @@ json results(const std::string& device) {
        "ratios": []}]})json");
   results["device"] = device;
   return results;
+}
+
+TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
+  size_t count = 0;
+  for (const LayerType* type : layer_types()) {
+    const std::string name(type->name);
+    const fs::path root = DUET_SOURCE_DIR;
+    if (!fs::exists(root / "framework/layers" / name / "bench.yaml")) continue;
+    const Ladder ladder = find_ladder(name, root);
+    check_ladder(ladder, Device::kGpu, false);
+    const auto problems = read_problems({.shapes = ladder.shapes.string()}, Device::kCpu);
+    EXPECT_GE(problems.size(), 3u) << name;
+    for (const BenchProblem& problem : problems) {
+      EXPECT_EQ(problem.layer->type(), name);
+      EXPECT_NE(problem.name, "") << name;
+    }
+    ++count;
+  }
+  EXPECT_GE(count, 6u);
 }
 
 TEST_F(LadderTree, IsFoundFromBelow) {
