@@ -66,6 +66,9 @@ Device choose_device(const BenchOptions& options) {
     }
     device = own;
   }
+  if (device == Device::kGpu && !gpu_available()) {
+    throw UnsupportedError("this needs a GPU: " + gpu_missing_reason("'--device cpu'"));
+  }
   return device.value_or(gpu_available() ? Device::kGpu : Device::kCpu);
 }
 

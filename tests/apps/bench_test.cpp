@@ -5,6 +5,7 @@
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
+#include "device/device.h"
 
 namespace duet {
 namespace {
@@ -133,6 +134,12 @@ TEST(BenchProcess, SaysWhatIsWrong) {
   EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--batch 8..1"), kExitUsage, "not a range");
   EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --impl cpu_blas"), kExitUnsupported,
                  "nothing of this can be measured on the cpu");
+  if (!gpu_available()) {
+    EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --device gpu"), kExitUnsupported,
+                   "this needs a GPU: ", "--device cpu");
+    EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --impl cudnn"), kExitUnsupported,
+                   "this needs a GPU: ");
+  }
   EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--out tiny.yaml/r.json"), kExitUsage,
                  "tiny.yaml/r.json", "cannot be written");
 }
