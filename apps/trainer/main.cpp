@@ -30,8 +30,9 @@ int run(int argc, char** argv) {
   app.footer(kExamples);
   app.set_version_flag("--version", duet::version_text());
   app.add_option("--config", options.setup.config, "the network, as YAML")->type_name("FILE");
-  app.add_option("--backend", backend,
-                 "family (cpu, custom, cudnn) or implementation id, for layers that name none")
+  app.add_option(
+         "--backend", backend,
+         "family (cpu, custom, cudnn), implementation id or 'auto', for layers that name none")
       ->type_name("NAME");
   app.add_option("--set", options.setup.assignments,
                  "override one key, e.g. optimizer.learning_rate=0.01 or layers.conv1.bias=false")

@@ -229,7 +229,8 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   using Clock = std::chrono::steady_clock;
   check_batch(setup_, arm.options.config, dataset);
   const auto start = Clock::now();
-  context_.set_workspace_limit(static_cast<size_t>(setup_.spec.workspace_limit_mib) << 20);
+  context_.set_workspace_limit(workspace_limit(setup_.spec));
+  choose_implementations(setup_, context_);
   training_ = std::make_unique<Training>(setup_.spec, setup_.layers, dataset,
                                          std::move(setup_.optimizer), context_);
   training_->prepare();

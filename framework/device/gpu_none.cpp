@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/graph_time.h"
 #include "device/step_graph.h"
 #include "device/stream_times.h"
 
@@ -44,6 +45,10 @@ StepGraph::~StepGraph() = default;
 StepGraph::StepGraph(StepGraph&&) noexcept = default;
 StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 void StepGraph::launch() {}
+
+double microseconds_in_graph(Context&, const std::function<void()>&, double) {
+  throw UnsupportedError(gpu_missing_reason());
+}
 
 struct StreamTimes::Impl {};
 StreamTimes::StreamTimes(Context&) { throw UnsupportedError(gpu_missing_reason()); }

@@ -1,6 +1,7 @@
 #include "measure/layer_rig.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace duet {
 namespace {
@@ -113,6 +114,9 @@ LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
 }
 
 void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
+  if (impl_->workspace_bytes(pass) > workspace_.bytes()) {
+    throw std::logic_error("a pass is queued with the workspace of another, which is smaller");
+  }
   // The size of this pass alone: what lies behind it belongs to the others.
   context_.set_workspace(workspace_.address(), impl_->workspace_bytes(pass));
   context_.set_step(static_cast<const uint64_t*>(step_.data()));

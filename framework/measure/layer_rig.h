@@ -37,7 +37,8 @@ class LayerRig {
 
   /// Runs a pass; inputs whose index is in `without_dx` get a falsy dx. Waits for the device.
   void run(Pass pass, const std::vector<size_t>& without_dx = {});
-  /// Only queues it, as a training step does.
+  /// Only queues it, as a training step does. Throws std::logic_error if the pass needs more
+  /// workspace than the one that run() ran last.
   void queue(Pass pass, const std::vector<size_t>& without_dx = {});
   /// What the last run() should have left alone and did not, a line each: inputs that were changed,
   /// guards of the workspace and of all other buffers that were overwritten.

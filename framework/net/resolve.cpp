@@ -13,7 +13,8 @@ std::string label(const std::string& name, const Layer& layer) {
 }
 
 // Chooses implementations for one layer. The rules: the layer's own request before the network's;
-// an id means exactly that one; a family means the first of its entries that supports the problem.
+// an id means exactly that one; a family means the first of its entries that supports the problem;
+// auto means any that does, and which is for measurement to say.
 class Chooser {
  public:
   Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer)
@@ -52,14 +53,18 @@ class Chooser {
         network_wide = false;
       }
     }
+    if (name == kAuto) return candidates(pass, mark);
     const auto listed = std::find_if(list_.begin(), list_.end(),
                                      [&](const ImplInfo& info) { return info.id == name; });
     const Family family = family_from(name) ? *family_from(name) : family_of(name);
     if (device_of(family) != device_of(spec_)) {
       return refuse(mark, false,
                     "'" + name + "' runs on the " + device_name(device_of(family)) +
-                        ", but this network's backend is '" + spec_.backend.name +
-                        "': all layers of a network run on one device");
+                        ", but this network's backend is '" + spec_.backend.name + "'" +
+                        (spec_.backend.name == kAuto
+                             ? ", which is the " + device_name(device_of(spec_)) + " here"
+                             : "") +
+                        ": all layers of a network run on one device");
     }
     // "cudnn" is both a family and, in most lists, an id: as a family it takes the first that can.
     if (listed != list_.end() && !family_from(name)) {
@@ -100,6 +105,23 @@ class Chooser {
     return refuse(mark, true,
                   "there is no '" + family_name + "' implementation of " +
                       std::string(layer_.type()) + "; " + that_can(pass));
+  }
+
+  std::optional<PassChoice> candidates(Pass pass, Mark mark) {
+    PassChoice choice{pass, std::string(kAuto)};
+    std::string reasons;
+    for (const ImplInfo& info : list_) {
+      if (device_of(family_of(info.id)) != device_of(spec_)) continue;
+      if (const auto reason = unsupported(info.id, pass)) {
+        reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
+      } else {
+        choice.candidates.push_back({std::string(info.id)});
+      }
+    }
+    if (!choice.candidates.empty()) return choice;
+    return refuse(mark, true,
+                  "no implementation on the " + device_name(device_of(spec_)) + " can run " +
+                      std::string(to_string(pass)) + " (" + reasons + ")");
   }
 
   // A layer whose passes run by one implementation needs it for all of them.

@@ -10,15 +10,26 @@
 
 namespace duet {
 
+/// What `backend: auto` chooses from.
+struct AutoCandidate {
+  std::string id;
+  double microseconds = 0.0;  // 0 if not measured
+  bool far_slower = false;    // than another that is right: not measured exactly
+  std::string fault = {};     // what is wrong with it, as far as it was checked
+};
+
 struct PassChoice {
   Pass pass;
-  std::string id;
+  std::string id;  // kAuto until it is chosen (auto.h)
   /// Taken because the family asked for has no implementation of this layer type at all; the same
   /// in every arm.
   bool shared = false;
   /// The id asked for for the whole network, where this layer type does not have it and `id` is
   /// what the id's family has; else empty.
   std::string instead_of;
+  /// With `backend: auto`, once chosen in order of their times. A layer that plays all passes by
+  /// one implementation has the times of all its passes together.
+  std::vector<AutoCandidate> candidates = {};
 };
 
 struct ResolvedLayer {

@@ -9,7 +9,7 @@ namespace duet {
 namespace {
 
 std::vector<std::string> all_backend_names() {
-  std::vector<std::string> names = {"cpu", "custom", "cudnn"};
+  std::vector<std::string> names = {"auto", "cpu", "custom", "cudnn"};
   for (const LayerType* type : layer_types()) {
     for (const ImplInfo& info : type->implementations()) {
       if (std::find(names.begin(), names.end(), info.id) == names.end()) {
@@ -20,10 +20,12 @@ std::vector<std::string> all_backend_names() {
   return names;
 }
 
-// A name is fine if it is a family or an id that `known` has.
+// A name is fine if it is a family, kAuto or an id that `known` has.
 bool check_backend_name(const std::string& name, const std::vector<std::string>& known, Mark mark,
                         const std::string& path, ConfigErrors& errors) {
-  if (family_from(name) || std::find(known.begin(), known.end(), name) != known.end()) return true;
+  if (name == kAuto || family_from(name) ||
+      std::find(known.begin(), known.end(), name) != known.end())
+    return true;
   if (!built_with_cuda() && (name.starts_with("custom_") || name.starts_with("cudnn_"))) {
     errors.add_unsupported(mark, path + ": backend: '" + name + "': " + gpu_missing_reason());
     return false;
@@ -180,8 +182,13 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
 }
 
 Device device_of(const NetSpec& spec) {
+  if (spec.backend.name == kAuto) return gpu_available() ? Device::kGpu : Device::kCpu;
   const auto family = family_from(spec.backend.name);
   return device_of(family ? *family : family_of(spec.backend.name));
+}
+
+size_t workspace_limit(const NetSpec& spec) {
+  return static_cast<size_t>(spec.workspace_limit_mib) << 20;
 }
 
 }  // namespace duet

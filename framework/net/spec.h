@@ -12,7 +12,11 @@
 
 namespace duet {
 
-/// What a `backend:` says: a family or an implementation's id, for all passes or a pass each.
+/// A `backend:` that leaves the choice to measurement (auto.h).
+inline constexpr std::string_view kAuto = "auto";
+
+/// What a `backend:` says: a family, an implementation's id or kAuto, for all passes or a pass
+/// each.
 struct BackendChoice {
   std::string name;                    // for every pass that `passes` does not name; may be empty
   std::map<Pass, std::string> passes;  // {forward: custom_naive, backward_data: cudnn, ...}
@@ -60,7 +64,9 @@ struct NetSpec {
 /// are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
 
-/// Where the network runs: the device of its backend's family.
+/// Where the network runs: the device of its backend's family; for kAuto the GPU if there is one.
 Device device_of(const NetSpec& spec);
+/// Bytes, of workspace_limit_mib.
+size_t workspace_limit(const NetSpec& spec);
 
 }  // namespace duet

@@ -8,12 +8,43 @@ namespace duet {
 namespace {
 
 struct Cells {
-  std::string passes, id, workspace, detail;
+  std::string passes, id, workspace, detail, measured;
 };
 
 std::string id_text(const PassChoice& choice) {
   if (!choice.instead_of.empty()) return choice.id + " (no " + choice.instead_of + ")";
   return choice.id + (choice.shared ? " (shared)" : "");
+}
+
+std::string microseconds_text(double us) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f", us < 10 ? 2 : us < 100 ? 1 : 0, us);
+  return text;
+}
+
+// "4.40 us; cudnn 22.3; custom_naive far slower; custom_mine failed the check".
+std::string measured_text(const PassChoice& choice) {
+  std::vector<std::string> others, slower, failed;
+  std::string text;
+  for (const AutoCandidate& candidate : choice.candidates) {
+    const std::string us = microseconds_text(candidate.microseconds);
+    if (choice.id == kAuto) {
+      others.push_back(candidate.id);
+    } else if (!candidate.fault.empty()) {
+      failed.push_back(candidate.id);
+    } else if (candidate.far_slower) {
+      slower.push_back(candidate.id);
+    } else if (candidate.id == choice.id) {
+      text = us + " us";
+    } else {
+      others.push_back(candidate.id + " " + us);
+    }
+  }
+  if (choice.id == kAuto && !others.empty()) return "to be measured: " + join(others);
+  if (!others.empty()) text += "; " + join(others);
+  if (!slower.empty()) text += "; " + join(slower) + " far slower";
+  if (!failed.empty()) text += "; " + join(failed) + " failed the check";
+  return text;
 }
 
 // A row for each pass that runs; one row "all" if they do not differ.
@@ -22,7 +53,8 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node, b
   for (size_t i = 0; i < layer.passes.size(); ++i) {
     const PassChoice& choice = layer.passes[i];
     if (first && choice.pass == Pass::kBackwardData) continue;  // nobody needs dx of the images
-    Cells cells{std::string(to_string(choice.pass)), id_text(choice), "", ""};
+    Cells cells{std::string(to_string(choice.pass)), id_text(choice), "", "",
+                measured_text(choice)};
     if (node) {
       const Implementation& implementation = *node->steps[i].implementation;
       cells.workspace = format_bytes(implementation.workspace_bytes(choice.pass));
@@ -30,13 +62,15 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node, b
     }
     rows.push_back(cells);
   }
-  if (rows.empty()) return {{"-", "shared", "", ""}};  // a view: nothing to choose
+  if (rows.empty()) return {{"-", "shared", "", "", ""}};  // a view: nothing to choose
   const bool alike = std::all_of(rows.begin(), rows.end(), [&](const Cells& cells) {
     return cells.id == rows[0].id && cells.workspace == rows[0].workspace &&
-           cells.detail == rows[0].detail;
+           cells.detail == rows[0].detail && cells.measured == rows[0].measured;
   });
   if (!alike) return rows;
-  return {{"all", rows[0].id, rows[0].workspace, rows[0].detail}};
+  rows.resize(1);
+  rows[0].passes = "all";
+  return rows;
 }
 
 int64_t parameters_of(const Layer& layer) {
@@ -102,6 +136,11 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
   std::vector<std::vector<std::string>> rows = {
       {"layer", "type", "output", "parameters", "pass", "implementation"}};
   if (net) rows[0].insert(rows[0].end(), {"workspace", "detail"});
+  const bool measured = std::any_of(layers.begin(), layers.end(), [](const ResolvedLayer& layer) {
+    return std::any_of(layer.passes.begin(), layer.passes.end(),
+                       [](const PassChoice& choice) { return !choice.candidates.empty(); });
+  });
+  if (measured) rows[0].push_back("auto");
   for (size_t i = 0; i < layers.size(); ++i) {
     const ResolvedLayer& layer = layers[i];
     const TensorDesc& y = layer.layer->outputs()[0];
@@ -113,6 +152,7 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
       std::vector<std::string> line = row;
       line.insert(line.end(), {cells.passes, cells.id});
       if (net) line.insert(line.end(), {cells.workspace, cells.detail});
+      if (measured) line.push_back(cells.measured);
       rows.push_back(line);
       row = {"", "", "", ""};
     }
@@ -137,6 +177,13 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
                              {"implementation", choice.id},
                              {"shared", choice.shared}};
       if (!choice.instead_of.empty()) pass["instead_of"] = choice.instead_of;
+      for (const AutoCandidate& candidate : choice.candidates) {
+        nlohmann::json of_candidate = {{"implementation", candidate.id}};
+        if (candidate.microseconds > 0) of_candidate["us"] = candidate.microseconds;
+        if (candidate.far_slower) of_candidate["far_slower"] = true;
+        if (!candidate.fault.empty()) of_candidate["fault"] = candidate.fault;
+        pass["auto"].push_back(of_candidate);
+      }
       if (net) {
         const Implementation& implementation = *net->nodes()[i].steps[j].implementation;
         pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);

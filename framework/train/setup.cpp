@@ -1,6 +1,11 @@
 #include "train/setup.h"
 
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+
 #include "core/error.h"
+#include "net/auto.h"
 #include "net/yaml.h"
 
 namespace duet {
@@ -61,6 +66,24 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
                  std::to_string(data.train.count) + " training images of " + data.name +
                  "; choose a smaller batch");
   errors.raise_if_any();
+}
+
+void choose_implementations(Setup& setup, Context& context) {
+  using Clock = std::chrono::steady_clock;
+  TuningCache cache(auto_cache_path());
+  const auto start = Clock::now();
+  bool measured = false;
+  const auto info = [&](const std::string& text) {
+    measured = true;
+    spdlog::info(text);
+  };
+  choose_automatically(setup.layers, context, cache,
+                       {info, [](const std::string& text) { spdlog::warn(text); }});
+  if (!measured) return;
+  const std::string path = auto_cache_path().string();
+  spdlog::info(
+      "auto: took {:.1f} s; {}", std::chrono::duration<double>(Clock::now() - start).count(),
+      path.empty() ? "there is no home to keep the result in" : "the result is kept in " + path);
 }
 
 }  // namespace duet

@@ -37,4 +37,8 @@ Setup read_setup(const SetupOptions& options);
 /// Throws ConfigError if the batch is larger than the training data; `file` is the configuration's.
 void check_batch(const Setup& setup, const std::string& file, const Dataset& data);
 
+/// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs
+/// what it does. Does nothing if all implementations are named.
+void choose_implementations(Setup& setup, Context& context);
+
 }  // namespace duet

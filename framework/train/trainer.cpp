@@ -12,6 +12,7 @@
 
 #include "core/error.h"
 #include "device/gpu.h"
+#include "net/auto.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/checkpoint.h"
@@ -332,6 +333,8 @@ int run_trainer(const TrainerOptions& options) {
   Setup setup = read_setup(options.setup);
   const NetSpec& spec = setup.spec;
   if (options.dry_run) {
+    recall_choices(setup.layers, device_of(spec), workspace_limit(spec),
+                   TuningCache(auto_cache_path()));
     if (options.json) {
       std::printf("%s\n", json_text({{"name", spec.name},
                                      {"parameters", parameter_count(setup.layers)},
@@ -361,7 +364,8 @@ int run_trainer(const TrainerOptions& options) {
                data.source == "generated" ? data.source : "from " + data.source);
   check_batch(setup, options.setup.config, data);
   Context context(device_of(spec));
-  context.set_workspace_limit(static_cast<size_t>(spec.workspace_limit_mib) << 20);
+  context.set_workspace_limit(workspace_limit(spec));
+  choose_implementations(setup, context);
   Run run(options, checkpoint, setup, data, context);
   return options.evaluate.empty() ? (options.profile ? run.profile() : run.train())
                                   : run.evaluate();

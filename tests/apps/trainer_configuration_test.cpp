@@ -95,7 +95,7 @@ TEST(TrainerConfiguration, LayersAndImplementationsThatAreUnknown) {
                  "cpu_reference");
   EXPECT_OUTCOME(checked({{"backend: cpu", "backend: gpu"}}), kExitUsage, "net.yaml:2:10",
                  "unknown implementation 'gpu' (did you mean 'cpu'?)",
-                 "known: cpu, custom, cudnn, cpu_");
+                 "known: auto, cpu, custom, cudnn, cpu_");
   EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, backend: {forwards: cpu}"}}), kExitUsage,
                  "layer conv1 (conv2d): backend: unknown key 'forwards'");
   EXPECT_OUTCOME(checked({{"dataset: synthetic_images", "dataset: synthetic-images"}}), kExitUsage,

@@ -1,5 +1,7 @@
 #include "support/network.h"
 
+#include "net/auto.h"
+
 namespace duet {
 namespace {
 
@@ -26,6 +28,8 @@ TestTraining::TestTraining(const std::string& yaml)
   ConfigReader reader(network.config.at_or_add("optimizer"), "optimizer", errors);
   auto optimizer = read_optimizer(reader);
   errors.raise_if_any();
+  TuningCache cache{{}};
+  choose_automatically(network.layers, context, cache, {});
   training = std::make_unique<Training>(network.spec, network.layers, small_images(network.config),
                                         std::move(optimizer), context);
   training->prepare();
