@@ -1,5 +1,9 @@
 #include "support/doubles.h"
 
+#if DUET_WITH_CUDA
+#include <cuda_runtime_api.h>
+#endif
+
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -66,24 +70,18 @@ float tf32(float value) {  // 10 mantissa bits, round to nearest
 /// A sound implementation, and what a trick makes of it. Only queues, as all implementations do.
 class Double : public Implementation {
  public:
-  /// `other` sums in another order.
-  Double(Trick trick, std::unique_ptr<Implementation> sound, std::unique_ptr<Implementation> other,
-         int batch)
-      : trick_(trick), sound_(std::move(sound)), other_sound_(std::move(other)), batch_(batch) {}
+  Double(Trick trick, std::unique_ptr<Implementation> sound, int batch)
+      : trick_(trick), sound_(std::move(sound)), batch_(batch) {}
   ~Double() override { join(); }
 
   void prepare(Pass pass, Context& context) override {
     sound_->prepare(pass, context);
-    other_sound_->prepare(pass, context);
     if (trick_ == Trick::kOtherStream && context.device() == Device::kGpu) {
       other_ = std::make_unique<Context>(Device::kGpu);
     }
   }
   size_t workspace_bytes(Pass pass) const override {
     if (trick_ == Trick::kReadsWorkspace) return 1 << 16;
-    if (trick_ == Trick::kUnrepeatable) {
-      return std::max(sound_->workspace_bytes(pass), other_sound_->workspace_bytes(pass));
-    }
     return sound_->workspace_bytes(pass);
   }
   size_t state_bytes() const override { return sound_->state_bytes(); }
@@ -125,12 +123,15 @@ class Double : public Implementation {
       case Trick::kOtherStream:
         return run_elsewhere(pass, context, t);
       case Trick::kLowPrecision:
-        return run_rounded(pass, context, t);
+        return run_on_copies(pass, context, t, narrow);
+      case Trick::kUnrepeatable:  // some bits of one number, another time others
+        return run_on_copies(pass, context, t, [&](Context& c, const Tensor& copy) {
+          c.queue_fill(copy.memory, call % 2 ? 0xFF : 0, 1);
+        });
       default:
         break;
     }
-    const bool other = trick_ == Trick::kUnrepeatable && call % 2 == 0;
-    (other ? other_sound_ : sound_)->run(pass, context, t);
+    sound_->run(pass, context, t);
     if (trick_ == Trick::kZeros) context.queue_fill(out.memory, 0, out.bytes());
     if (trick_ == Trick::kFirstTime && call > 1) context.queue_fill(middle, 0, half);
     if (trick_ == Trick::kWrongLater && call > kCallsBeforeWrong) {
@@ -181,20 +182,36 @@ class Double : public Implementation {
     });
   }
 
-  void run_rounded(Pass pass, Context& context, const LayerTensors& t) {
-    if (context.device() == Device::kGpu) return sound_->run(pass, context, t);  // made for tf32
-    std::vector<std::vector<float>> copies;
-    LayerTensors rounded = t;
-    for (auto* tensors : {&rounded.x, &rounded.w, &rounded.dy}) {
+  /// Runs the sound implementation on copies of what it reads, each changed by `change`.
+  template <class Change>
+  void run_on_copies(Pass pass, Context& context, const LayerTensors& t, const Change& change) {
+    LayerTensors copies = t;
+    size_t index = 0;
+    for (auto* tensors : {&copies.x, &copies.w, &copies.dy}) {
       for (Tensor& tensor : *tensors) {
         if (!tensor) continue;
-        auto& copy =
-            copies.emplace_back(tensor.data<float>(), tensor.data<float>() + tensor.elements());
-        for (float& value : copy) value = tf32(value);
+        Buffer& copy = copies_[{pass, index++}];
+        if (!copy.data()) copy = Buffer(context.device(), tensor.bytes());
+        context.queue_copy(copy.data(), tensor.memory, tensor.bytes());
         tensor.memory = copy.data();
+        change(context, tensor);
       }
     }
-    sound_->run(pass, context, rounded);
+    sound_->run(pass, context, copies);
+  }
+
+  /// To tf32 on the CPU, to bf16 on a GPU, where setting bytes is all that needs no kernel.
+  static void narrow(Context& context, const Tensor& tensor) {
+    if (context.device() == Device::kCpu) {
+      for (int64_t i = 0; i < tensor.elements(); ++i) {
+        tensor.data<float>()[i] = tf32(tensor.data<float>()[i]);
+      }
+      return;
+    }
+#if DUET_WITH_CUDA
+    cudaMemset2DAsync(tensor.memory, sizeof(float), 0, 2, static_cast<size_t>(tensor.elements()),
+                      context.stream());
+#endif
   }
 
   void join() {
@@ -202,11 +219,12 @@ class Double : public Implementation {
   }
 
   const Trick trick_;
-  const std::unique_ptr<Implementation> sound_, other_sound_;
+  const std::unique_ptr<Implementation> sound_;
   const int batch_;
   std::map<Pass, int> calls_;
   std::map<Pass, Buffer> memory_;
   std::map<Pass, void*> cached_for_;
+  std::map<std::pair<Pass, size_t>, Buffer> copies_;
   std::unique_ptr<Context> other_, other_cpu_;
   uint64_t step_ = 0;
   std::thread thread_;
@@ -229,16 +247,9 @@ std::vector<ImplEntry<Conv2dProblem>>& list_of(const Conv2dProblem&) { return co
 
 template <class P, Trick kTrick, Device kDevice>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
-  const auto& list = list_of(problem);
-  P own = problem;
-  std::string_view sound = "cpu_blas", other = "cpu_reference";
-  if (kDevice == Device::kGpu) {
-    sound = kTrick == Trick::kLowPrecision ? "cudnn" : "custom";
-    other = "cudnn";
-    if (kTrick == Trick::kLowPrecision) own.math = Math::kTF32;
-  }
-  return std::make_unique<Double>(kTrick, entry_of(list, sound).make(own, context),
-                                  entry_of(list, other).make(own, context), problem.n);
+  const std::string_view sound = kDevice == Device::kCpu ? "cpu_blas" : "custom";
+  return std::make_unique<Double>(kTrick, entry_of(list_of(problem), sound).make(problem, context),
+                                  problem.n);
 }
 
 const std::string& id_of(const TrickRow& row, Device device) {

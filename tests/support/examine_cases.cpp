@@ -12,8 +12,7 @@ namespace {
 
 constexpr TimingPlan kBrief = {.block_seconds = 1e-2, .rounds = 2, .most_rounds = 2};
 
-// Sizes that tensor cores take, for with others the libraries' tf32 is fp32; and sums so long that
-// two orders of adding them up differ.
+// Sums long enough for a few bits of one number to be within their limit.
 LayerCase linear_case() {
   return {.name = "doubles", .keys = {{"out_features", "512"}}, .x = {{{kBenchedBatch, 512}}}};
 }
