@@ -81,6 +81,9 @@ int run(int argc, char** argv) {
   app.add_option("--out", options.out, "write results as JSON")->type_name("FILE");
   app.add_option("--report", options.report, "write a page for the browser")
       ->type_name("FILE.html");
+  app.add_option("--into", options.into,
+                 "write the layers' table between <!-- compare --> and <!-- /compare --> of a page")
+      ->type_name("FILE");
   app.add_option("--markdown", options.markdown, "write the tables as Markdown")->type_name("FILE");
   app.add_flag("--json", options.json, "print results as JSON instead of tables");
   app.add_option("--fail-on", options.fail_on,

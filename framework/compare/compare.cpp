@@ -11,6 +11,7 @@
 #include "compare/fields.h"
 #include "compare/layers_comparison.h"
 #include "compare/markdown.h"
+#include "compare/marked_text.h"
 #include "compare/report.h"
 #include "compare/results.h"
 #include "compare/tables.h"
@@ -44,6 +45,10 @@ void check_sections(const std::vector<std::string>& only) {
   if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
 }
 
+MarkedText read_marked_text(const std::string& page) {
+  return duet::read_marked_text(page, "<!-- compare -->", "<!-- /compare -->");
+}
+
 void check_options(const CompareOptions& options) {
   check_sections(options.only);
   for (int64_t batch : options.batches) {
@@ -57,6 +62,7 @@ void check_options(const CompareOptions& options) {
   check_writable("--out", options.out);
   check_writable("--report", options.report);
   check_writable("--markdown", options.markdown);
+  if (!options.into.empty()) read_marked_text(options.into);
 }
 
 // The options, where a build that cannot write reports leaves the results for one that can.
@@ -177,6 +183,10 @@ void write(const CompareOptions& options, const json& results) {
   if (!options.markdown.empty()) {
     write_file(options.markdown, results_markdown(results));
     spdlog::info("the same as Markdown: {}", options.markdown);
+  }
+  if (!options.into.empty()) {
+    write_file(options.into, read_marked_text(options.into).with(results_summary(results)));
+    spdlog::info("the layers' table: in {}", options.into);
   }
   if (!options.report.empty()) {
     write_file(options.report, report_html(results));

@@ -22,6 +22,7 @@ struct CompareOptions {
   std::string out;                   // results.json
   std::string report;                // the page for a browser
   std::string markdown;
+  std::string into;  // a page whose part between <!-- compare --> and <!-- /compare --> is replaced
   bool json = false;    // results to standard output instead of tables
   std::string command;  // the command line, for the results
 };

@@ -1,14 +1,13 @@
 #include "compare/ladder.h"
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <vector>
 
 #include "compare/bench_tables.h"
 #include "compare/fields.h"
 #include "compare/format.h"
+#include "compare/marked_text.h"
 #include "compare/problem.h"
 #include "core/error.h"
 #include "train/run_folder.h"
@@ -23,33 +22,8 @@ namespace {
 constexpr const char* kEnd = "<!-- /bench -->";
 constexpr const char* kMeasuredOn = "<!-- measured on the ";  // "gpu -->"
 
-std::string read_page(const fs::path& page) {
-  std::ifstream file(page, std::ios::binary);
-  if (!file) throw ConfigError(page.string() + ": cannot open this file");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
-/// Where the table stands in the page: from after the first line to before the last.
-struct Place {
-  size_t begin, end;
-};
-
-Place find_place(const Ladder& ladder, const std::string& text) {
-  const std::string begin = "<!-- bench:" + ladder.layer + " -->\n";
-  const size_t first = text.find(begin);
-  const size_t from = first + begin.size();
-  const size_t last = first == std::string::npos ? first : text.find(kEnd, from);
-  const bool alone = last != std::string::npos && text.find(begin, from) == std::string::npos &&
-                     text.substr(from, last - from).find("<!-- bench:") == std::string::npos &&
-                     text[last - 1] == '\n';
-  if (!alone) {
-    throw ConfigError(ladder.page.string() + ": the table belongs between one line '" +
-                      begin.substr(0, begin.size() - 1) + "' and one line '" + kEnd +
-                      "' after it; put them where it should stand. Nothing was written");
-  }
-  return {from, last};
+MarkedText read_marked_text(const Ladder& ladder) {
+  return duet::read_marked_text(ladder.page, "<!-- bench:" + ladder.layer + " -->", kEnd);
 }
 
 // ---- the table ----
@@ -180,11 +154,8 @@ Ladder find_ladder(const std::string& layer, const fs::path& from) {
 }
 
 void check_ladder(const Ladder& ladder, Device device, bool force) {
-  const std::string text = read_page(ladder.page);
-  const Place place = find_place(ladder, text);
-  const bool gpu =
-      text.substr(place.begin, place.end - place.begin).find(std::string(kMeasuredOn) + "gpu") !=
-      std::string::npos;
+  const std::string table = read_marked_text(ladder).text();
+  const bool gpu = table.find(std::string(kMeasuredOn) + "gpu") != std::string::npos;
   if (gpu && device == Device::kCpu && !force) {
     throw ConfigError(ladder.page.string() +
                       ": its table holds a GPU's numbers, and these would be a CPU's; run it on a "
@@ -193,10 +164,7 @@ void check_ladder(const Ladder& ladder, Device device, bool force) {
 }
 
 void write_ladder(const Ladder& ladder, const json& results) {
-  const std::string text = read_page(ladder.page);
-  const Place place = find_place(ladder, text);
-  write_file(ladder.page,
-             text.substr(0, place.begin) + ladder_markdown(results) + text.substr(place.end));
+  write_file(ladder.page, read_marked_text(ladder).with(ladder_markdown(results)));
 }
 
 std::string ladder_markdown(const json& results) {

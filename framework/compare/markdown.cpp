@@ -136,4 +136,19 @@ std::string results_markdown(const json& results) {
   return text;
 }
 
+std::string results_summary(const json& results) {
+  std::string text;
+  for (const json& batch : list(member(results, "layers"))) {
+    text += table_text(layer_table(results, batch)) + "\n";
+    text += table_text(totals_table(results, batch)) + "\n";
+  }
+  const json& environment = member(results, "environment");
+  const std::string gpu = text_at(environment, "gpu");
+  text += markdown_text(gpu.empty() ? text_at(environment, "cpu") : gpu) + ", " +
+          markdown_text(text_at(results, "math")) + ", Duet " +
+          markdown_text(text_at(environment, "duet")) + ", " + text_at(results, "date") + ": " +
+          code(text_at(results, "command")) + "\n";
+  return text;
+}
+
 }  // namespace duet

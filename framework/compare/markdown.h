@@ -10,6 +10,10 @@ namespace duet {
 /// Missing parts are left out. Names are text: nothing in them is read as Markdown or HTML.
 std::string results_markdown(const nlohmann::json& results);
 
+/// For a page that is about something else: the layers' table of each batch, and in a line where
+/// and how it was measured.
+std::string results_summary(const nlohmann::json& results);
+
 /// The text as it reads in Markdown, on one line, also within a table.
 std::string markdown_text(const std::string& text);
 

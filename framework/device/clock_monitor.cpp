@@ -71,6 +71,8 @@ const Nvml& nvml() {
   return nvml;
 }
 
+constexpr unsigned long long kIdle = 0x01;  // clocks are low then because nothing runs
+
 // Bits of nvmlClocksThrottleReasons that mean: slower than it could be.
 struct Reason {
   unsigned long long bit;
@@ -105,7 +107,7 @@ struct ClockMonitor::Impl {
     std::unique_lock lock(mutex);
     while (!done) {
       Nvml::Sample sample;
-      if (nvml().sample(&sample)) add(sample);
+      if (nvml().sample(&sample) && !(sample.reasons & kIdle)) add(sample);
       wake.wait_for(lock, std::chrono::milliseconds(250), [this] { return done; });
     }
   }

@@ -3,9 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <sstream>
 
+#include "compare/marked_text.h"
 #include "compare/results_fixture.h"
+#include "core/error.h"
 
 namespace duet {
 namespace {
@@ -54,6 +58,32 @@ TEST(Markdown, HasAllSections) {
   EXPECT_EQ(text.find("What is wrong"), std::string::npos);
   EXPECT_EQ(check_tables(text), 14u);
   EXPECT_EQ(text.find("\n\n\n"), std::string::npos);
+}
+
+TEST(Markdown, SummaryIsTheLayersAndWhereTheyWereMeasured) {
+  const json results = results_fixture();
+  const std::string text = results_summary(results);
+  EXPECT_EQ(check_tables(text), 2 * results["layers"].size());
+  EXPECT_NE(text.find(results["command"].get<std::string>()), std::string::npos);
+  EXPECT_NE(text.find(results["date"].get<std::string>()), std::string::npos);
+}
+
+TEST(MarkedText, IsReplacedAndNothingElse) {
+  const auto file = std::filesystem::temp_directory_path() / "duet-marked-text.md";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  write("a\n<!-- compare -->\nold\n<!-- /compare -->\nb\n");
+  const MarkedText marked = read_marked_text(file, "<!-- compare -->", "<!-- /compare -->");
+  EXPECT_EQ(marked.text(), "old\n");
+  EXPECT_EQ(marked.with("new\n"), "a\n<!-- compare -->\nnew\n<!-- /compare -->\nb\n");
+  for (const char* wrong :
+       {"a\n", "<!-- compare -->\nold\n", "<!-- compare -->\n<!-- compare -->\n<!-- /compare -->\n",
+        "<!-- /compare -->\n<!-- compare -->\n"}) {
+    write(wrong);
+    EXPECT_THROW(read_marked_text(file, "<!-- compare -->", "<!-- /compare -->"), ConfigError)
+        << wrong;
+  }
+  std::filesystem::remove(file);
+  EXPECT_THROW(read_marked_text(file, "<!-- compare -->", "<!-- /compare -->"), ConfigError);
 }
 
 TEST(Markdown, TellsAMismatchFirst) {

@@ -1,0 +1,42 @@
+#include "compare/marked_text.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+std::string read_page(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) throw ConfigError(file.string() + ": cannot open this file");
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+MarkedText read_marked_text(const std::filesystem::path& file, const std::string& first,
+                            const std::string& last) {
+  MarkedText marked = {.page = read_page(file)};
+  const std::string line = first + "\n";
+  const size_t start = marked.page.find(line);
+  marked.begin = start + line.size();
+  marked.end = start == std::string::npos ? start : marked.page.find(last, marked.begin);
+  // Up to the first ':' or blank: "<!-- bench".
+  const std::string opening = first.substr(0, first.find_first_of(": ", 5));
+  const bool alone = marked.end != std::string::npos &&
+                     marked.page.find(line, marked.begin) == std::string::npos &&
+                     marked.text().find(opening) == std::string::npos &&
+                     marked.page[marked.end - 1] == '\n';
+  if (!alone) {
+    throw ConfigError(file.string() + ": the table belongs between one line '" + first +
+                      "' and one line '" + last +
+                      "' after it; put them where it should stand. Nothing was written");
+  }
+  return marked;
+}
+
+}  // namespace duet
