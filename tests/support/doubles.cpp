@@ -124,10 +124,12 @@ class Double : public Implementation {
         return run_elsewhere(pass, context, t);
       case Trick::kLowPrecision:
         return run_on_copies(pass, context, t, narrow);
-      case Trick::kUnrepeatable:  // some bits of one number, another time others
-        return run_on_copies(pass, context, t, [&](Context& c, const Tensor& copy) {
-          c.queue_fill(copy.memory, call % 2 ? 0xFF : 0, 1);
+      case Trick::kUnrepeatable: {  // some bits of one number, another time others
+        const Tensor& changed = pass == Pass::kBackwardData ? t.dy[0] : t.x[0];
+        return run_on_copies(pass, context, t, [&](Context& c, const Tensor& copy, const void* of) {
+          if (of == changed.memory) c.queue_fill(copy.memory, call % 2 ? 0xFF : 0, 1);
         });
+      }
       default:
         break;
     }
@@ -193,15 +195,16 @@ class Double : public Implementation {
         Buffer& copy = copies_[{pass, index++}];
         if (!copy.data()) copy = Buffer(context.device(), tensor.bytes());
         context.queue_copy(copy.data(), tensor.memory, tensor.bytes());
+        const void* original = tensor.memory;
         tensor.memory = copy.data();
-        change(context, tensor);
+        change(context, tensor, original);
       }
     }
     sound_->run(pass, context, copies);
   }
 
   /// To tf32 on the CPU, to bf16 on a GPU, where setting bytes is all that needs no kernel.
-  static void narrow(Context& context, const Tensor& tensor) {
+  static void narrow(Context& context, const Tensor& tensor, const void*) {
     if (context.device() == Device::kCpu) {
       for (int64_t i = 0; i < tensor.elements(); ++i) {
         tensor.data<float>()[i] = tf32(tensor.data<float>()[i]);

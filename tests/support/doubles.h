@@ -15,7 +15,7 @@ struct DoubleInfo {
 };
 
 /// The batch for which the double that is right on one shape only is right.
-inline constexpr int kBenchedBatch = 16;
+inline constexpr int kBenchedBatch = 64;
 
 /// Appends the doubles of `device` to the lists of linear and conv2d, once, and returns them.
 const std::vector<DoubleInfo>& register_doubles(Device device);
