@@ -1,11 +1,11 @@
 #include "compare/tables.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "compare/fields.h"
 #include "compare/format.h"
+#include "compare/text_table.h"
 #include "core/config.h"
 #include "net/table.h"
 
@@ -15,40 +15,25 @@ using nlohmann::json;
 
 namespace {
 
-// Rows under a header. Columns whose header starts with '<' hold words, the others numbers.
+// Columns whose header starts with '<' hold words, the others numbers.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) {
     for (std::string& name : header) {
-      left_.push_back(name.starts_with("<"));
-      if (left_.back()) name.erase(0, 1);
+      const bool number = !name.starts_with("<");
+      table_.columns.push_back({number ? name : name.substr(1), number});
     }
-    rows_.push_back(std::move(header));
   }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  bool empty() const { return rows_.size() == 1; }
-
-  std::string text() const {
-    std::vector<size_t> widths(left_.size(), 0);
-    for (const auto& row : rows_) {
-      for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line;
-      for (size_t i = 0; i < row.size(); ++i) {
-        const std::string space(widths[i] - row[i].size(), ' ');
-        line += (i ? "  " : "") + (left_[i] ? row[i] + space : space + row[i]);
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + "\n";
-    }
-    return text;
+  void add(std::vector<std::string> row) {
+    auto& cells = table_.rows.emplace_back();
+    for (std::string& text : row) cells.push_back({std::move(text)});
+    cells.resize(table_.columns.size());
   }
+  bool empty() const { return table_.rows.empty(); }
+  std::string text() const { return table_text(table_); }
 
  private:
-  std::vector<bool> left_;
-  std::vector<std::vector<std::string>> rows_;
+  ResultTable table_;
 };
 
 std::string bytes_text(double bytes) { return format_bytes(static_cast<size_t>(bytes)); }
