@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -16,6 +15,7 @@
 #include "compare/results.h"
 #include "core/error.h"
 #include "device/clock_monitor.h"
+#include "device/stopwatch.h"
 #include "layers/layers.h"
 #include "net/table.h"
 
@@ -26,10 +26,6 @@ using nlohmann::json;
 namespace {
 
 constexpr double kTellFlops = 2e9;  // the judge takes a second for about that
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // ---- what is asked for ----
 
@@ -157,14 +153,14 @@ class Bench {
   }
 
   const json& run(const std::vector<BenchProblem>& problems) {
-    const double start = now();
+    const double start = now_seconds();
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
     clocks_.emplace();
     results_["environment"]["ceilings"] = ceilings_json(ceilings_, device_);
     for (const BenchProblem& problem : problems) measure(problem);
     note_clocks();
-    results_["seconds"] = now() - start;
+    results_["seconds"] = now_seconds() - start;
     return results_;
   }
 
@@ -201,9 +197,9 @@ class Bench {
       spdlog::info("{} {}: the reference computes {} GFLOP in double on the CPU", layer.type(),
                    problem_argument(layer), format_significant(flops / 1e9));
     }
-    const double start = now();
+    const double start = now_seconds();
     Evidence evidence = gather_evidence(layer, random_data(layer, 1), {}, passes);
-    if (flops > kTellFlops) spdlog::info("done in {}", format_seconds(now() - start));
+    if (flops > kTellFlops) spdlog::info("done in {}", format_seconds(now_seconds() - start));
     return evidence;
   }
 

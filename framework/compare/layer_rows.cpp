@@ -83,13 +83,7 @@ json ratio_json(const std::vector<RowArm>& arms, size_t a, size_t b) {
     return m && m->warm ? &*m->warm : nullptr;
   };
   if (!times(a) || !times(b)) return {};
-  const Ratio ratio = speedup(times(a)->seconds, times(b)->seconds);
-  return {{"a", a},
-          {"b", b},
-          {"speedup", ratio.speedup},
-          {"low", ratio.low},
-          {"high", ratio.high},
-          {"verdict", to_string(ratio.verdict)}};
+  return ratio_json(a, b, *times(a), *times(b));
 }
 
 std::string repeat_command(const Layer& layer, Pass pass) {

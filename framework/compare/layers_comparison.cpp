@@ -38,12 +38,6 @@ class LayersComparison {
   }
 
   json run() {
-    const Training& first = arms_[0]->training();
-    for (auto& arm : arms_) {
-      for (int64_t i = 0; i < plan_.steps; ++i) arm->training().step();
-      arm->context().synchronize();
-      activations_.push_back(take_activations(arm->training()));
-    }
     json rows = json::array();
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
@@ -52,7 +46,6 @@ class LayersComparison {
     network.add_to(&rows);
     return {{"batch", arms_[0]->batch()},
             {"math", to_string(arms_[0]->setup().spec.math)},
-            {"images", first.steps_per_epoch() * arms_[0]->batch()},
             {"rows", std::move(rows)},
             {"totals", network.totals()},
             {"step_ratios", network.step_ratios()}};
@@ -116,24 +109,35 @@ class LayersComparison {
     const Evidence& evidence = evidence_of(source, *from.node);
     const Layer& layer = *from.node->layer;
     Evidence turned;
-    const bool own = candidates[0].layer == &layer;
+    const bool own = same_layouts(*candidates[0].layer, layer);
     if (!own) turned = relayout(evidence, layer, *candidates[0].layer);
     auto results = measure_pass(candidates, from.step->pass, own ? evidence : turned,
                                 device == Device::kGpu ? *gpu_ : cpu_, plan_.pass);
     for (size_t i = 0; i < arms.size(); ++i) (*measured)[arms[i]] = std::move(results[i]);
   }
 
-  /// What the judge makes of a node's activations; kept while the node's passes follow.
+  /// What the judge makes of a node's activations; kept, because its backward passes come last.
   const Evidence& evidence_of(size_t arm, const Net::Node& node) {
     auto& slot = evidence_[&node];
     if (!slot) {
       std::vector<Pass> passes;
       for (const auto& step : node.steps) passes.push_back(step.pass);
       const uint64_t step = static_cast<uint64_t>(plan_.steps);
-      slot = std::make_unique<Evidence>(
-          gather_evidence(*node.layer, activations_[arm].at(node.name), {.step = step}, passes));
+      slot = std::make_unique<Evidence>(gather_evidence(
+          *node.layer, std::move(activations_of(arm).at(node.name)), {.step = step}, passes));
     }
     return *slot;
+  }
+
+  /// Taken from arms that feed a layer, after some training.
+  Activations& activations_of(size_t arm) {
+    auto& activations = activations_[arm];
+    if (activations.empty()) {
+      Training& training = arms_[arm]->training();
+      for (int64_t i = 0; i < plan_.steps; ++i) training.step();
+      activations = take_activations(training);
+    }
+    return activations;
   }
 
   Seat find(size_t arm, const Net::Node& like, Pass pass) {
@@ -178,7 +182,7 @@ class LayersComparison {
   const LayersPlan plan_;
   Context cpu_{Device::kCpu};
   std::unique_ptr<Context> gpu_;
-  std::vector<Activations> activations_;
+  std::map<size_t, Activations> activations_;  // by arm
   std::map<const Net::Node*, std::unique_ptr<Evidence>> evidence_;
 };
 

@@ -53,18 +53,21 @@ json microseconds_json(const Summary& seconds) {
   return {{"median", 1e6 * seconds.median}, {"p20", 1e6 * seconds.p20}, {"p80", 1e6 * seconds.p80}};
 }
 
+json ratio_json(size_t a, size_t b, const Times& times_a, const Times& times_b) {
+  const Ratio ratio = speedup(times_a.seconds, times_b.seconds);
+  return {{"a", a},
+          {"b", b},
+          {"speedup", ratio.speedup},
+          {"low", ratio.low},
+          {"high", ratio.high},
+          {"verdict", to_string(ratio.verdict)}};
+}
+
 json ratios_json(const std::vector<const Times*>& times) {
   json list = json::array();
   if (times.empty() || !times[0]) return list;
   for (size_t i = 1; i < times.size(); ++i) {
-    if (!times[i]) continue;
-    const Ratio ratio = speedup(times[0]->seconds, times[i]->seconds);
-    list.push_back({{"a", 0},
-                    {"b", i},
-                    {"speedup", ratio.speedup},
-                    {"low", ratio.low},
-                    {"high", ratio.high},
-                    {"verdict", to_string(ratio.verdict)}});
+    if (times[i]) list.push_back(ratio_json(0, i, *times[0], *times[i]));
   }
   return list;
 }

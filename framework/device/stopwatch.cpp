@@ -5,13 +5,9 @@
 #include "device/gpu.h"
 
 namespace duet {
-namespace {
-
-double now() {
+double now_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
-
-}  // namespace
 
 Stopwatch::Stopwatch(Context& context) : context_(context) {
   if (context.device() == Device::kCpu) return;
@@ -28,12 +24,12 @@ void Stopwatch::start() {
   if (begin_) {
     gpu::record_event(begin_, context_.stream());
   } else {
-    start_ = now();
+    start_ = now_seconds();
   }
 }
 
 double Stopwatch::stop() {
-  if (!begin_) return now() - start_;
+  if (!begin_) return now_seconds() - start_;
   gpu::record_event(end_, context_.stream());
   return gpu::seconds_between(begin_, end_);
 }

@@ -6,6 +6,9 @@
 
 namespace duet {
 
+/// The steady clock.
+double now_seconds();
+
 class Stopwatch {
  public:
   /// REQUIRES: the context outlives this.

@@ -91,6 +91,17 @@ LayerData relayout(const LayerData& data, const Layer& from, const Layer& to) {
   return result;
 }
 
+bool same_layouts(const Layer& a, const Layer& b) {
+  const auto same = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const auto& p, const auto& q) { return p.layout == q.layout; });
+  };
+  return same(a.inputs(), b.inputs()) && same(a.outputs(), b.outputs()) &&
+         std::equal(a.parameters().begin(), a.parameters().end(), b.parameters().begin(),
+                    b.parameters().end(),
+                    [](const auto& p, const auto& q) { return p.desc.layout == q.desc.layout; });
+}
+
 std::unique_ptr<Layer> in_double(const Layer& layer) {
   auto copy = layer.clone();
   std::vector<TensorDesc> inputs = layer.inputs();

@@ -54,6 +54,9 @@ LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);
 std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
                              const TensorDesc& to);
 
+/// True if relayout() between the two would change nothing.
+bool same_layouts(const Layer& a, const Layer& b);
+
 /// A copy of `layer` in double, which only cpu_reference can run.
 std::unique_ptr<Layer> in_double(const Layer& layer);
 

@@ -132,7 +132,6 @@ void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {
   } else {
     workspace_.poison();
   }
-  last_ = pass;
   y_before_.clear();
   if (pass != Pass::kForward) {
     for (const GuardedTensor& y : y_) y_before_.push_back(y.buffer().download());

@@ -75,7 +75,6 @@ class LayerRig {
   std::vector<GuardedTensor> x_, y_, dx_, dy_, w_, dw_;
   GuardedBuffer state_, workspace_, step_;
   std::vector<std::vector<std::byte>> loaded_x_, loaded_w_, loaded_dy_;
-  Pass last_ = Pass::kForward;
   std::vector<std::vector<std::byte>> y_before_;  // a backward pass
   std::vector<Buffer> snapshot_;
   std::unique_ptr<Implementation> impl_;  // goes before the memory that it may still work on

@@ -1,12 +1,12 @@
 #include "measure/measure_pass.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 
 #include "core/error.h"
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
+#include "device/stopwatch.h"
 
 namespace duet {
 namespace {
@@ -15,10 +15,6 @@ constexpr double kGraphSeconds = 1e-3;  // calls fill a graph to about that
 constexpr int kMostInGraph = 200;
 constexpr int kColdInGraph = 10;
 constexpr size_t kMostRotated = 4;
-
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 size_t footprint(const Layer& layer) {
   size_t bytes = 0;
@@ -158,18 +154,18 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
     const Evidence* own = &evidence;
-    if (candidate.layer != &first) {
+    if (!same_layouts(*candidate.layer, first)) {
       turned.push_back(std::make_unique<Evidence>(relayout(evidence, first, *candidate.layer)));
       own = turned.back().get();
     }
     PassMeasurement& result = results[i];
-    const double start = now();
+    const double start = now_seconds();
     try {
       auto implementation = candidate.layer->make(candidate.id, context);
       for (Pass each : passes_through(*candidate.layer, candidate.id, pass)) {
         implementation->prepare(each, context);
       }
-      result.prepare_seconds = now() - start;
+      result.prepare_seconds = now_seconds() - start;
       result.detail = implementation->detail(pass);
       result.workspace_bytes = implementation->workspace_bytes(pass);
       result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);

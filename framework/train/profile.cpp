@@ -1,11 +1,10 @@
 #include "train/profile.h"
 
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "measure/timing.h"
 #include "net/table.h"
 
 namespace duet {
@@ -17,20 +16,13 @@ constexpr int kBlocks = 5;
 
 // Median over blocks of the seconds of one call of `run`, which queues work on the context.
 double seconds_per_call(Context& context, const std::function<void()>& run) {
-  using Clock = std::chrono::steady_clock;
-  const auto block = [&](int calls) {
-    context.synchronize();
-    const auto start = Clock::now();
-    for (int i = 0; i < calls; ++i) run();
-    context.synchronize();
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
-  int calls = 1;
-  while (block(calls) < kBlockSeconds && calls < (1 << 16)) calls *= 2;
+  int64_t calls = 1;
+  while (seconds_of(context, run, calls) < kBlockSeconds && calls < (1 << 16)) calls *= 2;
   std::vector<double> seconds;
-  for (int i = 0; i < kBlocks; ++i) seconds.push_back(block(calls) / calls);
-  std::sort(seconds.begin(), seconds.end());
-  return seconds[kBlocks / 2];
+  for (int i = 0; i < kBlocks; ++i) {
+    seconds.push_back(seconds_of(context, run, calls) / static_cast<double>(calls));
+  }
+  return quantile(std::move(seconds), 0.5);
 }
 
 double microseconds_of(Training& training, const Training::Operation& operation) {
