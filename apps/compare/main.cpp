@@ -16,7 +16,7 @@ constexpr const char* kExamples = R"(Examples:
   compare --config configs/fashion_mnist_cnn.yaml --fail-on mismatch,slower:0.95
   compare --from results.json --report report.html
 
-An arm is a family (cpu, custom, cudnn), the id of an implementation, or a YAML file of the same
+An arm is a family (cpu, custom, cudnn), auto, the id of an implementation, or a YAML file of the same
 network. Without any, custom is compared with cudnn, or cpu_blas with cpu_reference where there is no
 GPU.
 
@@ -65,7 +65,7 @@ int run(int argc, char** argv) {
           ->delimiter(',')
           ->allow_extra_args(false));
   add(app.add_flag("--quick", options.quick,
-                   "shorter blocks, one epoch, two seeds and three batch sizes"));
+                   "shorter blocks, no cold times, one epoch, two seeds, three batch sizes"));
   add(app.add_option("--batch", options.batches, "batch sizes of throughput")
           ->type_name("N,...")
           ->delimiter(',')

@@ -19,7 +19,8 @@ inline constexpr const char* kResultsSchema = "duet.compare/1";
 nlohmann::json microseconds_json(const Summary& seconds);
 /// How fast arm `a` is beside arm `b`: {"a", "b", "speedup", "low", "high", "verdict"}.
 nlohmann::json ratio_json(size_t a, size_t b, const Times& times_a, const Times& times_b);
-/// The first arm against each of the others: a list of those. times[i] is arm i's, or nullptr if it was not measured.
+/// The first arm against each of the others: a list of those. times[i] is arm i's, or nullptr if it
+/// was not measured.
 nlohmann::json ratios_json(const std::vector<const Times*>& times);
 /// The machine, the libraries and Duet's version.
 nlohmann::json environment_json();
