@@ -1,4 +1,4 @@
-// Where a network runs. One Context a network: its device, its stream and library handles, and the
+// Where a network runs. One Context a network: its device, the stream, its library handles, and the
 // few things an implementation may read while it runs. No CUDA header is needed to include this.
 #pragma once
 
@@ -26,7 +26,8 @@ class Context {
 
   Device device() const { return device_; }
 
-  /// All GPU work of a network goes to this stream (a cudaStream_t). nullptr on the CPU.
+  /// All GPU work goes to this stream (a cudaStream_t), which every context of the process shares.
+  /// nullptr on the CPU.
   CUstream_st* stream() const;
   /// The library handles, on stream(); created on first use, so that a network without cuDNN never
   /// loads it. REQUIRES: device() == Device::kGpu.

@@ -1,0 +1,35 @@
+// One network in several arms: their times must be the same, whatever ran before.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "compare/throughput_comparison.h"
+#include "support/gpu_test.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+class ThroughputOnGpu : public GpuTest {};
+
+TEST_F(ThroughputOnGpu, IdenticalArmsAreTheSame) {
+  // Large enough for its time to depend on the L2 cache, as the networks people train.
+  const auto arms =
+      read_arms({.config = DUET_SOURCE_DIR "/configs/fashion_mnist_cnn.yaml",
+                 .requests = {"custom", "custom", "custom", "custom"},
+                 .assignments = {"data.dataset=synthetic_images", "data.train_count=1024"}});
+  const Dataset dataset = arms[0].setup().dataset.load({});
+  // What compare has made and let go before it comes to throughput.
+  { const RunningArm before(arms[0], dataset); }
+  const TimingPlan plan = {.block_seconds = 0.01, .rounds = 7, .most_rounds = 14};
+  const json rows = compare_throughput(arms, dataset, {64}, plan);
+  for (const std::string what : {"training", "inference"}) {
+    for (const json& ratio : rows[0][what + "_ratios"]) {
+      EXPECT_EQ(ratio["verdict"], "same") << what << " " << ratio.dump();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duet
