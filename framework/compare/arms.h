@@ -27,8 +27,8 @@ struct Arm {
   std::string request;  // as the user gave it
   SetupOptions options;
   NetSpec spec;
-  std::vector<ResolvedLayer> layers;
-  std::string config;  // resolved, as YAML
+  std::vector<ResolvedLayer> layers;  // `auto` is resolved by RunningArm
+  std::string config;                 // resolved, as YAML
 
   Device device() const { return device_of(spec); }
   /// The same arm with another batch or seed. Throws what read_setup() throws.

@@ -18,6 +18,7 @@
 #include "device/stopwatch.h"
 #include "layers/layers.h"
 #include "net/table.h"
+#include "train/interrupt.h"
 
 namespace duet {
 
@@ -152,7 +153,8 @@ class Bench {
                 {"rows", json::array()}};
   }
 
-  const json& run(const std::vector<BenchProblem>& problems) {
+  // Rows that are finished stand in results() even if this throws.
+  void run(const std::vector<BenchProblem>& problems) {
     const double start = now_seconds();
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
@@ -161,8 +163,9 @@ class Bench {
     for (const BenchProblem& problem : problems) measure(problem);
     note_clocks();
     results_["seconds"] = now_seconds() - start;
-    return results_;
   }
+
+  json& results() { return results_; }
 
  private:
   void note_clocks() {
@@ -204,6 +207,7 @@ class Bench {
   }
 
   void measure(const BenchProblem& problem, Pass pass, const Evidence* evidence) {
+    InterruptGuard::check();
     const Layer& layer = *problem.layer;
     const Selection selection = select(layer, pass, options_.impls, device_);
     std::vector<PassMeasurement> measured;
@@ -305,6 +309,24 @@ void check_any(const std::vector<BenchProblem>& problems, const BenchOptions& op
                                           : ":" + reasons));
 }
 
+// What was measured before an error or Ctrl-C is kept.
+json measure(const std::vector<BenchProblem>& problems, const BenchOptions& options, Device device,
+             std::ostream& out) {
+  Bench bench(options, device, out);
+  const InterruptGuard guard;
+  try {
+    bench.run(problems);
+  } catch (const Error& error) {
+    json& results = bench.results();
+    if (options.out.empty() || results["rows"].empty()) throw;
+    results["stopped"] = error.what();
+    save_results(options.out, results);
+    spdlog::warn("the rows measured so far are in {}", options.out);
+    throw;
+  }
+  return std::move(bench.results());
+}
+
 }  // namespace
 
 int run_bench(const BenchOptions& options, std::ostream& out) {
@@ -321,8 +343,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   const std::vector<BenchProblem> problems = read_problems(source, device);
   check_passes(problems, options.passes);
   check_any(problems, options, device);
-  Bench bench(options, device, out);
-  const json results = bench.run(problems);
+  const json results = measure(problems, options, device, out);
   if (!options.out.empty()) save_results(options.out, results);
   const std::string faults = bench_faults_text(results);
   if (options.json) {

@@ -99,9 +99,9 @@ class Comparison {
     RunningArms running;
     for (const Arm& arm : arms_) {
       running.push_back(std::make_unique<RunningArm>(arm, dataset));
-      spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name,
-                   running.back()->prepare_seconds(),
-                   network_table(arm.layers, &running.back()->training().net()));
+      RunningArm& started = *running.back();
+      spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name, started.prepare_seconds(),
+                   network_table(started.setup().layers, &started.training().net()));
     }
     results_["arms"] = arms_json(running);
     if (wants("layers")) {

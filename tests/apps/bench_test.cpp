@@ -1,6 +1,7 @@
 // The bench application as a process: what it prints and writes, and its exit codes.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <sstream>
 
 #include "apps/trainer_process.h"
@@ -71,6 +72,19 @@ TEST(BenchProcess, MeasuresEveryValueOfAnAxis) {
   for (const json& row : results["rows"]) problems.push_back(row["problem"]);
   EXPECT_EQ(problems, (std::vector<std::string>{"x=1x2 float32", "x=1x3 float32", "x=5x2 float32",
                                                 "x=5x3 float32"}));
+}
+
+TEST(BenchProcess, InterruptedLeavesWhatIsMeasured) {
+  const BenchFolder folder;
+  const Outcome outcome =
+      folder.run_until("relu --shape n=1..1024x2,c=64 --device cpu --quick --out r.json", "stderr",
+                       SIGINT, "x=4x64");
+  EXPECT_OUTCOME(outcome, kExitInterrupted, "interrupted", "r.json");
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_EQ(results["stopped"], "interrupted");
+  EXPECT_GE(results["rows"].size(), 2u);
+  EXPECT_LT(results["rows"].size(), 22u);
+  EXPECT_NE(outcome.out.find("relu forward"), std::string::npos);
 }
 
 TEST(BenchProcess, TakesTheLayersOfANetwork) {

@@ -152,6 +152,14 @@ TEST(Compare, InterruptedLeavesWhatIsFinished) {
   EXPECT_NE(late.out.find("training, batch 16"), std::string::npos);
 }
 
+TEST(Compare, AutoIsExplained) {
+  const CompareFolder folder;
+  const Outcome outcome = folder.run(
+      std::string("--config tiny.yaml --a auto --b cpu_reference --only throughput ") + kShort);
+  EXPECT_OUTCOME(outcome, kExitDone, "auto: ready in", "us; cpu_");
+  EXPECT_EQ(outcome.err.find("to be measured"), std::string::npos) << outcome.err;
+}
+
 TEST(Compare, WrongUseIsTold) {
   const CompareFolder folder;
   folder.write("file", "x");
