@@ -173,7 +173,8 @@ class Bench {
     if (report.samples == 0) return;
     results_["environment"]["clocks"] = clocks_json(report);
     if (!report.reasons.empty()) {
-      spdlog::warn("the GPU slowed down while this was measured: {}", join(report.reasons));
+      spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
+                   join(report.reasons), report.sm_mhz_min, report.sm_mhz_max);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <iterator>
 #include <mutex>
 #include <thread>
 
@@ -90,7 +91,8 @@ struct ClockMonitor::Impl {
   mutable std::mutex mutex;
   std::condition_variable wake;
   bool done = false;
-  ClockReport report;
+  ClockReport report;                    // without its reasons
+  int slowed[std::size(kReasons)] = {};  // samples with that reason
   std::thread thread;
 
   Impl() : thread([this] { run(); }) {}
@@ -105,10 +107,11 @@ struct ClockMonitor::Impl {
 
   void run() {
     std::unique_lock lock(mutex);
-    while (!done) {
+    // Waits first: the driver's reasons are those of the last moments, before the monitor was
+    // asked.
+    while (!wake.wait_for(lock, std::chrono::milliseconds(250), [this] { return done; })) {
       Nvml::Sample sample;
       if (nvml().sample(&sample) && !(sample.reasons & kIdle)) add(sample);
-      wake.wait_for(lock, std::chrono::milliseconds(250), [this] { return done; });
     }
   }
 
@@ -118,11 +121,19 @@ struct ClockMonitor::Impl {
     report.sm_mhz_max = std::max(report.sm_mhz_max, mhz);
     report.temperature_c_max = std::max(report.temperature_c_max, static_cast<int>(sample.celsius));
     ++report.samples;
-    for (const Reason& reason : kReasons) {
-      auto& names = report.reasons;
-      const bool known = std::find(names.begin(), names.end(), reason.name) != names.end();
-      if ((sample.reasons & reason.bit) && !known) names.emplace_back(reason.name);
+    for (size_t i = 0; i < std::size(kReasons); ++i) {
+      slowed[i] += (sample.reasons & kReasons[i].bit) != 0;
     }
+  }
+
+  ClockReport with_reasons() const {
+    ClockReport result = report;
+    for (size_t i = 0; i < std::size(kReasons); ++i) {
+      if (slowed[i] == 0) continue;
+      result.reasons.push_back(kReasons[i].name + (" in " + std::to_string(slowed[i])) + " of " +
+                               std::to_string(report.samples) + " samples");
+    }
+    return result;
   }
 };
 
@@ -134,7 +145,7 @@ ClockMonitor::~ClockMonitor() = default;
 ClockReport ClockMonitor::report() const {
   if (!impl_) return {};
   const std::lock_guard lock(impl_->mutex);
-  return impl_->report;
+  return impl_->with_reasons();
 }
 
 std::string driver_version() { return gpu_available() ? nvml().version() : ""; }
