@@ -89,6 +89,24 @@ TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k60", 60, "1", "0", image(3, 3, 107, 106), {"custom_fused"});
 }
 
+// With about as many tiles as an H200 takes at once: blocks of 32 and of 36 tiles, of whole images
+// and of patches; and the fewest tiles that backward_filter takes.
+TEST_F(ConvolutionKernels, WinogradBlocks) {
+  const auto check_winograd = [&](const std::string& name, int64_t filters,
+                                  const std::string& padding, const TensorDesc& x) {
+    check(
+        "conv2d",
+        {.name = name,
+         .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"padding", padding}},
+         .x = {x}},
+        {"custom_winograd"});
+  };
+  check_winograd("images_32", 64, "0", image(90, 64, 12, 12));
+  check_winograd("images_36", 100, "0", image(64, 64, 13, 13));
+  check_winograd("patches_32", 64, "1", image(11, 66, 28, 28));
+  check_winograd("patches_36", 100, "1", image(12, 66, 27, 28));
+}
+
 // Splits of the sum over windows that span images, and several chunks a split.
 TEST_F(ConvolutionKernels, LongSums) {
   check("conv2d",

@@ -122,6 +122,23 @@ std::vector<LayerCase> conv2d_cases() {
        .keys = {{"out_channels", "6"}, {"kernel", "[3, 1]"}},
        .x = {image(2, 130, 6, 7)},
        .gradient_check = false},
+      // 64 channels and filters: Winograd's tiles of 2x2 outputs, of whole images and of patches.
+      {.name = "c64_k70_36_tiles",
+       .keys = {{"out_channels", "70"}, {"kernel", "3"}},
+       .x = {image(3, 64, 13, 13)},
+       .gradient_check = false},
+      {.name = "c66_k65_padding4_wide",  // whole rows of tiles in the padding
+       .keys = {{"out_channels", "65"}, {"kernel", "3"}, {"padding", "4"}},
+       .x = {image(1, 66, 5, 30)},
+       .gradient_check = false},
+      {.name = "c65_k64_two_tiles",
+       .keys = {{"out_channels", "64"}, {"kernel", "3"}},
+       .x = {image(40, 65, 4, 5)},
+       .gradient_check = false},
+      {.name = "c64_k67_padding3",  // as a convolution of dy its gradient has padding -1
+       .keys = {{"out_channels", "67"}, {"kernel", "3"}, {"padding", "3"}, {"bias", "false"}},
+       .x = {image(2, 64, 5, 6)},
+       .gradient_check = false},
       {.name = "integers_c1",
        .keys = {{"out_channels", "10"}, {"kernel", "5"}, {"padding", "2"}},
        .x = {image(3, 1, 9, 8)},

@@ -8,6 +8,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_cpu_reference(),
 #if DUET_WITH_CUDA
     conv2d_custom_direct(),
+    conv2d_custom_winograd(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_naive(),
     conv2d_cudnn(),

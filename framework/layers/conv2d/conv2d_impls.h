@@ -39,6 +39,7 @@ ImplEntry<Conv2dProblem> conv2d_cpu_reference();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
+ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls();

@@ -1,37 +1,32 @@
-// Winograd backward_data behind a pooling: dy is unpooled on its way into the Winograd domain,
-// where one element of a window is 9 of 16 points; the 4x4 patches of an image are summed in shared
-// memory.
+// Winograd backward_data of small images: dy goes into the Winograd domain tile by tile, and the
+// 4x4 patches of an image, which overlap, are summed in shared memory.
 #pragma once
 
-#include "layers/conv2d/packed_argmax.cuh"
-#include "layers/conv2d/winograd.cuh"
+#include "layers/conv2d/winograd_block.cuh"
+#include "layers/conv2d/winograd_filters.cuh"
+#include "layers/conv2d/winograd_gradients.cuh"
 
 namespace duet {
 
 inline constexpr int kDataStages = 4;
 
+template <class Block>
 constexpr size_t winograd_data_smem_bytes() {
-  const size_t floats = kDataStages * WinogradBlock<2>::kChunkB + 2 * WinogradBlock<2>::kChunkA;
-  return sizeof(float) *
-         (floats > WinogradBlock<2>::kExchangeFloats ? floats : WinogradBlock<2>::kExchangeFloats);
+  const size_t floats = kDataStages * Block::kChunkB + 2 * Block::kChunkA;
+  return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
-// grid: (images, blocks of 32 channels)
-static __global__ void __launch_bounds__(256, 1)
-    winograd_pooled_backward_data_kernel(const __grid_constant__ ConvGeometry g,
-                                         const float* __restrict__ dy,
-                                         const uint32_t* __restrict__ argmax,
-                                         const float* __restrict__ u, float* __restrict__ dx) {
+// grid: (images, blocks of kB channels)
+template <class Block, class Gradient>
+__global__ void __launch_bounds__(Block::kThreads, 1)
+    winograd_backward_data_kernel(const __grid_constant__ WinogradGeometry g,
+                                  const __grid_constant__ Gradient dy, const float* __restrict__ u,
+                                  float* __restrict__ dx) {
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[kDataStages];
-  using Block = WinogradBlock<2>;
   float* const chunks_b = smem;
   float* const chunks_a = smem + kDataStages * Block::kChunkB;
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int n = blockIdx.x, first_channel = blockIdx.y * Block::kB;
-  const bool live = lane < g.windows;  // window = lane, filter = warp of each chunk
-  const float* dy_at = dy + size_t(n) * g.d.k * g.windows + lane;
-  const uint32_t* argmax_at = argmax + size_t(n) * argmax_groups(g.d.k) * g.windows + lane;
+  const int image = blockIdx.x, first_channel = blockIdx.y * Block::kB;
 
   const int chunks = ceil_div(g.d.k, Block::kDepth);
   const float* u_block = u + size_t(blockIdx.y) * chunks * Block::kChunkB;
@@ -42,20 +37,32 @@ static __global__ void __launch_bounds__(256, 1)
     bulk_copy(chunks_b + stage * Block::kChunkB, u_block + size_t(chunk) * Block::kChunkB, bytes,
               barriers[stage]);
   };
-  float gradient;
-  uint32_t word;
+  using Element = typename Block::Element;
+  using GradientTile = typename Gradient::Tile;
+  const Element element = Block::element(), extra_element = Block::extra_element();
+  auto tile_of = [&](const Element& e) {
+    WinogradTile t = WinogradTile::at(g, min(e.row, g.tiles - 1));
+    t.n = image;
+    return t;
+  };
+  const WinogradTile tile = tile_of(element), extra_tile = tile_of(extra_element);
+  GradientTile gradient, extra_gradient;
+  auto fetch = [&](int chunk, const Element& e, const WinogradTile& t) {
+    const int k = chunk * Block::kDepth + e.depth;
+    return e.row < g.tiles && k < g.d.k ? dy.load(g, t, k) : GradientTile{};
+  };
   auto load = [&](int chunk) {
-    const int k = chunk * Block::kDepth + warp;
-    const bool inside = live && k < g.d.k;
-    gradient = inside ? __ldg(dy_at + size_t(k) * g.windows) : 0.f;
-    word = inside ? __ldg(argmax_at + size_t(chunk) * g.windows) : ~0u;
+    gradient = fetch(chunk, element, tile);
+    if (Block::prepares_extra(chunk)) extra_gradient = fetch(chunk, extra_element, extra_tile);
   };
   auto store = [&](int chunk) {
-    float e[16];
-    winograd_unpooled_gradient(gradient, word >> 4 * warp & 15, e);
-    float* at = chunks_a + (chunk & 1) * Block::kChunkA + warp * Block::kPitchA + lane;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) at[i * Block::kA] = e[i];
+    float* chunk_a = chunks_a + (chunk & 1) * Block::kChunkA;
+    float points[16];
+    gradient.transform(element.depth, points);
+    Block::store_element(chunk_a, element, points);
+    if (!Block::prepares_extra(chunk)) return;
+    extra_gradient.transform(extra_element.depth, points);
+    Block::store_element(chunk_a, extra_element, points);
   };
   if (threadIdx.x == 0)
     for (int stage = 0; stage < kDataStages; ++stage) barriers[stage].init();
@@ -67,25 +74,25 @@ static __global__ void __launch_bounds__(256, 1)
   store(0);
   if (chunks > 1) load(1);
   __syncthreads();
+  constexpr int kGroupDepth = Block::kDepth / Block::kGroups;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kDataStages * Block::kChunkB;
     if (threadIdx.x == 0 && chunk + kDataStages - 1 < chunks) copy(chunk + kDataStages - 1);
     barriers[chunk % kDataStages].wait(chunk / kDataStages);
-    block.multiply<0, 2, Block::kPitchB>(a, b);
+    block.template multiply<0, kGroupDepth / 2, Block::kPitchB>(a, b);
     if (chunk + 1 < chunks) store(chunk + 1);
     if (chunk + 2 < chunks) load(chunk + 2);
-    block.multiply<2, 4, Block::kPitchB>(a, b);
+    block.template multiply<kGroupDepth / 2, kGroupDepth, Block::kPitchB>(a, b);
     __syncthreads();
   }
 
   block.exchange(smem);
   __syncthreads();
-  // Each (window, channel): add the groups, transform, leave the 4x4 patch where its first group's
+  // Each (tile, channel): add the groups, transform, leave the 4x4 patch where its first group's
   // points were.
-#pragma unroll
-  for (int i = 0; i < Block::kA * Block::kB / Block::kThreads; ++i) {
-    const int pair = threadIdx.x + i * Block::kThreads;
+  static_assert(Block::kGroups == 2);
+  for (int pair = threadIdx.x; pair < Block::kA * Block::kB; pair += Block::kThreads) {
     float* at = smem + pair / Block::kB * Block::kExchangePitch + pair % Block::kB;
     float m[16];
 #pragma unroll
@@ -98,7 +105,7 @@ static __global__ void __launch_bounds__(256, 1)
   __syncthreads();
   // Each input position: the sum of the up to four patches over it.
   const int channels = min(Block::kB, g.d.c - first_channel);
-  float* out = dx + (size_t(n) * g.d.c + first_channel) * g.pixels_in;
+  float* out = dx + (size_t(image) * g.d.c + first_channel) * g.pixels_in;
   for (int i = threadIdx.x; i < channels * g.pixels_in; i += Block::kThreads) {
     int c, pixel, h, w;
     g.by_pixels_in.divmod(i, c, pixel);
@@ -109,11 +116,11 @@ static __global__ void __launch_bounds__(256, 1)
     for (int a = 0; a < 2; ++a)
 #pragma unroll
       for (int b = 0; b < 2; ++b) {
-        const int wh = h / 2 - a, ww = w / 2 - b;
-        if (uint32_t(wh) < uint32_t(g.pool_h) && uint32_t(ww) < uint32_t(g.pool_w)) {
+        const int th = h / 2 - a, tw = w / 2 - b;
+        if (uint32_t(th) < uint32_t(g.tiles_h) && uint32_t(tw) < uint32_t(g.tiles_w)) {
           const int point = (h % 2 + 2 * a) * 4 + w % 2 + 2 * b;
           total += smem[point * Block::kExchangePoint +
-                        (wh * g.pool_w + ww) * Block::kExchangePitch + c];
+                        (th * g.tiles_w + tw) * Block::kExchangePitch + c];
         }
       }
     out[i] = total;

@@ -1,52 +1,50 @@
-// Winograd backward_filter behind a pooling: dy is unpooled on its way into the Winograd domain;
-// the sum over windows is split.
+// Winograd backward_filter: dy and x meet in the Winograd domain; the sum over tiles is split.
 #pragma once
 
-#include "layers/conv2d/packed_argmax.cuh"
-#include "layers/conv2d/winograd.cuh"
+#include "layers/conv2d/winograd_block.cuh"
+#include "layers/conv2d/winograd_gradients.cuh"
 
 namespace duet {
 
+using WinogradFilterBlock = WinogradBlock<1>;
+
 // Can 64 channels of two whole images stay in shared memory? Else each thread loads its patches.
-inline bool winograd_filter_staged(const Conv2dProblem& d) {
-  return d.c % 64 == 0 && (d.p / 2) * (d.q / 2) >= WinogradBlock<1>::kDepth && d.h * d.w <= 196;
+inline bool winograd_filter_staged(const WinogradGeometry& g) {
+  return g.d.c % 64 == 0 && g.tiles >= WinogradFilterBlock::kDepth && g.pixels_in <= 196;
 }
-inline size_t winograd_filter_smem_bytes(const Conv2dProblem& d) {
-  const size_t x_floats =
-      winograd_filter_staged(d) ? size_t(2) * WinogradBlock<1>::kB * d.h * d.w : 0;
-  const size_t floats =
-      2 * (WinogradBlock<1>::kChunkA + WinogradBlock<1>::kPaddedChunkB) + x_floats;
-  return sizeof(float) *
-         (floats > WinogradBlock<1>::kExchangeFloats ? floats : WinogradBlock<1>::kExchangeFloats);
+inline size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
+  using Block = WinogradFilterBlock;
+  const size_t x_floats = winograd_filter_staged(g) ? size_t(2) * Block::kB * g.pixels_in : 0;
+  const size_t floats = 2 * (Block::kChunkA + Block::kPaddedChunkB) + x_floats;
+  return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
-// grid: (blocks of 64 channels, blocks of 32 filters, splits of the windows)
+// grid: (blocks of 64 channels, blocks of 32 filters, splits of the tiles)
 // partial[split] = dw [k][c][3][3], then dbias [k]; `stride` floats apart.
-template <bool kStaged>
+template <bool kStaged, class Gradient>
 __global__ void __launch_bounds__(256, 1)
-    winograd_pooled_backward_filter_kernel(const __grid_constant__ ConvGeometry g,
-                                           const float* __restrict__ x,
-                                           const float* __restrict__ dy,
-                                           const uint32_t* __restrict__ argmax, int tiles_per_split,
-                                           size_t stride, float* __restrict__ partial) {
+    winograd_backward_filter_kernel(const __grid_constant__ WinogradGeometry g,
+                                    const float* __restrict__ x,
+                                    const __grid_constant__ Gradient dy, int tiles_per_split,
+                                    size_t stride, float* __restrict__ partial) {
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
-  using Block = WinogradBlock<1>;
+  using Block = WinogradFilterBlock;
   float* const chunks_b = smem;
   float* const chunks_a = smem + 2 * Block::kPaddedChunkB;
   float* const slabs = chunks_a + 2 * Block::kChunkA;  // two images
   const int slab_floats = Block::kB * g.pixels_in;
-  // Loading: window = depth of each chunk, one filter, two channels.
+  // Loading: tile = depth of each chunk, one filter, two channels.
   const int depth = threadIdx.x % 8, row = threadIdx.x / 8;
   const int first_channel = blockIdx.x * Block::kB, first_filter = blockIdx.y * Block::kA,
             split = blockIdx.z;
-  const int begin = split * tiles_per_split, end = min(g.d.n * g.windows, begin + tiles_per_split);
+  const int begin = split * tiles_per_split, end = min(g.total_tiles, begin + tiles_per_split);
   const int k = first_filter + row;
 
   const int chunks = ceil_div(end - begin, Block::kDepth);
   int first_image, last_image, unused;
-  g.by_windows.divmod(begin, first_image, unused);
-  g.by_windows.divmod(end - 1, last_image, unused);
+  g.by_tiles.divmod(begin, first_image, unused);
+  g.by_tiles.divmod(end - 1, last_image, unused);
   int next_image = first_image;  // to be copied; thread 0
   // Before chunk is transformed: images up to the one after its first are on their way. The slab of
   // image i is free once a chunk starts in image i - 1 or later, for then all chunks with tiles of
@@ -54,7 +52,7 @@ __global__ void __launch_bounds__(256, 1)
   auto copy_images = [&](int chunk) {
     if (!kStaged || threadIdx.x != 0) return;
     int image, rest;
-    g.by_windows.divmod(begin + chunk * Block::kDepth, image, rest);
+    g.by_tiles.divmod(begin + chunk * Block::kDepth, image, rest);
     for (; next_image <= min(last_image, image + 1); ++next_image) {
       const int slab = (next_image - first_image) & 1;
       const uint32_t bytes = sizeof(float) * slab_floats;
@@ -65,30 +63,23 @@ __global__ void __launch_bounds__(256, 1)
     }
   };
   WinogradPatch patch{0, 0};
-  float d[4][4], gradient = 0.f, bias_sum = 0.f;
-  uint32_t code = kPoolDead;
+  float d[16], bias_sum = 0.f;
+  typename Gradient::Tile gradient;
   int image = 0;
   auto locate = [&](int chunk) {
     const int tile = begin + chunk * Block::kDepth + depth;
     patch = {0, 0};
-    gradient = 0.f;
-    code = kPoolDead;
+    gradient = {};
     image = last_image - first_image;  // for a depth past the end, whose wait must not be for a
                                        // slab long since reused
     if (tile < end) {
-      int n, window, wh, ww;
-      g.by_windows.divmod(tile, n, window);
-      g.by_pool_w.divmod(window, wh, ww);
-      image = n - first_image;
+      const WinogradTile t = WinogradTile::at(g, tile);
+      image = t.n - first_image;
       const int offset =
-          kStaged ? (image & 1) * slab_floats : (n * g.d.c + first_channel) * g.pixels_in;
-      patch = WinogradPatch::at(offset, 2 * wh - g.d.pad_h, 2 * ww - g.d.pad_w, g.d.h, g.d.w);
-      if (k < g.d.k) {
-        gradient = __ldg(dy + (size_t(n) * g.d.k + k) * g.windows + window);
-        code = __ldg(argmax + (size_t(n) * argmax_groups(g.d.k) + k / 8) * g.windows + window) >>
-                   (k % 8 * 4) &
-               15;
-      }
+          kStaged ? (image & 1) * slab_floats : (t.n * g.d.c + first_channel) * g.pixels_in;
+      patch =
+          WinogradPatch::at(offset, 2 * t.row - g.d.pad_h, 2 * t.column - g.d.pad_w, g.d.h, g.d.w);
+      if (k < g.d.k) gradient = dy.load(g, t, k);
     }
   };
   auto load = [&](int half) {
@@ -97,7 +88,7 @@ __global__ void __launch_bounds__(256, 1)
       patch.load<kStaged>(kStaged ? slabs : x, c * g.pixels_in, g.d.w, d);
     } else {
 #pragma unroll
-      for (int i = 0; i < 16; ++i) d[i / 4][i % 4] = 0.f;
+      for (int i = 0; i < 16; ++i) d[i] = 0.f;
     }
   };
   auto store_input = [&](int chunk, int half) {
@@ -105,12 +96,12 @@ __global__ void __launch_bounds__(256, 1)
     float* at = chunks_b + (chunk & 1) * Block::kPaddedChunkB + depth * Block::kPaddedPitchB + row +
                 half * 32;
 #pragma unroll
-    for (int i = 0; i < 16; ++i) at[i * Block::kB] = d[i / 4][i % 4];
+    for (int i = 0; i < 16; ++i) at[i * Block::kB] = d[i];
   };
   auto store_gradient = [&](int chunk) {
     float e[16];
-    winograd_unpooled_gradient(gradient, code, e);
-    bias_sum += code < 4 ? gradient : 0.f;
+    gradient.transform(k, e);
+    bias_sum += gradient.sum(k);
     float* at = chunks_a + (chunk & 1) * Block::kChunkA + depth * Block::kPitchA + row;
 #pragma unroll
     for (int i = 0; i < 16; ++i) at[i * Block::kA] = e[i];
@@ -173,12 +164,7 @@ __global__ void __launch_bounds__(256, 1)
   for (int half = 0; half < 2; ++half) {
     const int c = depth * 4 + half * 32;
     float m[4][16], dw[4][9];
-    const float* at = smem + row * Block::kExchangePitch + c;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const float4 v = *reinterpret_cast<const float4*>(at + i * Block::kExchangePoint);
-      m[0][i] = v.x, m[1][i] = v.y, m[2][i] = v.z, m[3][i] = v.w;
-    }
+    Block::collect(smem, row, c, m);
 #pragma unroll
     for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], dw[e]);
     if (k >= g.d.k || first_channel + c >= g.d.c) continue;

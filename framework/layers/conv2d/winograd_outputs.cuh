@@ -1,0 +1,72 @@
+// How Winograd forward ends: what becomes of a tile's 2x2 outputs.
+#pragma once
+
+#include "layers/conv2d/packed_argmax.cuh"
+#include "layers/conv2d/winograd.cuh"
+
+namespace duet {
+
+// The tile is the window of a 2x2 pooling: its largest value, clipped by relu, and where it was.
+struct PooledOutput {
+  static constexpr bool kPool = true;
+  const float* __restrict__ bias;  // may be nullptr
+  float* __restrict__ y;
+  uint32_t* __restrict__ argmax;
+
+  // One tile of filters [k0, k0 + 8), whose outputs come one filter after the other.
+  struct Tile {
+    const PooledOutput& to;
+    const WinogradGeometry& g;
+    const WinogradTile& tile;
+    const int k0;
+    uint32_t codes = 0;
+
+    __device__ __forceinline__ void put(int e, const float (&v)[4]) {
+      const int k = k0 + e;
+      if (k >= g.d.k) return;
+      const float b = to.bias != nullptr ? __ldg(to.bias + k) : 0.f;
+      const PooledValue pooled = pool_window(v[0] + b, v[1] + b, v[2] + b, v[3] + b);
+      codes |= pooled.code << (e * 4);
+      to.y[(size_t(tile.n) * g.d.k + k) * g.tiles + tile.index] = pooled.value;
+    }
+    __device__ __forceinline__ void finish() {
+      if (k0 >= g.d.k) return;
+      to.argmax[(size_t(tile.n) * argmax_groups(g.d.k) + k0 / 8) * g.tiles + tile.index] = codes;
+    }
+  };
+};
+
+// The outputs themselves; those of the last tiles may lie outside.
+struct PlainOutput {
+  static constexpr bool kPool = false;
+  const float* __restrict__ bias;  // may be nullptr
+  float* __restrict__ y;
+
+  struct Tile {
+    const PlainOutput& to;
+    const WinogradGeometry& g;
+    const WinogradTile& tile;
+    const int k0;
+
+    __device__ __forceinline__ void put(int e, const float (&v)[4]) {
+      const int k = k0 + e;
+      if (k >= g.d.k) return;
+      const float b = to.bias != nullptr ? __ldg(to.bias + k) : 0.f;
+      const int row = 2 * tile.row, column = 2 * tile.column;
+      const bool low = row + 1 < g.d.p, right = column + 1 < g.d.q;
+      float* at = to.y + ((size_t(tile.n) * g.d.k + k) * g.d.p + row) * g.d.q + column;
+      if (g.d.q % 2 == 0) {  // then a tile's rows are 8-byte aligned, and whole
+        *reinterpret_cast<float2*>(at) = make_float2(v[0] + b, v[1] + b);
+        if (low) *reinterpret_cast<float2*>(at + g.d.q) = make_float2(v[2] + b, v[3] + b);
+        return;
+      }
+      at[0] = v[0] + b;
+      if (right) at[1] = v[1] + b;
+      if (low) at[g.d.q] = v[2] + b;
+      if (low && right) at[g.d.q + 1] = v[3] + b;
+    }
+    __device__ __forceinline__ void finish() {}
+  };
+};
+
+}  // namespace duet
