@@ -1,7 +1,7 @@
-// avg_pool2d custom_vectorized: several outputs a thread in wide accesses, and one multiplication
-// by 1/(R*S) in place of a division wherever the divisor is the same everywhere. Mapping:  NHWC
-// with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles, W even: thread = 1
-//           or 2 windows, in both passes. Else thread = 1 element. block = 256.
+// avg_pool2d custom_vectorized: several outputs a thread in wide accesses, and one product with
+//           1/(R*S) in place of a division wherever the divisor is the same everywhere.
+// Mapping:  NHWC with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles: thread = 1 or 2
+//           windows, in both passes. Else thread = 1 element. block = 256.
 // Traffic:  x once (R*S / stride^2 times through L1), y once; backward dy likewise, dx once.
 // Limits:   fp32, both layouts.
 #include "device/check.h"
@@ -54,38 +54,39 @@ __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
   store(dx + i * V, sum);
 }
 
-template <int kOutputs>
+template <class Form>
 __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* x,
                                                 float* y) {
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, t.p);
-  const auto top = load<2 * kOutputs>(x + at.x);
-  const auto bottom = load<2 * kOutputs>(x + at.x + t.w);
-  Vector<float, kOutputs> mean;
+  const Tile at = tile_of<Form::kOutputs>(t, i, t.p, t.q);
+  const auto top = Form::load_pixels(x + at.x);
+  const auto bottom = Form::load_pixels(x + at.x + t.w);
+  typename Form::Outputs mean;
 #pragma unroll
-  for (int k = 0; k < kOutputs; ++k) {
+  for (int k = 0; k < Form::kOutputs; ++k) {
     mean.v[k] = 0.25f * (top.v[2 * k] + top.v[2 * k + 1] + bottom.v[2 * k] + bottom.v[2 * k + 1]);
   }
   store(y + at.y, mean);
 }
 
-template <int kOutputs>
+template <class Form>
 __global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* dy,
                                                  float* dx) {
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, tile_rows(t));
-  Vector<float, 2 * kOutputs> share = {};
-  if (at.row == t.p) {  // the last row of an odd H is in no window
-    store(dx + at.x, share);
-    return;
-  }
-  const auto gradient = load<kOutputs>(dy + at.y);
+  const Tile at = tile_of<Form::kOutputs>(t, i, tile_rows(t), tile_columns(t));
+  const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
+  typename Form::Pixels share = {};
+  if (!below && !beside) {  // an odd last row or column is in no window
+    const auto gradient = load<Form::kOutputs>(dy + at.y);
 #pragma unroll
-  for (int k = 0; k < kOutputs; ++k) share.v[2 * k] = share.v[2 * k + 1] = 0.25f * gradient.v[k];
-  store(dx + at.x, share);
-  store(dx + at.x + t.w, share);
+    for (int k = 0; k < Form::kOutputs; ++k) {
+      share.v[2 * k] = share.v[2 * k + 1] = 0.25f * gradient.v[k];
+    }
+  }
+  Form::store_pixels(dx + at.x, share, beside);
+  if (!below) Form::store_pixels(dx + at.x + t.w, share, beside);
 }
 
 class AvgPool2dCustomVectorized : public Pool2dImpl {
@@ -102,8 +103,10 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
-      tile_outputs(problem_) == 2 ? launch(avg_pool2d_forward_tiles_kernel<2>, y.elements() / 2)
-                                  : launch(avg_pool2d_forward_tiles_kernel<1>, y.elements());
+      with_tile_form(problem_, [&](auto form) {
+        using Form = decltype(form);
+        launch(avg_pool2d_forward_tiles_kernel<Form>, y.elements() / Form::kOutputs);
+      });
     } else {
       channels_at_once(problem_) == 4
           ? launch(avg_pool2d_forward_vectorized_kernel<4>, y.elements() / 4)
@@ -120,9 +123,12 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
-      const int64_t tiles = int64_t{problem_.n} * problem_.c * tile_rows(problem_) * problem_.q;
-      tile_outputs(problem_) == 2 ? launch(avg_pool2d_backward_tiles_kernel<2>, tiles / 2)
-                                  : launch(avg_pool2d_backward_tiles_kernel<1>, tiles);
+      const int64_t tiles =
+          int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
+      with_tile_form(problem_, [&](auto form) {
+        using Form = decltype(form);
+        launch(avg_pool2d_backward_tiles_kernel<Form>, tiles / Form::kOutputs);
+      });
     } else {
       channels_at_once(problem_) == 4
           ? launch(avg_pool2d_backward_vectorized_kernel<4>, dx.elements() / 4)

@@ -1,10 +1,9 @@
 // max_pool2d custom_vectorized: several outputs a thread in wide accesses, and the place of a
-// maximum packed into the byte that its position in the window (0 .. R*S-1) fits. Mapping:  NHWC
-// with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles, W even: thread = 1
-//           or 2 windows, in both passes. Else thread = 1 element. block = 256.
+//           maximum packed into the byte that its position in the window (0 .. R*S-1) fits.
+// Mapping:  NHWC with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles: thread = 1 or 2
+//           windows, in both passes. Else thread = 1 element. block = 256.
 // Traffic:  x once, y once, 1 byte (4 for windows above 256) an output for the place; backward
-// reads
-//           dy and places and writes dx once.
+//           reads dy and places and writes dx once.
 // Limits:   fp32, both layouts.
 #include <cmath>
 #include <cstdint>
@@ -80,15 +79,16 @@ __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
   store(dx + i * V, sum);
 }
 
-template <int kOutputs>
+template <class Form>
 __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* x,
                                                 float* y, uint8_t* positions) {
+  constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, t.p);
-  const auto top = load<2 * kOutputs>(x + at.x);
-  const auto bottom = load<2 * kOutputs>(x + at.x + t.w);
-  Vector<float, kOutputs> largest;
+  const Tile at = tile_of<kOutputs>(t, i, t.p, t.q);
+  const auto top = Form::load_pixels(x + at.x);
+  const auto bottom = Form::load_pixels(x + at.x + t.w);
+  typename Form::Outputs largest;
   Vector<uint8_t, kOutputs> chosen;
 #pragma unroll
   for (int k = 0; k < kOutputs; ++k) {
@@ -107,28 +107,28 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
   store(positions + at.y, chosen);
 }
 
-template <int kOutputs>
+template <class Form>
 __global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* dy,
                                                  const uint8_t* positions, float* dx) {
+  constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, tile_rows(t));
-  Vector<float, 2 *kOutputs> top = {}, bottom = {};
-  if (at.row == t.p) {  // the last row of an odd H is in no window
-    store(dx + at.x, top);
-    return;
-  }
-  const auto gradient = load<kOutputs>(dy + at.y);
-  const auto chosen = load<kOutputs>(positions + at.y);
+  const Tile at = tile_of<kOutputs>(t, i, tile_rows(t), tile_columns(t));
+  const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
+  typename Form::Pixels top = {}, bottom = {};
+  if (!below && !beside) {  // an odd last row or column is in no window
+    const auto gradient = load<kOutputs>(dy + at.y);
+    const auto chosen = load<kOutputs>(positions + at.y);
 #pragma unroll
-  for (int k = 0; k < kOutputs; ++k) {
-    top.v[2 * k] = chosen.v[k] == 0 ? gradient.v[k] : 0.0f;
-    top.v[2 * k + 1] = chosen.v[k] == 1 ? gradient.v[k] : 0.0f;
-    bottom.v[2 * k] = chosen.v[k] == 2 ? gradient.v[k] : 0.0f;
-    bottom.v[2 * k + 1] = chosen.v[k] == 3 ? gradient.v[k] : 0.0f;
+    for (int k = 0; k < kOutputs; ++k) {
+      top.v[2 * k] = chosen.v[k] == 0 ? gradient.v[k] : 0.0f;
+      top.v[2 * k + 1] = chosen.v[k] == 1 ? gradient.v[k] : 0.0f;
+      bottom.v[2 * k] = chosen.v[k] == 2 ? gradient.v[k] : 0.0f;
+      bottom.v[2 * k + 1] = chosen.v[k] == 3 ? gradient.v[k] : 0.0f;
+    }
   }
-  store(dx + at.x, top);
-  store(dx + at.x + t.w, bottom);
+  Form::store_pixels(dx + at.x, top, beside);
+  if (!below) Form::store_pixels(dx + at.x + t.w, bottom, beside);
 }
 
 template <class Position>
@@ -147,11 +147,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
-      uint8_t* positions = state.data<uint8_t>();
-      tile_outputs(problem_) == 2
-          ? launch(max_pool2d_forward_tiles_kernel<2>, y.elements() / 2, positions)
-          : launch(max_pool2d_forward_tiles_kernel<1>, y.elements(), positions);
-      return;
+      return with_tile_form(problem_, [&](auto form) {
+        using Form = decltype(form);
+        launch(max_pool2d_forward_tiles_kernel<Form>, y.elements() / Form::kOutputs,
+               state.data<uint8_t>());
+      });
     }
     Position* positions = state.data<Position>();
     channels_at_once(problem_) == 4
@@ -168,12 +168,13 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
-      const uint8_t* positions = state.data<uint8_t>();
-      const int64_t tiles = int64_t{problem_.n} * problem_.c * tile_rows(problem_) * problem_.q;
-      tile_outputs(problem_) == 2
-          ? launch(max_pool2d_backward_tiles_kernel<2>, tiles / 2, positions)
-          : launch(max_pool2d_backward_tiles_kernel<1>, tiles, positions);
-      return;
+      const int64_t tiles =
+          int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
+      return with_tile_form(problem_, [&](auto form) {
+        using Form = decltype(form);
+        launch(max_pool2d_backward_tiles_kernel<Form>, tiles / Form::kOutputs,
+               state.data<uint8_t>());
+      });
     }
     const Position* positions = state.data<Position>();
     channels_at_once(problem_) == 4

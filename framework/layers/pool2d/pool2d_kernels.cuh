@@ -47,29 +47,56 @@ __device__ __forceinline__ Place place_of(const Pool2dProblem& t, int i, int row
   return {line % rows, column, line / rows * pixels * t.c + group * V, t.c};
 }
 
-/// The commonest pooling has a form of its own: NCHW, 2x2 windows that tile the image, and rows
-/// whose pairs of pixels are aligned. A thread then takes kOutputs neighbouring windows: two rows
-/// of 2 * kOutputs pixels.
+/// The commonest pooling has a form of its own: NCHW and 2x2 windows that tile the image, but for
+/// an odd last row or column. A thread then takes kOutputs neighbouring windows: two rows of 2 *
+/// kOutputs pixels, which are one access each unless W is odd.
 inline bool tiles_2x2(const Pool2dProblem& t) {
   return t.layout == Layout::kNCHW && t.r == 2 && t.s == 2 && t.stride_h == 2 && t.stride_w == 2 &&
-         t.pad_h == 0 && t.pad_w == 0 && t.w % 2 == 0;
+         t.pad_h == 0 && t.pad_w == 0;
 }
+template <int outputs, bool odd>
+struct TileForm {
+  static constexpr int kOutputs = outputs;
+  static constexpr bool kOddWidth = odd;
+  using Outputs = Vector<float, kOutputs>;
+  using Pixels = Vector<float, 2 * kOutputs>;
+
+  static __device__ __forceinline__ Pixels load_pixels(const float* from) {
+    if constexpr (!kOddWidth) return load<2 * kOutputs>(from);
+    return {from[0], from[1]};
+  }
+  /// `half`: only the first pixel is in the image.
+  static __device__ __forceinline__ void store_pixels(float* to, const Pixels& pixels, bool half) {
+    if constexpr (!kOddWidth) return store(to, pixels);
+    to[0] = pixels.v[0];
+    if (!half) to[1] = pixels.v[1];
+  }
+};
 /// Windows of a thread: 2 where rows are 16-byte aligned, else 1.
 inline int tile_outputs(const Pool2dProblem& t) { return t.w % 4 == 0 ? 2 : 1; }
-/// Rows of tiles that cover x: one more than y has where H is odd.
+/// Calls f with the TileForm of t.
+template <class F>
+void with_tile_form(const Pool2dProblem& t, F f) {
+  if (t.w % 2 != 0) return f(TileForm<1, true>());
+  tile_outputs(t) == 2 ? f(TileForm<2, false>()) : f(TileForm<1, false>());
+}
+/// Rows and columns of tiles that cover x: one more than y has where H or W is odd.
 DUET_HOST_DEVICE inline int tile_rows(const Pool2dProblem& t) { return (t.h + 1) / 2; }
+DUET_HOST_DEVICE inline int tile_columns(const Pool2dProblem& t) { return (t.w + 1) / 2; }
 
-/// The i-th group of kOutputs windows: its row of windows, and offsets of its first elements.
+/// The i-th group of kOutputs windows of `rows` x `columns`: where it stands, and offsets of its
+/// first elements.
 struct Tile {
-  int row;
+  int row, column;
   int x, y;
 };
 template <int kOutputs>
-__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows) {
-  const int groups = t.q / kOutputs;
+__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows, int columns) {
+  const int groups = columns / kOutputs;
   const int column = i % groups * kOutputs, line = i / groups;
   const int row = line % rows, plane = line / rows;
-  return {row, (plane * t.h + 2 * row) * t.w + 2 * column, (plane * t.p + row) * t.q + column};
+  return {row, column, (plane * t.h + 2 * row) * t.w + 2 * column,
+          (plane * t.p + row) * t.q + column};
 }
 
 /// Channels that a thread takes at once outside the 2x2 form.
