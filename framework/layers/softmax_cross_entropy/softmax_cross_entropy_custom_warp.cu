@@ -1,7 +1,8 @@
 // softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
-// 256. Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx
-// once. Limits:   fp32, fewer than 2^31 logits.
+//           256.
+// Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx once.
+// Limits:   fp32, fewer than 2^31 logits.
 #include "device/check.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
