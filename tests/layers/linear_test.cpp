@@ -21,7 +21,11 @@ std::vector<LayerCase> linear_cases() {
       // Long sums of few outputs, which kernels split; the two layers of a small network; both with
       // every size a multiple of 4 and with only one.
       sized(1, 3200, 256), sized(64, 3200, 256), sized(64, 256, 10), sized(260, 36, 132),
-      sized(7, 2048, 6), sized(600, 10, 20), sized(37, 64, 1)};
+      sized(7, 2048, 6), sized(600, 10, 20), sized(37, 64, 1),
+      // Tiles of 128 x 128: one with room to spare, cut ones alone, more than there are
+      // multiprocessors in each pass.
+      sized(4, 4, 4), sized(200, 2052, 132), sized(1300, 20, 1700, false), sized(1300, 1700, 20),
+      sized(20, 1700, 1300)};
   for (LayerCase& c : cases) c.gradient_check = c.x[0].elements() < 1000;
   LayerCase exact = sized(33, 65, 35);
   exact.name = "integers";

@@ -15,6 +15,7 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_cpu_reference(),
 #if DUET_WITH_CUDA
     linear_custom_register_tiled(),
+    linear_custom_large_tile(),
     linear_custom_tiled(),
     linear_custom_naive(),
     linear_cudnn_cublas(),

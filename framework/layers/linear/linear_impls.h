@@ -40,6 +40,7 @@ std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass 
 
 ImplEntry<LinearProblem> linear_cpu_blas();
 ImplEntry<LinearProblem> linear_cpu_reference();
+ImplEntry<LinearProblem> linear_custom_large_tile();
 ImplEntry<LinearProblem> linear_custom_naive();
 ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();

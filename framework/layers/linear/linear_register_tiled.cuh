@@ -153,12 +153,13 @@ __device__ inline float* target(const Product& p) {
   return p.partials ? p.partials + blockIdx.z * partial_floats(p.m, p.n) : p.c;
 }
 
-/// Writes four neighbours of a row.
-__device__ inline void store4(const Product& p, int row, int column, float4 v) {
+/// Writes four neighbours of a row of `matrix`, which has C's shape; `bias` may be nullptr.
+__device__ inline void store4(const Product& p, float* matrix, const float* bias, int row,
+                              int column, float4 v) {
   if (row >= p.m || column >= p.n) return;
-  float* to = target(p) + int64_t{row} * p.n + column;
-  if (p.bias && !p.partials) {
-    const float* bias = p.bias + column;
+  float* to = matrix + int64_t{row} * p.n + column;
+  if (bias) {
+    bias += column;
     const int last = p.n - 1 - column;
     v = v + float4{bias[0], bias[min(1, last)], bias[min(2, last)], bias[min(3, last)]};
   }
@@ -170,6 +171,11 @@ __device__ inline void store4(const Product& p, int row, int column, float4 v) {
   if (column + 1 < p.n) to[1] = v.y;
   if (column + 2 < p.n) to[2] = v.z;
   if (column + 3 < p.n) to[3] = v.w;
+}
+
+/// The same where this block writes C.
+__device__ inline void store4(const Product& p, int row, int column, float4 v) {
+  store4(p, target(p), p.partials ? nullptr : p.bias, row, column, v);
 }
 
 __device__ inline void store_row_sum(const Product& p, int row, float sum) {
