@@ -10,8 +10,8 @@
 // A block's two groups of four warps own the tile together and halves of every slice. A lane keeps
 // 8 x 16 sums: six 16-byte loads for 128 FMA.
 //
-// Slices lie in shared memory with k outer, also where k is inner in global memory: then every
-// float is copied by itself and turned on the way (4-byte cp.async). A lane so reads neighbouring
+// Slices lie in shared memory with k outer, also where k is inner in global memory: then blocks of
+// 4 x 4 are turned in registers on the way. A lane so reads neighbouring
 // rows of one k in a 16-byte load, into registers of alternate banks. An FMA that reads two of its
 // operands in one bank takes two cycles, and with four k of a row in a load the compiler finds
 // registers without that for far fewer of them.
@@ -30,68 +30,90 @@ struct LargeTile {
   static constexpr int kLaneM = 8, kLaneN = 16, kWarpsN = 2;  // 32 lanes stand 8 x 4, warps 2 x 2
   static constexpr int kM = 128, kN = 128;
   static constexpr int kGroups = 2, kGroupThreads = 128, kThreads = kGroups * kGroupThreads;
-  static constexpr int kDepth = 8;                // of a group's half of a slice
-  static constexpr int kUnit = kGroups * kDepth;  // k of a slice
-  static constexpr int kStages = 5;
-  static constexpr int kFloat4s = kM * kN / 4;               // of a tile
-  static constexpr int kPieces = kLaneM * kLaneN / 4;        // float4s of a lane's sums
+  static constexpr int kDepth = 8;                     // of a group's half of a slice
+  static constexpr int kUnit = kGroups * kDepth;       // k of a slice
+  static constexpr int kFloat4s = kM * kN / 4;         // of a tile
+  static constexpr int kPieces = kLaneM * kLaneN / 4;  // float4s of a lane's sums
+  static constexpr int kMine = kPieces / kGroups;
   static constexpr int kSumThreads = 256;                    // of the second kernel
   static constexpr int kSumBlocks = kFloat4s / kSumThreads;  // for a tile
 };
 
 /// One operand's half slice, kDepth x 128 rows in shared memory, and a thread's part in filling it.
+/// With k inner, a thread of the first two warps has 4 rows x 4 k in registers between fetch() and
+/// deposit(), which turns them; with k outer, fetch() queues copies and deposit() does nothing.
 template <bool kInner>
 struct LargeOperand {
   using T = LargeTile;
-  // Four floats of padding let eight k of four rows, one warp's copies, touch all 32 banks once.
-  static constexpr int kPitch = T::kM + (kInner ? 4 : 0);
+  static constexpr int kPitch = T::kM;
   static constexpr int kFloats = T::kDepth * kPitch;
-  static constexpr int kVector = kInner ? 1 : 4;
-  static constexpr int kAcross = kInner ? T::kDepth : T::kM / 4;  // threads along global memory
-  static constexpr int kStep = T::kGroupThreads / kAcross;        // rows (k outer: lines) a pass
-  static constexpr int kCopies = (kInner ? T::kM : T::kDepth) / kStep;
-  static_assert(T::kM == T::kN);
+  static constexpr int kBlocks = kFloats / 16;             // of 4 x 4
+  static constexpr int kLineStep = T::kGroupThreads / 32;  // k outer: lines of k a pass
+  static constexpr int kCopies = kInner ? 4 : T::kDepth / kLineStep;
+  static_assert(T::kM == T::kN && T::kM == 128 && T::kDepth == 8 && kBlocks <= T::kGroupThreads);
 
   const float* base;
   int offset[kCopies];
-  int k, row;  // of this thread's first copy
+  int k, row;  // of this thread's first float
   int pitch;   // of global memory
+  bool active;
+  float4 rows[kInner ? 4 : 1];
 
+  // With k inner, eight neighbouring threads take 32 rows of four k, and then of the next four, so
+  // that their 16-byte stores touch all banks once.
   __device__ LargeOperand(int all_rows, int all_k, int thread)
-      : k(kInner ? thread % kAcross : thread / kAcross),
-        row(kInner ? thread / kAcross : thread % kAcross * 4),
-        pitch(kInner ? all_k : all_rows) {}
+      : k(kInner ? thread / 8 % 2 * 4 : thread / 32),
+        row(kInner ? (thread % 8 + thread / 16 * 8) * 4 : thread % 32 * 4),
+        pitch(kInner ? all_k : all_rows),
+        active(!kInner || thread < kBlocks) {}
 
   /// Goes to a tile. Rows behind the last become copies of it: their sums are not written.
   __device__ void start(const float* matrix, int all_rows, int first_row, int first_k) {
     base = matrix + (kInner ? first_k : int64_t{first_k} * pitch);
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
-      offset[i] = kInner ? min(first_row + row + i * kStep, all_rows - 1) * pitch + k
-                         : (k + i * kStep) * pitch + min(first_row + row, all_rows - 4);
+      offset[i] = kInner ? min(first_row + row + i, all_rows - 1) * pitch + k
+                         : (k + i * kLineStep) * pitch + min(first_row + row, all_rows - 4);
     }
   }
 
-  /// Queues the copy of the next half slice; `depth` is how much of k is left, the rest is zeros.
-  __device__ void copy_next(float* slice, int depth) {
-    const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(slice + k * kPitch + row));
+  /// Takes the next half slice, for `slice`; `depth` is how much of k is left, the rest is zeros.
+  __device__ void fetch(float* slice, int depth) {
+    if constexpr (kInner) {
+      const bool inside = active && k < depth;
 #pragma unroll
-    for (int i = 0; i < kCopies; ++i) {
-      const int bytes = (kInner ? k : k + i * kStep) < depth ? 4 * kVector : 0;
-      if constexpr (kInner) {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to + 4 * i * kStep),
-                     "l"(base + offset[i]), "r"(bytes)
-                     : "memory");
-      } else {
+      for (int i = 0; i < kCopies; ++i) {
+        rows[i] = inside ? __ldg(reinterpret_cast<const float4*>(base + offset[i])) : float4{};
+      }
+    } else {
+      const auto to = static_cast<uint32_t>(__cvta_generic_to_shared(slice + k * kPitch + row));
+#pragma unroll
+      for (int i = 0; i < kCopies; ++i) {
+        const int bytes = k + i * kLineStep < depth ? 16 : 0;
         asm volatile(
-            "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * i * kStep * kPitch),
+            "cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + 4 * i * kLineStep * kPitch),
             "l"(base + offset[i]), "r"(bytes)
             : "memory");
       }
     }
     base += int64_t{T::kUnit} * (kInner ? 1 : pitch);
   }
+
+  __device__ void deposit(float* slice) {
+    if constexpr (kInner) {
+      if (!active) return;
+      float4* to = reinterpret_cast<float4*>(slice + k * kPitch + row);
+      to[0] = {rows[0].x, rows[1].x, rows[2].x, rows[3].x};
+      to[kPitch / 4] = {rows[0].y, rows[1].y, rows[2].y, rows[3].y};
+      to[2 * kPitch / 4] = {rows[0].z, rows[1].z, rows[2].z, rows[3].z};
+      to[3 * kPitch / 4] = {rows[0].w, rows[1].w, rows[2].w, rows[3].w};
+    }
+  }
 };
+
+/// An operand with k inner is one slice ahead, in registers; the others are up to three.
+template <bool kInnerA, bool kInnerB>
+constexpr int kLargeStages = kInnerA || kInnerB ? 2 : 4;
 
 /// Place in the tile of float4 `piece` of a lane's sums.
 __device__ inline int2 large_place(int thread, int piece) {
@@ -107,7 +129,7 @@ template <bool kInnerA, bool kInnerB>
 constexpr size_t large_shared_bytes() {
   using T = LargeTile;
   constexpr int kStage = LargeOperand<kInnerA>::kFloats + LargeOperand<kInnerB>::kFloats;
-  return sizeof(float) * (T::kGroups * T::kStages * kStage + T::kM * T::kN);
+  return sizeof(float) * (T::kGroups * kLargeStages<kInnerA, kInnerB> * kStage + T::kM * T::kN);
 }
 
 /// What a block does without a break: `count` slices of a tile, from `slice` on.
@@ -133,46 +155,49 @@ __device__ inline int slices_of_block(const Cut& cut) {
   return first_slice(cut, block + 1) - first_slice(cut, block) + tiles * cut.slices;
 }
 
-/// Adds the second group's sums to the first group's, through `staged`. True for the first group.
-__device__ inline bool join_groups(float (&sums)[LargeTile::kLaneM][LargeTile::kLaneN],
-                                   float* staged, int group, int thread) {
+/// Adds the sums of the two groups: each ends with one half of the tile's float4s, which are pieces
+/// group * kMine and the following.
+__device__ inline void join_groups(const float (&sums)[LargeTile::kLaneM][LargeTile::kLaneN],
+                                   float* staged, int group, int thread,
+                                   float4 (&mine)[LargeTile::kMine]) {
   using T = LargeTile;
-  float4* const to = reinterpret_cast<float4*>(staged) + thread;
+  const auto piece = [&](int q) -> float4 {
+    const int i = q / (T::kLaneN / 4), j = q % (T::kLaneN / 4) * 4;
+    return {sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]};
+  };
+  float4* const exchange = reinterpret_cast<float4*>(staged) + thread;
   __syncthreads();
 #pragma unroll
-  for (int q = 0; q < T::kPieces; ++q) {
-    const float* s = &sums[q / (T::kLaneN / 4)][q % (T::kLaneN / 4) * 4];
-    if (group == 1) to[q * T::kGroupThreads] = {s[0], s[1], s[2], s[3]};
+  for (int q = 0; q < T::kMine; ++q) {
+    const float4 low = piece(q), high = piece(q + T::kMine);
+    exchange[q * T::kThreads + group * T::kGroupThreads] = group ? low : high;
   }
   __syncthreads();
-  if (group == 1) return false;
 #pragma unroll
-  for (int q = 0; q < T::kPieces; ++q) {
-    const float4 v = to[q * T::kGroupThreads];
-    float* s = &sums[q / (T::kLaneN / 4)][q % (T::kLaneN / 4) * 4];
-    s[0] += v.x, s[1] += v.y, s[2] += v.z, s[3] += v.w;
+  for (int q = 0; q < T::kMine; ++q) {
+    const float4 low = piece(q), high = piece(q + T::kMine);
+    mine[q] = (group ? high : low) + exchange[q * T::kThreads + (1 - group) * T::kGroupThreads];
   }
-  return true;
 }
 
-/// Writes a tile of C, or a block's part of a cut tile.
-__device__ inline void store_large(const Product& p, const Cut& cut, int tile, int thread,
-                                   const float (&sums)[LargeTile::kLaneM][LargeTile::kLaneN]) {
+/// Writes a group's half of a tile of C, or of a block's part of a cut tile.
+__device__ inline void store_large(const Product& p, const Cut& cut, int tile, int group,
+                                   int thread, const float4 (&mine)[LargeTile::kMine]) {
   using T = LargeTile;
   // A block or a tile further is a part further, so their sum numbers the parts.
   float4* const part = reinterpret_cast<float4*>(p.partials) +
-                       static_cast<int64_t>(blockIdx.x + tile) * T::kFloat4s + thread;
+                       static_cast<int64_t>(blockIdx.x + tile) * T::kFloat4s + thread +
+                       group * T::kMine * T::kGroupThreads;
+  if (tile < cut.split) {
 #pragma unroll
-  for (int q = 0; q < T::kPieces; ++q) {
-    const float* s = &sums[q / (T::kLaneN / 4)][q % (T::kLaneN / 4) * 4];
-    const float4 v = {s[0], s[1], s[2], s[3]};
-    if (tile < cut.split) {
-      part[q * T::kGroupThreads] = v;
-    } else {
-      const int2 at = large_place(thread, q);
-      store4(p, p.c, p.bias, tile / cut.tiles_n * T::kM + at.x, tile % cut.tiles_n * T::kN + at.y,
-             v);
-    }
+    for (int q = 0; q < T::kMine; ++q) part[q * T::kGroupThreads] = mine[q];
+    return;
+  }
+#pragma unroll
+  for (int q = 0; q < T::kMine; ++q) {
+    const int2 at = large_place(thread, q + group * T::kMine);
+    store4(p, p.c, p.bias, tile / cut.tiles_n * T::kM + at.x, tile % cut.tiles_n * T::kN + at.y,
+           mine[q]);
   }
 }
 
@@ -185,15 +210,15 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
   using A = LargeOperand<kInnerA>;
   using B = LargeOperand<kInnerB>;
   extern __shared__ __align__(16) float shared[];
-  constexpr int kStage = A::kFloats + B::kFloats;
+  constexpr int kStage = A::kFloats + B::kFloats, kStages = kLargeStages<kInnerA, kInnerB>;
   const int group = threadIdx.x / T::kGroupThreads, thread = threadIdx.x % T::kGroupThreads;
-  float* const ring = shared + group * T::kStages * kStage;
+  float* const ring = shared + group * kStages * kStage;
   const int total = slices_of_block(cut);
 
   A a_copy(p.m, p.k, thread);
   B b_copy(p.n, p.k, thread);
   int copied = 0, copy_left = 0, copy_depth = 0;
-  const auto copy = [&](int stage) {  // runs ahead, from one tile into the next
+  const auto fetch = [&](int stage) {  // runs ahead, from one tile into the next
     if (copied < total) {
       if (copy_left == 0) {
         const Segment s = segment_behind(cut, copied);
@@ -204,16 +229,27 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
         copy_depth = p.k - k;
       }
       float* const to = ring + stage * kStage;
-      a_copy.copy_next(to, copy_depth);
-      b_copy.copy_next(to + A::kFloats, copy_depth);
+      a_copy.fetch(to, copy_depth);
+      b_copy.fetch(to + A::kFloats, copy_depth);
       copy_depth -= T::kUnit;
       --copy_left;
       ++copied;
     }
     __pipeline_commit();
   };
+  const auto deposit = [&](int stage) {
+    a_copy.deposit(ring + stage * kStage);
+    b_copy.deposit(ring + stage * kStage + A::kFloats);
+  };
+  const auto wait = [&] {  // until the next slice is there, and the last is no longer needed
+    __pipeline_wait_prior(kStages - 2);
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(T::kGroupThreads) : "memory");
+  };
 #pragma unroll
-  for (int stage = 0; stage < T::kStages - 1; ++stage) copy(stage);
+  for (int stage = 0; stage < kStages - 1; ++stage) {
+    fetch(stage);
+    deposit(stage);
+  }
 
   const int2 place = large_place(thread, 0);
   const auto read_a = [&](float(&to)[T::kLaneM], const float* slice, int k) {
@@ -232,27 +268,43 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
     }
   };
 
-  int stage = 0, free_stage = T::kStages - 1;
+  int stage = 0;
+  float a[2][T::kLaneM], b[2][T::kLaneN];
+  wait();
+  read_a(a[0], ring, 0);
+  read_b(b[0], ring, 0);
   for (int done = 0; done < total;) {
     const Segment segment = segment_behind(cut, done);
     const int tile_m = segment.tile / cut.tiles_n, tile_n = segment.tile % cut.tiles_n;
     float sums[T::kLaneM][T::kLaneN] = {};
     for (int s = 0; s < segment.count; ++s) {
-      __pipeline_wait_prior(T::kStages - 2);
-      asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(T::kGroupThreads) : "memory");
       const float* const slice = ring + stage * kStage;
-      float a[2][T::kLaneM], b[2][T::kLaneN];
-      read_a(a[0], slice, 0);
-      read_b(b[0], slice, 0);
-      copy(free_stage);
-      free_stage = stage;
-      stage = stage == T::kStages - 1 ? 0 : stage + 1;
+      const int free_stage = stage == 0 ? kStages - 1 : stage - 1;
+      stage = stage == kStages - 1 ? 0 : stage + 1;
+      const float* const next_slice = ring + stage * kStage;
 #pragma unroll
       for (int k = 0; k < T::kDepth; ++k) {
         const int now = k % 2, next = (k + 1) % 2;
-        if (k + 1 < T::kDepth) {
-          read_a(a[next], slice, k + 1);
-          read_b(b[next], slice, k + 1);
+        const bool last = k + 1 == T::kDepth;
+        if (last) {  // the wait and the next slice's first reads are behind the last step's FMA
+          deposit(free_stage);
+          wait();
+        }
+        read_a(a[next], last ? next_slice : slice, (k + 1) % T::kDepth);
+        read_b(b[next], last ? next_slice : slice, (k + 1) % T::kDepth);
+        if (k == 0) {
+          fetch(free_stage);
+          if (!kInnerA && p.row_sums) {
+            // Every tile of a row of tiles has these rows of A; they take turns.
+            const int half = (segment.slice + s) * T::kGroups + group;
+            const int row = tile_m * T::kM + thread;
+            if (half % cut.tiles_n == tile_n && row < p.m) {
+              float sum = 0.0f;
+#pragma unroll
+              for (int i = 0; i < T::kDepth; ++i) sum += slice[i * A::kPitch + thread];
+              cut.row_parts[int64_t{half} * p.m + row] = sum;
+            }
+          }
         }
 #pragma unroll
         for (int i = 0; i < T::kLaneM; ++i) {
@@ -263,25 +315,15 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
           }
         }
       }
-      if (!kInnerA && p.row_sums) {
-        // Every tile of a row of tiles has these rows of A; they take turns.
-        const int half = (segment.slice + s) * T::kGroups + group, row = tile_m * T::kM + thread;
-        if (half % cut.tiles_n == tile_n && row < p.m) {
-          float sum = 0.0f;
-#pragma unroll
-          for (int k = 0; k < T::kDepth; ++k) sum += slice[k * A::kPitch + thread];
-          cut.row_parts[int64_t{half} * p.m + row] = sum;
-        }
-      }
     }
     done += segment.count;
 #if __CUDA_ARCH__ >= 900
     if (done == total) cudaTriggerProgrammaticLaunchCompletion();
 #endif
-    float* const staged = shared + T::kGroups * T::kStages * kStage;
-    if (join_groups(sums, staged, group, thread)) {
-      store_large(p, cut, segment.tile, thread, sums);
-    }
+    float* const staged = shared + T::kGroups * kStages * kStage;
+    float4 mine[T::kMine];
+    join_groups(sums, staged, group, thread, mine);
+    store_large(p, cut, segment.tile, group, thread, mine);
   }
 }
 
