@@ -18,16 +18,17 @@ namespace duet {
 
 class Context {
  public:
-  /// Throws UnsupportedError if `device` is kGpu and there is no GPU (or this build has no CUDA).
-  explicit Context(Device device);
+  /// Work goes to `stream` (a cudaStream_t of the caller's, who keeps it alive), or, without one,
+  /// to the stream that all such contexts of the process share. Throws UnsupportedError if `device`
+  /// is kGpu and there is no GPU (or this build has no CUDA).
+  explicit Context(Device device, CUstream_st* stream = nullptr);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
 
   Device device() const { return device_; }
 
-  /// All GPU work goes to this stream (a cudaStream_t), which every context of the process shares.
-  /// nullptr on the CPU.
+  /// All GPU work of a network goes to this stream (a cudaStream_t). nullptr on the CPU.
   CUstream_st* stream() const;
   /// The library handles, on stream(); created on first use, so that a network without cuDNN never
   /// loads it. REQUIRES: device() == Device::kGpu.

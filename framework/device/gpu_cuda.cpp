@@ -92,11 +92,11 @@ struct Context::Gpu {
   }
 };
 
-Context::Context(Device device) : device_(device) {
+Context::Context(Device device, CUstream_st* stream) : device_(device) {
   if (device == Device::kCpu) return;
   if (!gpu_available()) throw UnsupportedError(gpu_missing_reason());
   gpu_ = std::make_unique<Gpu>();
-  gpu_->stream = process_stream();
+  gpu_->stream = stream ? stream : process_stream();
 }
 
 Context::~Context() = default;

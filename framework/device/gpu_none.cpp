@@ -24,7 +24,7 @@ size_t gpu_memory() { return 0; }
 
 struct Context::Gpu {};
 
-Context::Context(Device device) : device_(device) {
+Context::Context(Device device, CUstream_st*) : device_(device) {
   if (device == Device::kGpu) throw UnsupportedError(gpu_missing_reason());
 }
 Context::~Context() = default;

@@ -77,7 +77,7 @@ class Double : public Implementation {
   void prepare(Pass pass, Context& context) override {
     sound_->prepare(pass, context);
     if (trick_ == Trick::kOtherStream && context.device() == Device::kGpu) {
-      other_ = std::make_unique<Context>(Device::kGpu);
+      other_ = std::make_unique<Context>(Device::kGpu, other_stream());
     }
   }
   size_t workspace_bytes(Pass pass) const override {
@@ -153,6 +153,14 @@ class Double : public Implementation {
   }
 
  private:
+  static CUstream_st* other_stream() {
+    static CUstream_st* stream = nullptr;
+#if DUET_WITH_CUDA
+    if (!stream) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+#endif
+    return stream;
+  }
+
   static Tensor output(Pass pass, const LayerTensors& t) {
     if (pass == Pass::kForward) return t.y[0];
     return pass == Pass::kBackwardFilter ? t.dw[0] : t.dx[0];
@@ -237,10 +245,16 @@ class Double : public Implementation {
 template <class P, Trick kTrick, Device kDevice>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context);
 
+/// The first of a family that can do all of `problem`.
 template <class P>
-const ImplEntry<P>& entry_of(const std::vector<ImplEntry<P>>& list, std::string_view start) {
+const ImplEntry<P>& sound_entry(const std::vector<ImplEntry<P>>& list, std::string_view family,
+                                const P& problem) {
   for (const ImplEntry<P>& entry : list) {
-    if (entry.id.starts_with(start) && entry.id != "custom_direct") return entry;
+    if (!entry.id.starts_with(family) || entry.id.find("_double_") != entry.id.npos) continue;
+    const bool all = !entry.unsupported(problem, Pass::kForward) &&
+                     !entry.unsupported(problem, Pass::kBackwardFilter) &&
+                     !entry.unsupported(problem, Pass::kBackwardData);
+    if (all) return entry;
   }
   throw std::logic_error("nothing to make a double of");
 }
@@ -250,9 +264,9 @@ std::vector<ImplEntry<Conv2dProblem>>& list_of(const Conv2dProblem&) { return co
 
 template <class P, Trick kTrick, Device kDevice>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
-  const std::string_view sound = kDevice == Device::kCpu ? "cpu_blas" : "custom";
-  return std::make_unique<Double>(kTrick, entry_of(list_of(problem), sound).make(problem, context),
-                                  problem.n);
+  const std::string_view family = kDevice == Device::kCpu ? "cpu_blas" : "custom";
+  const auto& sound = sound_entry(list_of(problem), family, problem);
+  return std::make_unique<Double>(kTrick, sound.make(problem, context), problem.n);
 }
 
 const std::string& id_of(const TrickRow& row, Device device) {

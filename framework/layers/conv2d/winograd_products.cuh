@@ -10,9 +10,13 @@
 
 namespace duet {
 
-/// Lets `kernel` have more than the default 48 KiB of shared memory; once, before its first launch.
+/// Lets `kernel` have that much shared memory. Never less than before: it is one kernel, and other
+/// layers, or another pass of this one, may launch it with more.
 template <class Kernel>
 void allow_smem(Kernel* kernel, size_t bytes) {
+  cudaFuncAttributes allowed;
+  DUET_CUDA(cudaFuncGetAttributes(&allowed, kernel));
+  if (bytes <= static_cast<size_t>(allowed.maxDynamicSharedSizeBytes)) return;
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(bytes)));
 }
