@@ -96,6 +96,9 @@ class Comparison {
     const Ceilings ceilings = measure_ceilings(context);
     results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());
     monitor_.emplace();
+    StepTimer timer(arms_, dataset, timing());
+    const int64_t batch = arms_[0].spec.data.batch;
+    if (wants("layers") || wants("training")) timer.at(batch);  // while nothing else is in memory
     RunningArms running;
     for (const Arm& arm : arms_) {
       running.push_back(std::make_unique<RunningArm>(arm, dataset));
@@ -105,18 +108,19 @@ class Comparison {
     }
     results_["arms"] = arms_json(running);
     if (wants("layers")) {
-      results_["layers"].push_back(compare_layers(running, ceilings, layers_plan()));
+      results_["layers"].push_back(
+          compare_layers(running, steps(timer, batch), ceilings, layers_plan()));
       note_clocks();
     }
     if (wants("training")) {
-      results_["training"] = compare_training(
-          arms_, running, dataset,
-          {.steps = options_.quick ? 50 : 200, .seeds = seeds(), .timing = timing()});
+      results_["training"] =
+          compare_training(arms_, dataset, steps(timer, batch),
+                           {.steps = options_.quick ? 50 : 200, .seeds = seeds()});
       note_clocks();
     }
     running.clear();  // their memory is wanted by the larger batches
     if (wants("throughput")) {
-      results_["throughput"] = compare_throughput(arms_, dataset, batches(), timing());
+      results_["throughput"] = compare_throughput(timer, batches());
     }
     note_clocks();
   }
@@ -139,6 +143,15 @@ class Comparison {
                  dataset.source == "generated" ? dataset.source : "from " + dataset.source);
     check_batch(setup, arms_[0].options.config, dataset);
     return dataset;
+  }
+
+  /// Of all arms: the sections of the configuration's batch can do with no less.
+  const StepTimes& steps(StepTimer& timer, int64_t batch) const {
+    const StepTimes& steps = timer.at(batch);
+    for (size_t i = 0; i < arms_.size(); ++i) {
+      if (!steps.has(i)) throw RunError("arm '" + arms_[i].name + "': " + steps.errors[i]);
+    }
+    return steps;
   }
 
   bool wants(const std::string& section) const {

@@ -112,14 +112,10 @@ std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& pla
 
 InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
   InNetwork result;
-  std::vector<Contender> steps;
   for (auto& arm : arms) {
-    steps.push_back(training_steps(*arm));
     result.prepare_seconds.push_back(arm->prepare_seconds());
     result.memory_bytes.push_back(arm->training().net().memory_bytes());
   }
-  result.steps = time_interleaved(steps, plan);
-
   for (auto& arm : arms) {
     result.parts.push_back(arm->context().device() == Device::kGpu ? parts_on_gpu(*arm, plan)
                                                                    : parts_on_cpu(*arm, plan));
@@ -168,7 +164,7 @@ void InNetwork::add_to(json* rows) {
   }
 }
 
-json InNetwork::totals() const {
+json InNetwork::totals(const std::vector<Times>& steps) const {
   json totals = json::array();
   for (size_t arm = 0; arm < parts.size(); ++arm) {
     const Summary step = steps[arm].summary();
@@ -184,12 +180,6 @@ json InNetwork::totals() const {
                       {"memory_bytes", memory_bytes[arm]}});
   }
   return totals;
-}
-
-json InNetwork::step_ratios() const {
-  std::vector<const Times*> times;
-  for (const Times& step : steps) times.push_back(&step);
-  return ratios_json(times);
 }
 
 }  // namespace duet

@@ -16,24 +16,22 @@ struct InNetwork {
     double alone_us = -1;  // of those that no layer is: the batch, the update, the advance
   };
   std::vector<std::vector<Part>> parts;  // by arm, in the order they run
-  std::vector<Times> steps;              // by arm: the whole step, as training runs it
   std::vector<double> prepare_seconds;
   std::vector<size_t> memory_bytes;
 
   /// Fills "in_network_us" of the rows of layers and appends rows for the other operations, and
   /// remembers the sum of the rows' times for totals().
   void add_to(nlohmann::json* rows);
-  nlohmann::json totals() const;
-  nlohmann::json step_ratios() const;
+  /// `steps` by arm: the whole step, as training runs it.
+  nlohmann::json totals(const std::vector<Times>& steps) const;
 
  private:
   std::vector<double> sums_;  // of "us", by arm; negative if a row has none
 };
 
-/// Whole steps of all arms side by side; then, arm by arm, the parts of a step. On a GPU a part is
-/// what it adds to a step that ends with it: the time of the step's first k operations, replayed
-/// from a graph, less that of its first k - 1. On the CPU the clock is read between operations.
-/// Trains the arms on the way.
+/// Arm by arm, the parts of a step. On a GPU a part is what it adds to a step that ends with it:
+/// the time of the step's first k operations, replayed from a graph, less that of its first k - 1.
+/// On the CPU the clock is read between operations. Trains the arms on the way.
 InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan);
 
 }  // namespace duet

@@ -26,8 +26,9 @@ struct Seat {
 
 class LayersComparison {
  public:
-  LayersComparison(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan)
-      : arms_(arms), ceilings_(ceilings), plan_(plan) {
+  LayersComparison(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
+                   const LayersPlan& plan)
+      : arms_(arms), steps_(steps), ceilings_(ceilings), plan_(plan) {
     for (auto& arm : arms_) {
       if (arm->context().device() != Device::kGpu) continue;
       if (!gpu_) gpu_ = std::make_unique<Context>(Device::kGpu);
@@ -47,8 +48,8 @@ class LayersComparison {
     return {{"batch", arms_[0]->batch()},
             {"math", to_string(arms_[0]->setup().spec.math)},
             {"rows", std::move(rows)},
-            {"totals", network.totals()},
-            {"step_ratios", network.step_ratios()}};
+            {"totals", network.totals(steps_.training)},
+            {"step_ratios", ratios_json(steps_.pointers(steps_.training))}};
   }
 
  private:
@@ -178,6 +179,7 @@ class LayersComparison {
   }
 
   RunningArms& arms_;
+  const StepTimes& steps_;
   const Ceilings ceilings_;
   const LayersPlan plan_;
   Context cpu_{Device::kCpu};
@@ -188,8 +190,9 @@ class LayersComparison {
 
 }  // namespace
 
-json compare_layers(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan) {
-  return LayersComparison(arms, ceilings, plan).run();
+json compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
+                    const LayersPlan& plan) {
+  return LayersComparison(arms, steps, ceilings, plan).run();
 }
 
 }  // namespace duet

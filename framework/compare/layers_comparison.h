@@ -4,7 +4,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "compare/arms.h"
+#include "compare/step_times.h"
 #include "measure/ceilings.h"
 #include "measure/measure_pass.h"
 
@@ -12,14 +12,16 @@ namespace duet {
 
 struct LayersPlan {
   PassPlan pass;
-  TimingPlan network;  // the whole step, and its parts in the network
+  TimingPlan network;  // the parts of a step in the network
   int64_t steps = 20;  // of training before the activations are taken
 };
 
 /// One element of "layers", of the batch of `arms`. Each layer and pass is measured on its own,
 /// the arms side by side (measure_pass), on what the first arm that has the layer feeds it; layers
 /// of the arms are matched by name, type and sizes. "in_network_us" is measure_in_network()'s.
-/// Trains the arms on the way. REQUIRES: `arms` is not empty.
-nlohmann::json compare_layers(RunningArms& arms, const Ceilings& ceilings, const LayersPlan& plan);
+/// The whole step is that of `steps`, where every arm has times of the same batch. Trains the arms
+/// on the way. REQUIRES: `arms` is not empty.
+nlohmann::json compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
+                              const LayersPlan& plan);
 
 }  // namespace duet

@@ -5,15 +5,12 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "compare/arms.h"
+#include "compare/step_times.h"
 
 namespace duet {
 
-/// The "throughput" of the results: a row for each batch size, all arms in memory at once and
-/// interleaved. Training is a whole step; inference is a forward pass with dropout off. Both gather
-/// their batch. An arm that cannot run at a size (out of memory, a batch larger than the training
-/// data, an implementation that refuses it) has {"arm", "error"}, with the reason, in that row.
-nlohmann::json compare_throughput(const std::vector<Arm>& arms, const Dataset& dataset,
-                                  const std::vector<int64_t>& batches, const TimingPlan& timing);
+/// The "throughput" of the results: a row for each batch size. An arm that cannot run at a size has
+/// {"arm", "error"}, with the reason, in that row.
+nlohmann::json compare_throughput(StepTimer& timer, const std::vector<int64_t>& batches);
 
 }  // namespace duet

@@ -53,6 +53,7 @@ json numbers(const std::vector<double>& values) {
 struct SeedResults {
   std::vector<double> accuracy, final_loss, seconds, prepare;
   int64_t images = 0;
+  size_t memory_bytes = 0;
 };
 
 void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedResults* results) {
@@ -73,6 +74,7 @@ void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedR
   results->seconds.push_back(seconds);
   results->prepare.push_back(running.prepare_seconds());
   results->images += steps * running.batch();
+  results->memory_bytes = training.memory_bytes();
 }
 
 double sum(const std::vector<double>& values) {
@@ -124,15 +126,8 @@ std::string judge_accuracies(const std::vector<double>& a, const std::vector<dou
   return holds_zero && std::fabs(d.mean) < kSurelyNotSame ? "same" : "unclear";
 }
 
-json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
-                      const Dataset& dataset, const TrainingPlan& plan) {
-  spdlog::info("training: steps of all arms side by side");
-  std::vector<Contender> contenders;
-  for (const auto& arm : running) contenders.push_back(training_steps(*arm));
-  const std::vector<Times> times = time_interleaved(contenders, plan.timing);
-  std::vector<const Times*> pointers;
-  for (const Times& each : times) pointers.push_back(&each);
-
+json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
+                      const TrainingPlan& plan) {
   spdlog::info("training: {} losses of each arm, and of {} once more", plan.steps, arms[0].name);
   std::vector<std::vector<double>> loss;
   for (const Arm& arm : arms) loss.push_back(losses(arm, dataset, plan.steps));
@@ -168,9 +163,9 @@ json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
         {"accuracy", numbers(results[i].accuracy)},
         {"final_loss", numbers(results[i].final_loss)},
         {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},
-        {"step_us", 1e6 * times[i].summary().median},
+        {"step_us", 1e6 * steps.training[i].summary().median},
         {"seconds", numbers(results[i].seconds)},
-        {"peak_memory_bytes", running[i]->training().memory_bytes()},
+        {"peak_memory_bytes", results[i].memory_bytes},
         {"prepare_s", summarise(results[i].prepare).median}};
     list.push_back(std::move(arm));
     if (i == 0) continue;
@@ -183,7 +178,7 @@ json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
           {"seeds", seeds},
           {"steps_compared", plan.steps},
           {"arms", list},
-          {"step_ratios", ratios_json(pointers)},
+          {"step_ratios", ratios_json(steps.pointers(steps.training))},
           {"differences", differences}};
 }
 

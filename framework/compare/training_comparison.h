@@ -5,14 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "compare/arms.h"
+#include "compare/step_times.h"
 
 namespace duet {
 
 struct TrainingPlan {
   int64_t steps = 200;  // whose losses are compared
   int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
-  TimingPlan timing;
 };
 
 /// Arms whose mean accuracies differ by less than this are the same; 0.002 is 20 images of 10,000.
@@ -29,7 +28,7 @@ inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 ///   null, and so are those after it ("halted_at": the step, from 1).
 /// - accuracy, final_loss: on the validation data after the configuration's epochs, a value a seed;
 ///   seconds: of the training steps alone; images_per_second: over all of them.
-/// - step_us: arms interleaved. REQUIRES: `running` holds all arms, at the configuration's batch.
+/// - step_us, step_ratios: of `steps`, which is of the configuration's batch.
 /// - peak_memory_bytes: Training::memory_bytes(). All of it is taken before the first step, so it
 ///   is the peak; what CUDA and the libraries take for themselves is not in it.
 /// - prepare_s: making the network: searches, warm-up, graph capture.
@@ -39,8 +38,9 @@ inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 ///   kSameAccuracy on one side; else, and with fewer than three seeds, "unclear".
 ///   first_10_share is the largest difference of the first ten losses as a share of the loss, and
 ///   losses_agree whether that is within first_10_limit, the limit above.
-nlohmann::json compare_training(const std::vector<Arm>& arms, const RunningArms& running,
-                                const Dataset& dataset, const TrainingPlan& plan);
+/// REQUIRES: every arm has times in `steps`.
+nlohmann::json compare_training(const std::vector<Arm>& arms, const Dataset& dataset,
+                                const StepTimes& steps, const TrainingPlan& plan);
 
 /// The verdict on two arms' accuracies, a value a seed.
 std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b);

@@ -10,8 +10,16 @@ namespace {
 
 constexpr int64_t kMostCalls = int64_t{1} << 20;
 
-// Calls that fill a block.
-int64_t calibrate(const Contender& contender, double block_seconds) {
+bool is_unclear(const std::vector<Times>& times) {
+  for (size_t i = 1; i < times.size(); ++i) {
+    if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+int64_t calls_for(const Contender& contender, double block_seconds) {
   int64_t calls = 1;
   double seconds = contender.seconds(calls);  // pays for what only a first call does
   for (;;) {
@@ -23,30 +31,28 @@ int64_t calibrate(const Contender& contender, double block_seconds) {
   return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMostCalls);
 }
 
-bool is_unclear(const std::vector<Times>& times) {
-  for (size_t i = 1; i < times.size(); ++i) {
-    if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
-  }
-  return false;
+std::vector<double> time_round(const std::vector<Contender>& contenders,
+                               const std::vector<int64_t>& calls) {
+  std::vector<double> seconds(contenders.size(), 0.0);
+  const auto half = [&](size_t i) {
+    return contenders[i].seconds(calls[i]) / static_cast<double>(calls[i]) / 2;
+  };
+  for (size_t i = 0; i < contenders.size(); ++i) seconds[i] += half(i);
+  for (size_t i = contenders.size(); i-- > 0;) seconds[i] += half(i);
+  return seconds;
 }
-
-}  // namespace
 
 std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
                                     const TimingPlan& plan) {
   std::vector<Times> times(contenders.size());
+  std::vector<int64_t> calls;
   for (size_t i = 0; i < contenders.size(); ++i) {
-    times[i].calls = calibrate(contenders[i], plan.block_seconds);
+    calls.push_back(calls_for(contenders[i], plan.block_seconds));
+    times[i].calls = calls[i];
   }
-  const auto block = [&](size_t i) {
-    const int64_t calls = times[i].calls;
-    return contenders[i].seconds(calls) / static_cast<double>(calls);
-  };
   for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
     if (round >= plan.rounds && !is_unclear(times)) break;
-    std::vector<double> seconds(contenders.size(), 0.0);
-    for (size_t i = 0; i < contenders.size(); ++i) seconds[i] += block(i) / 2;
-    for (size_t i = contenders.size(); i-- > 0;) seconds[i] += block(i) / 2;
+    const std::vector<double> seconds = time_round(contenders, calls);
     if (round < 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) times[i].seconds.push_back(seconds[i]);
   }

@@ -35,6 +35,13 @@ struct Times {
   Summary summary() const { return summarise(seconds); }
 };
 
+/// The calls that fill a block of that length; runs the contender to find out.
+int64_t calls_for(const Contender& contender, double block_seconds);
+
+/// One round: the seconds of one call of each contender, whose blocks are calls[i] long.
+std::vector<double> time_round(const std::vector<Contender>& contenders,
+                               const std::vector<int64_t>& calls);
+
 /// Measures all contenders. Stops after `rounds`, or, while the verdict between the first one and
 /// any other is unclear, after `most_rounds`.
 std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,

@@ -143,7 +143,7 @@ TEST(Compare, InterruptedLeavesWhatIsFinished) {
   const Outcome early = folder.run_until(arguments, "stderr", SIGINT, "cpu_reference: ready");
   EXPECT_OUTCOME(early, kExitInterrupted, "interrupted");
   EXPECT_FALSE(fs::exists(folder / "r.json"));
-  const Outcome late = folder.run_until(arguments, "stderr", SIGINT, "throughput: batch 2");
+  const Outcome late = folder.run_until(arguments, "stderr", SIGINT, "steps of batch 2:");
   EXPECT_OUTCOME(late, kExitInterrupted, "interrupted");
   const json results = json::parse(folder.read("r.json"));
   EXPECT_EQ(results["stopped"], "interrupted");

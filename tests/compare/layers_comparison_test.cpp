@@ -20,11 +20,12 @@ json layers_of(const ArmsOptions& options) {
   const auto arms = read_arms(options);
   const Setup setup = arms[0].setup();
   const Dataset dataset = setup.dataset.load("");
+  StepTimer timer(arms, dataset, kBrief);
   RunningArms running;
   for (const Arm& arm : arms) running.push_back(std::make_unique<RunningArm>(arm, dataset));
   Context context(Device::kCpu);
   const Ceilings ceilings = {.copy_bytes_per_second = 1e10, .fp32_flops_per_second = 1e11};
-  return compare_layers(running, ceilings,
+  return compare_layers(running, timer.at(arms[0].spec.data.batch), ceilings,
                         {.pass = {.timing = kBrief}, .network = kBrief, .steps = 2});
 }
 

@@ -16,8 +16,9 @@ using nlohmann::json;
 constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
 
 json compare(const SmallComparison& small, int64_t seeds = 2) {
-  return compare_training(small.arms, small.running, small.dataset,
-                          {.steps = 12, .seeds = seeds, .timing = kShort});
+  StepTimer timer(small.arms, small.dataset, kShort);
+  return compare_training(small.arms, small.dataset, timer.at(small.arms[0].spec.data.batch),
+                          {.steps = 12, .seeds = seeds});
 }
 
 TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {

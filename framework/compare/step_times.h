@@ -1,0 +1,50 @@
+// How long whole steps take, of training and of inference, all arms side by side.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compare/arms.h"
+
+namespace duet {
+
+/// By arm.
+struct StepTimes {
+  int64_t batch = 0;
+  std::vector<Times> training, inference;
+  /// Why an arm cannot run at this batch (out of memory, a batch larger than the training data, an
+  /// implementation that refuses it), or empty. It has no times then.
+  std::vector<std::string> errors;
+
+  bool has(size_t arm) const { return errors[arm].empty(); }
+  /// Of the arms that have times; nullptr for the others.
+  std::vector<const Times*> pointers(const std::vector<Times>& times) const;
+};
+
+/// Training is a whole step; inference is a forward pass with dropout off. Both gather their batch.
+///
+/// Every round makes all arms anew, in turns first and last, and gives their memory another place:
+/// how much of a step stays in the L2 cache depends on where its tensors lie and on what else the
+/// process has done. On an H200 the step of fashion_mnist_cnn at batch 64 takes 137 us by itself,
+/// and 140 to 145 us beside other arms, the same in every call of one instance; so more calls of it
+/// would make two identical arms differ, and surely.
+class StepTimer {
+ public:
+  /// `arms` and `dataset` must outlive this.
+  StepTimer(const std::vector<Arm>& arms, const Dataset& dataset, const TimingPlan& plan)
+      : arms_(arms), dataset_(dataset), plan_(plan) {}
+
+  /// Measured when it is first asked for. No arm may be in memory meanwhile that is not needed: all
+  /// are once more.
+  const StepTimes& at(int64_t batch);
+
+ private:
+  const std::vector<Arm>& arms_;
+  const Dataset& dataset_;
+  const TimingPlan plan_;
+  std::map<int64_t, StepTimes> known_;  // by batch
+};
+
+}  // namespace duet
