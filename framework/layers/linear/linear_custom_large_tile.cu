@@ -1,5 +1,4 @@
-// linear custom_large_tile: tiles of 128x128 dealt to all multiprocessors equally, cut along k
-// where
+// linear custom_large_tile: tiles of 128x128 dealt to all multiprocessors, cut along k where
 //           they do not divide. The product is in linear_large_tile.cuh; here are the deal, its
 //           cost and the launch, which custom_register_tiled uses too.
 // Mapping:  block = an equal share of the slices of all tiles, one block a multiprocessor; lane =
