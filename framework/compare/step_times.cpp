@@ -39,79 +39,29 @@ std::unique_ptr<RunningArm> start(const Arm& arm, const Dataset& dataset, int64_
   return nullptr;
 }
 
-// One of the two things that are timed.
-class Work {
- public:
-  Work(Contender (*contender)(RunningArm&), std::vector<Times>* times)
-      : contender_(contender), times_(*times), calls_(times->size(), 0) {}
-
-  /// Adds a round to the times of the arms that run; one that only warms up if `counts` is false.
-  void time(const RunningArms& running, double block_seconds, bool counts) {
-    std::vector<Contender> contenders;
-    std::vector<int64_t> calls;
-    std::vector<size_t> arms;
-    for (size_t i = 0; i < running.size(); ++i) {
-      if (!running[i]) continue;
-      arms.push_back(i);
-      contenders.push_back(contender_(*running[i]));
-      if (calls_[i] == 0) {
-        calls_[i] = calls_for(contenders.back(), block_seconds);
-      } else {
-        contenders.back().seconds((calls_[i] + 3) / 4);  // what is new has to warm up
-      }
-      calls.push_back(calls_[i]);
-    }
-    const std::vector<double> seconds = time_round(contenders, calls);
-    if (!counts) return;
-    for (size_t k = 0; k < arms.size(); ++k) {
-      times_[arms[k]].calls = calls[k];
-      times_[arms[k]].seconds.push_back(seconds[k]);
-    }
-  }
-
-  bool is_unclear() const {
-    for (size_t i = 1; i < times_.size(); ++i) {
-      const auto& a = times_[0].seconds;
-      const auto& b = times_[i].seconds;
-      if (a.empty() || b.empty()) continue;
-      if (speedup(a, b).verdict == Verdict::kUnclear) return true;
-    }
-    return false;
-  }
-
- private:
-  Contender (*const contender_)(RunningArm&);
-  std::vector<Times>& times_;
-  std::vector<int64_t> calls_;
-};
-
 StepTimes time_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch,
                      const TimingPlan& plan) {
   const size_t count = arms.size();
-  StepTimes result = {.batch = batch,
-                      .training = std::vector<Times>(count),
-                      .inference = std::vector<Times>(count),
-                      .errors = std::vector<std::string>(count)};
-  Work training(training_steps, &result.training), inference(inference_steps, &result.inference);
-  std::vector<Buffer> displacements;
-  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
-    if (round >= plan.rounds && !training.is_unclear() && !inference.is_unclear()) break;
-    RunningArms running(count);
-    bool any = false;
+  StepTimes result = {.batch = batch, .errors = std::vector<std::string>(count)};
+  RunningArms running(count);
+  const auto make = [&](int round) {
+    for (auto& arm : running) arm.reset();
+    std::vector<Contender> training(count), inference(count);
     for (size_t k = 0; k < count; ++k) {
-      const size_t i = round % 2 == 0 ? k : count - 1 - k;
+      const size_t i = round % 2 ? count - 1 - k : k;  // no arm's memory is always the first
       if (result.has(i)) running[i] = start(arms[i], dataset, batch, &result.errors[i]);
-      any = any || running[i];
+      if (!running[i]) continue;
+      training[i] = training_steps(*running[i]);
+      inference[i] = inference_steps(*running[i]);
     }
-    if (!any) break;
-    training.time(running, plan.block_seconds, round >= 0);
-    inference.time(running, plan.block_seconds, round >= 0);
-    constexpr size_t kPage = size_t{2} << 20;  // of the GPU's memory
-    displacements.emplace_back(arms[0].device(), kPage / 2 * (2 + displacements.size() % 5));
+    return std::vector<std::vector<Contender>>{training, inference};
+  };
+  auto times = time_anew(arms[0].device(), make, plan);
+  for (size_t i = 0; i < count; ++i) {  // an arm that failed later is not half measured
+    if (!result.has(i)) times[0][i] = times[1][i] = {};
   }
-  for (size_t i = 0; i < count; ++i) {  // an arm with an error is not half measured
-    if (!result.has(i)) result.training[i] = result.inference[i] = {};
-  }
+  result.training = std::move(times[0]);
+  result.inference = std::move(times[1]);
   return result;
 }
 

@@ -25,11 +25,8 @@ struct StepTimes {
 
 /// Training is a whole step; inference is a forward pass with dropout off. Both gather their batch.
 ///
-/// Every round makes all arms anew, in turns first and last, and gives their memory another place:
-/// how much of a step stays in the L2 cache depends on where its tensors lie and on what else the
-/// process has done. On an H200 the step of fashion_mnist_cnn at batch 64 takes 137 us by itself,
-/// and 140 to 145 us beside other arms, the same in every call of one instance; so more calls of it
-/// would make two identical arms differ, and surely.
+/// Every round makes all arms anew (time_anew). On an H200 the step of fashion_mnist_cnn at batch
+/// 64 takes 137 us by itself, and 140 to 145 us beside other arms, by instance.
 class StepTimer {
  public:
   /// `arms` and `dataset` must outlive this.

@@ -51,18 +51,11 @@ class Runner {
     next_ = (next_ + 1) % rigs_.size();
   }
 
-  /// One launch of the graph is calls_in_graph() calls.
-  void capture() {
+  /// One launch of the graph is calls_in_graph() calls: `calls`, or if that is 0 about a
+  /// millisecond's.
+  void capture(int calls) {
     if (context_.device() == Device::kCpu) return;
-    StepGraph once(context_, [&] { queue(); });
-    seconds_of(
-        context_, [&] { once.launch(); }, 1);
-    const double seconds = seconds_of(
-                               context_, [&] { once.launch(); }, 3) /
-                           3;
-    const auto turns = static_cast<int>(rigs_.size());
-    calls_ = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
-    calls_ = (calls_ + turns - 1) / turns * turns;
+    calls_ = calls > 0 ? calls : calls_of_a_graph();
     graph_ = StepGraph(context_, [&] {
       for (int i = 0; i < calls_; ++i) queue();
     });
@@ -85,6 +78,18 @@ class Runner {
   }
 
  private:
+  int calls_of_a_graph() {
+    StepGraph once(context_, [&] { queue(); });
+    seconds_of(
+        context_, [&] { once.launch(); }, 1);
+    const double seconds = seconds_of(
+                               context_, [&] { once.launch(); }, 3) /
+                           3;
+    const int calls = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
+    const auto turns = static_cast<int>(rigs_.size());
+    return (calls + turns - 1) / turns * turns;
+  }
+
   Context& context_;
   const Pass pass_;
   const Evidence& evidence_;
@@ -94,43 +99,121 @@ class Runner {
   StepGraph graph_;
 };
 
-void divide(Times& times, double by) {
-  for (double& seconds : times.seconds) seconds /= by;
+/// A candidate that is right, while it is timed.
+struct Entry {
+  const Candidate* candidate;
+  const Evidence* evidence;
+  PassMeasurement* result;
+  std::unique_ptr<Runner> runner;  // none if it failed
+  int calls_in_graph = 0;
+};
+
+void fail(PassMeasurement& result, const Error& error) {
+  result.examination.faults.push_back({FaultKind::kFailed, std::string("failed: ") + error.what()});
 }
 
-// Times with the cache flushed before each call: those of flush and call, less those of the flush.
-void time_cold(std::vector<Runner*>& runners, std::vector<PassMeasurement*>& results,
-               Context& context, const TimingPlan& plan) {
-  CacheFlush flush(context);
-  flush.queue();
-  context.synchronize();
-  std::vector<StepGraph> graphs;
-  const auto add = [&](const std::function<void()>& call) {
-    graphs.emplace_back(context, [&] {
-      for (int i = 0; i < kColdInGraph; ++i) {
-        flush.queue();
-        call();
+/// Times the entries side by side, warm and cold. On a GPU, where they are small enough to stay in
+/// the L2 cache, every round is of new instances.
+class PassTimer {
+ public:
+  PassTimer(std::vector<Entry>& entries, Pass pass, Context& context, const PassPlan& plan)
+      : entries_(entries), pass_(pass), context_(context), plan_(plan) {
+    if (context.device() == Device::kCpu) return;
+    anew_ = footprint(*entries[0].candidate->layer) <= l2_bytes();
+    if (plan.cold) flush_.emplace(context);
+  }
+
+  void time() {
+    const auto make = [this](int round) {
+      if (round < 0 || anew_) make_runners(round % 2 != 0);
+      return contests();
+    };
+    auto times = time_anew(context_.device(), make, plan_.timing);
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const Entry& entry = entries_[i];
+      if (!entry.runner) continue;
+      entry.result->warm = per_call(std::move(times[0][i]), entry.runner->calls_in_graph());
+      if (!flush_) continue;
+      // Those of flush and call, less those of the flush.
+      const Times& flush = times[1].back();
+      for (size_t round = 0; round < flush.seconds.size(); ++round) {
+        times[1][i].seconds[round] -= flush.seconds[round];
       }
-    });
-  };
-  for (Runner* runner : runners) add([&] { runner->queue(); });
-  add([] {});
-  std::vector<Contender> contenders;
-  for (StepGraph& graph : graphs) {
-    contenders.push_back({[&](int64_t calls) {
-      return seconds_of(
-          context, [&] { graph.launch(); }, calls);
-    }});
-  }
-  std::vector<Times> times = time_interleaved(contenders, plan);
-  for (size_t i = 0; i < runners.size(); ++i) {
-    for (size_t round = 0; round < times[i].seconds.size(); ++round) {
-      times[i].seconds[round] -= times.back().seconds[round];
+      entry.result->cold = per_call(std::move(times[1][i]), kColdInGraph);
     }
-    divide(times[i], kColdInGraph);
-    results[i]->cold = std::move(times[i]);
   }
-}
+
+ private:
+  static Times per_call(Times times, int calls) {
+    for (double& seconds : times.seconds) seconds /= calls;
+    return times;
+  }
+
+  void make_runners(bool backwards) {
+    cold_.clear();
+    for (Entry& entry : entries_) entry.runner.reset();
+    for (size_t k = 0; k < entries_.size(); ++k) {
+      Entry& entry = entries_[backwards ? entries_.size() - 1 - k : k];
+      if (!entry.result->examination.passed()) continue;  // failed in a round before
+      try {
+        entry.runner = std::make_unique<Runner>(*entry.candidate, pass_, *entry.evidence, context_);
+        entry.runner->capture(entry.calls_in_graph);
+        entry.calls_in_graph = entry.runner->calls_in_graph();
+      } catch (const Error& error) {
+        fail(*entry.result, error);
+        entry.runner.reset();
+      }
+    }
+  }
+
+  std::vector<std::vector<Contender>> contests() {
+    std::vector<Contender> warm;
+    for (Entry& entry : entries_) {
+      warm.push_back(entry.runner ? entry.runner->contender() : Contender{});
+    }
+    if (!flush_) return {warm};
+    if (cold_.empty()) capture_cold();
+    std::vector<Contender> cold;
+    for (StepGraph& graph : cold_) {
+      cold.push_back(graph ? Contender{[this, &graph](int64_t calls) {
+        return seconds_of(
+            context_, [&graph] { graph.launch(); }, calls);
+      }}
+                           : Contender{});
+    }
+    return {warm, cold};
+  }
+
+  // One for each entry, and of the flush alone.
+  void capture_cold() {
+    flush_->queue();
+    context_.synchronize();
+    const auto add = [this](const std::function<void()>& call) {
+      cold_.emplace_back(context_, [&] {
+        for (int i = 0; i < kColdInGraph; ++i) {
+          flush_->queue();
+          call();
+        }
+      });
+    };
+    for (Entry& entry : entries_) {
+      if (entry.runner) {
+        add([&] { entry.runner->queue(); });
+      } else {
+        cold_.emplace_back();
+      }
+    }
+    add([] {});
+  }
+
+  std::vector<Entry>& entries_;
+  const Pass pass_;
+  Context& context_;
+  const PassPlan& plan_;
+  bool anew_ = false;
+  std::optional<CacheFlush> flush_;
+  std::vector<StepGraph> cold_;
+};
 
 }  // namespace
 
@@ -147,9 +230,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const PassPlan& plan) {
   std::vector<PassMeasurement> results(candidates.size());
   std::vector<std::unique_ptr<Evidence>> turned;  // for other layouts
-  std::vector<std::unique_ptr<Runner>> owned;
-  std::vector<Runner*> runners;
-  std::vector<PassMeasurement*> timed;
+  std::vector<Entry> entries;
   const Layer& first = *candidates.front().layer;
   for (size_t i = 0; i < candidates.size(); ++i) {
     const Candidate& candidate = candidates[i];
@@ -169,36 +250,21 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       result.detail = implementation->detail(pass);
       result.workspace_bytes = implementation->workspace_bytes(pass);
       result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);
-      if (!result.examination.passed()) continue;
-      owned.push_back(std::make_unique<Runner>(candidate, pass, *own, context));
-      owned.back()->capture();
-    } catch (const Error& e) {
-      result.examination.faults.push_back({FaultKind::kFailed, std::string("failed: ") + e.what()});
-      continue;
+      if (result.examination.passed()) entries.push_back({&candidate, own, &result, {}});
+    } catch (const Error& error) {
+      fail(result, error);
     }
-    runners.push_back(owned.back().get());
-    timed.push_back(&result);
   }
-  if (runners.empty()) return results;
+  if (entries.empty()) return results;
 
-  std::vector<Contender> contenders;
-  for (Runner* runner : runners) contenders.push_back(runner->contender());
-  std::vector<Times> times = time_interleaved(contenders, plan.timing);
-  for (size_t i = 0; i < runners.size(); ++i) {
-    divide(times[i], runners[i]->calls_in_graph());
-    timed[i]->warm = std::move(times[i]);
-  }
-  if (plan.cold && context.device() == Device::kGpu) {
-    time_cold(runners, timed, context, plan.timing);
-  }
-  for (size_t i = 0; i < runners.size(); ++i) {
-    const auto wrong = runners[i]->hold();
-    if (wrong.empty()) continue;
-    timed[i]->examination.faults.push_back(
+  PassTimer(entries, pass, context, plan).time();
+  for (Entry& entry : entries) {
+    if (!entry.runner || entry.runner->hold().empty()) continue;
+    entry.result->examination.faults.push_back(
         {FaultKind::kWrongWhenTimed,
          "is right when examined and wrong after the timed runs: no time is given"});
-    timed[i]->warm.reset();
-    timed[i]->cold.reset();
+    entry.result->warm.reset();
+    entry.result->cold.reset();
   }
   return results;
 }

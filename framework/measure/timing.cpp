@@ -12,9 +12,33 @@ constexpr int64_t kMostCalls = int64_t{1} << 20;
 
 bool is_unclear(const std::vector<Times>& times) {
   for (size_t i = 1; i < times.size(); ++i) {
+    if (times[0].seconds.empty() || times[i].seconds.empty()) continue;
     if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
   }
   return false;
+}
+
+// One round of one contest; one that only warms up if `counts` is false.
+void run_contest(const std::vector<Contender>& all, double block_seconds, bool counts,
+                 std::vector<Times>* times) {
+  times->resize(all.size());
+  std::vector<Contender> contenders;
+  std::vector<int64_t> calls;
+  std::vector<Times*> present;
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (!all[i].seconds) continue;
+    Times& own = (*times)[i];
+    if (own.calls == 0) {
+      own.calls = calls_for(all[i], block_seconds);
+    } else {
+      all[i].seconds((own.calls + 3) / 4);  // what is new has to warm up
+    }
+    contenders.push_back(all[i]);
+    calls.push_back(own.calls);
+    present.push_back(&own);
+  }
+  const std::vector<double> seconds = time_round(contenders, calls);
+  for (size_t k = 0; counts && k < present.size(); ++k) present[k]->seconds.push_back(seconds[k]);
 }
 
 }  // namespace
@@ -55,6 +79,23 @@ std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
     const std::vector<double> seconds = time_round(contenders, calls);
     if (round < 0) continue;
     for (size_t i = 0; i < contenders.size(); ++i) times[i].seconds.push_back(seconds[i]);
+  }
+  return times;
+}
+
+std::vector<std::vector<Times>> time_anew(Device device, const MakeContests& make,
+                                          const TimingPlan& plan) {
+  constexpr size_t kHalfPage = size_t{1} << 20;  // a GPU maps memory in pages of 2 MiB
+  std::vector<Buffer> kept;
+  std::vector<std::vector<Times>> times;
+  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
+    if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
+    const auto contests = make(round);
+    times.resize(contests.size());
+    for (size_t i = 0; i < contests.size(); ++i) {
+      run_contest(contests[i], plan.block_seconds, round >= 0, &times[i]);
+    }
+    kept.emplace_back(device, kHalfPage * (2 + kept.size() % 5));
   }
   return times;
 }

@@ -26,7 +26,7 @@ struct TimingPlan {
   int most_rounds = 30;  // while a verdict is unclear
 
   static TimingPlan full() { return {}; }
-  static TimingPlan quick() { return {.block_seconds = 0.01, .rounds = 7, .most_rounds = 14}; }
+  static TimingPlan quick() { return {.block_seconds = 0.01, .rounds = 7}; }
 };
 
 struct Times {
@@ -46,6 +46,19 @@ std::vector<double> time_round(const std::vector<Contender>& contenders,
 /// any other is unclear, after `most_rounds`.
 std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
                                     const TimingPlan& plan);
+
+/// Makes what is to be timed and returns how to time it: contests, each of contenders that run side
+/// by side. All rounds have the same ones; a contender without a function is left out. What they
+/// refer to lives until the next call.
+using MakeContests = std::function<std::vector<std::vector<Contender>>(int round)>;
+
+/// As time_interleaved(), but every round is of things made anew, whose memory lies elsewhere:
+/// before a round some of `device` is taken and kept to the end. How much of the work stays in a
+/// cache depends on where its tensors lie and on what else the process has done, and is the same in
+/// every call of one instance: repeating one would only make a wrong difference certain. In the
+/// order of the contests and contenders.
+std::vector<std::vector<Times>> time_anew(Device device, const MakeContests& make,
+                                          const TimingPlan& plan);
 
 /// Seconds that `calls` calls of `work` take, which queues work on the context. On a GPU between
 /// two events on its stream, with the whole device idle before and after; on the CPU by the steady
