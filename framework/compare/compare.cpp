@@ -98,12 +98,15 @@ class Comparison {
     monitor_.emplace();
     StepTimer timer(arms_, dataset, timing());
     const int64_t batch = arms_[0].spec.data.batch;
-    if (wants("layers") || wants("training")) timer.at(batch);  // while nothing else is in memory
+    const bool wants_steps = wants("layers") || wants("training");
+    if (wants_steps) timer.at(batch);  // while nothing else is in memory
     RunningArms running;
     for (const Arm& arm : arms_) {
       running.push_back(std::make_unique<RunningArm>(arm, dataset));
       RunningArm& started = *running.back();
-      spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name, started.prepare_seconds(),
+      const double seconds = wants_steps ? timer.at(batch).prepare_seconds[running.size() - 1]
+                                         : started.prepare_seconds();
+      spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name, seconds,
                    network_table(started.setup().layers, &started.training().net()));
     }
     results_["arms"] = arms_json(running);

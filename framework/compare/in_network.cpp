@@ -113,7 +113,8 @@ std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& pla
 InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
   InNetwork result;
   for (auto& arm : arms) {
-    result.prepare_seconds.push_back(arm->prepare_seconds());
+    arm->training().step();  // what runs for the first time must not do so while it is captured
+    arm->context().synchronize();
     result.memory_bytes.push_back(arm->training().net().memory_bytes());
   }
   for (auto& arm : arms) {
@@ -164,10 +165,10 @@ void InNetwork::add_to(json* rows) {
   }
 }
 
-json InNetwork::totals(const std::vector<Times>& steps) const {
+json InNetwork::totals(const StepTimes& steps) const {
   json totals = json::array();
   for (size_t arm = 0; arm < parts.size(); ++arm) {
-    const Summary step = steps[arm].summary();
+    const Summary step = steps.training[arm].summary();
     double in_network = 0;
     for (const Part& part : parts[arm]) in_network += part.in_network_us;
     const bool whole = sums_[arm] >= 0;
@@ -176,7 +177,7 @@ json InNetwork::totals(const std::vector<Times>& steps) const {
                       {"sum_us", whole ? json(sums_[arm]) : json()},
                       {"in_network_sum_us", in_network},
                       {"gap_us", whole ? json(1e6 * step.median - sums_[arm]) : json()},
-                      {"prepare_s", prepare_seconds[arm]},
+                      {"prepare_s", steps.prepare_seconds[arm]},
                       {"memory_bytes", memory_bytes[arm]}});
   }
   return totals;

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "compare/arms.h"
+#include "compare/step_times.h"
 
 namespace duet {
 
@@ -16,14 +16,12 @@ struct InNetwork {
     double alone_us = -1;  // of those that no layer is: the batch, the update, the advance
   };
   std::vector<std::vector<Part>> parts;  // by arm, in the order they run
-  std::vector<double> prepare_seconds;
   std::vector<size_t> memory_bytes;
 
   /// Fills "in_network_us" of the rows of layers and appends rows for the other operations, and
   /// remembers the sum of the rows' times for totals().
   void add_to(nlohmann::json* rows);
-  /// `steps` by arm: the whole step, as training runs it.
-  nlohmann::json totals(const std::vector<Times>& steps) const;
+  nlohmann::json totals(const StepTimes& steps) const;
 
  private:
   std::vector<double> sums_;  // of "us", by arm; negative if a row has none

@@ -48,7 +48,7 @@ class LayersComparison {
     return {{"batch", arms_[0]->batch()},
             {"math", to_string(arms_[0]->setup().spec.math)},
             {"rows", std::move(rows)},
-            {"totals", network.totals(steps_.training)},
+            {"totals", network.totals(steps_)},
             {"step_ratios", ratios_json(steps_.pointers(steps_.training))}};
   }
 

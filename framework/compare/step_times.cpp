@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <new>
 
 #include "core/error.h"
@@ -39,13 +40,23 @@ std::unique_ptr<RunningArm> start(const Arm& arm, const Dataset& dataset, int64_
   return nullptr;
 }
 
+Device device_of(const std::vector<Arm>& arms) {
+  const bool gpu = std::any_of(arms.begin(), arms.end(),
+                               [](const Arm& arm) { return arm.device() == Device::kGpu; });
+  return gpu ? Device::kGpu : Device::kCpu;
+}
+
 StepTimes time_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch,
                      const TimingPlan& plan) {
   const size_t count = arms.size();
-  StepTimes result = {.batch = batch, .errors = std::vector<std::string>(count)};
+  StepTimes result = {.batch = batch,
+                      .prepare_seconds = std::vector<double>(count),
+                      .errors = std::vector<std::string>(count)};
   RunningArms running(count);
+  Displacement displacement(device_of(arms));
   const auto make = [&](int round) {
     for (auto& arm : running) arm.reset();
+    if (round >= 0) displacement.grow();
     std::vector<Contender> training(count), inference(count);
     for (size_t k = 0; k < count; ++k) {
       const size_t i = round % 2 ? count - 1 - k : k;  // no arm's memory is always the first
@@ -53,10 +64,11 @@ StepTimes time_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64
       if (!running[i]) continue;
       training[i] = training_steps(*running[i]);
       inference[i] = inference_steps(*running[i]);
+      if (round < 0) result.prepare_seconds[i] = running[i]->prepare_seconds();
     }
     return std::vector<std::vector<Contender>>{training, inference};
   };
-  auto times = time_anew(arms[0].device(), make, plan);
+  auto times = time_anew(make, plan);
   for (size_t i = 0; i < count; ++i) {  // an arm that failed later is not half measured
     if (!result.has(i)) times[0][i] = times[1][i] = {};
   }

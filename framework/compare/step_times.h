@@ -14,6 +14,8 @@ namespace duet {
 struct StepTimes {
   int64_t batch = 0;
   std::vector<Times> training, inference;
+  /// Of the first instance: with searches, and with what libraries do when they are first used.
+  std::vector<double> prepare_seconds;
   /// Why an arm cannot run at this batch (out of memory, a batch larger than the training data, an
   /// implementation that refuses it), or empty. It has no times then.
   std::vector<std::string> errors;

@@ -117,7 +117,11 @@ void fail(PassMeasurement& result, const Error& error) {
 class PassTimer {
  public:
   PassTimer(std::vector<Entry>& entries, Pass pass, Context& context, const PassPlan& plan)
-      : entries_(entries), pass_(pass), context_(context), plan_(plan) {
+      : entries_(entries),
+        pass_(pass),
+        context_(context),
+        plan_(plan),
+        displacement_(context.device()) {
     if (context.device() == Device::kCpu) return;
     anew_ = footprint(*entries[0].candidate->layer) <= l2_bytes();
     if (plan.cold) flush_.emplace(context);
@@ -128,7 +132,8 @@ class PassTimer {
       if (round < 0 || anew_) make_runners(round % 2 != 0);
       return contests();
     };
-    auto times = time_anew(context_.device(), make, plan_.timing);
+    auto times = time_anew(make, plan_.timing);
+    hold();
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Entry& entry = entries_[i];
       if (!entry.runner) continue;
@@ -149,12 +154,25 @@ class PassTimer {
     return times;
   }
 
+  // The outputs of what was timed must still be right.
+  void hold() {
+    for (Entry& entry : entries_) {
+      if (!entry.runner || entry.runner->hold().empty()) continue;
+      entry.result->examination.faults.push_back(
+          {FaultKind::kWrongWhenTimed,
+           "is right when examined and wrong after the timed runs: no time is given"});
+      entry.runner.reset();
+    }
+  }
+
   void make_runners(bool backwards) {
+    hold();
     cold_.clear();
     for (Entry& entry : entries_) entry.runner.reset();
+    displacement_.grow();
     for (size_t k = 0; k < entries_.size(); ++k) {
       Entry& entry = entries_[backwards ? entries_.size() - 1 - k : k];
-      if (!entry.result->examination.passed()) continue;  // failed in a round before
+      if (!entry.result->examination.passed()) continue;  // it failed in a round before
       try {
         entry.runner = std::make_unique<Runner>(*entry.candidate, pass_, *entry.evidence, context_);
         entry.runner->capture(entry.calls_in_graph);
@@ -211,6 +229,7 @@ class PassTimer {
   Context& context_;
   const PassPlan& plan_;
   bool anew_ = false;
+  Displacement displacement_;
   std::optional<CacheFlush> flush_;
   std::vector<StepGraph> cold_;
 };
@@ -258,14 +277,6 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
   if (entries.empty()) return results;
 
   PassTimer(entries, pass, context, plan).time();
-  for (Entry& entry : entries) {
-    if (!entry.runner || entry.runner->hold().empty()) continue;
-    entry.result->examination.faults.push_back(
-        {FaultKind::kWrongWhenTimed,
-         "is right when examined and wrong after the timed runs: no time is given"});
-    entry.result->warm.reset();
-    entry.result->cold.reset();
-  }
   return results;
 }
 

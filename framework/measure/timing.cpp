@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
+#include "core/error.h"
 #include "device/stopwatch.h"
 
 namespace duet {
@@ -10,9 +12,11 @@ namespace {
 
 constexpr int64_t kMostCalls = int64_t{1} << 20;
 
+// Between the first and any that was in all of its rounds.
 bool is_unclear(const std::vector<Times>& times) {
   for (size_t i = 1; i < times.size(); ++i) {
-    if (times[0].seconds.empty() || times[i].seconds.empty()) continue;
+    const size_t rounds = times[i].seconds.size();
+    if (rounds == 0 || rounds != times[0].seconds.size()) continue;
     if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
   }
   return false;
@@ -83,10 +87,7 @@ std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
   return times;
 }
 
-std::vector<std::vector<Times>> time_anew(Device device, const MakeContests& make,
-                                          const TimingPlan& plan) {
-  constexpr size_t kHalfPage = size_t{1} << 20;  // a GPU maps memory in pages of 2 MiB
-  std::vector<Buffer> kept;
+std::vector<std::vector<Times>> time_anew(const MakeContests& make, const TimingPlan& plan) {
   std::vector<std::vector<Times>> times;
   for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
     if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
@@ -95,9 +96,17 @@ std::vector<std::vector<Times>> time_anew(Device device, const MakeContests& mak
     for (size_t i = 0; i < contests.size(); ++i) {
       run_contest(contests[i], plan.block_seconds, round >= 0, &times[i]);
     }
-    kept.emplace_back(device, kHalfPage * (2 + kept.size() % 5));
   }
   return times;
+}
+
+void Displacement::grow() {
+  constexpr size_t kHalfPage = size_t{1} << 20;  // a GPU maps memory in pages of 2 MiB
+  try {
+    kept_.emplace_back(device_, kHalfPage * (2 + kept_.size() % 5));
+  } catch (const OutOfMemoryError&) {
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 double seconds_of(Context& context, const std::function<void()>& work, int64_t calls) {

@@ -48,17 +48,28 @@ std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
                                     const TimingPlan& plan);
 
 /// Makes what is to be timed and returns how to time it: contests, each of contenders that run side
-/// by side. All rounds have the same ones; a contender without a function is left out. What they
-/// refer to lives until the next call.
+/// by side. All rounds have the same ones; a contender without a function is left out, from then
+/// on. What they refer to lives until the next call.
 using MakeContests = std::function<std::vector<std::vector<Contender>>(int round)>;
 
-/// As time_interleaved(), but every round is of things made anew, whose memory lies elsewhere:
-/// before a round some of `device` is taken and kept to the end. How much of the work stays in a
-/// cache depends on where its tensors lie and on what else the process has done, and is the same in
-/// every call of one instance: repeating one would only make a wrong difference certain. In the
-/// order of the contests and contenders.
-std::vector<std::vector<Times>> time_anew(Device device, const MakeContests& make,
-                                          const TimingPlan& plan);
+/// As time_interleaved(), but every round is of what make(round) makes anew, whose memory should
+/// lie elsewhere each time (Displacement). How much of the work stays in a cache depends on where
+/// its tensors lie and on what else the process has done, and is the same in every call of one
+/// instance: repeating one would only make a wrong difference certain. In the order of the contests
+/// and contenders; one that was left out of a round has fewer times.
+std::vector<std::vector<Times>> time_anew(const MakeContests& make, const TimingPlan& plan);
+
+/// Moves what is made next to another place in memory: takes some more with every call, while that
+/// which is to move is released, and keeps it. Memory that cannot be had is done without.
+class Displacement {
+ public:
+  explicit Displacement(Device device) : device_(device) {}
+  void grow();
+
+ private:
+  Device device_;
+  std::vector<Buffer> kept_;
+};
 
 /// Seconds that `calls` calls of `work` take, which queues work on the context. On a GPU between
 /// two events on its stream, with the whole device idle before and after; on the CPU by the steady

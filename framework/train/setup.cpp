@@ -70,7 +70,7 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
 
 void choose_implementations(Setup& setup, Context& context) {
   using Clock = std::chrono::steady_clock;
-  TuningCache cache(auto_cache_path());
+  static TuningCache cache(auto_cache_path());  // so that a process never measures twice
   const auto start = Clock::now();
   bool measured = false;
   const auto info = [&](const std::string& text) {

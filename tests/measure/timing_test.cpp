@@ -96,8 +96,7 @@ int count_instances(bool anew, Verdict verdict, double a, double b, const Timing
       return std::vector<std::vector<Contender>>{
           {machine.arm(a * place(random)), machine.arm(b * place(random))}};
     };
-    const auto times =
-        anew ? time_anew(Device::kCpu, make, plan)[0] : time_interleaved(make(0)[0], plan);
+    const auto times = anew ? time_anew(make, plan)[0] : time_interleaved(make(0)[0], plan);
     found += speedup(times[0].seconds, times[1].seconds).verdict == verdict;
   }
   return found;
@@ -119,13 +118,31 @@ TEST(Timing, WhatIsMissingInAContestHasNoTimes) {
     EXPECT_EQ(round, made++ - 1);
     return std::vector<std::vector<Contender>>{{{arm}, {}, {arm}}, {{arm}}};
   };
-  const auto times = time_anew(Device::kCpu, make, {.block_seconds = 0.01, .rounds = 3});
+  const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 3});
   EXPECT_EQ(made, 4);
   ASSERT_EQ(times.size(), 2u);
   EXPECT_EQ(times[0][0].seconds.size(), 3u);
   EXPECT_TRUE(times[0][1].seconds.empty());
   EXPECT_DOUBLE_EQ(times[0][2].seconds[1], 1e-3);
   EXPECT_EQ(times[1][0].calls, 10);
+}
+
+TEST(Timing, WhatIsLostOnTheWayIsNotJudged) {
+  // Noisy enough for more rounds, if they were judged.
+  std::mt19937 random(5);
+  const auto arm = [&](int64_t calls) {
+    return 1e-3 * static_cast<double>(calls) * (1 + static_cast<double>(random() % 100) / 50);
+  };
+  for (const size_t lost : {0, 1}) {
+    const auto make = [&](int round) {
+      std::vector<Contender> contest = {{arm}, {arm}};
+      if (round > 2) contest[lost] = {};
+      return std::vector<std::vector<Contender>>{contest};
+    };
+    const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 6, .most_rounds = 12});
+    EXPECT_EQ(times[0][lost].seconds.size(), 3u);
+    EXPECT_EQ(times[0][1 - lost].seconds.size(), 6u);
+  }
 }
 
 TEST(Timing, BlocksAreLongEnoughAndRoundsAreAddedWhileUnclear) {

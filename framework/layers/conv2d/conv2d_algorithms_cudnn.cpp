@@ -1,8 +1,7 @@
 // The search for cuDNN's fastest algorithm. cuDNN has one of its own,
 // cudnnFindConvolution...AlgorithmEx, and we do without it, because
 //   - it times first calls, in which kernels are still being loaded: an algorithm of 13 us was
-//   given
-//     292 us and lost to one of 20 us;
+//     given 292 us and lost to one of 20 us;
 //   - it times launches one by one, and a training step replays a graph;
 //   - it does not know that some algorithms can add the bias and others need another kernel for it;
 //   - it does not know how exact an algorithm is: Winograd's F(9x9, 5x5) leaves as large errors as

@@ -2,6 +2,7 @@
 // between the passes: backward finds each window's largest value again in x and y.
 #include "device/cudnn_descriptors.h"
 #include "device/graph_time.h"
+#include "device/tuning_cache.h"
 #include "layers/pool2d/pool2d.h"
 
 namespace duet {
@@ -45,19 +46,16 @@ class Pool2dCudnn : public Pool2dImpl {
   void prepare(Pass pass, Context& context) override {
     if (pass != Pass::kBackward || problem_.kind != PoolKind::kMax) return;
     if (!windows_are_apart(problem_)) return;
-    const Buffer x(Device::kGpu, problem_.x_desc().bytes()), dx(Device::kGpu, x.bytes());
-    const Buffer y(Device::kGpu, problem_.y_desc().bytes()), dy(Device::kGpu, y.bytes());
-    for (const Buffer* buffer : {&x, &y, &dy}) {
-      fill_bytes(buffer->data(), Device::kGpu, 0x3c, buffer->bytes());  // 0.0115 as a float
+    static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
+    const std::string key = "max pooling backward | " + problem_.to_string() + " | " + gpu_name() +
+                            " | cuDNN " + std::to_string(cudnnGetVersion());
+    if (const auto entry = cache.find(key); entry && entry->count("deterministic")) {
+      set_backward_mode(entry->at("deterministic") ? CUDNN_POOLING_MAX_DETERMINISTIC
+                                                   : CUDNN_POOLING_MAX);
+      return;
     }
-    const auto time = [&] {
-      return microseconds_in_graph(
-          context, [&] { run_backward(context, x.data(), y.data(), dy.data(), dx.data()); });
-    };
-    set_backward_mode(CUDNN_POOLING_MAX_DETERMINISTIC);
-    const double deterministic = time();
-    set_backward_mode(CUDNN_POOLING_MAX);
-    if (time() > deterministic) set_backward_mode(CUDNN_POOLING_MAX_DETERMINISTIC);
+    choose_backward_mode(context);
+    cache.insert(key, {{"deterministic", backward_mode_ == CUDNN_POOLING_MAX_DETERMINISTIC}});
   }
 
   std::string detail(Pass pass) const override {
@@ -84,6 +82,22 @@ class Pool2dCudnn : public Pool2dImpl {
   }
 
  private:
+  void choose_backward_mode(Context& context) {
+    const Buffer x(Device::kGpu, problem_.x_desc().bytes()), dx(Device::kGpu, x.bytes());
+    const Buffer y(Device::kGpu, problem_.y_desc().bytes()), dy(Device::kGpu, y.bytes());
+    for (const Buffer* buffer : {&x, &y, &dy}) {
+      fill_bytes(buffer->data(), Device::kGpu, 0x3c, buffer->bytes());  // 0.0115 as a float
+    }
+    const auto time = [&] {
+      return microseconds_in_graph(
+          context, [&] { run_backward(context, x.data(), y.data(), dy.data(), dx.data()); });
+    };
+    set_backward_mode(CUDNN_POOLING_MAX_DETERMINISTIC);
+    const double deterministic = time();
+    set_backward_mode(CUDNN_POOLING_MAX);
+    if (time() > deterministic) set_backward_mode(CUDNN_POOLING_MAX_DETERMINISTIC);
+  }
+
   void set_backward_mode(cudnnPoolingMode_t mode) {
     backward_mode_ = mode;
     backward_ = descriptor_of(problem_, mode);
