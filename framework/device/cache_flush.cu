@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "device/attribute.h"
 #include "device/cache_flush.h"
 #include "device/check.h"
 
@@ -18,12 +19,7 @@ __global__ void read_kernel(const uint4* memory, size_t count, unsigned* sink) {
 
 }  // namespace
 
-size_t l2_bytes() {
-  int device = 0, bytes = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&bytes, cudaDevAttrL2CacheSize, device));
-  return static_cast<size_t>(bytes);
-}
+size_t l2_bytes() { return static_cast<size_t>(gpu_attribute(cudaDevAttrL2CacheSize)); }
 
 CacheFlush::CacheFlush(Context& context)
     : context_(context), memory_(Device::kGpu, std::max(2 * l2_bytes(), size_t{64} << 20)) {

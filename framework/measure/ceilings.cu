@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "core/philox.h"
+#include "device/attribute.h"
 #include "device/check.h"
 #include "device/step_graph.h"
 #include "measure/timing.h"
@@ -89,9 +90,7 @@ double copy_rate(Context& context) {
 }
 
 double multiply_add_rate(Context& context) {
-  int device = 0, sms = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device));
+  const int sms = gpu_attribute(cudaDevAttrMultiProcessorCount);
   const Buffer out(Device::kGpu, sizeof(float));
   const double seconds = best_seconds(context, 4, [&] {
     multiply_add_kernel<<<sms * kBlocksEach, kThreads, 0, context.stream()>>>(

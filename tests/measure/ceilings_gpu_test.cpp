@@ -1,11 +1,10 @@
 // What the GPU can do at most, beside what its data sheet's figures make of its clocks.
-#include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "device/attribute.h"
 #include "device/cache_flush.h"
-#include "device/check.h"
 #include "device/step_graph.h"
 #include "measure/ceilings.h"
 #include "measure/timing.h"
@@ -14,13 +13,6 @@
 namespace duet {
 namespace {
 
-double attribute(cudaDeviceAttr which) {
-  int device = 0, value = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&value, which, device));
-  return value;
-}
-
 class CeilingsOnGpu : public GpuTest {};
 
 TEST_F(CeilingsOnGpu, AreUnderTheDataSheetAndNotFarUnder) {
@@ -28,12 +20,12 @@ TEST_F(CeilingsOnGpu, AreUnderTheDataSheetAndNotFarUnder) {
   const Ceilings ceilings = measure_ceilings(context);
   // Memory moves data on both edges of its clock; an SM starts 128 multiply-adds a cycle (64 on
   // compute capability 7.x and 8.0). Clocks are in kHz.
-  const double bytes = 2 * 1e3 * attribute(cudaDevAttrMemoryClockRate) *
-                       attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
+  const double bytes = 2 * 1e3 * gpu_attribute(cudaDevAttrMemoryClockRate) *
+                       gpu_attribute(cudaDevAttrGlobalMemoryBusWidth) / 8;
   EXPECT_GT(ceilings.copy_bytes_per_second, 0.6 * bytes);
   EXPECT_LT(ceilings.copy_bytes_per_second, 1.01 * bytes);
-  const double flops =
-      2 * 128 * 1e3 * attribute(cudaDevAttrClockRate) * attribute(cudaDevAttrMultiProcessorCount);
+  const double flops = 2 * 128 * 1e3 * gpu_attribute(cudaDevAttrClockRate) *
+                       gpu_attribute(cudaDevAttrMultiProcessorCount);
   EXPECT_GT(ceilings.fp32_flops_per_second, 0.4 * flops);
   EXPECT_LT(ceilings.fp32_flops_per_second, 1.01 * flops);
   EXPECT_GT(ceilings.tf32_flops_per_second, ceilings.fp32_flops_per_second);

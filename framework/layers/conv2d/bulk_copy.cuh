@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "device/attribute.h"
 #include "device/check.h"
 #include "device/device.h"
 
@@ -24,9 +25,7 @@ std::optional<std::string> bulk_copies_unsupported(Kernel* kernel, size_t smem) 
   if (attributes.ptxVersion < 90) {
     return "copies in bulk, which takes a GPU of compute capability 9.0 and a build for it";
   }
-  int device = 0, most = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const int most = gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   if (smem + attributes.sharedSizeBytes > static_cast<size_t>(most)) {
     return "takes " + std::to_string(smem / 1024) +
            " KiB of shared memory a block, and this GPU has " + std::to_string(most / 1024);

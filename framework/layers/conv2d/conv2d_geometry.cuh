@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "device/check.h"
+#include "device/attribute.h"
 #include "layers/conv2d/conv2d.h"
 
 namespace duet {
@@ -18,12 +18,7 @@ __host__ __device__ inline int ceil_div(int a, int b) { return (a + b - 1) / b; 
 __host__ __device__ constexpr int round_up(int a, int unit) { return (a + unit - 1) / unit * unit; }
 
 /// Multiprocessors of the current device.
-inline int multiprocessor_count() {
-  int device = 0, count = 1;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device));
-  return count;
-}
+inline int multiprocessor_count() { return gpu_attribute(cudaDevAttrMultiProcessorCount); }
 
 /// What none of these kernels can do.
 inline std::optional<std::string> ungrouped_fp32_unsupported(const Conv2dProblem& d, Pass pass) {

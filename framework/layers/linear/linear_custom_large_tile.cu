@@ -11,19 +11,13 @@
 #include <algorithm>
 
 #include "core/error.h"
+#include "device/attribute.h"
 #include "device/check.h"
 #include "layers/linear/linear_large_tile.cuh"
 
 namespace duet {
 namespace linear {
 namespace {
-
-int attribute(cudaDeviceAttr name) {
-  int device = 0, value = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&value, name, device));
-  return value;
-}
 
 int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
 
@@ -60,7 +54,7 @@ LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_l
   if (large_tile_unsupported(problem, pass)) return plan;
   const Product p = product_of(problem, pass);
   const bool row_sums = pass == Pass::kBackwardFilter && problem.bias;
-  const int sms = attribute(cudaDevAttrMultiProcessorCount);
+  const int sms = gpu_attribute(cudaDevAttrMultiProcessorCount);
   Cut& cut = plan.cut;
   cut.tiles_n = blocks_of(p.n, LargeTile::kN);
   cut.slices = blocks_of(p.k, LargeTile::kUnit);
@@ -83,7 +77,8 @@ LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_l
   } else {
     set_kernel<false, false>(plan);
   }
-  const auto most_shared = static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const auto most_shared =
+      static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   if (plan.workspace > workspace_limit || plan.shared_bytes > most_shared) return {};
   DUET_CUDA(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(plan.shared_bytes)));
@@ -108,7 +103,7 @@ void launch_large(const LargePlan& plan, Product p, Context& context) {
   if (blocks == 0) return;
 
   // As in custom_register_tiled, the sum is launched before the products end, where the GPU can.
-  static const bool early = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  static const bool early = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
   cudaLaunchAttribute overlap;
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "device/attribute.h"
 #include "device/check.h"
 #include "layers/linear/linear_impls.h"
 #include "layers/linear/linear_large_tile.h"
@@ -112,13 +113,6 @@ std::vector<Variant> variants(bool aligned) {
           variant<Tile128x64, kInnerA, kInnerB, 4>(0.88)};
 }
 
-int attribute(cudaDeviceAttr name) {
-  int device = 0, value = 0;
-  DUET_CUDA(cudaGetDevice(&device));
-  DUET_CUDA(cudaDeviceGetAttribute(&value, name, device));
-  return value;
-}
-
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
 
@@ -149,8 +143,9 @@ double cost(const Variant& v, const Product& p, int splits, int k_range, int occ
 
 /// The cheapest plan within the workspace limit and what a block may have of shared memory.
 Plan plan_product(const std::vector<Variant>& all, const Product& p, size_t workspace_limit) {
-  const int sms = attribute(cudaDevAttrMultiProcessorCount);
-  const auto most_shared = static_cast<size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  const int sms = gpu_attribute(cudaDevAttrMultiProcessorCount);
+  const auto most_shared =
+      static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
   Plan best;
   for (const Variant& v : all) {
     if (v.shared_bytes > most_shared || blocks_of(p.m, v.m) > 65535) continue;
@@ -189,7 +184,7 @@ void launch(const Plan& plan, Product p, Context& context) {
   if (plan.splits == 1) return;
 
   // Where the GPU can, the sum is launched before the products end and waits for them: 0.7 us less.
-  static const bool early = attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  static const bool early = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
   cudaLaunchAttribute overlap;
   overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   overlap.val.programmaticStreamSerializationAllowed = 1;
