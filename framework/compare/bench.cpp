@@ -226,7 +226,8 @@ class Bench {
 
   PassPlan plan() const {
     return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
-            .cold = options_.cold};
+            .cold = options_.cold,
+            .before_round = InterruptGuard::check};
   }
 
   json row_json(const BenchProblem& problem, Pass pass, const Selection& selection,

@@ -167,7 +167,9 @@ class Comparison {
     if (report.samples > 0) results_["environment"]["clocks"] = clocks_json(report);
   }
   LayersPlan layers_plan() const {
-    LayersPlan plan = {.pass = {.timing = timing(), .cold = !options_.quick},
+    LayersPlan plan = {.pass = {.timing = timing(),
+                                .cold = !options_.quick,
+                                .before_round = InterruptGuard::check},
                        .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20}};
     if (options_.quick) plan.network = TimingPlan::quick();
     if (arms_[0].device() == Device::kCpu) plan.network.rounds = plan.network.most_rounds = 5;

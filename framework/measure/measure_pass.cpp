@@ -129,6 +129,7 @@ class PassTimer {
 
   void time() {
     const auto make = [this](int round) {
+      if (plan_.before_round) plan_.before_round();
       if (round < 0 || anew_) make_runners(round % 2 != 0);
       return contests();
     };

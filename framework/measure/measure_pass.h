@@ -2,6 +2,7 @@
 // each takes, side by side.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,8 @@ struct Candidate {
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call
+  /// Called before every round, if there is one; what it throws ends the measurement.
+  std::function<void()> before_round = {};
 };
 
 struct PassMeasurement {

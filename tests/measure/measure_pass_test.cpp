@@ -1,0 +1,36 @@
+#include "measure/measure_pass.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "support/case_rig.h"
+#include "support/layer_case.h"
+
+namespace duet {
+namespace {
+
+TEST(MeasurePass, CanBeEndedBeforeEveryRound) {
+  const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
+  const auto layer = make_layer("linear", c);
+  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const std::vector<Candidate> candidates = {{layer.get(), "cpu_blas"},
+                                             {layer.get(), "cpu_reference"}};
+  int rounds = 0;
+  PassPlan plan = {.timing = {.block_seconds = 1e-3, .rounds = 3, .most_rounds = 3},
+                   .before_round = [&] { ++rounds; }};
+  const auto measured =
+      measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan);
+  EXPECT_EQ(rounds, 4);  // one warms up
+  for (const PassMeasurement& each : measured) EXPECT_EQ(each.warm->seconds.size(), 3u);
+
+  rounds = 0;
+  plan.before_round = [&] {
+    if (++rounds == 3) throw InterruptedError();
+  };
+  EXPECT_THROW(measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan),
+               InterruptedError);
+  EXPECT_EQ(rounds, 3);
+}
+
+}  // namespace
+}  // namespace duet
