@@ -75,7 +75,7 @@ using RunningArms = std::vector<std::unique_ptr<RunningArm>>;
 /// The "arms" of the results, with the workspaces and what the libraries chose.
 nlohmann::json arms_json(const RunningArms& arms);
 
-/// Training steps of an arm, for time_interleaved(). Throws InterruptedError between blocks when
+/// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.
 Contender training_steps(RunningArm& arm);
 /// Evaluations of a batch: the network forward, dropout off, with the gather of the images.

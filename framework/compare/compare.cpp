@@ -115,13 +115,13 @@ class Comparison {
           compare_layers(running, steps(timer, batch), ceilings, layers_plan()));
       note_clocks();
     }
+    running.clear();  // what follows makes its own, and larger ones
     if (wants("training")) {
       results_["training"] =
           compare_training(arms_, dataset, steps(timer, batch),
                            {.steps = options_.quick ? 50 : 200, .seeds = seeds()});
       note_clocks();
     }
-    running.clear();  // their memory is wanted by the larger batches
     if (wants("throughput")) {
       results_["throughput"] = compare_throughput(timer, batches());
     }

@@ -3,9 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "compare/small_comparison.h"
 
@@ -52,39 +50,6 @@ TEST(ThroughputComparison, AnArmThatTheMachineCannotHoldIsNotTheEnd) {
   EXPECT_NE(rows[0]["arms"][1]["error"].get<std::string>().find("out of memory"),
             std::string::npos);
   EXPECT_TRUE(rows[0]["training_ratios"].empty());
-}
-
-TEST(StepTimer, MeasuresABatchOnceAndARoundAtATime) {
-  const SmallComparison small({"cpu_blas", "cpu_blas", "cpu_blas"});
-  StepTimer timer(small.arms, small.dataset, kShort);
-  const StepTimes& steps = timer.at(8);
-  EXPECT_EQ(&steps, &timer.at(8));
-  EXPECT_EQ(steps.batch, 8);
-  ASSERT_EQ(steps.training.size(), 3u);
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(steps.has(i));
-    for (const Times* times : {&steps.training[i], &steps.inference[i]}) {
-      EXPECT_EQ(times->seconds.size(), 3u);
-      EXPECT_GT(times->calls, 0);
-    }
-    EXPECT_LT(steps.inference[i].summary().median, steps.training[i].summary().median);
-  }
-}
-
-// Every round reads the configuration again, and takes all memory again.
-TEST(StepTimer, MakesTheArmsAnewForEveryRound) {
-  const SmallComparison small({"cpu_blas", "cpu_reference"});
-  std::vector<Arm> arms = small.arms;
-  StepTimer timer(arms, small.dataset, {.block_seconds = 0.1, .rounds = 2, .most_rounds = 2});
-  // A round takes most of a second; a change of the file meanwhile is met by the next.
-  std::thread changes([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    small.folder.write("tiny.yaml", {{"dataset: synthetic_images", "dataset: none"}});
-  });
-  const StepTimes steps = timer.at(8);
-  changes.join();
-  EXPECT_FALSE(steps.has(0));
-  EXPECT_TRUE(steps.training[0].seconds.empty());
 }
 
 }  // namespace

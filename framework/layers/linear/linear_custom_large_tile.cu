@@ -19,8 +19,6 @@ namespace duet {
 namespace linear {
 namespace {
 
-int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
-
 /// Microseconds on an H200, fitted to the times of twelve products, off by 3% on average: the start
 /// and end of a block, its slices at `rate` of the FMA at 1.9 GHz, the output; where there is a
 /// second kernel, its launch and the parts of the cut tiles.

@@ -23,6 +23,7 @@
 namespace duet {
 namespace {
 
+using linear::blocks_of;
 using linear::LargePlan;
 using linear::Product;
 using linear::Tile;
@@ -114,7 +115,6 @@ std::vector<Variant> variants(bool aligned) {
 }
 
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
-int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
 
 /// How one product is computed; by `large` if that has a kernel.
 struct Plan {

@@ -9,6 +9,9 @@
 
 namespace duet::linear {
 
+/// Blocks of `of` that hold `count`.
+inline int blocks_of(int64_t count, int64_t of) { return static_cast<int>((count + of - 1) / of); }
+
 /// How the tiles of a product are dealt to the blocks.
 struct Cut {
   int tiles_n;       // tiles along n; tile t is at row t / tiles_n, column t % tiles_n
