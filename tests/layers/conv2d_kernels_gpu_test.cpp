@@ -107,7 +107,8 @@ TEST_F(ConvolutionKernels, WinogradBlocks) {
   check_winograd("patches_36", 100, "1", image(12, 66, 27, 28));
 }
 
-// Splits of the sum over windows that span images, and several chunks a split.
+// Splits of the sum over windows that span images, and several chunks a split; blocks of Winograd
+// in clusters, and with the many images without.
 TEST_F(ConvolutionKernels, LongSums) {
   check("conv2d",
         {.name = "c1_k70",
@@ -118,6 +119,7 @@ TEST_F(ConvolutionKernels, LongSums) {
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
   check_block("c128_k256", 256, "3", "1", image(12, 128, 6, 6), kNoDirect);
+  check_block("many_images", 100, "3", "0", image(70, 64, 13, 13), kNoDirect);
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

@@ -4,7 +4,8 @@
 // Mapping:  block = 256 threads, thread = 8x16 (or 9x16) accumulators; forward: 16 points x 32 (or
 //           36) tiles x 64 filters, or 32 x 32 where that fills more multiprocessors; backward_data
 //           likewise, or 32 (36) tiles of one image x 32 channels; backward_filter: 16 points x 32
-//           filters x 64 channels, split along the tiles.
+//           filters x 64 channels, split along the tiles. Where blocks are few, a cluster of up to
+//           8 shares the depth of each.
 // Traffic:  transformed weights once a block (L2), x once a block of filters, y once, dy once (a
 //           block of channels); partial dw once a split.
 // Limits:   fp32, 3x3, stride 1, dilation 1, groups = 1, NCHW, 64 channels and filters or more,

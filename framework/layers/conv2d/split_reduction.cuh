@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/launch.h"
 #include "layers/conv2d/conv2d_geometry.cuh"
 
 namespace duet {
@@ -42,9 +43,10 @@ static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
   const int lane = threadIdx.x % kReduceLanes, slice = threadIdx.x / kReduceLanes;
   const int i = blockIdx.x * kReduceLanes + lane;
   float total = 0.f;
+  wait_for_primary();
   if (i < count)
 #pragma unroll 8
-    for (int s = slice; s < splits; s += kReduceSlices) total += __ldg(partial + s * stride + i);
+    for (int s = slice; s < splits; s += kReduceSlices) total += partial[s * stride + i];
   slices[slice][lane] = total;
   __syncthreads();
   if (slice != 0 || i >= count) return;
@@ -58,13 +60,16 @@ static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
 }
 
 /// out[i] = sum over s of partial[s * stride + i] for i in [0, count); elements [0, first_count) go
-/// to `first`, the rest to `second`, which may be nullptr.
+/// to `first`, the rest to `second`, which may be nullptr. The kernel before it on the stream wrote
+/// the partial results.
 inline void launch_reduce_splits(const float* partial, int splits, size_t stride, int count,
                                  int first_count, float* first, float* second,
                                  cudaStream_t stream) {
-  reduce_splits_kernel<<<ceil_div(count, kReduceLanes), kReduceLanes * kReduceSlices, 0, stream>>>(
-      partial, splits, stride, count, first_count, first, second);
-  DUET_LAUNCHED();
+  launch({.gridDim = static_cast<unsigned>(ceil_div(count, kReduceLanes)),
+          .blockDim = kReduceLanes * kReduceSlices,
+          .stream = stream},
+         {overlaps_primary()}, reduce_splits_kernel, partial, splits, stride, count, first_count,
+         first, second);
 }
 
 }  // namespace duet

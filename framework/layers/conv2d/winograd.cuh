@@ -76,19 +76,16 @@ __device__ __forceinline__ void winograd_input(float (&d)[16]) {
   }
 }
 
-// m -> A'mA.   A' = [1 1 1 0; 0 1 -1 -1]
-__device__ __forceinline__ void winograd_output(const float (&m)[16], float (&y)[4]) {
+// A'mA, in row-major order.   A' = [1 1 1 0; 0 1 -1 -1]
+__device__ __forceinline__ float4 winograd_output(const float (&m)[16]) {
   float t[2][4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
     t[0][j] = m[j] + m[4 + j] + m[8 + j];
     t[1][j] = m[4 + j] - m[8 + j] - m[12 + j];
   }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    y[2 * i] = t[i][0] + t[i][1] + t[i][2];
-    y[2 * i + 1] = t[i][1] - t[i][2] - t[i][3];
-  }
+  return {t[0][0] + t[0][1] + t[0][2], t[0][1] - t[0][2] - t[0][3], t[1][0] + t[1][1] + t[1][2],
+          t[1][1] - t[1][2] - t[1][3]};
 }
 
 // The gradient of the 4x4 patch: m -> B m B', in place.

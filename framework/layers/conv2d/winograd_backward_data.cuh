@@ -16,8 +16,8 @@ constexpr size_t winograd_data_smem_bytes() {
   return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
-// grid: (images, blocks of kB channels)
-template <class Block, class Gradient>
+// grid: (images, for each its cluster; blocks of kB channels)
+template <class Block, bool kCluster, class Gradient>
 __global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_backward_data_kernel(const __grid_constant__ WinogradGeometry g,
                                   const __grid_constant__ Gradient dy, const float* __restrict__ u,
@@ -26,10 +26,13 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   __shared__ CopyBarrier barriers[kDataStages];
   float* const chunks_b = smem;
   float* const chunks_a = smem + kDataStages * Block::kChunkB;
-  const int image = blockIdx.x, first_channel = blockIdx.y * Block::kB;
+  const WinogradShare<kCluster> share(ceil_div(g.d.k, Block::kDepth));
+  const int image = share.product(), first_channel = blockIdx.y * Block::kB;
 
-  const int chunks = ceil_div(g.d.k, Block::kDepth);
-  const float* u_block = u + size_t(blockIdx.y) * chunks * Block::kChunkB;
+  const int chunks = share.chunks, first_k = share.first_chunk * Block::kDepth;
+  const float* u_block =
+      u +
+      (size_t(blockIdx.y) * ceil_div(g.d.k, Block::kDepth) + share.first_chunk) * Block::kChunkB;
   auto copy = [&](int chunk) {  // by thread 0
     const int stage = chunk % kDataStages;
     const uint32_t bytes = sizeof(float) * Block::kChunkB;
@@ -48,7 +51,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   const WinogradTile tile = tile_of(element), extra_tile = tile_of(extra_element);
   GradientTile gradient, extra_gradient;
   auto fetch = [&](int chunk, const Element& e, const WinogradTile& t) {
-    const int k = chunk * Block::kDepth + e.depth;
+    const int k = first_k + chunk * Block::kDepth + e.depth;
     return e.row < g.tiles && k < g.d.k ? dy.load(g, t, k) : GradientTile{};
   };
   auto load = [&](int chunk) {
@@ -67,8 +70,10 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   if (threadIdx.x == 0)
     for (int stage = 0; stage < kDataStages; ++stage) barriers[stage].init();
   __syncthreads();
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
+    wait_for_primary();  // which transforms the filters
     for (int chunk = 0; chunk < min(chunks, kDataStages - 1); ++chunk) copy(chunk);
+  }
   Block block;
   load(0);
   store(0);
@@ -105,8 +110,11 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   __syncthreads();
   // Each input position: the sum of the up to four patches over it.
   const int channels = min(Block::kB, g.d.c - first_channel);
-  float* out = dx + (size_t(image) * g.d.c + first_channel) * g.pixels_in;
-  for (int i = threadIdx.x; i < channels * g.pixels_in; i += Block::kThreads) {
+  const int positions = channels * g.pixels_in;
+  float* const out = dx + (size_t(image) * g.d.c + first_channel) * g.pixels_in;
+  float* const sums =
+      smem + Block::kExchangeGroup;  // of a cluster's block: the second group is read
+  for (int i = threadIdx.x; i < positions; i += Block::kThreads) {
     int c, pixel, h, w;
     g.by_pixels_in.divmod(i, c, pixel);
     g.by_w.divmod(pixel, h, w);
@@ -123,7 +131,14 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
                         (th * g.tiles_w + tw) * Block::kExchangePitch + c];
         }
       }
-    out[i] = total;
+    (kCluster ? sums : out)[i] = total;
+  }
+  if constexpr (kCluster) {
+    share.sync();
+    const int each = ceil_div(positions, share.blocks), first = share.rank * each;
+    for (int i = first + threadIdx.x; i < min(first + each, positions); i += Block::kThreads)
+      out[i] = share.sum(sums + i);
+    share.sync();
   }
 }
 

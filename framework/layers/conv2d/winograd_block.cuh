@@ -1,9 +1,53 @@
 // What a block of a Winograd kernel multiplies: 16 small matrix products, one a point.
 #pragma once
 
+#include <cooperative_groups.h>
+
 #include "layers/conv2d/winograd.cuh"
 
 namespace duet {
+
+// Where a product has too few blocks for the GPU, its depth is cut for the blocks of a cluster
+// (2, 4 or 8). Each multiplies some of the chunks and transforms what it has; then each adds what
+// all have for some of the results. (Added in the Winograd domain they would be four times as many,
+// and shared memory of other blocks is slow.)
+template <bool kCluster>
+struct WinogradShare {
+  int blocks = 1, rank = 0;
+  int chunks, first_chunk = 0;  // of this block
+
+  __device__ __forceinline__ explicit WinogradShare(int all_chunks) : chunks(all_chunks) {
+    if constexpr (kCluster) {
+      const auto cluster = cooperative_groups::this_cluster();
+      blocks = int(cluster.num_blocks()), rank = int(cluster.block_rank());
+      chunks = ceil_div(all_chunks, blocks);
+      first_chunk = rank * chunks;
+      chunks = min(chunks, all_chunks - first_chunk);
+    }
+  }
+  // Number of the product: blocks of a cluster are neighbours along x.
+  __device__ __forceinline__ int product() const { return int(blockIdx.x) / blocks; }
+
+  // The sum of what all blocks have at `at` of their shared memory, in order. Before the first
+  // comes a sync(), and after the last.
+  template <class T>
+  __device__ __forceinline__ T sum(T* at) const {
+    const auto cluster = cooperative_groups::this_cluster();
+    T total = *cluster.map_shared_rank(at, 0);
+#pragma unroll
+    for (int from = 1; from < kMost; ++from)
+      if (from < blocks) add(total, *cluster.map_shared_rank(at, from));
+    return total;
+  }
+  __device__ __forceinline__ static void sync() { cooperative_groups::this_cluster().sync(); }
+
+ private:
+  static constexpr int kMost = 8;
+  __device__ __forceinline__ static void add(float& total, float v) { total += v; }
+  __device__ __forceinline__ static void add(float4& total, const float4& v) {
+    total.x += v.x, total.y += v.y, total.z += v.z, total.w += v.w;
+  }
+};
 
 // 16 products of kA x kB, 8 deep at a time, by 256 threads with kA/4 x 16 accumulators each: eight
 // warps are few, but a smaller tile a thread would load more than one float from shared memory for

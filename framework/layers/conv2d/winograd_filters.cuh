@@ -1,6 +1,7 @@
 // The filters of a Winograd convolution, transformed once a call into the workspace.
 #pragma once
 
+#include "device/launch.h"
 #include "layers/conv2d/winograd.cuh"
 
 namespace duet {
@@ -13,6 +14,7 @@ __global__ void __launch_bounds__(128)
     winograd_filter_kernel(const float* __restrict__ w, int columns, int depth, int depth_padded,
                            int column_stride, int depth_stride, bool flipped,
                            float* __restrict__ u) {
+  let_secondary_start();  // it waits where it first reads filters
   const int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
   if (a >= round_up(columns, kBlockColumns)) return;
   float g[3][3] = {};

@@ -14,38 +14,47 @@ namespace duet {
 // a chunk all would transform at once.
 inline constexpr int kForwardStages = 3;
 
-// Floats of a stage's images, if the channels of a chunk of all images under a block can be copied
-// whole; else 0, and each thread loads its patches. (Copying the rows under the block's tiles from
-// larger images was no faster: 112 us against 109 at 32x128x28x28 -> 128, padded.)
+// Can the channels of a chunk of all images under a block be copied whole? Else each thread loads
+// its patches. (Copying the rows under the block's tiles from larger images was no faster: 112 us
+// against 109 at 32x128x28x28 -> 128, padded.)
 template <class Block>
-int winograd_image_floats(const WinogradGeometry& g) {
+__host__ __device__ int winograd_images(const WinogradGeometry& g) {
+  return ceil_div(Block::kA - 1, g.tiles) + 1;
+}
+template <class Block>
+bool winograd_forward_staged(const WinogradGeometry& g) {
   constexpr int kMostImages = 3, kMostPixels = 196;
-  const int images = ceil_div(Block::kA - 1, g.tiles) + 1;
   // Bulk copies begin and end at multiples of 16 bytes.
-  const bool whole = g.d.c % 4 == 0 && images <= kMostImages && g.pixels_in <= kMostPixels;
-  return whole ? images * Block::kDepth * g.pixels_in : 0;
+  return g.d.c % 4 == 0 && winograd_images<Block>(g) <= kMostImages && g.pixels_in <= kMostPixels;
+}
+/// Floats of a stage's images.
+template <class Block>
+__host__ __device__ int winograd_image_floats(const WinogradGeometry& g) {
+  return winograd_images<Block>(g) * Block::kDepth * g.pixels_in;
 }
 
 template <class Block>
-size_t winograd_forward_smem_bytes(int image_floats) {
+size_t winograd_forward_smem_bytes(const WinogradGeometry& g) {
+  const int image_floats = winograd_forward_staged<Block>(g) ? winograd_image_floats<Block>(g) : 0;
   const int floats = kForwardStages * (Block::kChunkB + image_floats) + 2 * Block::kChunkA;
   return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
-// grid: (blocks of kA tiles, blocks of kB filters)
-template <class Block, bool kStaged, class Output>
+// grid: (blocks of kA tiles, for each its cluster; blocks of kB filters)
+template <class Block, bool kStaged, bool kCluster, class Output>
 __global__ void __launch_bounds__(Block::kThreads, 1)
-    winograd_forward_kernel(const __grid_constant__ WinogradGeometry g, int image_floats,
-                            const float* __restrict__ x, const float* __restrict__ u,
-                            const __grid_constant__ Output output) {
+    winograd_forward_kernel(const __grid_constant__ WinogradGeometry g, const float* __restrict__ x,
+                            const float* __restrict__ u, const __grid_constant__ Output output) {
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[kForwardStages];
   using Element = typename Block::Element;
   float* const chunks_b = smem;
   float* const chunks_a = smem + kForwardStages * Block::kChunkB;
   float* const chunks_x = chunks_a + 2 * Block::kChunkA;
+  const int image_floats = kStaged ? winograd_image_floats<Block>(g) : 0;
 
-  const int first_tile = blockIdx.x * Block::kA,
+  const WinogradShare<kCluster> share(ceil_div(g.d.c, Block::kDepth));
+  const int first_tile = share.product() * Block::kA,
             last_tile = min(first_tile + Block::kA, g.total_tiles) - 1;
   int first_image, last_image, unused;
   g.by_tiles.divmod(first_tile, first_image, unused);
@@ -64,10 +73,12 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   WinogradPatch extra_patch{0, 0};
   if constexpr (Block::kA > 32) extra_patch = patch_of(extra_element);
 
-  const int chunks = ceil_div(g.d.c, Block::kDepth);
-  const float* u_block = u + size_t(blockIdx.y) * chunks * Block::kChunkB;
+  const int chunks = share.chunks, first_c = share.first_chunk * Block::kDepth;
+  const float* u_block =
+      u +
+      (size_t(blockIdx.y) * ceil_div(g.d.c, Block::kDepth) + share.first_chunk) * Block::kChunkB;
   auto copy = [&](int chunk) {  // by thread 0
-    const int stage = chunk % kForwardStages, c = chunk * Block::kDepth;
+    const int stage = chunk % kForwardStages, c = first_c + chunk * Block::kDepth;
     const uint32_t u_bytes = sizeof(float) * Block::kChunkB;
     const uint32_t x_bytes = sizeof(float) * min(Block::kDepth, g.d.c - c) * g.pixels_in;
     barriers[stage].expect(u_bytes + (kStaged ? (last_image - first_image + 1) * x_bytes : 0));
@@ -81,7 +92,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   };
   float d[16];
   auto load = [&](int chunk, const WinogradPatch& from, int depth) {
-    const int c = chunk * Block::kDepth;
+    const int c = first_c + chunk * Block::kDepth;
     if (c + depth < g.d.c) {
       if constexpr (kStaged) {
         from.load<true>(chunks_x + chunk % kForwardStages * image_floats, 0, g.d.w, d);
@@ -106,8 +117,10 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   if (threadIdx.x == 0)
     for (int stage = 0; stage < kForwardStages; ++stage) barriers[stage].init();
   __syncthreads();
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
+    wait_for_primary();  // which transforms the filters
     for (int chunk = 0; chunk < min(chunks, kForwardStages - 1); ++chunk) copy(chunk);
+  }
   Block block;
   if constexpr (!kStaged) load(0, patch, element.depth);
   barriers[0].wait(0);
@@ -136,35 +149,55 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   block.exchange(smem);
   __syncthreads();
   constexpr int kFilters = Block::kB / 8;  // of this thread
-  const int first_filter = blockIdx.y * Block::kB, column = element.depth * kFilters;
+  constexpr bool kExtra = Block::kA > 32;  // and one of the last four tiles
+  const int column = element.depth * kFilters,
+            extra_column = element.depth * 8 + extra_element.depth;
+  float4 v[kFilters + kExtra];
+#pragma unroll
+  for (int quad = 0; quad < kFilters; quad += 4) {
+    float m[4][16];
+    Block::collect(smem, element.row, column + quad, m);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) v[quad + e] = winograd_output(m[e]);
+  }
+  if constexpr (kExtra) {
+    static_assert(Block::kGroups == 1 && !Output::kPool);
+    float m[16];
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+      m[i] = smem[i * Block::kExchangePoint + extra_element.row * Block::kExchangePitch +
+                  extra_column];
+    v[kFilters] = winograd_output(m);
+  }
+  if constexpr (kCluster) {  // the first threads' results are the first block's to add, and so on
+    float4* const all = reinterpret_cast<float4*>(smem);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kFilters + kExtra; ++i) all[i * Block::kThreads + threadIdx.x] = v[i];
+    share.sync();
+    const int threads = Block::kThreads / share.blocks, first = share.rank * threads;
+    for (int i = threadIdx.x; i < (kFilters + kExtra) * threads; i += Block::kThreads) {
+      float4* const at = all + i / threads * Block::kThreads + first + i % threads;
+      *at = share.sum(at);
+    }
+    share.sync();
+    if (int(threadIdx.x) / threads != share.rank) return;
+#pragma unroll
+    for (int i = 0; i < kFilters + kExtra; ++i) v[i] = all[i * Block::kThreads + threadIdx.x];
+  }
+  const int first_filter = blockIdx.y * Block::kB;
   if (first_tile + element.row <= last_tile) {
     const WinogradTile tile = WinogradTile::at(g, first_tile + element.row);
     typename Output::Tile out{output, g, tile, first_filter + column};
 #pragma unroll
-    for (int quad = 0; quad < kFilters; quad += 4) {
-      float m[4][16];
-      Block::collect(smem, element.row, column + quad, m);
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        float v[4];
-        winograd_output(m[e], v);
-        out.put(quad + e, v);
-      }
-    }
+    for (int e = 0; e < kFilters; ++e) out.put(e, v[e]);
     out.finish();
   }
-  if constexpr (Block::kA > 32) {  // the last four tiles: one filter a thread
-    static_assert(Block::kGroups == 1 && !Output::kPool);
+  if constexpr (kExtra) {
     if (first_tile + extra_element.row > last_tile) return;
     const WinogradTile tile = WinogradTile::at(g, first_tile + extra_element.row);
-    const int k = element.depth * 8 + extra_element.depth;
-    float m[16], v[4];
-#pragma unroll
-    for (int i = 0; i < 16; ++i)
-      m[i] = smem[i * Block::kExchangePoint + extra_element.row * Block::kExchangePitch + k];
-    winograd_output(m, v);
-    typename Output::Tile out{output, g, tile, first_filter + k};
-    out.put(0, v);
+    typename Output::Tile out{output, g, tile, first_filter + extra_column};
+    out.put(0, v[kFilters]);
   }
 }
 

@@ -21,11 +21,11 @@ struct PooledOutput {
     const int k0;
     uint32_t codes = 0;
 
-    __device__ __forceinline__ void put(int e, const float (&v)[4]) {
+    __device__ __forceinline__ void put(int e, const float4& v) {
       const int k = k0 + e;
       if (k >= g.d.k) return;
       const float b = to.bias != nullptr ? __ldg(to.bias + k) : 0.f;
-      const PooledValue pooled = pool_window(v[0] + b, v[1] + b, v[2] + b, v[3] + b);
+      const PooledValue pooled = pool_window(v.x + b, v.y + b, v.z + b, v.w + b);
       codes |= pooled.code << (e * 4);
       to.y[(size_t(tile.n) * g.d.k + k) * g.tiles + tile.index] = pooled.value;
     }
@@ -48,7 +48,7 @@ struct PlainOutput {
     const WinogradTile& tile;
     const int k0;
 
-    __device__ __forceinline__ void put(int e, const float (&v)[4]) {
+    __device__ __forceinline__ void put(int e, const float4& v) {
       const int k = k0 + e;
       if (k >= g.d.k) return;
       const float b = to.bias != nullptr ? __ldg(to.bias + k) : 0.f;
@@ -56,14 +56,14 @@ struct PlainOutput {
       const bool low = row + 1 < g.d.p, right = column + 1 < g.d.q;
       float* at = to.y + ((size_t(tile.n) * g.d.k + k) * g.d.p + row) * g.d.q + column;
       if (g.d.q % 2 == 0) {  // then a tile's rows are 8-byte aligned, and whole
-        *reinterpret_cast<float2*>(at) = make_float2(v[0] + b, v[1] + b);
-        if (low) *reinterpret_cast<float2*>(at + g.d.q) = make_float2(v[2] + b, v[3] + b);
+        *reinterpret_cast<float2*>(at) = make_float2(v.x + b, v.y + b);
+        if (low) *reinterpret_cast<float2*>(at + g.d.q) = make_float2(v.z + b, v.w + b);
         return;
       }
-      at[0] = v[0] + b;
-      if (right) at[1] = v[1] + b;
-      if (low) at[g.d.q] = v[2] + b;
-      if (low && right) at[g.d.q + 1] = v[3] + b;
+      at[0] = v.x + b;
+      if (right) at[1] = v.y + b;
+      if (low) at[g.d.q] = v.z + b;
+      if (low && right) at[g.d.q + 1] = v.w + b;
     }
     __device__ __forceinline__ void finish() {}
   };

@@ -21,125 +21,156 @@ void allow_smem(Kernel* kernel, size_t bytes) {
                                  static_cast<int>(bytes)));
 }
 
-/// Of a grid of blocks that fill a multiprocessor each, in multiplications a point: waves times
-/// what a block takes, multiplying or not. The constant is about 5 us of starting and ending.
-template <class Block>
-int64_t winograd_cost(dim3 grid, int depth, int multiprocessors) {
-  constexpr int64_t kStartAndEnd = 80000;
-  const int64_t blocks = int64_t{grid.x} * grid.y;
-  return (blocks + multiprocessors - 1) / multiprocessors *
-         (int64_t{Block::kA} * Block::kB * round_up(depth, Block::kDepth) + kStartAndEnd);
-}
 template <class Block>
 std::string winograd_text(const char* rows, const char* columns) {
   return "F(2x2, 3x3), " + std::to_string(Block::kA) + " " + rows + " x " +
          std::to_string(Block::kB) + " " + columns;
 }
 
-/// An image-sized result: patches of the problem's x times filters.
-template <class Output>
-class WinogradImageProduct {
+/// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
+template <class... Parameters>
+class WinogradProduct {
  public:
-  /// Takes the block that suits the problem's sizes best.
-  WinogradImageProduct(const Conv2dProblem& problem, int multiprocessors)
-      : geometry_(problem, Output::kPool) {
-    consider<WinogradBlock<1>>(multiprocessors);
-    if constexpr (!Output::kPool) {
-      consider<WinogradBlock<1, 36>>(multiprocessors);
-      consider<WinogradBlock<2>>(multiprocessors);
-    }
-  }
   int64_t cost() const { return cost_; }
   std::string text() const { return text_; }
   size_t workspace_bytes() const { return workspace_bytes_; }
   std::optional<std::string> unsupported() const { return bulk_copies_unsupported(kernel_, smem_); }
   void prepare() const { allow_smem(kernel_, smem_); }
-  void run(const float* x, const WinogradFilters& filters, const Output& output, void* workspace,
-           cudaStream_t stream) const {
-    float* u = static_cast<float*>(workspace);
-    launch_filters_(filters, u, stream);
-    kernel_<<<grid_, threads_, smem_, stream>>>(geometry_, image_floats_, x, u, output);
-    DUET_LAUNCHED();
+
+ protected:
+  using Kernel = void (*)(Parameters...);
+  explicit WinogradProduct(int multiprocessors) : multiprocessors_(multiprocessors) {}
+
+  bool has_kernel() const { return kernel_ != nullptr; }
+
+  /// Takes this block, by itself or in the best cluster, if it is cheaper than what is there. Grid:
+  /// grid_x times as many as the columns need. `columns` is what they are called.
+  template <class Block>
+  void consider(const WinogradFilters& f, int grid_x, size_t smem, Kernel alone, Kernel in_cluster,
+                const char* columns) {
+    const int chunks = ceil_div(f.depth, Block::kDepth);
+    const dim3 grid(grid_x, ceil_div(f.columns, Block::kB));
+    for (int cluster : {1, 2, 4, 8}) {
+      const int each = ceil_div(chunks, cluster);
+      if (each * (cluster - 1) >= chunks) break;  // nothing would be left for the last block
+      const Kernel kernel = cluster > 1 ? in_cluster : alone;
+      const int64_t blocks = int64_t{grid.x} * grid.y * cluster;
+      if (cluster > 1 && !fits_at_once(kernel, {grid.x * cluster, grid.y}, smem, cluster)) break;
+      // Waves of blocks that fill a multiprocessor each, times what one takes in multiplications a
+      // point; 15.5 of these a nanosecond on an H200. What is not multiplying, fitted to its times:
+      // a chunk's transforms and barriers, the start and the end, and joining a cluster's results.
+      constexpr int64_t kChunk = 10000, kStartAndEnd = 86000, kJoin = 25000;
+      const int64_t cost = (blocks + multiprocessors_ - 1) / multiprocessors_ *
+                           (each * (int64_t{Block::kA} * Block::kB * Block::kDepth + kChunk) +
+                            kStartAndEnd + (cluster > 1 ? kJoin : 0));
+      if (has_kernel() && cost >= cost_) continue;
+      cost_ = cost;
+      kernel_ = kernel;
+      launch_filters_ = launch_winograd_filters<Block>;
+      grid_ = dim3(grid.x * cluster, grid.y);
+      cluster_ = cluster;
+      smem_ = smem;
+      workspace_bytes_ = winograd_filter_bytes<Block>(f.columns, f.depth);
+      text_ = winograd_text<Block>("tiles", columns);
+      if (cluster > 1) text_ += ", clusters of " + std::to_string(cluster);
+    }
+  }
+
+  void multiply(const WinogradFilters& filters, void* workspace, cudaStream_t stream,
+                const std::type_identity_t<Parameters>&... arguments) const {
+    launch_filters_(filters, static_cast<float*>(workspace), stream);
+    launch(config(grid_, smem_, stream),
+           {cluster_ > 1 ? in_clusters_of(cluster_) : cudaLaunchAttribute{}, overlaps_primary()},
+           kernel_, arguments...);
   }
 
  private:
-  template <class Block>
-  void consider(int multiprocessors) {
-    const Conv2dProblem& d = geometry_.d;
-    const dim3 grid(ceil_div(geometry_.total_tiles, Block::kA), ceil_div(d.k, Block::kB));
-    const int64_t cost = winograd_cost<Block>(grid, d.c, multiprocessors);
-    if (kernel_ != nullptr && cost >= cost_) return;
-    cost_ = cost;
-    grid_ = grid;
-    threads_ = Block::kThreads;
-    image_floats_ = winograd_image_floats<Block>(geometry_);
-    smem_ = winograd_forward_smem_bytes<Block>(image_floats_);
-    kernel_ = image_floats_ > 0 ? winograd_forward_kernel<Block, true, Output>
-                                : winograd_forward_kernel<Block, false, Output>;
-    launch_filters_ = launch_winograd_filters<Block>;
-    workspace_bytes_ = winograd_filter_bytes<Block>(d.k, d.c);
-    text_ = winograd_text<Block>("tiles", "filters");
+  static cudaLaunchConfig_t config(dim3 grid, size_t smem, cudaStream_t stream) {
+    return {.gridDim = grid, .blockDim = 256, .dynamicSmemBytes = smem, .stream = stream};
+  }
+  bool fits_at_once(Kernel kernel, dim3 grid, size_t smem, int cluster) const {
+    const int64_t blocks = int64_t{grid.x} * grid.y;
+    if (blocks > multiprocessors_ || bulk_copies_unsupported(kernel, smem)) return false;
+    allow_smem(kernel, smem);
+    return blocks <= cluster * clusters_at_once(config(grid, smem, nullptr), cluster, kernel);
   }
 
-  const WinogradGeometry geometry_;
+  const int multiprocessors_;
   int64_t cost_ = 0;
-  void (*kernel_)(WinogradGeometry, int, const float*, const float*, Output) = nullptr;
+  Kernel kernel_ = nullptr;
   void (*launch_filters_)(const WinogradFilters&, float*, cudaStream_t) = nullptr;
   dim3 grid_;
-  int threads_ = 0, image_floats_ = 0;
+  int cluster_ = 1;
   size_t smem_ = 0, workspace_bytes_ = 0;
   std::string text_;
 };
 
-/// dx of images whose tiles fit one block.
-template <class Gradient>
-class WinogradPatchSum {
+/// An image-sized result: patches of the problem's x times filters.
+template <class Output>
+class WinogradImageProduct
+    : public WinogradProduct<WinogradGeometry, const float*, const float*, Output> {
  public:
-  WinogradPatchSum(const Conv2dProblem& problem, int multiprocessors)
-      : geometry_(problem, Gradient::kPool) {
-    if (geometry_.tiles <= 32) {
-      plan<WinogradBlock<2>>(multiprocessors);
-    } else if constexpr (!Gradient::kPool) {
-      if (geometry_.tiles <= 36) plan<WinogradBlock<2, 36>>(multiprocessors);
+  WinogradImageProduct(const Conv2dProblem& problem, int multiprocessors)
+      : WinogradImageProduct::WinogradProduct(multiprocessors), geometry_(problem, Output::kPool) {
+    consider_block<WinogradBlock<1>>();
+    if constexpr (!Output::kPool) {
+      consider_block<WinogradBlock<1, 36>>();
+      consider_block<WinogradBlock<2>>();
     }
   }
-  /// Nothing else may be called where an image does not fit a block.
-  bool fits() const { return kernel_ != nullptr; }
-  int64_t cost() const { return cost_; }
-  std::string text() const { return text_; }
-  size_t workspace_bytes() const { return workspace_bytes_; }
-  std::optional<std::string> unsupported() const { return bulk_copies_unsupported(kernel_, smem_); }
-  void prepare() const { allow_smem(kernel_, smem_); }
-  void run(const Gradient& dy, const float* w, float* dx, void* workspace,
+  void run(const float* x, const WinogradFilters& filters, const Output& output, void* workspace,
            cudaStream_t stream) const {
-    float* u = static_cast<float*>(workspace);
-    launch_filters_(WinogradFilters::of_backward_data(w, geometry_.d), u, stream);
-    kernel_<<<grid_, threads_, smem_, stream>>>(geometry_, dy, u, dx);
-    DUET_LAUNCHED();
+    this->multiply(filters, workspace, stream, geometry_, x, static_cast<const float*>(workspace),
+                   output);
   }
 
  private:
   template <class Block>
-  void plan(int multiprocessors) {
-    const Conv2dProblem& d = geometry_.d;
-    grid_ = dim3(d.n, ceil_div(d.c, Block::kB));
-    cost_ = winograd_cost<Block>(grid_, d.k, multiprocessors);
-    threads_ = Block::kThreads;
-    smem_ = winograd_data_smem_bytes<Block>();
-    kernel_ = winograd_backward_data_kernel<Block, Gradient>;
-    launch_filters_ = launch_winograd_filters<Block>;
-    workspace_bytes_ = winograd_filter_bytes<Block>(d.c, d.k);
-    text_ = winograd_text<Block>("tiles", "channels");
+  void consider_block() {
+    const bool staged = winograd_forward_staged<Block>(geometry_);
+    this->template consider<Block>(WinogradFilters::of_forward(nullptr, geometry_.d),
+                                   ceil_div(geometry_.total_tiles, Block::kA),
+                                   winograd_forward_smem_bytes<Block>(geometry_),
+                                   staged ? winograd_forward_kernel<Block, true, false, Output>
+                                          : winograd_forward_kernel<Block, false, false, Output>,
+                                   staged ? winograd_forward_kernel<Block, true, true, Output>
+                                          : winograd_forward_kernel<Block, false, true, Output>,
+                                   "filters");
   }
 
   const WinogradGeometry geometry_;
-  int64_t cost_ = 0;
-  void (*kernel_)(WinogradGeometry, Gradient, const float*, float*) = nullptr;
-  void (*launch_filters_)(const WinogradFilters&, float*, cudaStream_t) = nullptr;
-  dim3 grid_;
-  int threads_ = 0;
-  size_t smem_ = 0, workspace_bytes_ = 0;
-  std::string text_;
+};
+
+/// dx of images whose tiles fit one block.
+template <class Gradient>
+class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, const float*, float*> {
+ public:
+  WinogradPatchSum(const Conv2dProblem& problem, int multiprocessors)
+      : WinogradPatchSum::WinogradProduct(multiprocessors), geometry_(problem, Gradient::kPool) {
+    if (geometry_.tiles <= 32) {
+      consider_block<WinogradBlock<2>>();
+    } else if constexpr (!Gradient::kPool) {
+      if (geometry_.tiles <= 36) consider_block<WinogradBlock<2, 36>>();
+    }
+  }
+  /// Nothing else may be called where an image does not fit a block.
+  bool fits() const { return this->has_kernel(); }
+  void run(const Gradient& dy, const float* w, float* dx, void* workspace,
+           cudaStream_t stream) const {
+    this->multiply(WinogradFilters::of_backward_data(w, geometry_.d), workspace, stream, geometry_,
+                   dy, static_cast<const float*>(workspace), dx);
+  }
+
+ private:
+  template <class Block>
+  void consider_block() {
+    this->template consider<Block>(
+        WinogradFilters::of_backward_data(nullptr, geometry_.d), geometry_.d.n,
+        winograd_data_smem_bytes<Block>(), winograd_backward_data_kernel<Block, false, Gradient>,
+        winograd_backward_data_kernel<Block, true, Gradient>, "channels");
+  }
+
+  const WinogradGeometry geometry_;
 };
 
 /// dw and db.

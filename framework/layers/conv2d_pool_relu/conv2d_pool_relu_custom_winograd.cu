@@ -3,7 +3,8 @@
 //           windows do not fit one block, is custom_fused's.
 // Mapping:  block = 256 threads, thread = 8x16 accumulators; forward: 16 points x 32 windows x 64
 //           filters; backward_data: 16 points x 32 windows (one image) x 32 channels;
-//           backward_filter: 16 points x 32 filters x 64 channels, split along the windows.
+//           backward_filter: 16 points x 32 filters x 64 channels, split along the windows. Where
+//           blocks are few, a cluster of up to 8 shares the depth of each.
 // Traffic:  transformed weights once a block (L2), x once a block of 64 filters, y and dy once (a
 //           block of channels) with half a byte of argmax an element; partial dw once a split.
 // Limits:   fp32, 3x3, stride 1, dilation 1, groups = 1, NCHW, pooling 2x2 with stride 2; needs

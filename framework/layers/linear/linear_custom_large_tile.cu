@@ -13,6 +13,7 @@
 #include "core/error.h"
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/linear/linear_large_tile.cuh"
 
 namespace duet {
@@ -99,20 +100,8 @@ void launch_large(const LargePlan& plan, Product p, Context& context) {
   DUET_LAUNCHED();
   const int blocks = cut.split * LargeTile::kSumBlocks + (p.row_sums ? blocks_of(p.m, 32) : 0);
   if (blocks == 0) return;
-
-  // As in custom_register_tiled, the sum is launched before the products end, where the GPU can.
-  static const bool early = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
-  config.gridDim = blocks;
-  config.blockDim = LargeTile::kSumThreads;
-  config.stream = context.stream();
-  config.attrs = &overlap;
-  config.numAttrs = early ? 1 : 0;
-  DUET_CUDA(cudaLaunchKernelEx(&config, linear_sum_large_kernel, static_cast<const Product>(p),
-                               static_cast<const Cut>(cut)));
+  launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = context.stream()},
+         {overlaps_primary()}, linear_sum_large_kernel, p, cut);
 }
 
 }  // namespace linear

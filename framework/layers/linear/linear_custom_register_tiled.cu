@@ -16,6 +16,7 @@
 #include "core/error.h"
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/linear/linear_impls.h"
 #include "layers/linear/linear_large_tile.h"
 #include "layers/linear/linear_register_tiled.cuh"
@@ -183,20 +184,11 @@ void launch(const Plan& plan, Product p, Context& context) {
   DUET_LAUNCHED();
   if (plan.splits == 1) return;
 
-  // Where the GPU can, the sum is launched before the products end and waits for them: 0.7 us less.
-  static const bool early = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-  cudaLaunchAttribute overlap;
-  overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlap.val.programmaticStreamSerializationAllowed = 1;
-  cudaLaunchConfig_t config{};
+  // The sum is there when the products end: 0.7 us less.
   constexpr int kThreads = 128;
-  config.gridDim = blocks_of(int64_t{p.m} * p.n + (p.row_sums ? p.m : 0), kThreads);
-  config.blockDim = kThreads;
-  config.stream = context.stream();
-  config.attrs = &overlap;
-  config.numAttrs = early ? 1 : 0;
-  DUET_CUDA(cudaLaunchKernelEx(&config, linear::linear_sum_partials_kernel,
-                               static_cast<const Product>(p), plan.splits));
+  const int blocks = blocks_of(int64_t{p.m} * p.n + (p.row_sums ? p.m : 0), kThreads);
+  duet::launch({.gridDim = blocks, .blockDim = kThreads, .stream = context.stream()},
+               {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
 class LinearCustomRegisterTiled : public LinearImpl {

@@ -18,6 +18,8 @@
 
 #include <cstdint>
 
+#include "device/launch.h"
+
 namespace duet::linear {
 
 struct Product {
@@ -328,9 +330,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     }
   }
 
-#if __CUDA_ARCH__ >= 900
-  if (p.partials) cudaTriggerProgrammaticLaunchCompletion();  // linear_sum_partials may line up
-#endif
+  if (p.partials) let_secondary_start();  // linear_sum_partials may line up
   const bool writes_row_sums = row_sums && warp_n == 0 && lane_n == 0;
   if constexpr (T::kGroups == 1) {
 #pragma unroll
@@ -365,9 +365,7 @@ static __global__ void linear_sum_partials_kernel(const Product p, int ranges) {
   const int64_t stride = partial_floats(p.m, p.n), outputs = int64_t{p.m} * p.n;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= outputs + (p.row_sums ? p.m : 0)) return;
-#if __CUDA_ARCH__ >= 900
-  cudaGridDependencySynchronize();  // this kernel may be launched before the partials are complete
-#endif
+  wait_for_primary();
   float sum = 0.0f;
 #pragma unroll 8
   for (int range = 0; range < ranges; ++range) sum += p.partials[range * stride + i];

@@ -1,0 +1,71 @@
+// Launches with an attribute that <<<>>> cannot give. Include only in files that are compiled with
+// CUDA.
+#pragma once
+
+#include <type_traits>
+
+#include "device/attribute.h"
+#include "device/check.h"
+
+namespace duet {
+
+/// So many neighbouring blocks run at once and reach each other's shared memory. Compute capability
+/// 9.0; up to 8 on every such GPU.
+inline cudaLaunchAttribute in_clusters_of(int blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = blocks;
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  return attribute;
+}
+
+/// Programmatic dependent launch: this kernel, the secondary, starts before the one before it on
+/// the stream, its primary, has ended, and waits for what that writes by wait_for_primary().
+/// Nothing changes where the GPU cannot (below 9.0).
+inline cudaLaunchAttribute overlaps_primary() {
+  static const bool possible = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  cudaLaunchAttribute attribute{};  // cudaLaunchAttributeIgnore
+  if (possible) {
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  return attribute;
+}
+
+/// In a kernel launched with overlaps_primary(), by every thread that reads what the primary wrote,
+/// and by at least one thread of a block.
+__device__ __forceinline__ void wait_for_primary() {
+#if __CUDA_ARCH__ >= 900
+  cudaGridDependencySynchronize();
+#endif
+}
+
+/// In the primary: its secondary may start once all blocks have come here or ended.
+__device__ __forceinline__ void let_secondary_start() {
+#if __CUDA_ARCH__ >= 900
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+/// `kernel` with all of `attributes`: launch(config, {in_clusters_of(2)}, kernel, arguments).
+template <size_t count, class... Parameters>
+void launch(cudaLaunchConfig_t config, cudaLaunchAttribute (&&attributes)[count],
+            void (*kernel)(Parameters...), const std::type_identity_t<Parameters>&... arguments) {
+  config.attrs = attributes;
+  config.numAttrs = count;
+  DUET_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
+}
+
+/// How many clusters of such a launch the GPU runs at once; 0 where it has none.
+template <class... Parameters>
+int clusters_at_once(cudaLaunchConfig_t config, int blocks, void (*kernel)(Parameters...)) {
+  if (gpu_attribute(cudaDevAttrClusterLaunch) == 0) return 0;
+  cudaLaunchAttribute attribute = in_clusters_of(blocks);
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  int count = 0;
+  DUET_CUDA(cudaOccupancyMaxActiveClusters(&count, kernel, &config));
+  return count;
+}
+
+}  // namespace duet
