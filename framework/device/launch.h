@@ -33,7 +33,8 @@ inline cudaLaunchAttribute overlaps_primary() {
 }
 
 /// In a kernel launched with overlaps_primary(), by every thread that reads what the primary wrote,
-/// and by at least one thread of a block.
+/// and by at least one thread of a block. That memory must not be const __restrict__ here: the
+/// compiler may read such memory earlier.
 __device__ __forceinline__ void wait_for_primary() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();

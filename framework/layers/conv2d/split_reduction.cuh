@@ -37,7 +37,7 @@ inline constexpr int kReduceLanes = 32, kReduceSlices = 8;
 // Mapping: 32 elements x 8 slices of the splits a block: with few elements one thread a sum would
 // be all latency.
 static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
-    reduce_splits_kernel(const float* __restrict__ partial, int splits, size_t stride, int count,
+    reduce_splits_kernel(const float* partial, int splits, size_t stride, int count,
                          int first_count, float* __restrict__ first, float* __restrict__ second) {
   __shared__ float slices[kReduceSlices][kReduceLanes];
   const int lane = threadIdx.x % kReduceLanes, slice = threadIdx.x / kReduceLanes;
