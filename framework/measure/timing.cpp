@@ -22,8 +22,9 @@ bool is_unclear(const std::vector<Times>& times) {
   return false;
 }
 
-// One round of one contest; one that only warms up if `counts` is false.
-void run_contest(const std::vector<Contender>& all, double block_seconds, bool counts,
+// One round of one contest, of contenders that are new in it or have been there since the first.
+// It only warms up if `counts` is false.
+void run_contest(const std::vector<Contender>& all, double block_seconds, bool anew, bool counts,
                  std::vector<Times>* times) {
   times->resize(all.size());
   std::vector<Contender> contenders;
@@ -34,7 +35,7 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool c
     Times& own = (*times)[i];
     if (own.calls == 0) {
       own.calls = calls_for(all[i], block_seconds);
-    } else {
+    } else if (anew) {
       all[i].seconds((own.calls + 3) / 4);  // what is new has to warm up
     }
     contenders.push_back(all[i]);
@@ -43,6 +44,20 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool c
   }
   const std::vector<double> seconds = time_round(contenders, calls);
   for (size_t k = 0; counts && k < present.size(); ++k) present[k]->seconds.push_back(seconds[k]);
+}
+
+std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const TimingPlan& plan,
+                                            bool anew) {
+  std::vector<std::vector<Times>> times;
+  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
+    if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
+    const auto all = contests(round);
+    times.resize(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      run_contest(all[i], plan.block_seconds, anew, round >= 0, &times[i]);
+    }
+  }
+  return times;
 }
 
 }  // namespace
@@ -72,32 +87,12 @@ std::vector<double> time_round(const std::vector<Contender>& contenders,
 
 std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
                                     const TimingPlan& plan) {
-  std::vector<Times> times(contenders.size());
-  std::vector<int64_t> calls;
-  for (size_t i = 0; i < contenders.size(); ++i) {
-    calls.push_back(calls_for(contenders[i], plan.block_seconds));
-    times[i].calls = calls[i];
-  }
-  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
-    if (round >= plan.rounds && !is_unclear(times)) break;
-    const std::vector<double> seconds = time_round(contenders, calls);
-    if (round < 0) continue;
-    for (size_t i = 0; i < contenders.size(); ++i) times[i].seconds.push_back(seconds[i]);
-  }
-  return times;
+  return time_rounds([&](int) { return std::vector<std::vector<Contender>>{contenders}; }, plan,
+                     false)[0];
 }
 
 std::vector<std::vector<Times>> time_anew(const MakeContests& make, const TimingPlan& plan) {
-  std::vector<std::vector<Times>> times;
-  for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
-    if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
-    const auto contests = make(round);
-    times.resize(contests.size());
-    for (size_t i = 0; i < contests.size(); ++i) {
-      run_contest(contests[i], plan.block_seconds, round >= 0, &times[i]);
-    }
-  }
-  return times;
+  return time_rounds(make, plan, true);
 }
 
 void Displacement::grow() {
