@@ -25,6 +25,11 @@ size_t footprint(const Layer& layer) {
   return std::max<size_t>(bytes, 1);
 }
 
+// The L2 cache of the GPU, or about that of a CPU's core.
+size_t cache_bytes(const Context& context) {
+  return context.device() == Device::kGpu ? l2_bytes() : size_t{1} << 20;
+}
+
 /// A candidate that passed, in several sets of buffers that take turns as long as all of them fit
 /// into half of the cache: a call finds its inputs near, but never in the registers' or L1's reach,
 /// and never where the last call left them.
@@ -32,9 +37,8 @@ class Runner {
  public:
   Runner(const Candidate& candidate, Pass pass, const Evidence& evidence, Context& context)
       : context_(context), pass_(pass), evidence_(evidence) {
-    const size_t cache = context.device() == Device::kGpu ? l2_bytes() : size_t{1} << 20;
-    const size_t copies =
-        std::clamp<size_t>(cache / 2 / footprint(*candidate.layer), 1, kMostRotated);
+    const size_t copies = std::clamp<size_t>(
+        cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
     for (size_t i = 0; i < copies; ++i) {
       rigs_.push_back(std::make_unique<LayerRig>(*candidate.layer, candidate.id, passes, context,
@@ -112,8 +116,8 @@ void fail(PassMeasurement& result, const Error& error) {
   result.examination.faults.push_back({FaultKind::kFailed, std::string("failed: ") + error.what()});
 }
 
-/// Times the entries side by side, warm and cold. On a GPU, where they are small enough to stay in
-/// the L2 cache, every round is of new instances.
+/// Times the entries side by side, warm and cold. Where they are small enough to stay in a cache,
+/// every round is of new instances.
 class PassTimer {
  public:
   PassTimer(std::vector<Entry>& entries, Pass pass, Context& context, const PassPlan& plan)
@@ -122,9 +126,8 @@ class PassTimer {
         context_(context),
         plan_(plan),
         displacement_(context.device()) {
-    if (context.device() == Device::kCpu) return;
-    anew_ = footprint(*entries[0].candidate->layer) <= l2_bytes();
-    if (plan.cold) flush_.emplace(context);
+    anew_ = footprint(*entries[0].candidate->layer) <= cache_bytes(context);
+    if (plan.cold && context.device() == Device::kGpu) flush_.emplace(context);
   }
 
   void time() {
