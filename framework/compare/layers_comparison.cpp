@@ -123,9 +123,9 @@ class LayersComparison {
     if (!slot) {
       std::vector<Pass> passes;
       for (const auto& step : node.steps) passes.push_back(step.pass);
-      const uint64_t step = static_cast<uint64_t>(plan_.steps);
-      slot = std::make_unique<Evidence>(gather_evidence(
-          *node.layer, std::move(activations_of(arm).at(node.name)), {.step = step}, passes));
+      LayerData data = std::move(activations_of(arm).at(node.name));
+      data.step = static_cast<uint64_t>(plan_.steps);
+      slot = std::make_unique<Evidence>(gather_evidence(*node.layer, std::move(data), {}, passes));
     }
     return *slot;
   }

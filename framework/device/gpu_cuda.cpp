@@ -187,6 +187,20 @@ StepGraph::StepGraph(Context& context, const std::function<void()>& record)
   DUET_CUDA(cudaGraphInstantiate(&impl_->executable, impl_->graph, 0));
 }
 
+StepGraph::StepGraph(Context& context, const std::vector<const StepGraph*>& parts)
+    : impl_(std::make_unique<Impl>()) {
+  impl_->stream = context.stream();
+  DUET_CUDA(cudaGraphCreate(&impl_->graph, 0));
+  cudaGraphNode_t last = nullptr;
+  for (const StepGraph* part : parts) {
+    cudaGraphNode_t node;
+    DUET_CUDA(
+        cudaGraphAddChildGraphNode(&node, impl_->graph, &last, last ? 1 : 0, part->impl_->graph));
+    last = node;
+  }
+  DUET_CUDA(cudaGraphInstantiate(&impl_->executable, impl_->graph, 0));
+}
+
 void StepGraph::launch() { DUET_CUDA(cudaGraphLaunch(impl_->executable, impl_->stream)); }
 
 namespace gpu {

@@ -41,6 +41,9 @@ StepGraph::StepGraph() = default;
 StepGraph::StepGraph(Context&, const std::function<void()>&) {
   throw UnsupportedError(gpu_missing_reason());
 }
+StepGraph::StepGraph(Context&, const std::vector<const StepGraph*>&) {
+  throw UnsupportedError(gpu_missing_reason());
+}
 StepGraph::~StepGraph() = default;
 StepGraph::StepGraph(StepGraph&&) noexcept = default;
 StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;

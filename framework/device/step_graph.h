@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "device/context.h"
 
@@ -15,6 +16,8 @@ class StepGraph {
   /// synchronise or use other streams. REQUIRES: a GPU context that outlives this; everything
   /// `record` queues has run once before (libraries load their kernels on first use).
   StepGraph(Context& context, const std::function<void()>& record);
+  /// A graph of graphs, one after the other; keeps copies of them.
+  StepGraph(Context& context, const std::vector<const StepGraph*>& parts);
   ~StepGraph();
   StepGraph(StepGraph&&) noexcept;
   StepGraph& operator=(StepGraph&&) noexcept;

@@ -83,6 +83,10 @@ class Examiner {
     rig_.load(evidence_.other_data);
     const Round other = round(evidence_.other_expected);
     const Round again = round(evidence_.other_expected);
+    rig_.renew(evidence_.data);
+    queue_through(rig_, pass_, evidence_.expected);
+    context_.synchronize();
+    const bool renewed = all_agree(hold_to(evidence_.expected, rig_, pass_));
 
     // The most telling finding first; those that follow from it are left out.
     if (is_stale(other, same.back())) {
@@ -104,6 +108,10 @@ class Examiner {
               classify(wrong.tensors, wrong.outputs, evidence_.expected.of(pass_)).text);
     } else if (!other.agrees) {
       add_disagreement(other, evidence_.other_expected, "with other data: ");
+    } else if (!renewed) {
+      add(FaultKind::kCached,
+          "is wrong where its output, its state or its workspace still hold what earlier data left "
+          "there: it takes that for its result");
     } else if (same[0].bytes != same[1].bytes || same[0].bytes != same[2].bytes ||
                other.bytes != again.bytes) {
       add(FaultKind::kUnrepeatable,
@@ -190,6 +198,7 @@ class Examiner {
                    "is wrong when replayed from a captured graph, as training runs it");
       }
     }
+    check_damage();
   }
 
   void check_neighbours() {
@@ -216,7 +225,7 @@ class Examiner {
   }
 
   /// The layer with another batch, and with images a little larger. Small, because the judge is
-  /// slow.
+  /// slow: a larger batch only as far as that takes it little time.
   static std::vector<std::unique_ptr<Layer>> neighbours(const Layer& layer) {
     std::vector<std::unique_ptr<Layer>> all;
     const auto add = [&](auto&& change) {
@@ -231,6 +240,15 @@ class Examiner {
       all.push_back(std::move(copy));
     };
     add([](const Shape& s) { return s.with(0, s[0] == 3 ? 2 : 3); });
+    constexpr double kLittle = 1e8;
+    const int64_t batch = layer.inputs()[0].shape[0];
+    const double an_image = std::max(layer.flops(Pass::kForward),
+                                     4.0 * static_cast<double>(layer.inputs()[0].elements())) /
+                            static_cast<double>(batch);
+    const auto most = static_cast<int64_t>(std::min(kLittle / an_image, 1e6));
+    if (const int64_t other = most > batch ? batch + 1 : most; other > 3) {
+      add([&](const Shape& s) { return s.with(0, other); });
+    }
     add([](const Shape& s) {
       Shape larger = s.with(0, 2);
       if (s.rank() == 4) larger = larger.with(2, s[2] + 1).with(3, s[3] + 2);
@@ -272,12 +290,24 @@ std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass p
   return passes;
 }
 
-void run_through(LayerRig& rig, Pass pass, const Reference& expected) {
+namespace {
+
+std::vector<Pass> start_through(LayerRig& rig, Pass pass, const Reference& expected) {
   const auto passes = passes_through(rig.layer(), rig.id(), pass);
   if (pass != Pass::kForward && passes.front() != Pass::kForward) {
     rig.set_y(expected.of(Pass::kForward));
   }
-  for (Pass each : passes) rig.run(each);
+  return passes;
+}
+
+}  // namespace
+
+void run_through(LayerRig& rig, Pass pass, const Reference& expected) {
+  for (Pass each : start_through(rig, pass, expected)) rig.run(each);
+}
+
+void queue_through(LayerRig& rig, Pass pass, const Reference& expected) {
+  for (Pass each : start_through(rig, pass, expected)) rig.queue(each);
 }
 
 std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass) {
@@ -303,6 +333,7 @@ Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituatio
   Evidence evidence{.situation = situation,
                     .data = std::move(data),
                     .other_data = random_data(layer, kOtherSeed)};
+  evidence.other_data.step = evidence.data.step + 1;
   for (LayerData* each : {&evidence.data, &evidence.other_data}) {
     layer.settle(each->x, each->w, each->dy);
   }

@@ -2,10 +2,11 @@
 // kernel that looks right is not.
 //
 // The judge is cpu_reference in double on the same numbers. An implementation must agree with it
-// on two sets of data in the same buffers, repeatedly and to the same bits, replayed from a graph,
-// and on shapes beside the one asked for; it must be done when its stream is, and leave its
-// inputs, the memory around its buffers and what lies behind its workspace alone. No time is worth
-// printing before that.
+// on two sets of data in the same buffers, also where these still hold its results of other data,
+// repeatedly and to the same bits, replayed from a graph, and on shapes beside the one asked for;
+// it must be done when its stream is, and leave its inputs, other passes' gradients, the memory
+// around its buffers and what lies behind its workspace alone. No time is worth printing before
+// that.
 #pragma once
 
 #include <string>
@@ -25,12 +26,12 @@ enum class FaultKind {
   kNotFinite,         // NaN or infinity where the judge has none
   kLowPrecision,      // the errors of a narrower arithmetic than was asked for
   kPreviousOutput,    // returns what it should have returned the call before
-  kCached,            // goes on returning the result of earlier data in the same buffers
+  kCached,            // goes on returning the result of earlier data, or takes it for that of new
   kFirstTimeOnly,     // right once, then wrong
   kUnrepeatable,      // two runs on the same data differ
   kReturnsEarly,      // work goes on when its stream is done, or is not on its stream
   kNotInGraph,        // wrong, or refused, when captured and replayed
-  kChangesInput,      // writes to x, w, dy or, in a backward pass, y
+  kChangesInput,      // writes to x, w, dy, in a backward pass y, or another pass's gradient
   kOverrun,           // writes beyond a tensor or its state
   kWorkspaceOverrun,  // writes beyond the workspace that it asked for
   kShapeBound,        // wrong on a neighbouring shape that it says it supports
@@ -59,7 +60,8 @@ struct Examination {
   bool passed() const { return faults.empty(); }
 };
 
-/// Two sets of data for one problem, different in every value, and what the judge makes of them.
+/// Two sets of data for one problem, of different steps and different in every value, and what the
+/// judge makes of them.
 struct Evidence {
   LayerSituation situation;
   LayerData data, other_data;
@@ -80,6 +82,8 @@ Examination examine(const Layer& layer, std::string_view id, Pass pass, const Ev
 
 /// Runs the passes that `pass` needs to have run, then `pass`, from loaded data.
 void run_through(LayerRig& rig, Pass pass, const Reference& expected);
+/// The same, but only queued, and unwatched.
+void queue_through(LayerRig& rig, Pass pass, const Reference& expected);
 /// The passes among `passes_before` that `id` can run, and `pass`.
 std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass);
 

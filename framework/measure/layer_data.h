@@ -9,11 +9,12 @@
 
 namespace duet {
 
-/// The values of a layer's inputs, parameters and output gradients, in memory order. All are
-/// float32 values (or whole numbers), so that float32 and double runs start from the same numbers.
-/// dy is empty for an output that is not floating-point.
+/// The values of a layer's inputs, parameters and output gradients, in memory order, and the step
+/// that random masks are drawn for. All are float32 values (or whole numbers), so that float32 and
+/// double runs start from the same numbers. dy is empty for an output that is not floating-point.
 struct LayerData {
   std::vector<std::vector<double>> x, w, dy;
+  uint64_t step = 5;
 };
 
 /// One output of a pass: "y[0]", "dx[1]", "dw[0] weight", "running_mean".
@@ -24,10 +25,9 @@ struct NamedValues {
   std::vector<double> values;
 };
 
-/// What a layer reads beside its tensors, and which parameters forward updates (running
-/// statistics): those are outputs of forward and have no gradient.
+/// Whether the layer is in training, and which parameters forward updates (running statistics):
+/// those are outputs of forward and have no gradient.
 struct LayerSituation {
-  uint64_t step = 5;
   bool training = true;
   std::vector<std::string> updated = {};
 

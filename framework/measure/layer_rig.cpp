@@ -1,7 +1,7 @@
 #include "measure/layer_rig.h"
 
 #include <algorithm>
-#include <stdexcept>
+#include <cstring>
 
 namespace duet {
 namespace {
@@ -45,13 +45,12 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       step_(context.device(), sizeof(uint64_t)),
       impl_(layer.make(id, context)) {
   const Device device = context_.device();
-  step_.upload(&situation_.step);
+  step_.upload(&loaded_step_);
   context_.set_step(static_cast<const uint64_t*>(step_.data()));
   context_.set_training(situation_.training);
-  size_t workspace_bytes = 0;
   for (Pass pass : passes) {
     impl_->prepare(pass, context_);
-    workspace_bytes = std::max(workspace_bytes, impl_->workspace_bytes(pass));
+    workspaces_[pass] = GuardedBuffer(device, impl_->workspace_bytes(pass), kWorkspaceGuard);
   }
   for (const TensorDesc& desc : layer.inputs()) {
     x_.emplace_back(device, desc);
@@ -66,25 +65,35 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
     dw_.push_back(situation_.updates(p) ? GuardedTensor() : GuardedTensor(device, p.desc));
   }
   state_ = GuardedBuffer(device, impl_->state_bytes());
-  workspace_ = GuardedBuffer(device, workspace_bytes, kWorkspaceGuard);
 }
 
 void LayerRig::load(const LayerData& data) {
-  loaded_x_ = encoded(x_, data.x);
-  loaded_w_ = encoded(w_, data.w);
-  loaded_dy_ = encoded(dy_, data.dy);
+  renew(data);
   reset();
 }
 
-void LayerRig::reset() {
+void LayerRig::renew(const LayerData& data) {
+  loaded_x_ = encoded(x_, data.x);
+  loaded_w_ = encoded(w_, data.w);
+  loaded_dy_ = encoded(dy_, data.dy);
+  loaded_step_ = data.step;
+  upload();
+}
+
+void LayerRig::upload() {
+  step_.upload(&loaded_step_);
   restore(x_, loaded_x_);
   restore(w_, loaded_w_);
   restore(dy_, loaded_dy_);
+}
+
+void LayerRig::reset() {
+  upload();
   for (auto* tensors : {&y_, &dx_, &dw_}) {
     for (GuardedTensor& tensor : *tensors) tensor.buffer().poison();
   }
   state_.poison();
-  workspace_.poison();
+  for (auto& [pass, workspace] : workspaces_) workspace.poison();
 }
 
 void LayerRig::queue_poison(Pass pass) {
@@ -114,30 +123,31 @@ LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
 }
 
 void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
-  if (impl_->workspace_bytes(pass) > workspace_.bytes()) {
-    throw std::logic_error("a pass is queued with the workspace of another, which is smaller");
-  }
-  // The size of this pass alone: what lies behind it belongs to the others.
-  context_.set_workspace(workspace_.address(), impl_->workspace_bytes(pass));
+  const GuardedBuffer& workspace = workspaces_.at(pass);
+  context_.set_workspace(workspace.address(), workspace.bytes());
   context_.set_step(static_cast<const uint64_t*>(step_.data()));
   context_.set_training(situation_.training);
   impl_->run(pass, context_, tensors(without_dx));
 }
 
 void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {
-  // Anew for each pass: its size is that pass's, and its content must not be counted on.
-  const size_t bytes = impl_->workspace_bytes(pass);
-  if (bytes != workspace_.bytes()) {
-    workspace_ = GuardedBuffer(context_.device(), bytes, kWorkspaceGuard);
-  } else {
-    workspace_.poison();
-  }
+  workspaces_.at(pass).poison();
+  watch(pass);
+  queue(pass, without_dx);
+  context_.synchronize();
+}
+
+void LayerRig::watch(Pass pass) {
+  watched_ = pass;
   y_before_.clear();
   if (pass != Pass::kForward) {
     for (const GuardedTensor& y : y_) y_before_.push_back(y.buffer().download());
   }
-  queue(pass, without_dx);
-  context_.synchronize();
+  for (auto* tensors : {&dx_, &dw_}) {
+    for (GuardedTensor& tensor : *tensors) {
+      if (!writes(pass, tensor)) tensor.buffer().poison();
+    }
+  }
 }
 
 std::vector<std::pair<std::string, const GuardedBuffer*>> LayerRig::all_buffers() const {
@@ -158,8 +168,11 @@ std::vector<std::pair<std::string, const GuardedBuffer*>> LayerRig::all_buffers(
 }
 
 std::string LayerRig::workspace_damage() const {
-  const auto damage = workspace_.damage();
-  return damage ? guard_line("workspace", *damage) : "";
+  std::string text;
+  for (const auto& [pass, workspace] : workspaces_) {
+    if (const auto damage = workspace.damage()) text += guard_line("workspace", *damage);
+  }
+  return text;
 }
 
 std::string LayerRig::input_damage() const {
@@ -177,6 +190,19 @@ std::string LayerRig::input_damage() const {
   }
   for (size_t i = 0; i < dy_.size(); ++i) check(indexed("dy", i), dy_[i], loaded_dy_[i]);
   for (size_t i = 0; i < y_before_.size(); ++i) check(indexed("y", i), y_[i], y_before_[i]);
+  const auto check_unwritten = [&](const std::string& name, const GuardedTensor& tensor) {
+    if (!tensor.view() || writes(watched_, tensor)) return;
+    const auto bytes = tensor.buffer().download();
+    if (std::any_of(bytes.begin(), bytes.end(),
+                    [](std::byte b) { return b != std::byte{kPoison}; })) {
+      text += "  " + name + ", which is another pass's, was written\n";
+    }
+  };
+  for (size_t i = 0; i < dx_.size(); ++i) check_unwritten(indexed("dx", i), dx_[i]);
+  for (size_t i = 0; i < dw_.size(); ++i) check_unwritten(indexed("dw", i), dw_[i]);
+  uint64_t step = 0;
+  std::memcpy(&step, step_.download().data(), sizeof step);
+  if (step != loaded_step_) text += "  the step was changed\n";
   return text;
 }
 
@@ -208,6 +234,12 @@ std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {
     }
   }
   return all;
+}
+
+bool LayerRig::writes(Pass pass, const GuardedTensor& tensor) const {
+  const auto all = outputs_of(pass);
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Output& output) { return output.tensor == &tensor; });
 }
 
 std::vector<NamedValues> LayerRig::outputs(Pass pass) const {

@@ -3,6 +3,7 @@
 // afterwards.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -28,20 +29,26 @@ class LayerRig {
 
   /// What reset() starts from, in memory order of the layer; resets.
   void load(const LayerData& data);
-  /// Inputs and parameters as loaded; outputs, gradients, state and workspace poisoned.
+  /// Inputs and parameters as loaded; outputs, gradients, state and workspaces poisoned.
   void reset();
+  /// Loads other data and leaves outputs, state and workspaces as they are, as from one step of a
+  /// training to the next.
+  void renew(const LayerData& data);
   /// Queues poisoning what `pass` writes.
   void queue_poison(Pass pass);
   /// What y is for a backward pass whose forward pass this implementation cannot run.
   void set_y(const std::vector<NamedValues>& y);
 
-  /// Runs a pass; inputs whose index is in `without_dx` get a falsy dx. Waits for the device.
+  /// Runs a pass, watched, its workspace poisoned; inputs whose index is in `without_dx` get a
+  /// falsy dx. Waits for the device.
   void run(Pass pass, const std::vector<size_t>& without_dx = {});
-  /// Only queues it, as a training step does. Throws std::logic_error if the pass needs more
-  /// workspace than the one that run() ran last.
+  /// Only queues it, as a training step does. REQUIRES: the pass was prepared.
   void queue(Pass pass, const std::vector<size_t>& without_dx = {});
-  /// What the last run() should have left alone and did not, a line each: inputs that were changed,
-  /// guards of the workspace and of all other buffers that were overwritten.
+  /// From now on `pass` runs, and what it must leave alone is remembered. Gradients that it does
+  /// not write are poisoned for that.
+  void watch(Pass pass);
+  /// What should have been left alone since watch() and was not, a line each: inputs that were
+  /// changed, guards of the workspaces and of all other buffers that were overwritten.
   std::string input_damage() const;
   std::string workspace_damage() const;
   std::string buffer_damage() const;
@@ -64,7 +71,9 @@ class LayerRig {
     bool parameter;
     const GuardedTensor* tensor;
   };
+  void upload();
   std::vector<Output> outputs_of(Pass pass) const;
+  bool writes(Pass pass, const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
   LayerTensors tensors(const std::vector<size_t>& without_dx) const;
 
@@ -73,8 +82,11 @@ class LayerRig {
   const LayerSituation situation_;
   Context& context_;
   std::vector<GuardedTensor> x_, y_, dx_, dy_, w_, dw_;
-  GuardedBuffer state_, workspace_, step_;
+  GuardedBuffer state_, step_;
+  std::map<Pass, GuardedBuffer> workspaces_;
   std::vector<std::vector<std::byte>> loaded_x_, loaded_w_, loaded_dy_;
+  uint64_t loaded_step_ = 0;
+  Pass watched_ = Pass::kForward;
   std::vector<std::vector<std::byte>> y_before_;  // a backward pass
   std::vector<Buffer> snapshot_;
   std::unique_ptr<Implementation> impl_;  // goes before the memory that it may still work on

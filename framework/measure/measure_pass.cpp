@@ -37,32 +37,42 @@ class Runner {
  public:
   Runner(const Candidate& candidate, Pass pass, const Evidence& evidence, Context& context)
       : context_(context), pass_(pass), evidence_(evidence) {
-    const size_t copies = std::clamp<size_t>(
-        cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
+    const size_t copies =
+        std::clamp<size_t>(cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
     for (size_t i = 0; i < copies; ++i) {
       rigs_.push_back(std::make_unique<LayerRig>(*candidate.layer, candidate.id, passes, context,
                                                  evidence.situation));
-      rigs_.back()->load(evidence.data);
-      run_through(*rigs_.back(), pass, evidence.expected);
-      rigs_.back()->queue_poison(pass);  // what is there after timing was written while timing
+      LayerRig& rig = *rigs_.back();
+      rig.load(evidence.data);
+      queue_through(rig, pass, evidence.expected);
       context.synchronize();
+      rig.watch(pass);
+      rig.queue_poison(pass);  // what is there after timing was written while timing
+    }
+    if (context.device() == Device::kCpu) return;
+    for (const auto& rig : rigs_) {
+      calls_.emplace_back(context, [&] { rig->queue(pass); });
     }
   }
 
-  void queue() {
-    rigs_[next_]->queue(pass_);
-    next_ = (next_ + 1) % rigs_.size();
+  /// On a GPU: `count` calls, each a copy of one that hold() looks at, so that none can do less;
+  /// before each what `before` captured.
+  StepGraph graph(int count, const StepGraph* before = nullptr) const {
+    std::vector<const StepGraph*> parts;
+    for (int i = 0; i < count; ++i) {
+      if (before) parts.push_back(before);
+      parts.push_back(&calls_[static_cast<size_t>(i) % calls_.size()]);
+    }
+    return StepGraph(context_, parts);
   }
 
-  /// One launch of the graph is calls_in_graph() calls: `calls`, or if that is 0 about a
-  /// millisecond's.
+  /// One call of the contender is calls_in_graph() calls: on a GPU a graph of `calls`, or if that
+  /// is 0 of about a millisecond's.
   void capture(int calls) {
     if (context_.device() == Device::kCpu) return;
-    calls_ = calls > 0 ? calls : calls_of_a_graph();
-    graph_ = StepGraph(context_, [&] {
-      for (int i = 0; i < calls_; ++i) queue();
-    });
+    in_graph_ = calls > 0 ? calls : calls_of_a_graph();
+    graph_ = graph(in_graph_);
   }
   Contender contender() {
     return {[this](int64_t calls) {
@@ -70,25 +80,56 @@ class Runner {
           context_, [this] { graph_ ? graph_.launch() : queue(); }, calls);
     }};
   }
-  int calls_in_graph() const { return calls_; }
+  int calls_in_graph() const { return in_graph_; }
 
-  std::vector<TensorResult> hold() {
+  /// What is the matter after it was timed, if anything is: on the data that it was timed on, and
+  /// then on others. REQUIRES: it is not timed any more.
+  std::optional<Fault> fault() {
     context_.synchronize();
-    for (const auto& rig : rigs_) {
-      auto results = hold_to(evidence_.expected, *rig, pass_);
-      if (!all_agree(results)) return results;
+    std::string damage;
+    for (const auto& rig : rigs_) damage += rig->damage();
+    if (!damage.empty()) {
+      return Fault{
+          FaultKind::kWrongWhenTimed,
+          "leaves its surroundings alone when examined and damages them while it is timed: "
+          "no time is given\n" +
+              damage};
     }
-    return {};
+    if (!all_hold(evidence_.expected, calls_.empty() ? queued_ : rigs_.size())) {
+      return Fault{FaultKind::kWrongWhenTimed,
+                   "is right when examined and wrong after the timed runs: no time is given"};
+    }
+    for (const auto& rig : rigs_) {
+      rig->renew(evidence_.other_data);
+      queue_through(*rig, pass_, evidence_.other_expected);
+      rig->queue_poison(pass_);
+    }
+    for (size_t i = 0; i < rigs_.size(); ++i) calls_.empty() ? queue() : calls_[i].launch();
+    context_.synchronize();
+    if (all_hold(evidence_.other_expected, rigs_.size())) return {};
+    return Fault{
+        FaultKind::kWrongWhenTimed,
+        "is right when examined, but has stopped computing by the end of the timed runs: it "
+        "is wrong for new data in the same buffers, and no time is given"};
   }
 
  private:
+  void queue() { rigs_[queued_++ % rigs_.size()]->queue(pass_); }
+
+  // Those of the first `calls` calls.
+  bool all_hold(const Reference& expected, size_t calls) const {
+    return std::all_of(rigs_.begin(), rigs_.begin() + std::min(calls, rigs_.size()),
+                       [&](const auto& rig) { return all_agree(hold_to(expected, *rig, pass_)); });
+  }
+
   int calls_of_a_graph() {
-    StepGraph once(context_, [&] { queue(); });
-    seconds_of(
-        context_, [&] { once.launch(); }, 1);
-    const double seconds = seconds_of(
-                               context_, [&] { once.launch(); }, 3) /
-                           3;
+    StepGraph once = graph(1);
+    const auto run = [&](int64_t calls) {
+      return seconds_of(
+          context_, [&] { once.launch(); }, calls);
+    };
+    run(1);
+    const double seconds = run(3) / 3;
     const int calls = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
     const auto turns = static_cast<int>(rigs_.size());
     return (calls + turns - 1) / turns * turns;
@@ -98,8 +139,9 @@ class Runner {
   const Pass pass_;
   const Evidence& evidence_;
   std::vector<std::unique_ptr<LayerRig>> rigs_;
-  size_t next_ = 0;
-  int calls_ = 1;
+  std::vector<StepGraph> calls_;  // on a GPU: one of each rig
+  size_t queued_ = 0;             // on the CPU
+  int in_graph_ = 1;
   StepGraph graph_;
 };
 
@@ -158,14 +200,14 @@ class PassTimer {
     return times;
   }
 
-  // The outputs of what was timed must still be right.
+  // Who was not right to the end loses its times.
   void hold() {
     for (Entry& entry : entries_) {
-      if (!entry.runner || entry.runner->hold().empty()) continue;
-      entry.result->examination.faults.push_back(
-          {FaultKind::kWrongWhenTimed,
-           "is right when examined and wrong after the timed runs: no time is given"});
-      entry.runner.reset();
+      if (!entry.runner) continue;
+      if (auto fault = entry.runner->fault()) {
+        entry.result->examination.faults.push_back(std::move(*fault));
+        entry.runner.reset();
+      }
     }
   }
 
@@ -210,22 +252,11 @@ class PassTimer {
   void capture_cold() {
     flush_->queue();
     context_.synchronize();
-    const auto add = [this](const std::function<void()>& call) {
-      cold_.emplace_back(context_, [&] {
-        for (int i = 0; i < kColdInGraph; ++i) {
-          flush_->queue();
-          call();
-        }
-      });
-    };
-    for (Entry& entry : entries_) {
-      if (entry.runner) {
-        add([&] { entry.runner->queue(); });
-      } else {
-        cold_.emplace_back();
-      }
+    const StepGraph flush(context_, [&] { flush_->queue(); });
+    for (const Entry& entry : entries_) {
+      cold_.push_back(entry.runner ? entry.runner->graph(kColdInGraph, &flush) : StepGraph());
     }
-    add([] {});
+    cold_.emplace_back(context_, std::vector<const StepGraph*>(kColdInGraph, &flush));
   }
 
   std::vector<Entry>& entries_;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <set>
 
 #include "core/error.h"
 #include "core/parallel.h"
@@ -91,8 +90,13 @@ double microseconds_of(LayerRig& rig, Pass pass, double hopeless) {
   }
 }
 
-// True if what `pass` left agrees with `before`, within the limit of its arithmetic.
-bool same(const LayerRig& rig, Pass pass, const std::vector<NamedValues>& before) {
+// True if `pass` still writes what it wrote `before`, within the limit of its arithmetic, and has
+// damaged nothing.
+bool same(LayerRig& rig, Pass pass, const std::vector<NamedValues>& before) {
+  rig.queue_poison(pass);
+  rig.queue(pass);
+  rig.context().synchronize();
+  if (!rig.damage().empty()) return false;
   const auto after = rig.outputs(pass);
   for (size_t i = 0; i < after.size(); ++i) {
     const Limit limit = limit_of(rig.layer(), rig.id(), pass, after[i].desc, after[i].parameter,
@@ -115,11 +119,13 @@ AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, Context& context)
                                 {}, passes)) {}
 
 void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates) {
+  right_.clear();
   while (!contest(passes, candidates)) {
-    // Who was far slower than one that turned out wrong gets another chance.
+    // Who was slower than one that turned out wrong gets another chance.
     bool any = false;
     for (AutoCandidate& candidate : candidates) {
       candidate.far_slower = false;
+      candidate.microseconds = 0;
       any |= candidate.fault.empty();
     }
     if (!any) return;
@@ -136,14 +142,12 @@ bool AutoTrial::contest(const Passes& passes, std::vector<AutoCandidate>& candid
   }
   std::stable_sort(order.begin(), order.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  std::set<const AutoCandidate*> right;
   double limit = kInfinity;
   std::vector<AutoCandidate*> left;
   for (const auto& [microseconds, candidate] : order) {
     if (!candidate->fault.empty()) continue;
-    if (right.empty()) {
+    if (limit == kInfinity) {
       if (!is_right(passes, *candidate)) continue;
-      right.insert(candidate);
       limit = std::max(kFarSlower * microseconds, kCostlyMicroseconds);
     }
     candidate->far_slower = microseconds > limit;
@@ -153,14 +157,17 @@ bool AutoTrial::contest(const Passes& passes, std::vector<AutoCandidate>& candid
   time(passes, left);
   std::stable_sort(left.begin(), left.end(),
                    [](const auto* a, const auto* b) { return a->microseconds < b->microseconds; });
+  // Beside one that turns out wrong, and was faster, others may have got no exact time.
+  bool misled = false;
   for (AutoCandidate* candidate : left) {
-    if (!candidate->fault.empty()) continue;
-    if (right.count(candidate) || is_right(passes, *candidate)) return true;
+    if (candidate->fault.empty() && is_right(passes, *candidate)) return !misled;
+    misled = true;
   }
   return false;
 }
 
 bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
+  if (right_.count(&candidate)) return true;
   for (Pass pass : passes) {
     const Examination examination =
         examine(checked_layer(), candidate.id, pass, evidence_, context_);
@@ -170,6 +177,7 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
     candidate.microseconds = 0;  // no time for what is wrong
     return false;
   }
+  right_.insert(&candidate);
   return true;
 }
 
@@ -240,7 +248,8 @@ void AutoTrial::time(const Passes& passes, const std::vector<AutoCandidate*>& ca
     for (Runner& runner : runners) {
       if (!same(*runner.rig, pass, runner.before)) {
         runner.candidate->fault = std::string(to_string(pass)) +
-                                  " gave another result after the timed runs than before them";
+                                  " damaged memory while it was timed, or gave another result "
+                                  "afterwards than before";
       }
       runner.candidate->microseconds += quantile(runner.times, 0.5);
       runner.times.clear();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "measure/examine.h"
@@ -28,7 +29,7 @@ class AutoTrial {
   using Passes = std::vector<Pass>;
 
   const Layer& checked_layer() const { return smaller_ ? *smaller_ : layer_; }
-  /// True if the fastest that is right was found.
+  /// True if the fastest that is right was found, and no one that is wrong was faster.
   bool contest(const Passes& passes, std::vector<AutoCandidate>& candidates);
   bool is_right(const Passes& passes, AutoCandidate& candidate);
   double rough_microseconds(const Passes& passes, AutoCandidate& candidate);
@@ -39,7 +40,8 @@ class AutoTrial {
   Context& context_;
   const std::unique_ptr<Layer> smaller_;  // if the check is on fewer images
   const LayerData data_;
-  const Evidence evidence_;  // of checked_layer()
+  const Evidence evidence_;               // of checked_layer()
+  std::set<const AutoCandidate*> right_;  // in this run()
 };
 
 }  // namespace duet

@@ -97,7 +97,7 @@ std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DTy
 
 LayerData make_data(const LayerCase& c, const Layer& layer) {
   std::mt19937 random(20240607);
-  LayerData data;
+  LayerData data = {.step = c.step};
   for (size_t i = 0; i < c.x.size(); ++i) {
     const TensorDesc& x = c.x[i];
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;

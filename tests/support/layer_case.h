@@ -46,9 +46,7 @@ struct LayerCase {
   /// Also differentiate cpu_reference numerically on this case's shapes (with kDistinct data).
   bool gradient_check = true;
 
-  LayerSituation situation() const {
-    return {.step = step, .training = training, .updated = updated};
-  }
+  LayerSituation situation() const { return {.training = training, .updated = updated}; }
 };
 
 /// The layer of a case, bound to inputs whose floating-point tensors are `dtype`.
