@@ -66,6 +66,17 @@ void check_options(const CompareOptions& options) {
   if (!options.into.empty()) read_marked_text(options.into);
 }
 
+// A gate that could only let everything pass.
+void check_gates(const FailOn& fail_on, const std::vector<std::string>& only) {
+  const bool judged =
+      only.empty() || std::any_of(only.begin(), only.end(),
+                                  [](const auto& section) { return section != "throughput"; });
+  if (fail_on.mismatch && !judged) {
+    throw ConfigError(
+        "--fail-on mismatch: --only throughput judges no results; add layers or training");
+  }
+}
+
 // The options, where a build that cannot write reports leaves the results for one that can.
 CompareOptions with_report_possible(CompareOptions options) {
   if (options.report.empty() || report_available()) return options;
@@ -256,6 +267,7 @@ const std::vector<std::string>& compare_sections() {
 int run_compare(const CompareOptions& asked) {
   const FailOn fail_on = read_fail_on(asked.fail_on);
   check_options(asked);
+  check_gates(fail_on, asked.only);
   const CompareOptions options = with_report_possible(asked);
   const json results = options.from.empty() ? measure(options) : load_results(options.from);
   write(options, results);

@@ -149,6 +149,7 @@ json load_results(const fs::path& path) {
                      std::string(kResultsSchema) + "'");
   }
   check_form(path, results);
+  results["summary"] = summarise_results(results);
   return results;
 }
 

@@ -42,7 +42,8 @@ void check_writable(const std::string& option, const std::string& file);
 nlohmann::json summarise_results(const nlohmann::json& results);
 
 /// Throws DataError, with the file and what is wrong in it: not there, not JSON, not results of
-/// compare, or of another version of them, or a section of the wrong form.
+/// compare, or of another version of them, or a section of the wrong form. The "summary" is made
+/// anew.
 nlohmann::json load_results(const std::filesystem::path& path);
 /// Replaces the whole file; throws RunError.
 void save_results(const std::filesystem::path& path, const nlohmann::json& results);
@@ -57,7 +58,8 @@ struct FailOn {
 FailOn read_fail_on(const std::vector<std::string>& words);
 /// Why a run counts as failed, a line each. `slower` strikes where the first arm's speed, in a
 /// whole step of training or inference, is below `ratio` times another arm's with all of its
-/// interval, and the verdict is neither "same" nor "unclear".
+/// interval; for a ratio of at most 1 the verdict must also be neither "same" nor "unclear". What
+/// has nothing to judge fails, too. The results' own "summary" is not looked at.
 std::vector<std::string> failures(const nlohmann::json& results, const FailOn& fail_on);
 
 }  // namespace duet

@@ -7,6 +7,7 @@
 
 #include "apps/trainer_process.h"
 #include "compare/report.h"
+#include "compare/results_fixture.h"
 #include "core/error.h"
 #include "device/device.h"
 
@@ -126,13 +127,26 @@ TEST(Compare, FailsWhereAskedTo) {
   // 14 times as slow: clear on any machine.
   const std::string slow = std::string("--config tiny.yaml --a cpu_reference --b cpu_blas ") +
                            kShort + "--only throughput --out r.json ";
-  EXPECT_OUTCOME(folder.run(slow + "--fail-on mismatch,slower"), kExitComparison,
-                 "cpu_reference is 0.", "as fast as cpu_blas in a training step of batch 16",
-                 "in inference of batch 16");
+  EXPECT_OUTCOME(folder.run(slow + "--fail-on slower"), kExitComparison, "cpu_reference is 0.",
+                 "as fast as cpu_blas in a training step of batch 16", "in inference of batch 16");
   EXPECT_TRUE(fs::exists(folder / "r.json"));  // written first
   EXPECT_OUTCOME(folder.run("--from r.json --fail-on slower:0.5"), kExitComparison);
   EXPECT_OUTCOME(folder.run("--from r.json --fail-on slower:0.0001"), kExitDone);
-  EXPECT_OUTCOME(folder.run("--from r.json --fail-on mismatch"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--from r.json --fail-on mismatch"), kExitComparison,
+                 "nothing to judge");
+  EXPECT_OUTCOME(folder.run(std::string("--config tiny.yaml ") + kCpuArms +
+                            "--quick --batch 65 --only throughput --fail-on slower"),
+                 kExitComparison, "nothing to judge");
+}
+
+TEST(Compare, ASummaryIsNotTrusted) {
+  const CompareFolder folder;
+  json results = mismatch_fixture();
+  results.erase("summary");
+  folder.write("r.json", results.dump());
+  const Outcome outcome = folder.run("--from r.json --fail-on mismatch");
+  EXPECT_OUTCOME(outcome, kExitComparison, "y[0] is all zeros");
+  EXPECT_EQ(outcome.out.find("MISMATCH first in conv2"), 0u) << outcome.out;
 }
 
 TEST(Compare, InterruptedLeavesWhatIsFinished) {
@@ -185,6 +199,7 @@ TEST(Compare, WrongUseIsTold) {
       {tiny + "--fail-on slow", {"--fail-on slow", "did you mean 'slower'?"}},
       {tiny + "--fail-on slower:fast", {"slower:fast", "0.95"}},
       {tiny + "--fail-on slower:-1", {"slower:-1"}},
+      {tiny + "--fail-on mismatch --only throughput", {"--fail-on mismatch", "add layers"}},
       {tiny + "--out .", {"--out", "is a folder"}},
       {tiny + "--out file/r.json", {"--out file/r.json", "cannot be written"}},
       {tiny + "--report file/r.html", {"--report file/r.html", "cannot be written"}},

@@ -33,11 +33,34 @@ TEST(Results, FailOnNeedsAClearDifference) {
   EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower"), 1u);
   EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower:0.95"), 1u);
   EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower:0.9"), 0u);  // not clearly below
-  EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "mismatch"), 0u);
   EXPECT_EQ(strikes(ratio("same", 0.985, 0.981, 0.99), "slower"), 0u);
   EXPECT_EQ(strikes(ratio("unclear", 0.8, 0.5, 0.98), "slower"), 0u);
   EXPECT_EQ(strikes(ratio("faster", 1.2, 1.1, 1.3), "slower"), 0u);
   EXPECT_EQ(strikes(ratio("faster", 1.2, 1.1, 1.3), "slower:1.5"), 1u);
+  // More than equal is asked for: the interval alone decides.
+  EXPECT_EQ(strikes(ratio("same", 1, 0.99, 1.01), "slower:1.5"), 1u);
+  EXPECT_EQ(strikes(ratio("unclear", 1, 0.7, 1.3), "slower:1.5"), 1u);
+  EXPECT_EQ(strikes(ratio("unclear", 1.3, 0.9, 1.7), "slower:1.5"), 0u);
+}
+
+TEST(Results, FailOnListsAStepOnce) {
+  json results = results_with(ratio("slower", 0.9, 0.88, 0.92));
+  const json step = {{"batch", 8}, {"step_ratios", {ratio("slower", 0.9, 0.88, 0.92)}}};
+  results["layers"] = {step};
+  results["training"] = step;
+  EXPECT_EQ(failures(results, read_fail_on({"slower"})).size(), 1u);
+}
+
+TEST(Results, FailOnNeedsSomethingToJudge) {
+  json results = results_with(ratio("same", 1, 0.99, 1.01));
+  const auto lines = [&] { return failures(results, read_fail_on({"mismatch", "slower"})); };
+  EXPECT_EQ(lines(), (std::vector<std::string>{
+                         "mismatch: nothing to judge: neither layers nor training were compared"}));
+  results["layers"] = {{{"rows", {{{"arms", {{{"agrees", true}}}}}}}}};
+  EXPECT_EQ(lines(), std::vector<std::string>());
+  results["throughput"] = {{{"batch", 8}, {"training_ratios", json::array()}}};
+  EXPECT_EQ(lines(),
+            (std::vector<std::string>{"slower: nothing to judge: no step was timed in two arms"}));
 }
 
 TEST(Results, FailOnReadsItsWords) {
@@ -62,6 +85,8 @@ TEST(Results, TheFirstMismatchComesFirst) {
   EXPECT_EQ(first["pass"], "forward");
   EXPECT_EQ(results_text(results).find("MISMATCH first in " + first["layer"].get<std::string>()),
             0u);
+  EXPECT_EQ(failures(results, read_fail_on({"mismatch"})).size(), 1u);
+  results.erase("summary");
   EXPECT_EQ(failures(results, read_fail_on({"mismatch"})).size(), 1u);
 
   json right = results_fixture();
