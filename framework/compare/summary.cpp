@@ -93,20 +93,37 @@ std::string speed_sentence(const json& results, const json& ratio, const std::st
   return a + " is " + speed + " as fast as " + b + " " + what + interval;
 }
 
+// Of the arms of a ratio or difference those whose training halted: "custom and cudnn", or "".
+std::string diverged_arms(const json& results, const json& pair) {
+  std::vector<std::string> names;
+  for (const char* key : {"a", "b"}) {
+    const json& arm = element(member(member(results, "training"), "arms"),
+                              static_cast<size_t>(number_at(pair, key).value_or(0)));
+    if (number_at(arm, "halted_at") || !list(member(arm, "halted_seeds")).empty()) {
+      names.push_back(arm_at(results, pair, key));
+    }
+  }
+  return join(names, " and ");
+}
+
+std::string step_sentence(const json& results, const json& ratio, const json& section) {
+  const std::string diverged = diverged_arms(results, ratio);
+  return speed_sentence(results, ratio, "in a training step of " + batch_text(section)) +
+         (diverged.empty() ? "" : ", but the training of " + diverged + " diverged");
+}
+
 void tell_steps(const json& results, json* lines) {
   bool told = false;
   for (const json& batch : list(member(results, "layers"))) {
     for (const json& ratio : list(member(batch, "step_ratios"))) {
-      lines->push_back(
-          speed_sentence(results, ratio, "in a training step of " + batch_text(batch)));
+      lines->push_back(step_sentence(results, ratio, batch));
       told = true;
     }
   }
   const json& training = member(results, "training");
   for (const json& ratio : list(member(training, "step_ratios"))) {
     if (told) break;  // the same step, measured again
-    lines->push_back(
-        speed_sentence(results, ratio, "in a training step of " + batch_text(training)));
+    lines->push_back(step_sentence(results, ratio, training));
   }
 }
 
@@ -127,6 +144,13 @@ void tell_training(const json& results, json* lines) {
     const auto at = [&](const char* key) -> const json& {
       return element(arms, static_cast<size_t>(number_at(d, key).value_or(0)));
     };
+    const std::string diverged = diverged_arms(results, d);
+    if (!diverged.empty()) {
+      lines->push_back("the accuracies of " + arm_at(results, d, "a") + " and " +
+                       arm_at(results, d, "b") + " are not judged: the training of " + diverged +
+                       " diverged");
+      continue;
+    }
     const size_t seeds = list(member(training, "seeds")).size();
     const std::string verdict = text_at(d, "verdict");
     lines->push_back(arm_at(results, d, "a") + " learns to " +

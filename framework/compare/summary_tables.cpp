@@ -57,9 +57,10 @@ std::optional<Figure> error_figure(const json& results) {
 }
 
 Figure accuracy_figure(const json& results, const json& difference) {
-  char value[48], interval[64] = "";
-  std::snprintf(value, sizeof value, "%+.2f",
-                100 * number_at(difference, "accuracy_mean_difference").value_or(0));
+  char value[48] = "-", interval[64] = "";
+  if (const auto mean = number_at(difference, "accuracy_mean_difference")) {
+    std::snprintf(value, sizeof value, "%+.2f", 100 * *mean);
+  }
   const auto low = number_at(difference, "low"), high = number_at(difference, "high");
   if (low && high) {
     std::snprintf(interval, sizeof interval, ", %+.2f to %+.2f", 100 * *low, 100 * *high);

@@ -66,7 +66,9 @@ std::string ratio_text(const json& ratio) {
 Cell verdict_cell(const json& ratio) {
   const std::string verdict = text_at(ratio, "verdict");
   if (verdict == "faster") return {verdict, Tone::kGood};
-  if (verdict == "slower" || verdict == "different") return {verdict, Tone::kBad};
+  if (verdict == "slower" || verdict == "different" || verdict == "diverged") {
+    return {verdict, Tone::kBad};
+  }
   return {verdict.empty() ? kNotMeasured : verdict};
 }
 

@@ -210,7 +210,8 @@ std::string training_text(const json& results) {
                shown(number_at(d, "first_10_max"), format_error),
                shown(number_at(d, "first_10_share"), format_share),
                shown(number(element(loss, loss.size() - 1)), format_error),
-               points("accuracy_mean_difference"), points("low") + " to " + points("high"),
+               points("accuracy_mean_difference"),
+               number_at(d, "low") ? points("low") + " to " + points("high") : kNotMeasured,
                text_at(d, "verdict")});
   }
   return pairs.empty() ? text : text + "\n" + pairs.text();

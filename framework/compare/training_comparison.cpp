@@ -16,8 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr double kSurelyNotSame = 0.01;  // of accuracy, however wide the interval
-constexpr size_t kFewestSeeds = 3;       // of which an interval says anything
 constexpr size_t kFirstSteps = 10;
 
 // Losses of the first steps; NaN from the first that is not finite.
@@ -52,6 +50,7 @@ json numbers(const std::vector<double>& values) {
 // What the seeds gave, a value a seed.
 struct SeedResults {
   std::vector<double> accuracy, final_loss, seconds, prepare;
+  std::vector<uint64_t> halted;  // the seeds whose loss stopped being finite
   int64_t images = 0;
   size_t memory_bytes = 0;
 };
@@ -68,6 +67,7 @@ void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedR
   }
   running.context().synchronize();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (training.state().halted) results->halted.push_back(seed);
   const Metrics metrics = training.evaluate();
   results->accuracy.push_back(metrics.accuracy);
   results->final_loss.push_back(metrics.loss);
@@ -81,6 +81,10 @@ double sum(const std::vector<double>& values) {
   double total = 0;
   for (double value : values) total += value;
   return total;
+}
+
+bool enough_seeds(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::min(a.size(), b.size()) >= kFewestSeeds;
 }
 
 json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
@@ -102,28 +106,31 @@ json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
     }
   }
   const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
-  return {{"a", 0},
-          {"b", b},
-          {"loss", numbers(apart)},
-          {"first_10_max", number_json(first_max)},
-          {"first_10_share", number_json(first_share)},
-          {"first_10_limit", limit},
-          {"losses_agree", agree},
-          {"accuracy_mean_difference", accuracy.mean},
-          {"low", accuracy.low},
-          {"high", accuracy.high},
-          {"verdict", judge_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
+  const bool diverged = !a_seeds.halted.empty() || !b_seeds.halted.empty();
+  const bool interval = !diverged && enough_seeds(a_seeds.accuracy, b_seeds.accuracy);
+  return {
+      {"a", 0},
+      {"b", b},
+      {"loss", numbers(apart)},
+      {"first_10_max", number_json(first_max)},
+      {"first_10_share", number_json(first_share)},
+      {"first_10_limit", limit},
+      {"losses_agree", agree},
+      {"accuracy_mean_difference", diverged ? json() : json(accuracy.mean)},
+      {"low", interval ? json(accuracy.low) : json()},
+      {"high", interval ? json(accuracy.high) : json()},
+      {"verdict", diverged ? "diverged" : judge_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
 }
 
 }  // namespace
 
 std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b) {
+  if (!enough_seeds(a, b)) return "unclear";
   const Difference d = difference_of_means(a, b);
-  if (std::fabs(d.mean) < kSameAccuracy) return "same";
-  if (std::min(a.size(), b.size()) < kFewestSeeds) return "unclear";
   if (d.low > kSameAccuracy || d.high < -kSameAccuracy) return "different";
-  const bool holds_zero = d.low <= 0 && d.high >= 0;
-  return holds_zero && std::fabs(d.mean) < kSurelyNotSame ? "same" : "unclear";
+  const bool narrow = d.low >= -kSurelyNotSame && d.high <= kSurelyNotSame;
+  const bool near = std::fabs(d.mean) < kSameAccuracy || (d.low <= 0 && d.high >= 0);
+  return narrow && near ? "same" : "unclear";
 }
 
 json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
@@ -160,6 +167,7 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
         {"repeat_loss", i == 0 ? numbers(repeat) : json()},
         {"repeats", i == 0 ? json(same_bits(loss[0], repeat)) : json()},
         {"halted_at", halted == loss[i].end() ? json() : json(halted - loss[i].begin() + 1)},
+        {"halted_seeds", results[i].halted},
         {"accuracy", numbers(results[i].accuracy)},
         {"final_loss", numbers(results[i].final_loss)},
         {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},

@@ -14,8 +14,12 @@ struct TrainingPlan {
   int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
 };
 
-/// Arms whose mean accuracies differ by less than this are the same; 0.002 is 20 images of 10,000.
+/// Mean accuracies that differ by less than this are the same; 0.002 is 20 images of 10,000.
 inline constexpr double kSameAccuracy = 0.002;
+/// An interval that reaches farther than this from 0 is too wide for "same".
+inline constexpr double kSurelyNotSame = 0.01;
+/// The seeds of which an interval says anything.
+inline constexpr size_t kFewestSeeds = 3;
 /// The most that a loss may differ in the first ten steps, as a share of it: where all compute in
 /// fp32, and where one does not. All start from the same weights, so that only rounding sets them
 /// apart; later they part by themselves. custom and cudnn differ by 3e-6 in fashion_mnist_cnn.
@@ -25,7 +29,8 @@ inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 /// The "training" of the results:
 /// - loss: of every step, read back after each. `repeat_loss`: the first arm once more, which must
 ///   be the same bits if it says that it is deterministic ("repeats"). A loss that is not finite is
-///   null, and so are those after it ("halted_at": the step, from 1).
+///   null, and so are those after it ("halted_at": the step, from 1; "halted_seeds": the trainings
+///   to which that happened).
 /// - accuracy, final_loss: on the validation data after the configuration's epochs, a value a seed;
 ///   seconds: of the training steps alone; images_per_second: over all of them.
 /// - step_us, step_ratios: of `steps`, which is of the configuration's batch.
@@ -33,9 +38,10 @@ inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 ///   is the peak; what CUDA and the libraries take for themselves is not in it.
 /// - prepare_s: making the network: searches, warm-up, graph capture.
 /// - differences: of the first arm to each other one. The interval is that of the difference of
-///   mean accuracies. verdict: "same" if the means differ by less than kSameAccuracy, or by less
-///   than 0.01 with an interval that holds 0; "different" if the whole interval is beyond
-///   kSameAccuracy on one side; else, and with fewer than three seeds, "unclear".
+///   mean accuracies, null with fewer than kFewestSeeds. verdict: "different" if the whole interval
+///   is beyond kSameAccuracy on one side; "same" if it lies within kSurelyNotSame of 0, and holds 0
+///   or the means differ by less than kSameAccuracy; else, and without an interval, "unclear".
+///   "diverged", and no difference, where a training halted.
 ///   first_10_share is the largest difference of the first ten losses as a share of the loss, and
 ///   losses_agree whether that is within first_10_limit, the limit above.
 /// REQUIRES: every arm has times in `steps`.

@@ -52,6 +52,8 @@ TEST(Compare, PrintsTablesAndWritesEveryFile) {
   EXPECT_EQ(results["arms"][0]["name"], "cpu_blas");
   EXPECT_EQ(results["arms"][1]["network"][0]["passes"][0]["implementation"], "cpu_reference");
   EXPECT_EQ(results["training"]["seeds"], json::array({1}));
+  EXPECT_EQ(results["training"]["differences"][0]["verdict"], "unclear");  // of one seed
+  EXPECT_EQ(outcome.out.find("- to -"), std::string::npos);
   EXPECT_EQ(results["throughput"].size(), 1u);
   EXPECT_EQ(results["layers"][0]["rows"][0]["layer"], "conv1");
   EXPECT_GT(results["seconds"], 0.0);

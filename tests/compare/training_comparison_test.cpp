@@ -39,7 +39,9 @@ TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {
   EXPECT_EQ(itself["b"], 1);
   EXPECT_EQ(itself["loss"], json(std::vector<double>(12, 0.0)));
   EXPECT_EQ(itself["first_10_max"], 0.0);
-  EXPECT_EQ(itself["verdict"], "same");
+  EXPECT_EQ(itself["accuracy_mean_difference"], 0.0);
+  EXPECT_EQ(itself["verdict"], "unclear");  // two seeds make no interval
+  EXPECT_TRUE(itself["low"].is_null() && itself["high"].is_null());
   // Another order of sums: other bits, the same learning.
   const json& other = training["differences"][1];
   EXPECT_EQ(other["b"], 2);
@@ -77,6 +79,16 @@ TEST(TrainingComparison, ALossThatIsNotFiniteIsReported) {
   const std::string summary = summarise_results(results).dump();
   EXPECT_NE(summary.find("the loss of cpu_blas stopped being finite at step"), std::string::npos)
       << summary;
+  // A step can be fast and an accuracy equal for nothing.
+  EXPECT_EQ(arm["halted_seeds"], results["training"]["seeds"]);
+  const json& difference = results["training"]["differences"][0];
+  EXPECT_EQ(difference["verdict"], "diverged");
+  EXPECT_TRUE(difference["accuracy_mean_difference"].is_null());
+  for (const char* part : {"but the training of cpu_blas and cpu_reference diverged",
+                           "are not judged: the training of cpu_blas and cpu_reference diverged"}) {
+    EXPECT_NE(summary.find(part), std::string::npos) << summary;
+  }
+  EXPECT_EQ(summary.find("learns to"), std::string::npos) << summary;
 }
 
 TEST(TrainingComparison, JudgesAccuraciesBySeed) {
@@ -91,9 +103,11 @@ TEST(TrainingComparison, JudgesAccuraciesBySeed) {
   EXPECT_EQ(judge_accuracies(base, moved(0.01)), "different");
   EXPECT_EQ(judge_accuracies(moved(0.01), base), "different");
   EXPECT_EQ(judge_accuracies(base, moved(0.003)), "unclear");  // beyond, but not surely
-  // Two seeds say little, unless they are alike.
+  // Two seeds say nothing.
   EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.81, 0.82}), "unclear");
-  EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.92, 0.91}), "same");
+  EXPECT_EQ(judge_accuracies({0.91}, {0.91}), "unclear");
+  // Alike on the mean, but several points might lie between them.
+  EXPECT_EQ(judge_accuracies({0.8, 0.9, 0.85}, {0.9, 0.8, 0.85}), "unclear");
   // Wide apart and scattered: neither.
   EXPECT_EQ(judge_accuracies({0.5, 0.9, 0.7}, {0.4, 0.8, 0.65}), "unclear");
 }
