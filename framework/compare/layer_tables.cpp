@@ -224,7 +224,7 @@ ResultTable totals_table(const json& results, const json& batch) {
   ResultTable table{{{"arm", false},
                      {"step µs"},
                      {"p20 to p80"},
-                     {"sum of layers µs"},
+                     {"sum of rows µs"},
                      {"sum in network µs"},
                      {"gap µs"},
                      {"prepare"},

@@ -47,7 +47,7 @@ ResultTable worst_error_table(const nlohmann::json& results, const nlohmann::jso
 ResultTable error_ratio_table(const nlohmann::json& results, const nlohmann::json& batch);
 /// A row for each layer and pass whose arithmetic was counted: its intensity and each arm's rates.
 ResultTable roofline_table(const nlohmann::json& results, const nlohmann::json& batch);
-/// A row for each arm: the step, the sum of its layers alone and in the network, the gap.
+/// A row for each arm: the step, the sum of all rows alone and in the network, the gap.
 ResultTable totals_table(const nlohmann::json& results, const nlohmann::json& batch);
 /// A row for each layer and pass: the problem, and the command that measures it again.
 ResultTable repeat_table(const nlohmann::json& batch);
