@@ -21,8 +21,10 @@ function charts() {
     return {
       index, label: canvas.getAttribute("aria-label"), width: box.width, height: box.height,
       x: axisOf(chart.scales.x), y: axisOf(chart.scales.y),
+      legend: chart.legend.legendHitBoxes.map((box) => [box.left + 4, box.top + box.height / 2]),
       datasets: chart.data.datasets.map((dataset, i) => ({
         label: dataset.label,
+        shape: `${dataset.pointStyle} ${dataset.pointRotation}`,
         kind: dataset.pointHitRadius === 0 ? "roof" : dataset.type,
         colour: `${rgb(dataset.backgroundColor)}`,
         values: dataset.data.map((value) => (value !== null && typeof value === "object" ? value.y : value)),

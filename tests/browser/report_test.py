@@ -113,7 +113,7 @@ class ReportTest(unittest.TestCase):
                     f"{chart['label']}: nothing of {dataset['label']}")
 
     def test_every_canvas_is_drawn(self):
-        for kind in ("two", "three", "mismatch"):
+        for kind in ("two", "three", "six", "mismatch"):
             for scheme in ("light", "dark"):
                 self.open(kind, scheme=scheme)
                 charts = self.charts()
@@ -197,6 +197,19 @@ class ReportTest(unittest.TestCase):
             middle = position(chart["x"], math.sqrt(high * peak / bandwidth))
             line = [[middle, position(chart["y"], peak) + dy] for dy in (-1, 0, 1)]
             self.assertIn(chart["datasets"][2]["colour"], self.pixels_at(chart, line))
+
+    def test_every_arm_has_its_symbol(self):
+        results = self.open("six")
+        for start in ("Roofline", "Accuracy after training"):
+            chart = self.chart(start)
+            self.assertEqual(len({dataset["shape"] for dataset in chart["datasets"][:6]}), 6)
+            for arm in range(len(results["arms"])):
+                dataset = chart["datasets"][arm]
+                points = [[point["x"], point["y"]] for point in dataset["positions"]]
+                what = f"{chart['label']}: {dataset['label']}"
+                # Some point has no other one over it.
+                self.assertIn(dataset["colour"], self.pixels_at(chart, points), what)
+                self.assertEqual(self.pixels_at(chart, [chart["legend"][arm]]), [dataset["colour"]], what)
 
     def test_curves(self):
         results = self.open("two")

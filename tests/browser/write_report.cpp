@@ -1,5 +1,5 @@
 // Writes made-up results and their report, for the browser test.
-// usage: write_report two|three|mismatch|nasty|layers|training|throughput|empty RESULTS.json
+// usage: write_report two|three|six|mismatch|nasty|layers|training|throughput|empty RESULTS.json
 // FILE.html or: write_report from RESULTS.json FILE.html, which makes the report of any results.
 #include <cstdio>
 #include <fstream>
@@ -24,6 +24,7 @@ nlohmann::json only(const std::string& section) {
 nlohmann::json make(const std::string& kind) {
   if (kind == "two") return duet::results_fixture(2);
   if (kind == "three") return duet::results_fixture(3);
+  if (kind == "six") return duet::results_fixture(6);
   if (kind == "mismatch") return duet::mismatch_fixture();
   if (kind == "nasty") return duet::nasty_fixture();
   if (kind == "empty") return nlohmann::json::object();

@@ -5,8 +5,10 @@ Chart.defaults.animation = false;
 Chart.defaults.maintainAspectRatio = false;
 Chart.defaults.font.family = getComputedStyle(document.documentElement).fontFamily;
 
-const kShapes = ["circle", "triangle", "rect", "rectRot", "star", "crossRot"];
-const kShapeSizes = [5.5, 7, 7, 7, 8, 8];  // radii at which they look equally large
+// Of each arm; all can be filled, and turned ones count as others.
+const kShapes = ["circle", "triangle", "rect", "rectRot", "triangle", "triangle"];
+const kShapeTurns = [0, 0, 0, 0, 180, 90];
+const kShapeSizes = [5.5, 7, 7, 7, 7, 7];  // radii at which they look equally large
 const drawn = [];  // {canvas, describe}: describe() gives what Chart.js draws
 
 function colour(name) {
@@ -129,5 +131,11 @@ function legend(sizes) {
 
 function lineStyle(index, more) {
   return {borderColor: armColour(index), backgroundColor: armColour(index), borderWidth: 2,
-    pointStyle: kShapes[index % kShapes.length], ...more};
+    pointStyle: kShapes[index % 6], pointRotation: kShapeTurns[index % 6], ...more};
+}
+
+// Points without a line, with a rim that sets them off from those below.
+function pointsStyle(index, more) {
+  return lineStyle(index, {showLine: false, pointRadius: kShapeSizes[index % 6],
+    pointHoverRadius: 9, borderColor: colour("page"), borderWidth: 1, ...more});
 }

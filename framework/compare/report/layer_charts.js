@@ -136,9 +136,7 @@ function addRoofline(parent, results, batch, arms) {
     type: "scatter",
     data: {
       datasets: [
-        ...sets.map(({arm, points: data}) => lineStyle(arm,
-          {label: armName(results, arm), data, pointRadius: kShapeSizes[arm % 6], pointHoverRadius: 9, borderWidth: 1,
-            borderColor: colour("page"), showLine: false})),
+        ...sets.map(({arm, points: data}) => pointsStyle(arm, {label: armName(results, arm), data})),
         ...peaks.map((peak, i) => roofLine(peak, i === 0, bandwidth, left, right)),
       ],
     },

@@ -12,7 +12,8 @@ function stepAxis(count) {
 function lineChart(sets, axes) {
   return {
     type: "line",
-    data: {datasets: sets},
+    // Turned points would turn the lines of the legend.
+    data: {datasets: sets.map((set) => ({...set, pointRotation: 0}))},
     options: {
       interaction: {mode: "index", intersect: false},
       plugins: {legend: legend({pointStyle: "line", pointStyleWidth: 26})},
@@ -109,11 +110,9 @@ function addAccuracyChart(parent, results) {
       type: "scatter",
       data: {
         // The arms stand side by side, so that equal ones do not hide each other.
-        datasets: arms.map((arm, i) => lineStyle(arm.arm, {label: armName(results, arm.arm),
+        datasets: arms.map((arm, i) => pointsStyle(arm.arm, {label: armName(results, arm.arm),
           data: arm.accuracy.map((value, seed) => ({x: seed + 0.08 * (i - (arms.length - 1) / 2),
-            y: isNumber(value) ? 100 * value : null})),
-          pointRadius: kShapeSizes[arm.arm % 6], pointHoverRadius: 9, borderColor: colour("page"),
-          borderWidth: 1})),
+            y: isNumber(value) ? 100 * value : null}))})),
       },
       options: {
         plugins: {legend: legend({}), tooltip: {callbacks: {
