@@ -58,8 +58,7 @@ std::string head(const json& row) {
   if (!text.empty()) text += ": ";
   text += text_at(row, "type") + " " + text_at(row, "pass") + "\n" + text_at(row, "problem") + "\n";
   const double flops = number_at(row, "flops").value_or(0);
-  const auto floor = number_at(row, "floor_us");
-  text += floor ? "floor " + format_time(*floor) + ": " : "";
+  text += "floor " + shown(number_at(row, "floor_us"), format_time) + ": ";
   if (flops > 0) text += format_significant(flops / 1e6) + " MFLOP, ";
   return text + format_size(number_at(row, "bytes").value_or(0)) + "\n";
 }

@@ -64,9 +64,10 @@ Ceilings measure_ceilings(Context& context) {
           .fp32_flops_per_second = cpu_products(context)};
 }
 
-double floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {
+std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {
   const double products = layer.flops(pass);
   const double rate = ceilings.flops_per_second(layer.options().math);
+  if (products > 0 && rate <= 0) return {};
   return std::max(products > 0 ? products / rate : 0.0,
                   least_bytes(layer) / ceilings.copy_bytes_per_second);
 }

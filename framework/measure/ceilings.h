@@ -1,6 +1,8 @@
 // What the machine at hand can do at most, measured in the same run as what is compared with it.
 #pragma once
 
+#include <optional>
+
 #include "device/context.h"
 #include "layers/layer.h"
 
@@ -23,8 +25,9 @@ Ceilings measure_ceilings(Context& context);
 
 /// The time below which `pass` cannot be computed from and to memory by its definition: the longer
 /// of its products and its bytes (least_bytes). An implementation can be faster for two reasons:
-/// arithmetic that avoids products (Winograd), and data that is still in the caches.
-double floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
+/// arithmetic that avoids products (Winograd), and data that is still in the caches. Nothing where
+/// the products' rate is not known: the CPU's of tf32.
+std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
 
 namespace gpu {
 /// The GPU's part; ceilings.cu.

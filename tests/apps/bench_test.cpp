@@ -130,6 +130,14 @@ TEST(BenchProcess, TakesAFileOfShapes) {
   EXPECT_OUTCOME(folder.run("--shapes none.yaml"), kExitUsage, "none.yaml", "check --shapes");
 }
 
+TEST(BenchProcess, HasNoFloorWithoutARate) {
+  const BenchFolder folder;
+  const Outcome outcome = folder.run(std::string(kTinyLinear) + "--math tf32 --pass forward");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_EQ(outcome.out.find("inf"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("floor -: "), std::string::npos) << outcome.out;
+}
+
 TEST(BenchProcess, SaysWhatIsWrong) {
   const BenchFolder folder;
   EXPECT_OUTCOME(folder.run(""), kExitUsage, "name a layer", "bench --help");

@@ -59,6 +59,11 @@ TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
   EXPECT_NO_THROW(row_of(layers, "update", ""));
   ASSERT_EQ(layers["totals"].size(), 2u);
   for (const json& total : layers["totals"]) {
+    double sum = 0;  // of all rows, the batch and the update too
+    for (const json& row : layers["rows"]) {
+      sum += row["arms"][total["arm"].get<size_t>()]["us"]["median"].get<double>();
+    }
+    EXPECT_NEAR(total["sum_us"].get<double>(), sum, 1e-6 * sum);
     EXPECT_GT(total["step_us"]["median"], 0);
     EXPECT_NEAR(total["gap_us"].get<double>(),
                 total["step_us"]["median"].get<double>() - total["sum_us"].get<double>(), 1e-6);

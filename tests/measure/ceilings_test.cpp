@@ -24,15 +24,18 @@ TEST(Ceilings, TheFloorIsTheLongerOfProductsAndBytes) {
   // 2 * 2 * 100 * 10 flops; x, w, b and y in bytes.
   EXPECT_EQ(linear->flops(Pass::kForward), 4000);
   EXPECT_EQ(least_bytes(*linear), 4 * (200 + 1000 + 10 + 20));
-  EXPECT_DOUBLE_EQ(floor_seconds(ceilings, *linear, Pass::kForward), 4.92e-6);
+  EXPECT_DOUBLE_EQ(*floor_seconds(ceilings, *linear, Pass::kForward), 4.92e-6);
   Ceilings slow = ceilings;
   slow.fp32_flops_per_second = 1e8;
-  EXPECT_DOUBLE_EQ(floor_seconds(slow, *linear, Pass::kForward), 40e-6);
+  EXPECT_DOUBLE_EQ(*floor_seconds(slow, *linear, Pass::kForward), 40e-6);
+  slow.fp32_flops_per_second = 0;  // not measured
+  EXPECT_FALSE(floor_seconds(slow, *linear, Pass::kForward).has_value());
 
   const LayerCase r{.x = {{{1000}}}};
   const auto relu = make_layer("relu", r);
   EXPECT_EQ(relu->flops(Pass::kForward), 0);
-  EXPECT_DOUBLE_EQ(floor_seconds(ceilings, *relu, Pass::kBackward), 8e-6);
+  EXPECT_DOUBLE_EQ(*floor_seconds(ceilings, *relu, Pass::kBackward), 8e-6);
+  EXPECT_DOUBLE_EQ(*floor_seconds(slow, *relu, Pass::kBackward), 8e-6);
 }
 
 }  // namespace
