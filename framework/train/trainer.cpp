@@ -126,7 +126,6 @@ class Run {
     spdlog::info("ready {:.2f} s after start; run folder {}", startup_seconds_,
                  folder.path().string());
     spdlog::info("the network:\n{}", network_table(setup_.layers, &training_.net()));
-    write_run_json(folder);
     InterruptGuard guard;
     start_ = now_seconds();
     uint64_t step = training_.state().step;
@@ -139,6 +138,8 @@ class Run {
       summary_ = {{"epoch", step / per_epoch},
                   {"val_loss", validation.loss},
                   {"val_accuracy", validation.accuracy}};
+    } else {
+      write_run_json(folder);
     }
     while (step < end) {
       step = run_epoch(folder, step, per_epoch);

@@ -141,6 +141,12 @@ TEST(Trainer, ResumesWhereItStood) {
   EXPECT_OUTCOME(done, kExitDone, "has done 4 epochs", "--epochs");
   EXPECT_EQ(json::parse(done.out)["val_accuracy"],
             metrics(folder, "whole", "epoch")[3]["val_accuracy"]);
+  // ... and the run stays the one that it was.
+  const std::string config = folder.read("parts/config.yaml"), run = folder.read("parts/run.json");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --out parts --resume last --epochs 1"), kExitDone,
+                 "has done 4 epochs and 1 are asked for");
+  EXPECT_EQ(folder.read("parts/config.yaml"), config);
+  EXPECT_EQ(folder.read("parts/run.json"), run);
 }
 
 TEST(Trainer, InterruptedRunGoesOnToTheSameBits) {
