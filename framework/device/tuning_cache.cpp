@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 namespace duet {
 
@@ -32,7 +34,12 @@ void TuningCache::insert(const std::string& key, const Entry& entry) {
   const std::lock_guard lock(mutex_);
   entries_[key] = entry;
   merge_file();
-  write_file();
+  why_not_kept_ = write_file();
+}
+
+std::string TuningCache::why_not_kept() const {
+  const std::lock_guard lock(mutex_);
+  return why_not_kept_;
 }
 
 /// Takes the entries of the file that are not here yet.
@@ -48,23 +55,23 @@ void TuningCache::merge_file() {
   }
 }
 
-void TuningCache::write_file() const {
-  if (file_.empty()) return;
-  std::error_code ignored;
-  fs::create_directories(file_.parent_path(), ignored);
+// Why it cannot be written, or "".
+std::string TuningCache::write_file() const {
+  if (file_.empty()) return "there is no home";
+  std::error_code error, ignored;
+  fs::create_directories(file_.parent_path(), error);
+  if (error) return file_.parent_path().string() + ": " + error.message();
   const fs::path temporary = file_.string() + "." + std::to_string(getpid()) + ".tmp";
   {
+    errno = 0;
     std::ofstream out(temporary);
     out << nlohmann::json(entries_).dump(1) << '\n';
-    if (!out.flush()) {
-      out.close();
-      fs::remove(temporary, ignored);
-      return;
-    }
+    if (!out.flush()) error.assign(errno ? errno : EIO, std::generic_category());
   }
-  std::error_code failed;
-  fs::rename(temporary, file_, failed);
-  if (failed) fs::remove(temporary, ignored);
+  if (!error) fs::rename(temporary, file_, error);
+  if (!error) return "";
+  fs::remove(temporary, ignored);
+  return file_.string() + ": " + error.message();
 }
 
 }  // namespace duet

@@ -27,14 +27,17 @@ class TuningCache {
   /// Adds or replaces an entry and rewrites the file at once: what other processes added meanwhile
   /// is kept, and a reader sees the old file or the new one, never half of one.
   void insert(const std::string& key, const Entry& entry);
+  /// Why the last insert() could not be kept for other processes, or "".
+  std::string why_not_kept() const;
 
  private:
   void merge_file();
-  void write_file() const;
+  std::string write_file() const;
 
   const std::filesystem::path file_;
   mutable std::mutex mutex_;
   std::map<std::string, Entry> entries_;
+  std::string why_not_kept_;
 };
 
 }  // namespace duet

@@ -80,10 +80,10 @@ void choose_implementations(Setup& setup, Context& context) {
   choose_automatically(setup.layers, context, cache,
                        {info, [](const std::string& text) { spdlog::warn(text); }});
   if (!measured) return;
-  const std::string path = auto_cache_path().string();
-  spdlog::info(
-      "auto: took {:.1f} s; {}", std::chrono::duration<double>(Clock::now() - start).count(),
-      path.empty() ? "there is no home to keep the result in" : "the result is kept in " + path);
+  const std::string why = cache.why_not_kept();
+  spdlog::info("auto: took {:.1f} s; the result is {}",
+               std::chrono::duration<double>(Clock::now() - start).count(),
+               why.empty() ? "kept in " + auto_cache_path().string() : "not kept: " + why);
 }
 
 }  // namespace duet

@@ -51,7 +51,7 @@ TEST(TrainerAuto, MeasuresOnceAndTells) {
   folder.write("file", "");
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --out third --set layers.conv1.backend=auto",
                             {.environment = {"XDG_CACHE_HOME=" + (folder / "file").string()}}),
-                 kExitDone, "auto: measuring");
+                 kExitDone, "auto: measuring", "the result is not kept: ", "file/duet: ");
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ TEST_F(TuningCacheTest, RemembersFromRunToRun) {
   first.insert("a", {{"algorithm", 2}});
   EXPECT_EQ(TuningCache(file_).find("a"), (TuningCache::Entry{{"algorithm", 2}}));
   EXPECT_EQ(files(), 1u);  // no temporary file is left
+  EXPECT_EQ(first.why_not_kept(), "");
 }
 
 TEST_F(TuningCacheTest, KeepsWhatOthersWrote) {
@@ -69,11 +70,14 @@ TEST_F(TuningCacheTest, WorksWithoutAFile) {
   TuningCache nowhere({});
   nowhere.insert("a", entry_);
   EXPECT_EQ(nowhere.find("a"), entry_);
+  EXPECT_EQ(nowhere.why_not_kept(), "there is no home");
 
   write("");
   TuningCache unwritable(file_ / "below_a_file.json");
   unwritable.insert("a", entry_);
   EXPECT_EQ(unwritable.find("a"), entry_);
+  EXPECT_NE(unwritable.why_not_kept().find(file_.string() + ": "), std::string::npos)
+      << unwritable.why_not_kept();
 }
 
 TEST_F(TuningCacheTest, LivesInTheUsersCacheFolder) {
