@@ -88,8 +88,7 @@ int run(int argc, char** argv) {
   if (!device.empty()) {
     options.device = device == "cpu" ? duet::Device::kCpu : duet::Device::kGpu;
   }
-  options.command = "bench";
-  for (int i = 1; i < argc; ++i) options.command += std::string(" ") + argv[i];
+  options.command = duet::command_text(app, argc, argv);
   return duet::run_bench(options, std::cout);
 }
 

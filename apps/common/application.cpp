@@ -7,11 +7,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <regex>
 
 #include "core/config.h"
 #include "core/error.h"
 
 namespace duet {
+namespace {
+
+// In quotes if it means something to a shell.
+std::string shell_word(const std::string& text) {
+  static const std::regex kPlain("[A-Za-z0-9_./,:=+%@-]+");
+  if (std::regex_match(text, kPlain)) return text;
+  return "'" + std::regex_replace(text, std::regex("'"), "'\\''") + "'";
+}
+
+}  // namespace
 
 int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
@@ -53,6 +64,12 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
 int tell_usage_error(const CLI::App& app, const std::string& what) {
   std::fprintf(stderr, "error: %s\nSee '%s --help'.\n", what.c_str(), app.get_name().c_str());
   return kExitUsage;
+}
+
+std::string command_text(const CLI::App& app, int argc, char** argv) {
+  std::string text = app.get_name();
+  for (int i = 1; i < argc; ++i) text += " " + shell_word(argv[i]);
+  return text;
 }
 
 void set_up_logging(bool quiet) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <optional>
+#include <string>
 
 namespace duet {
 
@@ -16,6 +17,9 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 /// Prints "error: <what>" and where the help is; returns kExitUsage.
 int tell_usage_error(const CLI::App& app, const std::string& what);
+
+/// The command as it can be given to a shell again, under the application's name.
+std::string command_text(const CLI::App& app, int argc, char** argv);
 
 /// Logs go to standard error, coloured on a terminal unless NO_COLOR is set. `quiet` leaves
 /// warnings and errors.

@@ -110,8 +110,7 @@ int run(int argc, char** argv) {
     return duet::tell_usage_error(
         app, "one arm alone cannot be compared; name another, e.g. --b cudnn or --arm cpu");
   }
-  options.command = "compare";
-  for (int i = 1; i < argc; ++i) options.command += std::string(" ") + argv[i];
+  options.command = duet::command_text(app, argc, argv);
   return duet::run_compare(options);
 }
 

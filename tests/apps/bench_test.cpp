@@ -59,6 +59,14 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
   EXPECT_EQ(row["arms"][0]["agrees"], true);
 }
 
+TEST(BenchProcess, WritesItsCommandForAShell) {
+  const BenchFolder folder;
+  const std::string start = "relu --shape n=2,c=3 --pass forward --impl cpu_reference --quick ";
+  EXPECT_OUTCOME(folder.run(start + "--out it's;r.json"), kExitDone);
+  EXPECT_EQ(json::parse(folder.read("it's;r.json"))["command"],
+            "bench " + start + "--out 'it'\\''s;r.json'");
+}
+
 TEST(BenchProcess, MeasuresEveryValueOfAnAxis) {
   const BenchFolder folder;
   const Outcome outcome = folder.run(

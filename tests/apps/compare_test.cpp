@@ -66,12 +66,15 @@ TEST(Compare, PrintsTablesAndWritesEveryFile) {
 
 TEST(Compare, PrintsOneJsonObject) {
   const CompareFolder folder;
-  const Outcome outcome = folder.compare("--json --quiet --only throughput");
+  folder.write("my$net.yaml", kTinyNetwork);
+  const std::string options = std::string(kCpuArms) + kShort + "--json --quiet --only throughput";
+  const Outcome outcome = folder.run("--config my$net.yaml " + options);
   EXPECT_EQ(outcome.code, kExitDone);
   EXPECT_EQ(outcome.err, "");
   const json results = json::parse(outcome.out);
   EXPECT_FALSE(results.contains("training"));
   EXPECT_EQ(results["throughput"][0]["batch"], 16);
+  EXPECT_EQ(results["command"], "compare --config 'my$net.yaml' " + options);
 }
 
 TEST(Compare, SaysOnceWhyABatchWasNotMeasured) {
