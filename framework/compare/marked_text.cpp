@@ -18,10 +18,21 @@ std::string read_page(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::string MarkedText::with(const std::string& text) const {
+  const bool crlf = begin >= 2 && page[begin - 2] == '\r';
+  std::string ended;
+  for (const char c : text) {
+    if (crlf && c == '\n') ended += '\r';
+    ended += c;
+  }
+  return page.substr(0, begin) + ended + page.substr(end);
+}
+
 MarkedText read_marked_text(const std::filesystem::path& file, const std::string& first,
                             const std::string& last) {
   MarkedText marked = {.page = read_page(file)};
-  const std::string line = first + "\n";
+  const bool crlf = marked.page.find(first + "\r\n") != std::string::npos;
+  const std::string line = first + (crlf ? "\r\n" : "\n");
   const size_t start = marked.page.find(line);
   marked.begin = start + line.size();
   marked.end = start == std::string::npos ? start : marked.page.find(last, marked.begin);

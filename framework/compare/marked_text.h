@@ -11,9 +11,8 @@ struct MarkedText {
   size_t begin, end;  // the part between the lines
 
   std::string text() const { return page.substr(begin, end - begin); }
-  std::string with(const std::string& text) const {
-    return page.substr(0, begin) + text + page.substr(end);
-  }
+  /// The page with `text` there, in the page's line ends.
+  std::string with(const std::string& text) const;
 };
 
 /// `first` and `last` are whole lines without their ends: "<!-- bench:conv2d -->", "<!-- /bench

@@ -75,6 +75,9 @@ TEST(MarkedText, IsReplacedAndNothingElse) {
   const MarkedText marked = read_marked_text(file, "<!-- compare -->", "<!-- /compare -->");
   EXPECT_EQ(marked.text(), "old\n");
   EXPECT_EQ(marked.with("new\n"), "a\n<!-- compare -->\nnew\n<!-- /compare -->\nb\n");
+  write("a\r\n<!-- compare -->\r\nold\r\n<!-- /compare -->\r\n");
+  EXPECT_EQ(read_marked_text(file, "<!-- compare -->", "<!-- /compare -->").with("new\n"),
+            "a\r\n<!-- compare -->\r\nnew\r\n<!-- /compare -->\r\n");
   for (const char* wrong :
        {"a\n", "<!-- compare -->\nold\n", "<!-- compare -->\n<!-- compare -->\n<!-- /compare -->\n",
         "<!-- /compare -->\n<!-- compare -->\n"}) {
