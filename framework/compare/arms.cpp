@@ -190,6 +190,12 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
     configs.emplace_back();
   }
   tell_apart(&arms);
+  for (const std::string& assignment : options.assignments) {
+    if (!assignment.starts_with("backend=") && !assignment.starts_with("backend.")) continue;
+    mistakes.add(ConfigError("--set " + assignment +
+                             ": the arms say what computes; name it with --a, --b or --arm"));
+  }
+  mistakes.raise_if_any();
   for (size_t i = 0; i < arms.size(); ++i) {
     Arm& arm = arms[i];
     try {

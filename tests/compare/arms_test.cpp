@@ -60,6 +60,16 @@ TEST(Arms, SettingsAreForAllOfThem) {
   }
 }
 
+TEST(Arms, SayThemselvesWhatComputes) {
+  const ComparisonFolder folder;
+  ArmsOptions options = folder.options({"cpu_blas", "cpu"});
+  options.assignments = {"backend=cpu_reference"};
+  EXPECT_NE(message_of(options).find("--set backend=cpu_reference: the arms say"),
+            std::string::npos);
+  options.assignments = {"layers.conv1.backend=cpu_reference"};  // of one layer: in all arms
+  EXPECT_EQ(message_of(options), "");
+}
+
 TEST(Arms, MustTrainTheSameTask) {
   const ComparisonFolder folder;
   const struct {
