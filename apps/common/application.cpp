@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <new>
@@ -20,6 +21,37 @@ std::string shell_word(const std::string& text) {
   static const std::regex kPlain("[A-Za-z0-9_./,:=+%@-]+");
   if (std::regex_match(text, kPlain)) return text;
   return "'" + std::regex_replace(text, std::regex("'"), "'\\''") + "'";
+}
+
+// Options that were given without a value, which would count as not given.
+std::string empty_values(const CLI::App& app) {
+  std::string names;
+  for (const CLI::Option* option : app.get_options()) {
+    const auto& values = option->results();
+    if (std::find(values.begin(), values.end(), "") == values.end()) continue;
+    names += (names.empty() ? "" : ", ") + option->get_name();
+  }
+  for (const CLI::App* command : app.get_subcommands()) names += empty_values(*command);
+  return names;
+}
+
+// What may have been meant by words that nothing expected.
+std::string hint_of(const CLI::App& app) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
+  for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  std::string hint;
+  for (const std::string& word : app.remaining(true)) {
+    const auto near = nearest(word, known);
+    if (!near) continue;
+    if (*near != word) {
+      hint += " (did you mean '" + *near + "'?)";
+    } else if (!commands.empty()) {
+      hint += " (" + word + " does not belong to '" + commands.back()->get_name() + "')";
+    }
+  }
+  return hint;
 }
 
 }  // namespace
@@ -44,20 +76,13 @@ int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
 std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
-    return {};
+    const std::string empty = empty_values(app);
+    if (empty.empty()) return {};
+    return tell_usage_error(app, empty + ": the value is empty");
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
-    std::string hint;
-    if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
-      std::vector<std::string> known;
-      for (const CLI::Option* option : app.get_options()) known.push_back(option->get_name());
-      for (const CLI::App* command : app.get_subcommands({})) known.push_back(command->get_name());
-      for (const std::string& word : app.remaining(true)) {
-        const auto near = nearest(word, known);
-        if (near) hint += " (did you mean '" + *near + "'?)";
-      }
-    }
-    return tell_usage_error(app, error.what() + hint);
+    const bool extras = dynamic_cast<const CLI::ExtrasError*>(&error);
+    return tell_usage_error(app, error.what() + (extras ? hint_of(app) : ""));
   }
 }
 

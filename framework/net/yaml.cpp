@@ -135,7 +135,7 @@ ConfigNode read_yaml_file(const std::string& path) {
     throw ConfigError(path + ": is a folder; give the YAML file itself");
   }
   std::ifstream file(path);
-  if (!file) throw ConfigError(path + ": cannot open this file; check --config");
+  if (!file) throw ConfigError(path + ": cannot open this file");
   std::stringstream text;
   text << file.rdbuf();
   return read_yaml(text.str(), path);
@@ -157,7 +157,7 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {
-    throw ConfigError(name + ": is empty; a configuration needs at least 'data' and 'layers'");
+    throw ConfigError(name + ": is empty; expected 'key: value' lines");
   }
   if (root.kind != ConfigNode::Kind::kMap) {
     throw ConfigError(name + ": expected 'key: value' lines at the top level");

@@ -46,9 +46,12 @@ TEST(TrainerCommandLine, WrongUseIsTold) {
       {"--config tiny.yaml --epochs many", {"--epochs", "many"}},
       {"--config tiny.yaml --resume a --evaluate b", {"--resume", "excludes", "--evaluate"}},
       {"--config tiny.yaml --profile --evaluate b", {"--profile", "excludes", "--evaluate"}},
+      {"--config tiny.yaml --data ''", {"--data: the value is empty"}},
       {"list", {"what is required"}},
+      {"doctor --config tiny.yaml", {"--config does not belong to 'doctor'"}},
+      {"doctor --data ''", {"--data: the value is empty"}},
       {"list kernels", {"kernels", "layers", "impls", "datasets", "optimizers"}},
-      {"--config none.yaml", {"none.yaml", "cannot open", "--config"}},
+      {"--config none.yaml", {"none.yaml", "cannot open"}},
       {"--config .", {"is a folder", "YAML file"}},
   };
   for (const auto& c : cases) {

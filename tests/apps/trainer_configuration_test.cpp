@@ -31,7 +31,7 @@ Outcome checked_text(const std::string& text) {
 }
 
 TEST(TrainerConfiguration, FilesThatAreNoConfiguration) {
-  EXPECT_OUTCOME(checked_text(""), kExitUsage, "net.yaml", "is empty", "'data' and 'layers'");
+  EXPECT_OUTCOME(checked_text(""), kExitUsage, "net.yaml", "is empty", "net.yaml: is empty");
   EXPECT_OUTCOME(checked_text("# only this\n"), kExitUsage, "is empty");
   EXPECT_OUTCOME(checked_text("hello\n"), kExitUsage, "expected 'key: value' lines");
   EXPECT_OUTCOME(checked_text("- a\n"), kExitUsage, "expected 'key: value' lines");

@@ -59,7 +59,7 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
                            int terminal) const {
   std::vector<std::string> words = {program_};
   std::istringstream stream(arguments);
-  for (std::string word; stream >> word;) words.push_back(word);
+  for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
   std::vector<std::string> environment = options.environment;
   for (const char* kept : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
     if (const char* value = getenv(kept)) environment.push_back(std::string(kept) + "=" + value);

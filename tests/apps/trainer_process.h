@@ -36,7 +36,7 @@ class TrainerFolder {
     std::optional<size_t> most_file_bytes = {};  // a write beyond fails, as on a full disk
     bool terminal = false;                       // standard error is a terminal
   };
-  /// Runs `trainer ARGUMENTS...` to its end; words are split at blanks.
+  /// Runs `trainer ARGUMENTS...` to its end; words are split at blanks, and '' is an empty one.
   Outcome run(const std::string& arguments, const Options& options) const;
   Outcome run(const std::string& arguments) const { return run(arguments, {}); }
 
