@@ -44,6 +44,11 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if ((options.write || options.force) && options.ladder.empty()) {
     return "--write and --force belong to --ladder LAYER";
   }
+  const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
+                     source.math.empty();
+  if (options.write && !whole) {
+    return "--write replaces the whole table: leave out --impl, --pass, --batch and --math";
+  }
   return "";
 }
 

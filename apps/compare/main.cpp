@@ -1,7 +1,10 @@
 // compare: two or more ways to compute one network, measured side by side.
+#include <algorithm>
+
 #include "compare/compare.h"
 
 #include "common/application.h"
+#include "compare/problem_words.h"
 #include "core/config.h"
 #include "core/error.h"
 #include "train/version.h"
@@ -18,26 +21,25 @@ constexpr const char* kExamples = R"(Examples:
 
 An arm is a family (cpu, custom, cudnn), auto, the id of an implementation, or a YAML file of the same
 network. Without any, custom is compared with cudnn, or cpu_blas with cpu_reference where there is no
-GPU.
+GPU; a single one is compared with one of these.
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here, 4 --fail-on
 struck (results are written first), 130 interrupted (finished sections are written).)";
 
-// The default of an arm that was not named beside one that was.
+// Beside a single arm that was named, whatever its place, the default that it is not.
 void fill_in(std::vector<std::string>* named) {
-  if (std::count_if(named->begin(), named->end(), [](auto& name) { return !name.empty(); }) == 1) {
-    for (size_t i = 0; i < 2; ++i) {
-      if (!(*named)[i].empty()) continue;
-      const auto defaults = duet::default_arms();
-      (*named)[i] = (*named)[1 - i] == defaults[i] ? defaults[1 - i] : defaults[i];
-    }
-  }
+  const auto is_named = [](const std::string& name) { return !name.empty(); };
+  if (std::count_if(named->begin(), named->end(), is_named) != 1) return;
+  const std::string& given = *std::find_if(named->begin(), named->end(), is_named);
+  const auto defaults = duet::default_arms();
+  const size_t free = (*named)[0].empty() ? 0 : 1;
+  (*named)[free] = defaults[free] == given ? defaults[1 - free] : defaults[free];
 }
 
 int run(int argc, char** argv) {
   duet::CompareOptions options;
   bool quiet = false;
-  std::vector<std::string> named(4), more;
+  std::vector<std::string> named(4), more, batches;
   CLI::App app("Compares several ways to compute one network: the same task, side by side.",
                "compare");
   app.footer(kExamples);
@@ -66,7 +68,7 @@ int run(int argc, char** argv) {
           ->allow_extra_args(false));
   add(app.add_flag("--quick", options.quick,
                    "shorter blocks, no cold times, one epoch, two seeds, three batch sizes"));
-  add(app.add_option("--batch", options.batches, "batch sizes of throughput")
+  add(app.add_option("--batch", batches, "batch sizes of throughput: 64, 1,8,64 or 1..1024x2")
           ->type_name("N,...")
           ->delimiter(',')
           ->allow_extra_args(false));
@@ -110,6 +112,7 @@ int run(int argc, char** argv) {
     return duet::tell_usage_error(
         app, "one arm alone cannot be compared; name another, e.g. --b cudnn or --arm cpu");
   }
+  if (!batches.empty()) options.batches = duet::read_batches(duet::join(batches, ","), "--batch");
   options.command = duet::command_text(app, argc, argv);
   return duet::run_compare(options);
 }

@@ -63,7 +63,10 @@ std::vector<std::string> expand(const std::string& value, const std::string& nam
 }
 
 void append(std::vector<std::string>& values, const std::string& value, const std::string& name) {
-  for (std::string& each : expand(value, name)) values.push_back(std::move(each));
+  for (std::string& each : expand(value, name)) {
+    const bool known = std::find(values.begin(), values.end(), each) != values.end();
+    if (!known) values.push_back(std::move(each));
+  }
 }
 
 [[noreturn]] void refuse_bare(const std::string& token) {
@@ -118,6 +121,16 @@ std::vector<std::string> split_values(const std::string& text, const std::string
   }
   if (values.empty()) throw ConfigError(what + ": expected values, e.g. 64 or 1,8,64 or 1..1024x2");
   return values;
+}
+
+std::vector<int64_t> read_batches(const std::string& text, const std::string& what) {
+  std::vector<int64_t> batches;
+  for (const std::string& value : split_values(text, what)) {
+    const auto batch = whole(value);
+    if (!batch) throw ConfigError(what + " " + value + ": not a number, or too large a one");
+    batches.push_back(*batch);
+  }
+  return batches;
 }
 
 void set_word(ProblemWords& words, const std::string& name, std::vector<std::string> values) {

@@ -2,6 +2,7 @@
 // among them: words with several values, of which every combination is a problem.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,12 +18,14 @@ struct ProblemWord {
 using ProblemWords = std::vector<ProblemWord>;
 
 /// Words at commas and blanks. A value may be a range: 1..1024x2 doubles, 64..256+64 adds, 1..4
-/// counts; and a word may have several: n=1,8,64,c=3. Throws ConfigError with the word, what is
-/// expected, and the nearest known one.
+/// counts; and a word may have several: n=1,8,64,c=3; each counts once. Throws ConfigError with the
+/// word, what is expected, and the nearest known one.
 ProblemWords split_problem(const std::string& text);
 
-/// The values of "1,8,64" or "1..1024x2". `what` names them in messages ("--batch").
+/// The values of "1,8,64" or "1..1024x2", each once. `what` names them in messages ("--batch").
 std::vector<std::string> split_values(const std::string& text, const std::string& what);
+/// The same as numbers. Throws ConfigError for what is none, or too large for one.
+std::vector<int64_t> read_batches(const std::string& text, const std::string& what);
 
 /// Gives `name` other values, or adds it.
 void set_word(ProblemWords& words, const std::string& name, std::vector<std::string> values);

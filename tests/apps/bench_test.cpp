@@ -135,6 +135,10 @@ TEST(BenchProcess, TakesAFileOfShapes) {
                  "input is incomplete");
   folder.write("empty.yaml", "problem: 1\n");
   EXPECT_OUTCOME(folder.run("--shapes empty.yaml"), kExitUsage, "a list 'problems'");
+  folder.write("nothing.yaml", "");
+  const Outcome nothing = folder.run("--shapes nothing.yaml");
+  EXPECT_OUTCOME(nothing, kExitUsage, "nothing.yaml: is empty");
+  EXPECT_EQ(nothing.err.find("layers"), std::string::npos) << nothing.err;
   EXPECT_OUTCOME(folder.run("--shapes none.yaml"), kExitUsage, "none.yaml", "check --shapes");
 }
 
@@ -188,14 +192,16 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   EXPECT_OUTCOME(shown, kExitDone);
   expect_parts(shown.out, {"fc1: `n=4,in=5,out=3`", "| `cpu_blas` |"});
   EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
-  EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitDone, "wrote the table in");
+  EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitUsage, "replaces the whole table", "--pass");
+  EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
+  const std::string whole = "--ladder linear --device cpu --quick --write";
+  EXPECT_OUTCOME(folder.run(whole), kExitDone, "wrote the table in");
   const std::string written = folder.read("framework/layers/linear/README.md");
   expect_parts(written,
                {"# linear\n<!-- bench:linear -->\n<!-- measured on the cpu -->\nfc1:",
                 "| `cpu_reference` |", "`bench --ladder linear", "<!-- /bench -->\nend\n"});
   folder.write("framework/layers/linear/README.md", "# linear\n");
-  EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitUsage, "<!-- bench:linear -->",
-                 "Nothing was written");
+  EXPECT_OUTCOME(folder.run(whole), kExitUsage, "<!-- bench:linear -->", "Nothing was written");
 }
 
 }  // namespace

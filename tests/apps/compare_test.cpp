@@ -193,9 +193,14 @@ TEST(Compare, WrongUseIsTold) {
       {"--config tiny.yaml --arm cpu", {"one arm alone", "--b"}},
       {"--config tiny.yaml --a cpu_blass --b cpu", {"'cpu_blass'", "did you mean 'cpu_blas'?"}},
       {"--config tiny.yaml --a other.yaml --b cpu", {"other.yaml", "cannot open"}},
+      {"--config tiny.yaml --a '' --b cpu", {"--a", "is empty"}},
+      {tiny + "--batch ''", {"--batch", "is empty"}},
+      {tiny + "--out ''", {"--out", "is empty"}},
       {tiny + "--only layer,trainin", {"--only layer:", "did you mean 'training'?", "throughput"}},
       {tiny + "--batch 0", {"--batch 0", "at least one image"}},
       {tiny + "--batch many", {"--batch", "many"}},
+      {tiny + "--batch 99999999999999999999", {"--batch 99999999999999999999", "too large"}},
+      {tiny + "--set backend=cpu", {"--set backend=cpu", "--a"}},
       {tiny + "--seeds 0", {"--seeds 0", "at least one"}},
       {tiny + "--seeds x", {"--seeds", "x"}},
       {tiny + "--epochs 0", {"train: epochs"}},
@@ -242,6 +247,11 @@ TEST(Compare, WithoutAGpuSaysWhatToDo) {
   EXPECT_OUTCOME(
       folder.run(std::string("--config tiny.yaml --a cpu_reference --only throughput ") + kShort),
       kExitDone, "cpu_blas: ready", "cpu_reference: ready");
+  // One arm is enough, whatever its place.
+  const Outcome one =
+      folder.run("--config tiny.yaml --c cpu_reference --only throughput " + std::string(kShort));
+  EXPECT_OUTCOME(one, kExitDone, "cpu_blas: ready", "cpu_reference: ready");
+  EXPECT_EQ(one.err.find("#2"), std::string::npos) << one.err;
 }
 
 }  // namespace

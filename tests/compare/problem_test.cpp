@@ -119,6 +119,12 @@ TEST(ProblemWords, HaveAxes) {
   EXPECT_EQ(shapes("stride=1,2x1,3..4"), (Texts{"stride=1", "stride=2x1", "stride=3", "stride=4"}));
   EXPECT_EQ(shapes("n=3..20x3"), (Texts{"n=3", "n=9"}));
   EXPECT_EQ(split_values("1,8..32x2", "--batch"), (Texts{"1", "8", "16", "32"}));
+  EXPECT_EQ(split_values("1,1,1..2", "--batch"), (Texts{"1", "2"}));  // nothing is measured twice
+  EXPECT_EQ(shapes("n=4,4,c=3"), (Texts{"n=4,c=3"}));
+  EXPECT_EQ(read_batches("1..8x2,64", "--batch"), (std::vector<int64_t>{1, 2, 4, 8, 64}));
+  for (const char* wrong : {"99999999999999999999", "many", "1.5", "8x"}) {
+    EXPECT_THROW(read_batches(wrong, "--batch"), ConfigError) << wrong;
+  }
   for (const char* wrong : {"n=8..1x2", "n=1..8x1", "n=1..8x", "n=a..b", "n=1..8+0", "n=0..4"}) {
     EXPECT_THROW(split_problem(wrong), ConfigError) << wrong;
   }
