@@ -17,6 +17,19 @@ std::string arm_at(const json& results, const json& object, const std::string& k
   return arm_name(results, static_cast<size_t>(number_at(object, key).value_or(0)));
 }
 
+// Of the arms of a ratio or difference those whose training halted.
+std::vector<std::string> diverged(const json& results, const json& pair) {
+  std::vector<std::string> names;
+  for (const char* key : {"a", "b"}) {
+    const json& arm = element(member(member(results, "training"), "arms"),
+                              static_cast<size_t>(number_at(pair, key).value_or(0)));
+    if (number_at(arm, "halted_at") || !list(member(arm, "halted_seeds")).empty()) {
+      names.push_back(arm_at(results, pair, key));
+    }
+  }
+  return names;
+}
+
 // ---- where arms part ----
 
 json wrong_at(const json& layer, const json& pass, const std::string& arm,
@@ -63,6 +76,11 @@ json first_wrong_training(const json& results) {
                           shown(number_at(difference, "first_10_share"), format_share) +
                           " of the loss)");
     }
+    const std::vector<std::string> halted = diverged(results, difference);
+    if (halted.size() == 1) {
+      return wrong_at(nullptr, nullptr, halted[0],
+                      "its training diverged, that of " + (halted[0] == a ? b : a) + " did not");
+    }
     if (text_at(difference, "verdict") == "different") {
       return wrong_at(nullptr, nullptr, a, "its accuracy after training differs from that of " + b);
     }
@@ -93,23 +111,10 @@ std::string speed_sentence(const json& results, const json& ratio, const std::st
   return a + " is " + speed + " as fast as " + b + " " + what + interval;
 }
 
-// Of the arms of a ratio or difference those whose training halted: "custom and cudnn", or "".
-std::string diverged_arms(const json& results, const json& pair) {
-  std::vector<std::string> names;
-  for (const char* key : {"a", "b"}) {
-    const json& arm = element(member(member(results, "training"), "arms"),
-                              static_cast<size_t>(number_at(pair, key).value_or(0)));
-    if (number_at(arm, "halted_at") || !list(member(arm, "halted_seeds")).empty()) {
-      names.push_back(arm_at(results, pair, key));
-    }
-  }
-  return join(names, " and ");
-}
-
 std::string step_sentence(const json& results, const json& ratio, const json& section) {
-  const std::string diverged = diverged_arms(results, ratio);
+  const std::string halted = join(diverged(results, ratio), " and ");
   return speed_sentence(results, ratio, "in a training step of " + batch_text(section)) +
-         (diverged.empty() ? "" : ", but the training of " + diverged + " diverged");
+         (halted.empty() ? "" : ", but the training of " + halted + " diverged");
 }
 
 void tell_steps(const json& results, json* lines) {
@@ -144,10 +149,10 @@ void tell_training(const json& results, json* lines) {
     const auto at = [&](const char* key) -> const json& {
       return element(arms, static_cast<size_t>(number_at(d, key).value_or(0)));
     };
-    const std::string diverged = diverged_arms(results, d);
-    if (!diverged.empty()) {
+    const std::string halted = join(diverged(results, d), " and ");
+    if (!halted.empty()) {
       lines->push_back("the accuracies of " + arm_at(results, d, "a") + " and " +
-                       arm_at(results, d, "b") + " are not judged: the training of " + diverged +
+                       arm_at(results, d, "b") + " are not judged: the training of " + halted +
                        " diverged");
       continue;
     }

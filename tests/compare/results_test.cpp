@@ -115,6 +115,11 @@ TEST(Results, TrainingsThatPartAreMismatches) {
   const json worse = {{"differences", {{{"a", 0}, {"b", 1}, {"verdict", "different"}}}}};
   EXPECT_NE(mismatch_of(worse).find("accuracy"), std::string::npos);
   EXPECT_EQ(mismatch_of({{"differences", {{{"a", 0}, {"b", 1}, {"verdict", "unclear"}}}}}), "");
+  json diverged = {{"differences", {{{"a", 0}, {"b", 1}, {"verdict", "diverged"}}}},
+                   {"arms", {{{"arm", 0}}, {{"arm", 1}, {"halted_seeds", {3}}}}}};
+  EXPECT_EQ(mismatch_of(diverged), "y: its training diverged, that of x did not");
+  diverged["arms"][0]["halted_at"] = 7;  // both
+  EXPECT_EQ(mismatch_of(diverged), "");
 }
 
 TEST(Results, TablesCopeWithWhateverIsMissing) {
