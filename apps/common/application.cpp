@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <new>
+#include <iostream>
 #include <regex>
 
 #include "core/config.h"
@@ -59,17 +59,13 @@ std::string hint_of(const CLI::App& app) {
 int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
     const int code = run(argc, argv);
-    if (std::fflush(stdout) != 0) throw RunError("cannot write to standard output");
+    // The last flush alone would not tell of an earlier one that failed.
+    const bool written = std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout);
+    if (!written) throw RunError("cannot write to standard output");
     return code;
-  } catch (const Error& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return e.exit_code();
-  } catch (const std::bad_alloc&) {
-    std::fprintf(stderr, "error: out of memory; choose a smaller batch, network or data set\n");
-    return kExitFailure;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "error: %s\n", e.what());
-    return kExitFailure;
+    std::fprintf(stderr, "error: %s\n", message_of(e).c_str());
+    return exit_code_of(e);
   }
 }
 

@@ -2,6 +2,7 @@
 // and exits with exit_code().
 #pragma once
 
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -42,7 +43,8 @@ class OutOfMemoryError : public RunError {
 /// The user asked to stop (Ctrl-C).
 class InterruptedError : public Error {
  public:
-  InterruptedError() : Error("interrupted", kExitInterrupted) {}
+  explicit InterruptedError(const std::string& message = "interrupted")
+      : Error(message, kExitInterrupted) {}
 };
 
 /// A mistake in a configuration or on the command line. One error may list many mistakes, a line
@@ -69,5 +71,18 @@ class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message) : Error(message, kExitFailure) {}
 };
+
+/// What the user is told of it.
+inline std::string message_of(const std::exception& error) {
+  return dynamic_cast<const std::bad_alloc*>(&error) ? "out of memory: this machine has too little "
+                                                       "for what was asked for; make it smaller, "
+                                                       "the batch first"
+                                                     : error.what();
+}
+
+inline ExitCode exit_code_of(const std::exception& error) {
+  const auto* own = dynamic_cast<const Error*>(&error);
+  return own ? own->exit_code() : kExitFailure;
+}
 
 }  // namespace duet

@@ -27,7 +27,7 @@ void* allocate_on_host(size_t bytes) {
   host_bytes -= bytes;
   throw OutOfMemoryError("out of memory: this needs more than " + std::to_string(total >> 20) +
                          " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
-                         " MiB; choose a smaller batch or a smaller network");
+                         " MiB; choose a smaller batch or smaller layers");
 }
 
 }  // namespace

@@ -215,7 +215,7 @@ void* allocate(size_t bytes) {
     throw OutOfMemoryError("out of memory on the GPU: " + std::to_string(bytes >> 20) +
                            " MiB more are needed, and " + std::to_string(free >> 20) + " of " +
                            std::to_string(total >> 20) +
-                           " MiB are free; choose a smaller batch or a smaller network");
+                           " MiB are free; choose a smaller batch or smaller layers");
   }
   DUET_CUDA(status);
   return memory;
