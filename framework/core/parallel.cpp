@@ -25,6 +25,18 @@ int wanted_threads() {
 // True in a thread that is inside a shared loop.
 thread_local bool in_loop = false;
 
+// Of the loops that this thread starts.
+thread_local bool (*stop_of_loops)() = nullptr;
+
+struct Loop {
+  int64_t count = 0;
+  void (*call)(const void*, int64_t) = nullptr;
+  const void* body = nullptr;
+  bool (*stop)() = nullptr;
+
+  bool goes_on(int64_t i) const { return i < count && !(stop && stop()); }
+};
+
 // The threads, which sleep between loops. One loop at a time.
 class Pool {
  public:
@@ -41,18 +53,18 @@ class Pool {
   }
 
   // False if another thread's loop has the pool.
-  bool run(int64_t count, void (*call)(const void*, int64_t), const void* body) {
+  bool run(const Loop& loop) {
     const std::unique_lock mine(in_use_, std::try_to_lock);
     if (!mine) return false;
     {
       const std::lock_guard lock(mutex_);
-      loop_ = {count, call, body};
+      loop_ = loop;
       next_ = 0;
       ++number_;
       open_ = true;
     }
     wake_.notify_all();
-    take_parts(loop_);
+    take_parts(loop);
     std::unique_lock lock(mutex_);
     open_ = false;  // whoever has not come by now need not
     done_.wait(lock, [this] { return inside_ == 0; });
@@ -60,15 +72,9 @@ class Pool {
   }
 
  private:
-  struct Loop {
-    int64_t count = 0;
-    void (*call)(const void*, int64_t) = nullptr;
-    const void* body = nullptr;
-  };
-
   void take_parts(const Loop& loop) {
     in_loop = true;
-    for (int64_t i = next_++; i < loop.count; i = next_++) loop.call(loop.body, i);
+    for (int64_t i = next_++; loop.goes_on(i); i = next_++) loop.call(loop.body, i);
     in_loop = false;
   }
 
@@ -107,12 +113,17 @@ int cpu_threads() {
   return threads;
 }
 
+LoopStop::LoopStop(bool (*stop)()) { stop_of_loops = stop; }
+
+LoopStop::~LoopStop() { stop_of_loops = nullptr; }
+
 void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body) {
+  const Loop loop = {count, call, body, stop_of_loops};
   if (!in_loop && cpu_threads() > 1) {
     static Pool pool;
-    if (pool.run(count, call, body)) return;
+    if (pool.run(loop)) return;
   }
-  for (int64_t i = 0; i < count; ++i) call(body, i);
+  for (int64_t i = 0; loop.goes_on(i); ++i) call(body, i);
 }
 
 }  // namespace duet

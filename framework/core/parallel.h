@@ -20,6 +20,17 @@ int cpu_threads();
 /// about 50 us of work.
 inline constexpr int64_t kWorthSharing = 1'000'000;
 
+/// While one lives, loops of this thread that are worth sharing leave out what they have not begun
+/// once `stop` returns true, in any thread; nullptr: they never do. What such a loop computes is
+/// then not to be used. Not within another one.
+class LoopStop {
+ public:
+  explicit LoopStop(bool (*stop)());
+  ~LoopStop();
+  LoopStop(const LoopStop&) = delete;
+  LoopStop& operator=(const LoopStop&) = delete;
+};
+
 /// Calls call(body, i) for every i of [0, count) on cpu_threads() threads. For parallel_for.
 void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body);
 

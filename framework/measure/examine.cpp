@@ -329,7 +329,7 @@ bool all_agree(const std::vector<TensorResult>& tensors) {
 }
 
 Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
-                         const std::vector<Pass>& passes) {
+                         const std::vector<Pass>& passes, bool (*stop)()) {
   Evidence evidence{.situation = situation,
                     .data = std::move(data),
                     .other_data = random_data(layer, kOtherSeed)};
@@ -337,8 +337,8 @@ Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituatio
   for (LayerData* each : {&evidence.data, &evidence.other_data}) {
     layer.settle(each->x, each->w, each->dy);
   }
-  evidence.expected = run_reference(layer, evidence.data, situation, passes);
-  evidence.other_expected = run_reference(layer, evidence.other_data, situation, passes);
+  evidence.expected = run_reference(layer, evidence.data, situation, passes, stop);
+  evidence.other_expected = run_reference(layer, evidence.other_data, situation, passes, stop);
   return evidence;
 }
 

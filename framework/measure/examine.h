@@ -69,9 +69,10 @@ struct Evidence {
 };
 
 /// `data` is the first set; the other is drawn at random. Elements of dy whose way back rounding
-/// would decide are set to zero (Layer::settle).
+/// would decide are set to zero (Layer::settle). The reference may take minutes: where `stop` is
+/// given and comes to return true, this soon throws InterruptedError.
 Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
-                         const std::vector<Pass>& passes);
+                         const std::vector<Pass>& passes, bool (*stop)() = nullptr);
 /// The same evidence for a layer of the same sizes in other layouts.
 Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to);
 

@@ -5,6 +5,8 @@
 #include <random>
 #include <stdexcept>
 
+#include "core/error.h"
+#include "core/parallel.h"
 #include "measure/layer_rig.h"
 
 namespace duet {
@@ -122,7 +124,7 @@ std::vector<Pass> passes_before(const Layer& layer, Pass pass) {
 }
 
 Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
-                        const std::vector<Pass>& passes) {
+                        const std::vector<Pass>& passes, bool (*stop)()) {
   const auto judge = in_double(layer);
   const auto last = std::find_if(layer.passes().rbegin(), layer.passes().rend(), [&](Pass pass) {
     return std::find(passes.begin(), passes.end(), pass) != passes.end();
@@ -139,8 +141,10 @@ Reference run_reference(const Layer& layer, const LayerData& data, const LayerSi
   LayerRig rig(*judge, "cpu_reference", all, context, situation);
   rig.load(data);
   Reference reference;
+  const LoopStop unfinished_loops(stop);
   for (Pass pass : all) {
     rig.run(pass);
+    if (stop && stop()) throw InterruptedError();
     if (const std::string damage = rig.damage(); !damage.empty()) {
       throw std::logic_error("cpu_reference damages memory:\n" + damage);
     }

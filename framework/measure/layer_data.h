@@ -60,9 +60,10 @@ bool same_layouts(const Layer& a, const Layer& b);
 /// A copy of `layer` in double, which only cpu_reference can run.
 std::unique_ptr<Layer> in_double(const Layer& layer);
 
-/// Runs cpu_reference in double over all passes up to the last of `passes`.
+/// Runs cpu_reference in double over all passes up to the last of `passes`. Throws InterruptedError
+/// soon after `stop`, if given, has come to return true.
 Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
-                        const std::vector<Pass>& passes);
+                        const std::vector<Pass>& passes, bool (*stop)() = nullptr);
 
 /// The passes that must have run before `pass` for it to find what it needs: forward, and, where
 /// one implementation keeps a state over three passes, all that come before.

@@ -1,5 +1,6 @@
 #include "train/interrupt.h"
 
+#include <atomic>
 #include <csignal>
 
 #include "core/error.h"
@@ -7,17 +8,18 @@
 namespace duet {
 namespace {
 
-volatile std::sig_atomic_t interrupted = 0;
+std::atomic<bool> interrupted = false;                  // other threads look at it too
+static_assert(std::atomic<bool>::is_always_lock_free);  // what a handler may use
 
 void on_signal(int signal) {
-  interrupted = 1;
+  interrupted = true;
   std::signal(signal, SIG_DFL);  // the second one ends the process
 }
 
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
-  interrupted = 0;
+  interrupted = false;
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
   // The terminal is gone; nohup has it ignored, and that stays.
@@ -30,7 +32,7 @@ InterruptGuard::~InterruptGuard() {
   if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
 }
 
-bool InterruptGuard::requested() { return interrupted != 0; }
+bool InterruptGuard::requested() { return interrupted; }
 
 void InterruptGuard::check() {
   if (requested()) throw InterruptedError();

@@ -57,5 +57,20 @@ TEST(Parallel, LoopsWithinLoopsAndFromManyThreads) {
   expect_once(visits);
 }
 
+TEST(Parallel, LoopsStopWhereAsked) {
+  static std::atomic<int64_t> visits;
+  visits = 0;
+  const auto count = [] { parallel_for(1000, kMuch, [](int64_t) { ++visits; }); };
+  {
+    const LoopStop stop([] { return visits >= 10; });
+    count();
+    EXPECT_GE(visits, 10);
+    EXPECT_LT(visits, 10 + cpu_threads());
+  }
+  visits = 0;
+  count();
+  EXPECT_EQ(visits, 1000);
+}
+
 }  // namespace
 }  // namespace duet
