@@ -6,6 +6,7 @@
 
 #include "measure/timing.h"
 #include "net/table.h"
+#include "train/interrupt.h"
 
 namespace duet {
 namespace {
@@ -20,6 +21,7 @@ double seconds_per_call(Context& context, const std::function<void()>& run) {
   while (seconds_of(context, run, calls) < kBlockSeconds && calls < (1 << 16)) calls *= 2;
   std::vector<double> seconds;
   for (int i = 0; i < kBlocks; ++i) {
+    InterruptGuard::check();
     seconds.push_back(seconds_of(context, run, calls) / static_cast<double>(calls));
   }
   return quantile(std::move(seconds), 0.5);

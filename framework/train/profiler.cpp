@@ -4,10 +4,13 @@
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "core/error.h"
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/interrupt.h"
 #include "train/profile.h"
 #include "train/run_folder.h"
 #include "train/trace.h"
@@ -34,18 +37,33 @@ json about(const Training& training, const NetSpec& spec) {
           {"device", on_gpu ? gpu_name() : "cpu"}};
 }
 
+std::pair<Profile, StepTrace> measure(Training& training) {
+  const InterruptGuard guard;
+  spdlog::info("profiling");
+  try {
+    Profile profile = profile_step(training);
+    StepTrace trace = trace_steps(training, kTracedSteps);
+    InterruptGuard::check();
+    return {std::move(profile), std::move(trace)};
+  } catch (const InterruptedError&) {
+    throw InterruptedError("interrupted before the profile was done; nothing was written");
+  }
+}
+
 }  // namespace
 
 json run_profiler(Training& training, const Setup& setup, fs::path folder) {
   if (folder.empty()) folder = make_run_path(setup.spec.name);
   make_folder(folder);
   const json head = about(training, setup.spec);
-  write_file(folder / "config.yaml", write_yaml(setup.config));
-  const Profile profile = profile_step(training);
-  const StepTrace trace = trace_steps(training, kTracedSteps);
+  if (const std::string why = why_not_writable(folder / "profile.json"); !why.empty()) {
+    throw ConfigError(folder.string() + ": cannot write to this output folder: " + why);
+  }
+  const auto [profile, trace] = measure(training);
 
   json result = profile_json(profile);
   result.update(head);
+  write_file(folder / "config.yaml", write_yaml(setup.config));
   write_file(folder / "profile.json", json_text(result, 2) + "\n");
   write_file(folder / "trace.json", json_text(trace_json(trace, training, head)) + "\n");
   std::fputs(profile_table(profile).c_str(), stdout);

@@ -1,7 +1,5 @@
 #include "train/run_folder.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -90,18 +88,6 @@ void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) refuse(folder, error.message());
-}
-
-void write_file(const fs::path& path, const std::string& text) {
-  const fs::path temporary = path.string() + ".tmp" + std::to_string(getpid());
-  errno = 0;
-  std::ofstream file(temporary, std::ios::trunc);
-  file << text;
-  file.close();
-  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
-  const std::string why = reason();
-  std::remove(temporary.c_str());
-  throw RunError("cannot write " + path.string() + ": " + why);
 }
 
 fs::path make_run_path(const std::string& name) {

@@ -7,12 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "train/write_file.h"
+
 namespace duet {
 
 /// Makes `folder` if it is not there. Throws ConfigError.
 void make_folder(const std::filesystem::path& folder);
-/// Replaces a whole file; throws RunError, and the old one stays then.
-void write_file(const std::filesystem::path& path, const std::string& text);
 
 class RunFolder {
  public:

@@ -1,6 +1,7 @@
 // The trainer's command line: what it prints, and that wrong use is told in words that help.
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <fstream>
 #include <set>
 
@@ -220,6 +221,15 @@ TEST(TrainerCommandLine, ProfileWritesWhereItIsTold) {
                                   {.environment = {}, .most_file_bytes = 2000});
   EXPECT_OUTCOME(full, kExitFailure, "cannot write full/profile.json");
   EXPECT_EQ(full.out, "");
+}
+
+TEST(TrainerCommandLine, AnInterruptedProfileCanBeAskedForAgain) {
+  const TrainerFolder folder;
+  const std::string profile = "--config tiny.yaml --profile --out mine";
+  EXPECT_OUTCOME(folder.run_until(profile, "stderr", SIGINT, "profiling"), kExitInterrupted,
+                 "interrupted before the profile was done; nothing was written");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "mine"));
+  EXPECT_OUTCOME(folder.run(profile), kExitDone, "mine/profile.json");
 }
 
 TEST(TrainerCommandLine, NoColourWhereNoneIsWanted) {

@@ -1,0 +1,78 @@
+// write_file() replaces what is a file, and nothing else.
+#include "train/write_file.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "core/error.h"
+#include "support/training_cases.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WriteFile : public testing::Test {
+ protected:
+  WriteFile() { fs::create_directories(folder_); }
+  ~WriteFile() override { fs::remove_all(folder_); }
+
+  fs::path at(const std::string& name) const { return folder_ / name; }
+  std::string read(const std::string& name) const {
+    std::ifstream file(at(name));
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+ private:
+  const fs::path folder_ = temporary_path("write-file");
+};
+
+TEST_F(WriteFile, ReplacesAFileAndKeepsItsPermissions) {
+  write_file(at("a"), "old");
+  fs::permissions(at("a"), fs::perms::owner_read | fs::perms::owner_write);
+  write_file(at("a"), "new");
+  EXPECT_EQ(read("a"), "new");
+  EXPECT_EQ(fs::status(at("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(WriteFile, FollowsLinks) {
+  fs::create_directories(at("there"));
+  fs::create_symlink("there/a", at("link"));
+  fs::create_symlink("link", at("link to link"));
+  for (const char* text : {"new", "newer"}) {  // first where nothing is there yet
+    write_file(at("link to link"), text);
+    EXPECT_TRUE(fs::is_symlink(at("link to link")) && fs::is_symlink(at("link")));
+    EXPECT_EQ(read("there/a"), text);
+  }
+  EXPECT_TRUE(same_file(at("link"), at("there/../there/a")));
+  EXPECT_FALSE(same_file(at("link"), at("there/b")));
+}
+
+TEST_F(WriteFile, WritesIntoAPipe) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  const int pipe = open(at("pipe").c_str(), O_RDWR | O_NONBLOCK);
+  write_file(at("pipe"), "text");
+  char text[8] = {};
+  EXPECT_EQ(::read(pipe, text, sizeof text - 1), 4);
+  EXPECT_STREQ(text, "text");
+  close(pipe);
+  EXPECT_TRUE(fs::is_fifo(at("pipe")));
+}
+
+TEST_F(WriteFile, RefusesWhatIsProtected) {
+  write_file(at("a"), "old");
+  fs::permissions(at("a"), fs::perms::owner_read);
+  EXPECT_EQ(why_not_writable(at("a")), "it is read-only");
+  EXPECT_THROW(write_file(at("a"), "new"), RunError);
+  EXPECT_EQ(read("a"), "old");
+  EXPECT_EQ(why_not_writable(at("")), "it is a folder");
+  EXPECT_NE(why_not_writable(at("none/a")), "");
+  EXPECT_EQ(why_not_writable(at("b")), "");
+}
+
+}  // namespace
+}  // namespace duet
