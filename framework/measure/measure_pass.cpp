@@ -287,6 +287,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
   std::vector<Entry> entries;
   const Layer& first = *candidates.front().layer;
   for (size_t i = 0; i < candidates.size(); ++i) {
+    if (plan.before_round) plan.before_round();
     const Candidate& candidate = candidates[i];
     const Evidence* own = &evidence;
     if (!same_layouts(*candidate.layer, first)) {

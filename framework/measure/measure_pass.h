@@ -22,7 +22,8 @@ struct Candidate {
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call
-  /// Called before every round, if there is one; what it throws ends the measurement.
+  /// Called, if there is one, before each candidate is examined and before every round of times;
+  /// what it throws ends the measurement.
   std::function<void()> before_round = {};
 };
 

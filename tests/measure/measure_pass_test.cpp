@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-TEST(MeasurePass, CanBeEndedBeforeEveryRound) {
+TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
   const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
   const auto layer = make_layer("linear", c);
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
@@ -20,16 +20,19 @@ TEST(MeasurePass, CanBeEndedBeforeEveryRound) {
                    .before_round = [&] { ++rounds; }};
   const auto measured =
       measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan);
-  EXPECT_EQ(rounds, 4);  // one warms up
+  EXPECT_EQ(rounds, 2 + 4);  // candidates, then rounds, of which one warms up
   for (const PassMeasurement& each : measured) EXPECT_EQ(each.warm->seconds.size(), 3u);
 
-  rounds = 0;
-  plan.before_round = [&] {
-    if (++rounds == 3) throw InterruptedError();
-  };
-  EXPECT_THROW(measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan),
-               InterruptedError);
-  EXPECT_EQ(rounds, 3);
+  for (int last : {2, 5}) {
+    rounds = 0;
+    plan.before_round = [&] {
+      if (++rounds == last) throw InterruptedError();
+    };
+    EXPECT_THROW(
+        measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan),
+        InterruptedError);
+    EXPECT_EQ(rounds, last);
+  }
 }
 
 }  // namespace
