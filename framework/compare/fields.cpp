@@ -54,6 +54,11 @@ std::string arm_name(const json& results, size_t index) {
   return name.empty() ? "arm " + std::to_string(index + 1) : name;
 }
 
+std::string stopped_text(const json& results) {
+  const std::string why = text_at(results, "stopped");
+  return why.empty() ? "" : why + "; what had not been measured by then is missing";
+}
+
 size_t arm_count(const json& results) {
   size_t count = list(member(results, "arms")).size();
   for (const json& batch : list(member(results, "layers"))) {

@@ -26,6 +26,8 @@ bool is_true(const nlohmann::json& value, const std::string& key);
 std::string shown(std::optional<double> value, std::string (*format)(double));
 /// "custom": the name of arm `index`, or "arm 2" where it has none.
 std::string arm_name(const nlohmann::json& results, size_t index);
+/// That the measurement did not come to its end, and why; empty if it did.
+std::string stopped_text(const nlohmann::json& results);
 /// The number of arms: those named, and those that results speak of.
 size_t arm_count(const nlohmann::json& results);
 

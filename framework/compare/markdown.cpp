@@ -120,6 +120,8 @@ std::string markdown_text(const std::string& text) {
 std::string results_markdown(const json& results) {
   const std::string name = text_at(results, "name");
   std::string text = "# Comparison" + (name.empty() ? "" : " of " + markdown_text(name)) + "\n\n";
+  const std::string stopped = stopped_text(results);
+  if (!stopped.empty()) text += "**Stopped before its end:** " + markdown_text(stopped) + "\n\n";
   text += headlines(results);
   text += section("## What is wrong", fault_table(results));
   text += layers(results);

@@ -80,6 +80,7 @@ json tables_json(const json& results) {
   }
   return {{"arms", arms},
           {"networks", networks},
+          {"stopped", stopped_text(results)},
           {"figures", figures_json(results)},
           {"faults", table_json(fault_table(results))},
           {"layers", layers_json(results)},

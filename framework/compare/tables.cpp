@@ -274,7 +274,8 @@ std::string about(const json& results) {
 }  // namespace
 
 std::string results_text(const json& results) {
-  std::string text;
+  std::string text = stopped_text(results);
+  if (!text.empty()) text = "STOPPED before its end: " + text + "\n";
   const json& summary = member(results, "summary");
   const json& first = member(summary, "first_mismatch");
   if (first.is_object()) {

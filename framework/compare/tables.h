@@ -6,8 +6,9 @@
 
 namespace duet {
 
-/// The first mismatch if there is one, the headlines, then a table for each section that was
-/// measured. Numbers are aligned at the right; nothing is wider than it must be.
+/// Why the run stopped early, if it did, the first mismatch if there is one, the headlines, then a
+/// table for each section that was measured. Numbers are aligned at the right; nothing is wider
+/// than it must be.
 std::string results_text(const nlohmann::json& results);
 
 }  // namespace duet

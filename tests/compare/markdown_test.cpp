@@ -98,6 +98,14 @@ TEST(Markdown, TellsAMismatchFirst) {
   EXPECT_NE(text.find("| **wrong** |"), std::string::npos);
 }
 
+TEST(Markdown, TellsThatTheRunWasStopped) {
+  json results = results_fixture();
+  results["stopped"] = "out of <memory>";
+  const std::string text = results_markdown(results);
+  EXPECT_EQ(text.find("**Stopped before its end:** out of &lt;memory&gt;; what had not been"),
+            text.find("\n\n") + 2);
+}
+
 TEST(Markdown, NamesAreText) {
   EXPECT_EQ(markdown_text("a|b"), "a\\|b");
   EXPECT_EQ(markdown_text("<b>&"), "&lt;b&gt;&amp;");

@@ -72,6 +72,14 @@ TEST_F(Report, HoldsTheResultsAndTheLibrary) {
       << "a part was not filled in";
 }
 
+TEST_F(Report, TellsThatTheRunWasStopped) {
+  json results = results_fixture();
+  EXPECT_EQ(data_of(report_html(results))["tables"]["stopped"], "");
+  results["stopped"] = "interrupted";
+  EXPECT_EQ(data_of(report_html(results))["tables"]["stopped"],
+            "interrupted; what had not been measured by then is missing");
+}
+
 TEST_F(Report, NamesAreText) {
   const json results = nasty_fixture();
   const std::string plain = report_html(results_fixture()), page = report_html(results);

@@ -21,6 +21,10 @@ function fillHeader() {
 }
 
 function addVerdict(content) {
+  if (tables.stopped) {
+    content.append(make("p", {class: "verdict bad", role: "alert"},
+      make("strong", {}, "Stopped before its end"), tables.stopped));
+  }
   const summary = results.summary;
   if (!summary) return;
   const mismatch = summary.first_mismatch;
@@ -30,7 +34,7 @@ function addVerdict(content) {
   } else if (summary.ok === false) {
     content.append(make("p", {class: "verdict bad", role: "alert"},
       make("strong", {}, "The comparison failed")));
-  } else if (summary.ok === true && listOf(results.layers).length > 0) {
+  } else if (summary.ok === true && !tables.stopped && listOf(results.layers).length > 0) {
     content.append(make("p", {class: "verdict good"}, make("strong", {}, "No mismatch"),
       "Every arm agrees with the reference in every layer and pass."));
   }
