@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -11,6 +12,7 @@
 #include "compare/format.h"
 #include "compare/ladder.h"
 #include "compare/layer_rows.h"
+#include "compare/outputs.h"
 #include "compare/problem.h"
 #include "compare/results.h"
 #include "core/error.h"
@@ -202,7 +204,8 @@ class Bench {
                    problem_argument(layer), format_significant(flops / 1e9));
     }
     const double start = now_seconds();
-    Evidence evidence = gather_evidence(layer, random_data(layer, 1), {}, passes);
+    Evidence evidence =
+        gather_evidence(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
     if (flops > kTellFlops) spdlog::info("done in {}", format_seconds(now_seconds() - start));
     return evidence;
   }
@@ -311,20 +314,33 @@ void check_any(const std::vector<BenchProblem>& problems, const BenchOptions& op
                                           : ":" + reasons));
 }
 
-// What was measured before an error or Ctrl-C is kept.
+// The judge holds two sets of data and what comes of them in double: four times the float tensors
+// at the least. What does not fit is refused here, as Linux would end the process later.
+void check_memory(const std::vector<BenchProblem>& problems) {
+  for (const BenchProblem& problem : problems) {
+    const double bytes = 4 * least_bytes(*problem.layer);
+    if (bytes <= static_cast<double>(host_memory())) continue;
+    throw OutOfMemoryError(std::string(problem.layer->type()) + " " +
+                           problem_argument(*problem.layer) + ": the reference alone takes " +
+                           format_significant(bytes / (1 << 30)) +
+                           " GiB of memory, and this machine has " +
+                           format_significant(static_cast<double>(host_memory()) / (1 << 30)) +
+                           " GiB; choose a smaller batch or shape");
+  }
+}
+
+// Measures; rows that are finished when something stops it are returned, with the reason. If there
+// are none, this throws the reason.
 json measure(const std::vector<BenchProblem>& problems, const BenchOptions& options, Device device,
-             std::ostream& out) {
+             std::ostream& out, std::exception_ptr* stopped) {
   Bench bench(options, device, out);
   const InterruptGuard guard;
   try {
     bench.run(problems);
-  } catch (const Error& error) {
-    json& results = bench.results();
-    if (options.out.empty() || results["rows"].empty()) throw;
-    results["stopped"] = error.what();
-    save_results(options.out, results);
-    spdlog::warn("the rows measured so far are in {}", options.out);
-    throw;
+  } catch (const std::exception& error) {
+    if (bench.results()["rows"].empty()) throw;
+    bench.results()["stopped"] = message_of(error);
+    *stopped = std::current_exception();
   }
   return std::move(bench.results());
 }
@@ -333,7 +349,6 @@ json measure(const std::vector<BenchProblem>& problems, const BenchOptions& opti
 
 int run_bench(const BenchOptions& options, std::ostream& out) {
   check_impls(options.impls);
-  check_writable("--out", options.out);
   const Device device = choose_device(options);
   std::optional<Ladder> ladder;
   ProblemSource source = options.problems;
@@ -343,20 +358,27 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
     if (options.write) check_ladder(*ladder, device, options.force);
   }
   const std::vector<BenchProblem> problems = read_problems(source, device);
+  check_outputs({{"--out", options.out}, {"--write", options.write ? ladder->page.string() : ""}},
+                {{"--config", source.config}, {"--shapes", source.shapes}});
   check_passes(problems, options.passes);
   check_any(problems, options, device);
-  const json results = measure(problems, options, device, out);
-  if (!options.out.empty()) save_results(options.out, results);
+  check_memory(problems);
+  std::exception_ptr stopped;
+  const json results = measure(problems, options, device, out, &stopped);
+  const ExitCode written =
+      write_output(options.out, stopped ? "the rows measured so far are in" : "results:", [&] {
+        return results_file_text(results);
+      });
   const std::string faults = bench_faults_text(results);
   if (options.json) {
     out << json_text(results) << "\n";
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }
-  if (!faults.empty()) {
-    spdlog::error("{}", faults);
-    return kExitComparison;
-  }
+  if (!faults.empty()) spdlog::error("{}", faults);
+  if (stopped) std::rethrow_exception(stopped);
+  if (written != kExitDone) return written;
+  if (!faults.empty()) return kExitComparison;
   if (ladder && options.write) {
     write_ladder(*ladder, results);
     spdlog::info("wrote the table in {}", ladder->page.string());

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -13,6 +15,7 @@
 #include "compare/layers_comparison.h"
 #include "compare/markdown.h"
 #include "compare/marked_text.h"
+#include "compare/outputs.h"
 #include "compare/report.h"
 #include "compare/results.h"
 #include "compare/tables.h"
@@ -22,7 +25,6 @@
 #include "device/clock_monitor.h"
 #include "net/table.h"
 #include "train/interrupt.h"
-#include "train/run_folder.h"
 
 namespace duet {
 
@@ -50,6 +52,24 @@ MarkedText read_marked_text(const std::string& page) {
   return duet::read_marked_text(page, "<!-- compare -->", "<!-- /compare -->");
 }
 
+bool wants(const CompareOptions& options, const std::string& section) {
+  const auto& only = options.only;
+  return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
+}
+
+void check_files(const CompareOptions& options) {
+  std::vector<NamedFile> inputs = {{"--from", options.from}, {"--config", options.arms.config}};
+  for (const std::string& arm : options.arms.requests) {
+    std::error_code error;
+    if (fs::exists(arm, error)) inputs.push_back({"arm " + arm, arm});
+  }
+  check_outputs({{"--out", options.out},
+                 {"--report", options.report},
+                 {"--markdown", options.markdown},
+                 {"--into", options.into}},
+                inputs);
+}
+
 void check_options(const CompareOptions& options) {
   check_sections(options.only);
   for (int64_t batch : options.batches) {
@@ -60,10 +80,14 @@ void check_options(const CompareOptions& options) {
   if (options.seeds && *options.seeds < 1) {
     throw ConfigError("--seeds " + std::to_string(*options.seeds) + ": at least one is needed");
   }
-  check_writable("--out", options.out);
-  check_writable("--report", options.report);
-  check_writable("--markdown", options.markdown);
-  if (!options.into.empty()) read_marked_text(options.into);
+  if (!options.into.empty()) {
+    read_marked_text(options.into);
+    if (options.from.empty() && !wants(options, "layers")) {
+      throw ConfigError("--into " + options.into +
+                        ": the layers' table belongs there, and --only leaves 'layers' out");
+    }
+  }
+  check_files(options);
 }
 
 // A gate that could only let everything pass.
@@ -89,6 +113,7 @@ CompareOptions with_report_possible(CompareOptions options) {
       "compare --from {} --report {}",
       options.out, options.report);
   options.report.clear();
+  check_files(options);
   return options;
 }
 
@@ -99,7 +124,7 @@ class Comparison {
   Comparison(const CompareOptions& options, json* results)
       : options_(options), results_(*results), arms_(read_arms(arms_options(options))) {}
 
-  // Sections that are finished stand in the results even if this throws.
+  // Sections that are finished, and rows of layers, stand in the results even if this throws.
   void run() {
     const Dataset dataset = load();
     results_["environment"] = environment_json();
@@ -122,8 +147,8 @@ class Comparison {
     }
     results_["arms"] = arms_json(running);
     if (wants("layers")) {
-      results_["layers"].push_back(
-          compare_layers(running, steps(timer, batch), ceilings, layers_plan()));
+      json& section = results_["layers"].emplace_back();
+      compare_layers(running, steps(timer, batch), ceilings, layers_plan(), &section);
       note_clocks();
     }
     running.clear();  // what follows makes its own, and larger ones
@@ -168,10 +193,7 @@ class Comparison {
     return steps;
   }
 
-  bool wants(const std::string& section) const {
-    const auto& only = options_.only;
-    return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
-  }
+  bool wants(const std::string& section) const { return duet::wants(options_, section); }
   /// After every section: one that does not end leaves those of the ones before it.
   void note_clocks() {
     const ClockReport report = monitor_->report();
@@ -181,7 +203,8 @@ class Comparison {
     LayersPlan plan = {.pass = {.timing = timing(),
                                 .cold = !options_.quick,
                                 .before_round = InterruptGuard::check},
-                       .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20}};
+                       .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20},
+                       .stop = InterruptGuard::requested};
     if (options_.quick) plan.network = TimingPlan::quick();
     if (arms_[0].device() == Device::kCpu) plan.network.rounds = plan.network.most_rounds = 5;
     return plan;
@@ -207,23 +230,34 @@ void finish(json& results, std::chrono::steady_clock::time_point start) {
   results["summary"] = summarise_results(results);
 }
 
-void write(const CompareOptions& options, const json& results) {
-  if (!options.out.empty()) {
-    save_results(options.out, results);
-    spdlog::info("results: {}", options.out);
+// The page with the layers' table in it, if the layers were measured to the end.
+std::string page_with_table(const std::string& page, const json& results) {
+  const json& layers = list(member(results, "layers"));
+  const bool whole =
+      !layers.empty() && std::all_of(layers.begin(), layers.end(), [](const json& batch) {
+        return !list(member(batch, "rows")).empty() && !list(member(batch, "totals")).empty();
+      });
+  if (!whole) {
+    throw DataError(page +
+                    ": nothing was written there, as the section 'layers', whose table belongs "
+                    "there, is missing from these results or was not finished");
   }
-  if (!options.markdown.empty()) {
-    write_file(options.markdown, results_markdown(results));
-    spdlog::info("the same as Markdown: {}", options.markdown);
-  }
-  if (!options.into.empty()) {
-    write_file(options.into, read_marked_text(options.into).with(results_summary(results)));
-    spdlog::info("the layers' table: in {}", options.into);
-  }
-  if (!options.report.empty()) {
-    write_file(options.report, report_html(results));
-    spdlog::info("report: {}; open it in a browser", options.report);
-  }
+  return read_marked_text(page).with(results_summary(results));
+}
+
+// The exit code of the last that failed.
+ExitCode write(const CompareOptions& options, const json& results) {
+  ExitCode code = kExitDone;
+  const auto add = [&](const std::string& file, const char* what,
+                       const std::function<std::string()>& make) {
+    if (const ExitCode one = write_output(file, what, make); one != kExitDone) code = one;
+  };
+  add(options.out, "results:", [&] { return results_file_text(results); });
+  add(options.markdown, "the same as Markdown:", [&] { return results_markdown(results); });
+  add(options.into, "the layers' table: in",
+      [&] { return page_with_table(options.into, results); });
+  add(options.report, "report, for a browser:", [&] { return report_html(results); });
+  return code;
 }
 
 void print(const CompareOptions& options, const json& results) {
@@ -234,8 +268,15 @@ void print(const CompareOptions& options, const json& results) {
   }
 }
 
-// Measures; what was finished is written whatever happens.
-json measure(const CompareOptions& options) {
+bool holds_times(const json& results) {
+  const json& layers = element(member(results, "layers"), 0);
+  return results.contains("training") || results.contains("throughput") ||
+         !list(member(layers, "rows")).empty();
+}
+
+// Measures; what is finished when something stops it is returned, with the reason. If that is
+// nothing, this throws the reason.
+json measure(const CompareOptions& options, std::exception_ptr* stopped) {
   const auto start = std::chrono::steady_clock::now();
   json results = {{"schema", kResultsSchema},
                   {"command", options.command},
@@ -245,13 +286,10 @@ json measure(const CompareOptions& options) {
   const InterruptGuard guard;
   try {
     comparison.run();
-  } catch (const Error& error) {
-    if (!results.contains("training") && !results.contains("throughput")) throw;
-    results["stopped"] = error.what();
-    finish(results, start);
-    write(options, results);
-    print(options, results);
-    throw;
+  } catch (const std::exception& error) {
+    if (!holds_times(results)) throw;
+    results["stopped"] = message_of(error);
+    *stopped = std::current_exception();
   }
   finish(results, start);
   return results;
@@ -269,11 +307,15 @@ int run_compare(const CompareOptions& asked) {
   check_options(asked);
   check_gates(fail_on, asked.only);
   const CompareOptions options = with_report_possible(asked);
-  const json results = options.from.empty() ? measure(options) : load_results(options.from);
-  write(options, results);
+  std::exception_ptr stopped;
+  const json results =
+      options.from.empty() ? measure(options, &stopped) : load_results(options.from);
+  const ExitCode written = write(options, results);
   print(options, results);
+  if (stopped) std::rethrow_exception(stopped);
   const std::vector<std::string> reasons = failures(results, fail_on);
   for (const std::string& reason : reasons) spdlog::error("--fail-on: {}", reason);
+  if (written != kExitDone) return written;
   return reasons.empty() ? kExitDone : kExitComparison;
 }
 

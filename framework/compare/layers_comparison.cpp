@@ -38,18 +38,18 @@ class LayersComparison {
     }
   }
 
-  json run() {
-    json rows = json::array();
+  void run(json* section) {
+    *section = {{"batch", arms_[0]->batch()},
+                {"math", to_string(arms_[0]->setup().spec.math)},
+                {"rows", json::array()}};
+    json& rows = (*section)["rows"];
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
     InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
-    return {{"batch", arms_[0]->batch()},
-            {"math", to_string(arms_[0]->setup().spec.math)},
-            {"rows", std::move(rows)},
-            {"totals", network.totals(steps_)},
-            {"step_ratios", ratios_json(steps_.pointers(steps_.training))}};
+    (*section)["totals"] = network.totals(steps_);
+    (*section)["step_ratios"] = ratios_json(steps_.pointers(steps_.training));
   }
 
  private:
@@ -125,7 +125,8 @@ class LayersComparison {
       for (const auto& step : node.steps) passes.push_back(step.pass);
       LayerData data = std::move(activations_of(arm).at(node.name));
       data.step = static_cast<uint64_t>(plan_.steps);
-      slot = std::make_unique<Evidence>(gather_evidence(*node.layer, std::move(data), {}, passes));
+      slot = std::make_unique<Evidence>(
+          gather_evidence(*node.layer, std::move(data), {}, passes, plan_.stop));
     }
     return *slot;
   }
@@ -190,9 +191,9 @@ class LayersComparison {
 
 }  // namespace
 
-json compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
-                    const LayersPlan& plan) {
-  return LayersComparison(arms, steps, ceilings, plan).run();
+void compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
+                    const LayersPlan& plan, json* section) {
+  LayersComparison(arms, steps, ceilings, plan).run(section);
 }
 
 }  // namespace duet

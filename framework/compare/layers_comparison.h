@@ -12,16 +12,18 @@ namespace duet {
 
 struct LayersPlan {
   PassPlan pass;
-  TimingPlan network;  // the parts of a step in the network
-  int64_t steps = 20;  // of training before the activations are taken
+  TimingPlan network;        // the parts of a step in the network
+  int64_t steps = 20;        // of training before the activations are taken
+  bool (*stop)() = nullptr;  // gather_evidence's
 };
 
-/// One element of "layers", of the batch of `arms`. Each layer and pass is measured on its own,
-/// the arms side by side (measure_pass), on what the first arm that has the layer feeds it; layers
-/// of the arms are matched by name, type and sizes. "in_network_us" is measure_in_network()'s.
-/// The whole step is that of `steps`, where every arm has times of the same batch. Trains the arms
-/// on the way. REQUIRES: `arms` is not empty.
-nlohmann::json compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
-                              const LayersPlan& plan);
+/// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is
+/// measured on its own, the arms side by side (measure_pass), on what the first arm that has the
+/// layer feeds it; layers of the arms are matched by name, type and sizes. "in_network_us" is
+/// measure_in_network()'s. The whole step is that of `steps`, where every arm has times of the same
+/// batch. Trains the arms on the way. Rows that are finished stand in `section` even if this
+/// throws; a whole one has "totals". REQUIRES: `arms` is not empty.
+void compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
+                    const LayersPlan& plan, nlohmann::json* section);
 
 }  // namespace duet

@@ -11,7 +11,6 @@
 #include "core/error.h"
 #include "measure/environment.h"
 #include "net/table.h"
-#include "train/run_folder.h"
 #include "train/version.h"
 
 namespace duet {
@@ -114,23 +113,6 @@ std::string now_text() {
   return text;
 }
 
-void check_writable(const std::string& option, const std::string& file) {
-  if (file.empty()) return;
-  const fs::path path(file), folder = path.parent_path();
-  std::error_code error;
-  if (fs::is_directory(path, error)) {
-    throw ConfigError(option + " " + file + ": is a folder; name the file itself");
-  }
-  try {
-    if (!folder.empty()) fs::create_directories(folder);
-    const std::string probe = file + ".probe";
-    write_file(probe, "");
-    fs::remove(probe, error);
-  } catch (const std::exception& e) {
-    throw ConfigError(option + " " + file + ": cannot be written: " + e.what());
-  }
-}
-
 json load_results(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) refuse(path, "is a folder; name the results.json in it");
@@ -153,9 +135,7 @@ json load_results(const fs::path& path) {
   return results;
 }
 
-void save_results(const fs::path& path, const json& results) {
-  write_file(path, json_text(results, 1) + "\n");
-}
+std::string results_file_text(const json& results) { return json_text(results, 1) + "\n"; }
 
 // ---- --fail-on ----
 

@@ -31,9 +31,6 @@ nlohmann::json number_json(double value);
 
 /// "2026-11-21T12:00:00Z"
 std::string now_text();
-/// That a file can be written there later, when there is something to lose; its folder is made.
-/// `option` names it in messages; nothing is done where `file` is empty. Throws ConfigError.
-void check_writable(const std::string& option, const std::string& file);
 
 /// The "summary": what a reader needs first. Sections that are missing are left out of it.
 ///   ok              no arm is wrong anywhere
@@ -45,8 +42,8 @@ nlohmann::json summarise_results(const nlohmann::json& results);
 /// compare, or of another version of them, or a section of the wrong form. The "summary" is made
 /// anew.
 nlohmann::json load_results(const std::filesystem::path& path);
-/// Replaces the whole file; throws RunError.
-void save_results(const std::filesystem::path& path, const nlohmann::json& results);
+/// The text of such a file.
+std::string results_file_text(const nlohmann::json& results);
 
 /// What --fail-on names.
 struct FailOn {

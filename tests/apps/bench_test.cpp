@@ -95,6 +95,21 @@ TEST(BenchProcess, InterruptedLeavesWhatIsMeasured) {
   EXPECT_NE(outcome.out.find("relu forward"), std::string::npos);
 }
 
+TEST(BenchProcess, InterruptedInTheReferenceStopsSoon) {
+  const BenchFolder folder;
+  folder.write("two.yaml",
+               "problems:\n"
+               "  - {layer: relu, shape: \"n=2,c=3\"}\n"
+               "  - {layer: conv2d, shape: \"n=32,c=64,h=64,w=64,k=64,r=9,s=9\"}\n");
+  const Outcome outcome =
+      folder.run_until("--shapes two.yaml --pass forward --device cpu --quick --json --out r.json",
+                       "stderr", SIGINT, "GFLOP in double");
+  EXPECT_OUTCOME(outcome, kExitInterrupted, "interrupted", "r.json");
+  EXPECT_EQ(outcome.err.find("done in"), std::string::npos) << outcome.err;
+  EXPECT_EQ(json::parse(folder.read("r.json"))["rows"].size(), 1u);
+  EXPECT_EQ(json::parse(outcome.out)["stopped"], "interrupted");  // printed too
+}
+
 TEST(BenchProcess, TakesTheLayersOfANetwork) {
   const BenchFolder folder;
   const Outcome outcome =
@@ -176,6 +191,10 @@ TEST(BenchProcess, SaysWhatIsWrong) {
   }
   EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--out tiny.yaml/r.json"), kExitUsage,
                  "tiny.yaml/r.json", "cannot be written");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --device cpu --out tiny.yaml"), kExitUsage,
+                 "--out tiny.yaml: is also the file of --config");
+  EXPECT_OUTCOME(folder.run("relu --shape n=1000000,c=1000000 --device cpu"), kExitFailure,
+                 "the reference alone takes", "choose a smaller batch or shape");
 }
 
 TEST(BenchProcess, WritesTheTableOfALadder) {

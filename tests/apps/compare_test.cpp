@@ -169,6 +169,79 @@ TEST(Compare, InterruptedLeavesWhatIsFinished) {
   EXPECT_TRUE(results.contains("training"));
   EXPECT_FALSE(results.contains("throughput"));
   EXPECT_NE(late.out.find("training, batch 16"), std::string::npos);
+  EXPECT_EQ(late.out.find("STOPPED before its end: interrupted; "), 0u) << late.out;
+}
+
+TEST(Compare, InterruptedLeavesTheRowsOfLayers) {
+  const CompareFolder folder;
+  const std::string page = "<!-- compare -->\nold\n<!-- /compare -->\n";
+  folder.write("page.md", page);
+  const std::string arguments = std::string("--config tiny.yaml ") + kCpuArms + kShort;
+  const Outcome outcome = folder.run_until(arguments + "--out r.json --into page.md", "stderr",
+                                           SIGINT, "measuring fc1 forward");
+  EXPECT_OUTCOME(outcome, kExitInterrupted, "interrupted", "page.md: nothing was written");
+  const json results = json::parse(folder.read("r.json"));
+  ASSERT_EQ(results["layers"].size(), 1u);
+  EXPECT_GE(results["layers"][0]["rows"].size(), 2u);
+  EXPECT_FALSE(results["layers"][0].contains("totals"));
+  EXPECT_NE(outcome.out.find("layers, batch 16"), std::string::npos) << outcome.out;
+  EXPECT_EQ(folder.read("page.md"), page);
+}
+
+TEST(Compare, OneOutputThatFailsLeavesTheOthers) {
+  const CompareFolder folder;
+  EXPECT_OUTCOME(folder.compare("--only throughput --out r.json --markdown r.md"), kExitDone);
+  const Outcome shown = folder.run("--from r.json");
+  const size_t small = std::max(folder.read("r.md").size(), shown.out.size());
+  ASSERT_LT(small, folder.read("r.json").size());
+  const Outcome full = folder.run("--from r.json --out again.json --markdown again.md",
+                                  {.environment = {}, .most_file_bytes = small});
+  EXPECT_OUTCOME(full, kExitFailure, "cannot write again.json");
+  EXPECT_FALSE(fs::exists(folder / "again.json"));
+  EXPECT_EQ(folder.read("again.md"), folder.read("r.md"));
+  EXPECT_EQ(full.out, shown.out);
+  // The same of standard output.
+  EXPECT_OUTCOME(folder.run("--from r.json --json", {.environment = {}, .most_file_bytes = small}),
+                 kExitFailure, "cannot write to standard output");
+  // The page has no table to lose.
+  folder.write("page.md", "<!-- compare -->\nold\n<!-- /compare -->\n");
+  EXPECT_OUTCOME(folder.run("--from r.json --into page.md"), kExitUsage, "page.md", "'layers'",
+                 "missing");
+  EXPECT_NE(folder.read("page.md").find("old"), std::string::npos);
+}
+
+TEST(Compare, FilesThatAreInTheWayAreKept) {
+  const CompareFolder folder;
+  EXPECT_OUTCOME(folder.compare("--only throughput --out r.json"), kExitDone);
+  const std::string results = folder.read("r.json");
+  folder.write("again.json.probe", "mine");
+  folder.write("kept.json", "mine");
+  folder.write("arm.yaml", kTinyNetwork);
+  folder.write("page.md", "<!-- compare -->\nold\n<!-- /compare -->\n");
+  for (const char* name : {"kept.json", "page.md"}) {
+    fs::permissions(folder / name, fs::perms::owner_read);
+  }
+  fs::create_symlink("r.json", folder / "link.json");
+  EXPECT_OUTCOME(folder.run("--from r.json --out again.json"), kExitDone);
+  EXPECT_EQ(folder.read("again.json.probe"), "mine");
+  const std::pair<std::string, std::string> cases[] = {
+      {"--from r.json --out kept.json", "--out kept.json: cannot be written: it is read-only"},
+      {"--from r.json --into page.md", "--into page.md: cannot be written: it is read-only"},
+      {"--from r.json --out r.json", "is also the file of --from"},
+      {"--from r.json --out link.json", "is also the file of --from"},
+      {"--from r.json --out ./new --markdown new", "is also the file of --out"},
+      {"--from r.json --out stdout", "is also the file of standard output"},
+      {"--config tiny.yaml --out tiny.yaml", "is also the file of --config"},
+      {"--config tiny.yaml --a cpu --b arm.yaml --out arm.yaml",
+       "is also the file of arm arm.yaml"},
+      {"--config tiny.yaml --into page.md --only training", "--only leaves 'layers' out"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    EXPECT_OUTCOME(folder.run(arguments), kExitUsage, message);
+  }
+  EXPECT_EQ(folder.read("kept.json"), "mine");
+  EXPECT_EQ(folder.read("r.json"), results);
+  EXPECT_EQ(folder.read("tiny.yaml"), kTinyNetwork);
 }
 
 TEST(Compare, AutoIsExplained) {
