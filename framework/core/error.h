@@ -1,5 +1,5 @@
-// The errors that Duet throws. They are caught only in an application's main(), which prints what()
-// and exits with exit_code().
+// The errors that Duet throws. They end in an application's main(), which prints message_of() and
+// exits with exit_code_of(); who catches one on its way saves something first.
 #pragma once
 
 #include <new>
