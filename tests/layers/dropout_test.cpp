@@ -33,7 +33,7 @@ template <class Check>
 void for_each_implementation(const LayerCase& c, Check&& check) {
   const auto layer = make_layer("dropout", c);
   const std::vector<double> ones(static_cast<size_t>(c.x[0].elements()), 1.0);
-  const LayerData data{.x = {ones}, .dy = {ones}};
+  const LayerData data{.x = {ones}, .dy = {ones}, .step = c.step};
   for (const ImplInfo& info : layer->implementations()) {
     if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
     CaseRig runner(*layer, c, info.id, data, layer->passes());
