@@ -35,5 +35,17 @@ TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
   }
 }
 
+TEST(MeasurePass, ALongCallThatTakesNotAllTurnsIsNotAccused) {
+  const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
+  const auto layer = make_layer("linear", c);
+  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const PassPlan plan = {.timing = {.block_seconds = 1e-9, .rounds = 2, .most_rounds = 2}};
+  const auto measured = measure_pass({{layer.get(), "cpu_reference"}}, Pass::kForward, evidence,
+                                     test_context(Device::kCpu), plan);
+  EXPECT_TRUE(measured[0].examination.passed());
+  ASSERT_TRUE(measured[0].warm);
+  EXPECT_EQ(measured[0].warm->calls, 1);  // a block; there are four sets of buffers
+}
+
 }  // namespace
 }  // namespace duet
