@@ -25,9 +25,15 @@ enum class Trick {
   kReadsWorkspace,
   kLowPrecision,
   kOtherStream,
-  kChangesInput,
+  kLateBehindZeros,
+  kChangesX,
+  kChangesW,
+  kChangesDy,
+  kChangesY,
+  kKeepsInState,
   kCachesByPointer,
-  kOneShape,
+  kOneBatch,
+  kOneImageSize,
   kFirstTime,
   kNaNInGuard,
   kUnrepeatable,
@@ -56,9 +62,15 @@ constexpr TrickRow kTricks[] = {
     {Trick::kReadsWorkspace, "reads_workspace", FaultKind::kUnwritten},
     {Trick::kLowPrecision, "low_precision", FaultKind::kLowPrecision},
     {Trick::kOtherStream, "other_stream", FaultKind::kReturnsEarly},
-    {Trick::kChangesInput, "changes_input", FaultKind::kChangesInput},
+    {Trick::kLateBehindZeros, "late_behind_zeros", FaultKind::kReturnsEarly},
+    {Trick::kChangesX, "changes_x", FaultKind::kChangesInput},
+    {Trick::kChangesW, "changes_w", FaultKind::kChangesInput},
+    {Trick::kChangesDy, "changes_dy", FaultKind::kChangesInput},
+    {Trick::kChangesY, "changes_y", FaultKind::kChangesInput},
+    {Trick::kKeepsInState, "keeps_in_state", FaultKind::kFirstTimeOnly},
     {Trick::kCachesByPointer, "caches_by_pointer", FaultKind::kCached},
-    {Trick::kOneShape, "one_shape", FaultKind::kShapeBound},
+    {Trick::kOneBatch, "one_batch", FaultKind::kShapeBound},
+    {Trick::kOneImageSize, "one_image_size", FaultKind::kShapeBound},
     {Trick::kFirstTime, "first_time", FaultKind::kFirstTimeOnly},
     {Trick::kNaNInGuard, "nan_in_guard", FaultKind::kOverrun},
     {Trick::kUnrepeatable, "unrepeatable", FaultKind::kUnrepeatable},
@@ -75,13 +87,16 @@ constexpr TrickRow kTricks[] = {
 };
 
 /// Those that look into memory, which on a GPU takes a kernel, and those that count calls: on a GPU
-/// timing replays calls that were looked at, which counting cannot fool.
+/// timing replays calls that were looked at, which counting cannot fool. Nor does anything say
+/// there which of two streams comes first.
 bool is_of_cpu_only(Trick trick) {
   return trick == Trick::kWrongLater || trick == Trick::kStopsComputing ||
          trick == Trick::kDamagesLater || trick == Trick::kTrustsOutput ||
-         trick == Trick::kTrustsState || trick == Trick::kTrustsWorkspace;
+         trick == Trick::kTrustsState || trick == Trick::kTrustsWorkspace ||
+         trick == Trick::kLateBehindZeros;
 }
 
+constexpr size_t kStateOfAPass = 1 << 18;
 constexpr int kCallsBeforeWrong = 8;  // more than an examination makes, fewer than timing does
 constexpr size_t kTagBytes = 64;
 
@@ -96,8 +111,12 @@ float tf32(float value) {  // 10 mantissa bits, round to nearest
 /// A sound implementation, and what a trick makes of it. Only queues, as all implementations do.
 class Double : public Implementation {
  public:
-  Double(Trick trick, std::unique_ptr<Implementation> sound, int batch)
-      : trick_(trick), sound_(std::move(sound)), batch_(batch) {}
+  Double(Trick trick, std::unique_ptr<Implementation> sound, bool benched_batch,
+         bool benched_image_size)
+      : trick_(trick),
+        sound_(std::move(sound)),
+        benched_batch_(benched_batch),
+        benched_image_size_(benched_image_size) {}
   ~Double() override { join(); }
 
   void prepare(Pass pass, Context& context) override {
@@ -111,6 +130,7 @@ class Double : public Implementation {
     return sound_->workspace_bytes(pass) + (trick_ == Trick::kTrustsWorkspace ? kTagBytes : 0);
   }
   size_t state_bytes() const override {
+    if (trick_ == Trick::kKeepsInState) return 4 * kStateOfAPass;
     return sound_->state_bytes() + (trick_ == Trick::kTrustsState ? kTagBytes : 0);
   }
 
@@ -164,6 +184,16 @@ class Double : public Implementation {
         if (is_tagged(behind(context.workspace(), sound_->workspace_bytes(pass)), pass, out))
           return;
         break;
+      case Trick::kKeepsInState: {
+        const size_t bytes = std::min(out.bytes(), kStateOfAPass);
+        void* kept = static_cast<char*>(t.state.memory) + static_cast<size_t>(pass) * kStateOfAPass;
+        if (call > 1) return context.queue_copy(out.memory, kept, bytes);
+        sound_->run(pass, context, t);
+        return context.queue_copy(kept, out.memory, bytes);
+      }
+      case Trick::kLateBehindZeros:
+        context.queue_fill(out.memory, 0, out.bytes());
+        return run_elsewhere(pass, context, t);
       case Trick::kOtherStream:
         return run_elsewhere(pass, context, t);
       case Trick::kLowPrecision:
@@ -183,7 +213,10 @@ class Double : public Implementation {
     if (trick_ == Trick::kWrongLater && call > kCallsBeforeWrong) {
       context.queue_fill(middle, 0, half);
     }
-    if (trick_ == Trick::kOneShape && batch_ != kBenchedBatch) context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kOneBatch && !benched_batch_) context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kOneImageSize && !benched_image_size_) {
+      context.queue_fill(middle, 0, half);
+    }
     if (trick_ == Trick::kNaNInGuard) {
       context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
     }
@@ -201,8 +234,8 @@ class Double : public Implementation {
     if (trick_ == Trick::kChangesStep) {
       context.queue_fill(const_cast<uint64_t*>(context.step()), 0, sizeof(uint64_t));
     }
-    if (trick_ == Trick::kChangesInput) {
-      context.queue_fill((pass == Pass::kForward ? t.x[0] : t.dy[0]).memory, 0, 4);
+    if (const Tensor changed = changed_input(pass, t)) {
+      context.queue_fill(changed.memory, 0x3F, 4);  // 0.747: not what is there anyway
     }
   }
 
@@ -239,6 +272,23 @@ class Double : public Implementation {
     for (const Tensor& each : outputs) {
       context.queue_copy(keep ? at : each.memory, keep ? each.memory : at, each.bytes());
       at += each.bytes();
+    }
+  }
+
+  Tensor changed_input(Pass pass, const LayerTensors& t) const {
+    // Forward writes y, and outside examinations has no dy.
+    const bool forward = pass == Pass::kForward;
+    switch (trick_) {
+      case Trick::kChangesX:
+        return t.x[0];
+      case Trick::kChangesW:
+        return t.w[0];
+      case Trick::kChangesDy:
+        return forward ? t.x[0] : t.dy[0];
+      case Trick::kChangesY:
+        return forward ? t.x[0] : t.y[0];
+      default:
+        return {};
     }
   }
 
@@ -307,7 +357,7 @@ class Double : public Implementation {
 
   const Trick trick_;
   const std::unique_ptr<Implementation> sound_;
-  const int batch_;
+  const bool benched_batch_, benched_image_size_;
   std::map<Pass, int> calls_;
   std::map<Pass, Buffer> memory_;
   std::map<Pass, void*> cached_for_;
@@ -338,11 +388,18 @@ const ImplEntry<P>& sound_entry(const std::vector<ImplEntry<P>>& list, std::stri
 std::vector<ImplEntry<LinearProblem>>& list_of(const LinearProblem&) { return linear_impls(); }
 std::vector<ImplEntry<Conv2dProblem>>& list_of(const Conv2dProblem&) { return conv2d_impls(); }
 
+int image_size(const LinearProblem& problem) { return problem.in; }
+int image_size(const Conv2dProblem& problem) { return problem.w; }
+
 template <class P, Trick kTrick, Device kDevice>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
+  static int benched_size = 0;  // of the last one with that batch
+  const bool benched = problem.n == kBenchedBatch;
+  if (benched) benched_size = image_size(problem);
   const std::string_view family = kDevice == Device::kCpu ? "cpu_blas" : "custom";
   const auto& sound = sound_entry(list_of(problem), family, problem);
-  return std::make_unique<Double>(kTrick, sound.make(problem, context), problem.n);
+  return std::make_unique<Double>(kTrick, sound.make(problem, context), benched,
+                                  image_size(problem) == benched_size);
 }
 
 const std::string& id_of(const TrickRow& row, Device device) {

@@ -14,7 +14,8 @@ struct DoubleInfo {
   FaultKind fault;  // as what it must be caught
 };
 
-/// The batch for which the double that is right on one shape only is right.
+/// The batch for which the doubles that are right on one shape only are right: one on no other
+/// batch, one on no other size of images.
 inline constexpr int kBenchedBatch = 64;
 
 /// Appends the doubles of `device` to the lists of linear and conv2d, once, and returns them.
