@@ -76,24 +76,36 @@ TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
 TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
   const ComparisonFolder folder;
   for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
-    folder.write("cheat.yaml", {{"type: linear", "type: linear, backend: " + info.id}});
+    folder.write("cheat.yaml", {{"type: conv2d", "type: conv2d, backend: " + info.id},
+                                {"type: linear", "type: linear, backend: " + info.id}});
     ArmsOptions options = folder.options({"cpu_reference", folder.path("cheat.yaml").string()});
     options.assignments = {"data.batch=" + std::to_string(kBenchedBatch)};
     const json layers = layers_of(options);
-    const json& row = row_of(layers, "fc1", "forward");
-    const json& sound = row["arms"][0];
-    const json& cheat = row["arms"][1];
-    ASSERT_EQ(cheat["implementation"], info.id);
-    EXPECT_EQ(cheat["agrees"], false) << info.id;
-    ASSERT_FALSE(cheat["faults"].empty()) << info.id;
-    EXPECT_EQ(cheat["faults"][0]["kind"], to_string(info.fault)) << cheat["faults"].dump(1);
-    EXPECT_TRUE(cheat["us"].is_null()) << info.id;
-    EXPECT_TRUE(row["ratios"].empty()) << info.id;
-    EXPECT_EQ(sound["agrees"], true) << info.id << sound["faults"].dump(1);
+    size_t rows = 0;
+    for (const json& row : layers["rows"]) {
+      if (row["type"] != "conv2d" && row["type"] != "linear") continue;
+      ++rows;
+      const std::string where = info.id + ": " + row["layer"].get<std::string>() + " " +
+                                row["pass"].get<std::string>() + "\n";
+      const json& sound = row["arms"][0];
+      const json& cheat = row["arms"][1];
+      ASSERT_EQ(cheat["implementation"], info.id);
+      EXPECT_EQ(cheat["agrees"], false) << where;
+      ASSERT_FALSE(cheat["faults"].empty()) << where;
+      // A few bits of one of four terms are beyond the limit.
+      const bool few_terms = row["layer"] == "fc1" && row["pass"] == "backward_data";
+      const bool also_wrong = info.fault == FaultKind::kUnrepeatable && few_terms;
+      EXPECT_EQ(cheat["faults"][0]["kind"], to_string(also_wrong ? FaultKind::kWrong : info.fault))
+          << where << cheat["faults"];
+      EXPECT_TRUE(cheat["us"].is_null()) << where;
+      EXPECT_TRUE(row["ratios"].empty()) << where;
+      EXPECT_EQ(sound["agrees"], true) << where << sound["faults"];
+    }
+    EXPECT_EQ(rows, 5u);  // conv1 needs no gradient of the images
 
     const json summary = summarise_results({{"layers", {layers}}, {"arms", json::array()}});
     EXPECT_EQ(summary["ok"], false) << info.id;
-    EXPECT_EQ(summary["first_mismatch"]["layer"], "fc1") << summary.dump(1);
+    EXPECT_EQ(summary["first_mismatch"]["layer"], "conv1") << summary.dump(1);
   }
 }
 
