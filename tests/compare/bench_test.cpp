@@ -76,6 +76,27 @@ TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
   EXPECT_EQ(bench_faults_text(results), "wrong: linear forward cpu_double_zeros (zeros)");
 }
 
+TEST(Bench, TheFasterOneIsShownAsTheFasterOne) {
+  // The reference takes more than ten times as long: clear on a busy machine too.
+  BenchOptions options = options_for("linear", "n=64,in=512,out=256");
+  options.impls = {"cpu_blas", "cpu_reference"};
+  options.passes = {"forward"};
+  options.json = true;
+  std::ostringstream text;
+  EXPECT_EQ(run_bench(options, text), kExitDone);
+  const json row = json::parse(text.str())["rows"][0];
+  EXPECT_EQ(row["arms"][0]["implementation"], "cpu_blas");
+  EXPECT_EQ(row["arms"][1]["implementation"], "cpu_reference");
+  EXPECT_LT(row["arms"][0]["us"]["median"], row["arms"][1]["us"]["median"]);
+  EXPECT_EQ(row["baseline"], 0);
+  ASSERT_EQ(row["ratios"].size(), 1u);
+  const json& ratio = row["ratios"][0];  // of the reference, beside the baseline
+  EXPECT_EQ(ratio["a"], 1);
+  EXPECT_EQ(ratio["b"], 0);
+  EXPECT_LT(ratio["speedup"], 0.5) << ratio;
+  EXPECT_EQ(ratio["verdict"], "slower") << ratio;
+}
+
 TEST(Bench, ShowsARowWithItsBaseline) {
   const json row = json::parse(R"({
     "layer": "conv1", "type": "conv2d", "pass": "forward", "problem": "n=64 c=1", "flops": 5e7,
