@@ -173,6 +173,99 @@ TEST(Agreement, TellsTheWorstElement) {
   EXPECT_EQ(a.max_error, 0.5);
 }
 
+std::vector<double> with_errors(const std::vector<double>& of, double error) {
+  auto found = of;
+  for (size_t i = 0; i < found.size(); ++i) found[i] += i % 2 ? error : -error;
+  return found;
+}
+
+TEST(Agreement, RmsLimitBoundsTheMeanAndTheWorstElement) {
+  std::vector<double> expected(kCount);  // RMS 3
+  for (size_t i = 0; i < kCount; ++i) expected[i] = i % 3 ? 3 : -3;
+  const Limit limit = Limit::of_rms(1e-6);
+  for (const double share : {0.9, 1.1}) {
+    const Agreement all = compare(expected, with_errors(expected, share * 3e-6), limit);
+    EXPECT_NEAR(all.rms_relative, share * 1e-6, 1e-12);
+    EXPECT_NEAR(all.share_of_limit, share, 1e-6);
+    EXPECT_EQ(all.agrees, share < 1);
+
+    auto found = expected;
+    found[77] += share * 8 * 3e-6;  // a sixth of the limit as RMS
+    const Agreement one = compare(expected, found, limit);
+    EXPECT_NEAR(one.share_of_limit, share, 1e-6);
+    EXPECT_EQ(one.agrees, share < 1);
+    EXPECT_EQ(one.worst, 77);
+  }
+}
+
+TEST(Agreement, ElementwiseLimitGrowsWithTheElement) {
+  for (const double share : {0.9, 1.1}) {
+    for (const double value : {0.0, 2.0, -1000.0}) {
+      const std::vector<double> expected = {value, 1000};
+      const double allowed = 1e-5 + 1.3e-6 * std::abs(value);
+      const Agreement a = compare(expected, {value + share * allowed, 1000}, Limit::elementwise());
+      EXPECT_NEAR(a.share_of_limit, share, 1e-6) << value;
+      EXPECT_EQ(a.agrees, share < 1) << value;
+    }
+  }
+}
+
+struct TermsRow {
+  std::string_view type;
+  LayerCase layer;
+  double forward, backward_data, backward_filter;  // terms of the sum that an output is
+};
+
+// 2 eps sqrt(K), as docs/benchmarking.md has it.
+TEST(Agreement, ProductLimitsFollowFromTheTerms) {
+  const TermsRow rows[] = {
+      {"linear", {.name = "", .keys = {{"out_features", "50"}}, .x = {{{20, 300}}}}, 300, 50, 20},
+      // c r s; k / groups r s; n p q
+      {"conv2d",
+       {.name = "",
+        .keys = {{"out_channels", "12"}, {"kernel", "[3, 5]"}, {"groups", "2"}},
+        .x = {{{7, 16, 10, 9}}}},
+       8 * 15,
+       6 * 15,
+       7 * 8 * 5},
+      {"conv2d",  // fewer than 16 count as 16
+       {.name = "", .keys = {{"out_channels", "1"}, {"kernel", "3"}}, .x = {{{1, 1, 4, 4}}}},
+       16,
+       16,
+       16},
+  };
+  for (const TermsRow& row : rows) {
+    const auto layer = make_layer(row.type, row.layer);
+    SCOPED_TRACE(std::string(row.type) + " " + layer->problem_text());
+    for (const auto& [math, eps] : {std::pair(Math::kFP32, 0x1p-24), {Math::kTF32, 0x1p-11}}) {
+      for (const std::string_view id : {"custom_naive", "cpu_blas", "cudnn"}) {
+        const double c = row.type == "conv2d" && id == "cudnn" ? 4 * 2 : 2;
+        const auto check = [&](Pass pass, const TensorDesc& output, bool parameter, double terms) {
+          const Limit limit = limit_of(*layer, id, pass, output, parameter, math);
+          EXPECT_EQ(limit.kind, Limit::Kind::kRms);
+          EXPECT_DOUBLE_EQ(limit.rms, c * eps * std::sqrt(terms)) << id << to_string(pass);
+        };
+        check(Pass::kForward, layer->outputs()[0], false, row.forward);
+        check(Pass::kBackwardData, layer->inputs()[0], false, row.backward_data);
+        check(Pass::kBackwardFilter, layer->parameters()[0].desc, true, row.backward_filter);
+        check(Pass::kBackwardFilter, layer->parameters()[1].desc, true, row.backward_filter);
+      }
+    }
+  }
+}
+
+TEST(Agreement, OtherLayersHaveTheElementwiseLimit) {
+  const auto layer = make_layer("relu", relu_case());
+  for (const std::string_view id : {"custom_naive", "cpu_reference", "cudnn"}) {
+    for (const Pass pass : layer->passes()) {
+      const Limit limit = limit_of(*layer, id, pass, layer->outputs()[0], false, Math::kFP32);
+      EXPECT_EQ(limit.kind, Limit::Kind::kElementwise);
+      EXPECT_DOUBLE_EQ(limit.rtol, 1.3e-6);
+      EXPECT_DOUBLE_EQ(limit.atol, 1e-5);
+    }
+  }
+}
+
 TEST(Agreement, IntegersMustBeEqual) {
   const auto layer = make_layer("relu", relu_case());
   EXPECT_EQ(
