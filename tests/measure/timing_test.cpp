@@ -84,6 +84,35 @@ TEST(Timing, ArmsInOrderOneAfterTheOtherWouldBeFooled) {
   EXPECT_EQ(speedup(times[0].seconds, times[1].seconds).verdict, Verdict::kSame);
 }
 
+TEST(Timing, ASteadyDriftCancelsWithinARound) {
+  double block = 0;
+  const auto arm = [&](int64_t calls) { return static_cast<double>(calls) * (1 + 0.1 * block++); };
+  // A B C C B A: blocks 0 and 5, 1 and 4, 2 and 3.
+  for (const double seconds : time_round({{arm}, {arm}, {arm}}, {1, 1, 1})) {
+    EXPECT_DOUBLE_EQ(seconds, 1.25);
+  }
+}
+
+// An instance whose first call takes a second, and each of the others a millisecond.
+Contender instance_with_a_slow_first_call() {
+  return {[first = true](int64_t calls) mutable {
+    const double taken = 1e-3 * static_cast<double>(calls) + (first ? 1 : 0);
+    first = false;
+    return taken;
+  }};
+}
+
+TEST(Timing, AFirstCallIsNotCounted) {
+  EXPECT_EQ(calls_for(instance_with_a_slow_first_call(), 0.01), 10);
+  const auto make = [](int) {
+    return std::vector<std::vector<Contender>>{{instance_with_a_slow_first_call()}};
+  };
+  const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 3})[0][0];
+  EXPECT_EQ(times.calls, 10);
+  ASSERT_EQ(times.seconds.size(), 3u);
+  for (const double seconds : times.seconds) EXPECT_DOUBLE_EQ(seconds, 1e-3);
+}
+
 // Instances of an arm that are up to 1.75% faster or slower for as long as they live, as the 140 to
 // 145 us of one training step on an H200.
 int count_instances(bool anew, Verdict verdict, double a, double b, const TimingPlan& plan) {
@@ -165,6 +194,12 @@ TEST(Timing, BlocksAreLongEnoughAndRoundsAreAddedWhileUnclear) {
   const auto unclear = time_interleaved({{wild}, {wild}}, plan);
   EXPECT_GT(unclear[0].seconds.size(), static_cast<size_t>(plan.rounds));
   EXPECT_LE(unclear[0].seconds.size(), static_cast<size_t>(plan.most_rounds));
+  // One verdict is enough, whichever it is.
+  const auto near_calm = [&](int64_t calls) {
+    return 1e-3 * static_cast<double>(calls) * (0.9 + static_cast<double>(random() % 100) / 500);
+  };
+  const auto last_unclear = time_interleaved({{calm}, {calm}, {near_calm}}, plan);
+  EXPECT_GT(last_unclear[0].seconds.size(), static_cast<size_t>(plan.rounds));
 }
 
 TEST(Statistics, Quantiles) {
@@ -174,6 +209,17 @@ TEST(Statistics, Quantiles) {
   EXPECT_EQ(quantile({0, 10}, 0.2), 2);
 }
 
+TEST(Statistics, IntervalOfTheMedian) {
+  std::vector<double> ratios;
+  for (int i = 1; i <= 11; ++i) ratios.push_back(i);
+  const Ratio ratio = speedup(std::vector<double>(11, 1.0), ratios);
+  EXPECT_EQ(ratio.speedup, 6);
+  // The median of 11 draws is at most 2 with probability 0.8%, at most 3 with 4.6% (at least 6 of
+  // 11 draws are): 2.5% lies between, while 10% would be 4.
+  EXPECT_EQ(ratio.low, 3);
+  EXPECT_EQ(ratio.high, 9);
+}
+
 TEST(Statistics, Verdicts) {
   EXPECT_EQ(judge(0.99, 1.01), Verdict::kSame);
   EXPECT_EQ(judge(1.012, 1.018), Verdict::kSame);
@@ -181,6 +227,14 @@ TEST(Statistics, Verdicts) {
   EXPECT_EQ(judge(0.9, 0.97), Verdict::kSlower);
   EXPECT_EQ(judge(0.97, 1.03), Verdict::kUnclear);
   EXPECT_EQ(judge(1.005, 1.04), Verdict::kUnclear);
+  // On both sides of every bound.
+  EXPECT_EQ(judge(0.981, 1.019), Verdict::kSame);
+  EXPECT_EQ(judge(0.979, 1), Verdict::kUnclear);
+  EXPECT_EQ(judge(1, 1.021), Verdict::kUnclear);
+  EXPECT_EQ(judge(1.011, 1.05), Verdict::kFaster);
+  EXPECT_EQ(judge(1.009, 1.05), Verdict::kUnclear);
+  EXPECT_EQ(judge(0.95, 0.989), Verdict::kSlower);
+  EXPECT_EQ(judge(0.95, 0.991), Verdict::kUnclear);
 }
 
 TEST(Statistics, DifferenceOfMeans) {
