@@ -121,6 +121,7 @@ class Double : public Implementation {
 
   void prepare(Pass pass, Context& context) override {
     sound_->prepare(pass, context);
+    forward_alone_ = forward_alone_ && pass == Pass::kForward;
     if (trick_ == Trick::kOtherStream && context.device() == Device::kGpu) {
       other_ = std::make_unique<Context>(Device::kGpu, other_stream());
     }
@@ -276,20 +277,12 @@ class Double : public Implementation {
   }
 
   Tensor changed_input(Pass pass, const LayerTensors& t) const {
-    // Forward writes y, and outside examinations has no dy.
-    const bool forward = pass == Pass::kForward;
-    switch (trick_) {
-      case Trick::kChangesX:
-        return t.x[0];
-      case Trick::kChangesW:
-        return t.w[0];
-      case Trick::kChangesDy:
-        return forward ? t.x[0] : t.dy[0];
-      case Trick::kChangesY:
-        return forward ? t.x[0] : t.y[0];
-      default:
-        return {};
-    }
+    if (trick_ == Trick::kChangesX) return t.x[0];
+    if (trick_ == Trick::kChangesW) return t.w[0];
+    if (trick_ != Trick::kChangesDy && trick_ != Trick::kChangesY) return {};
+    // Forward only writes y and has no dy; before a backward pass it leaves the finding to that.
+    if (pass == Pass::kForward) return forward_alone_ ? t.x[0] : Tensor{};
+    return trick_ == Trick::kChangesDy ? t.dy[0] : t.y[0];
   }
 
   void* memory(Pass pass, Context& context, size_t bytes) {
@@ -358,6 +351,7 @@ class Double : public Implementation {
   const Trick trick_;
   const std::unique_ptr<Implementation> sound_;
   const bool benched_batch_, benched_image_size_;
+  bool forward_alone_ = true;
   std::map<Pass, int> calls_;
   std::map<Pass, Buffer> memory_;
   std::map<Pass, void*> cached_for_;
