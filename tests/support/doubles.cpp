@@ -306,7 +306,8 @@ class Double : public Implementation {
     step_ = *context.step();
     other_cpu_->set_step(&step_);
     thread_ = std::thread([this, pass, t] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      // Longer than another process keeps the core, shorter than an examination waits.
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
       sound_->run(pass, *other_cpu_, t);
     });
   }
