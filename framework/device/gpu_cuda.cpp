@@ -226,6 +226,8 @@ void release(void* memory) noexcept { cudaFree(memory); }
 void copy(void* to, const void* from, size_t bytes) {
   DUET_CUDA(cudaDeviceSynchronize());  // our streams do not wait for the default stream
   DUET_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+  // From ordinary memory it returns when all is on its way, and our streams would not wait for it.
+  DUET_CUDA(cudaDeviceSynchronize());
 }
 
 void fill(void* memory, int byte, size_t bytes) {

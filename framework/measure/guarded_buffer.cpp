@@ -3,6 +3,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/parallel.h"
+
 namespace duet {
 namespace {
 
@@ -11,21 +13,25 @@ constexpr uint32_t kBefore = 0x10000, kAfter = 0x20000;
 template <class T>
 std::vector<std::byte> encode_as(const std::vector<double>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(T));
-  for (size_t i = 0; i < values.size(); ++i) {
-    const T value = static_cast<T>(values[i]);
-    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-  }
+  parallel_ranges(static_cast<int64_t>(values.size()), 2, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      const T value = static_cast<T>(values[i]);
+      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+    }
+  });
   return bytes;
 }
 
 template <class T>
 std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
   std::vector<double> values(bytes.size() / sizeof(T));
-  for (size_t i = 0; i < values.size(); ++i) {
-    T value;
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    values[i] = static_cast<double>(value);
-  }
+  parallel_ranges(static_cast<int64_t>(values.size()), 2, [&](int64_t first, int64_t last) {
+    for (int64_t i = first; i < last; ++i) {
+      T value;
+      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+      values[i] = static_cast<double>(value);
+    }
+  });
   return values;
 }
 

@@ -192,9 +192,8 @@ std::string LayerRig::input_damage() const {
   for (size_t i = 0; i < y_before_.size(); ++i) check(indexed("y", i), y_[i], y_before_[i]);
   const auto check_unwritten = [&](const std::string& name, const GuardedTensor& tensor) {
     if (!tensor.view() || writes(watched_, tensor)) return;
-    const auto bytes = tensor.buffer().download();
-    if (std::any_of(bytes.begin(), bytes.end(),
-                    [](std::byte b) { return b != std::byte{kPoison}; })) {
+    if (tensor.buffer().download() !=
+        std::vector<std::byte>(tensor.buffer().bytes(), std::byte{kPoison})) {
       text += "  " + name + ", which is another pass's, was written\n";
     }
   };

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "layers/conv2d/conv2d_impls.h"
@@ -89,7 +90,7 @@ constexpr TrickRow kTricks[] = {
 /// Those that look into memory, which on a GPU takes a kernel, and those that count calls: on a GPU
 /// timing replays calls that were looked at, which counting cannot fool. Nor does anything say
 /// there which of two streams comes first.
-bool is_of_cpu_only(Trick trick) {
+constexpr bool is_of_cpu_only(Trick trick) {
   return trick == Trick::kWrongLater || trick == Trick::kStopsComputing ||
          trick == Trick::kDamagesLater || trick == Trick::kTrustsOutput ||
          trick == Trick::kTrustsState || trick == Trick::kTrustsWorkspace ||
@@ -387,6 +388,12 @@ int image_size(const LinearProblem& problem) { return problem.in; }
 int image_size(const Conv2dProblem& problem) { return problem.w; }
 
 template <class P, Trick kTrick, Device kDevice>
+std::optional<std::string> double_unsupported(const P&, Pass) {
+  if (kDevice == Device::kGpu && is_of_cpu_only(kTrick)) return "is a double of the CPU only";
+  return {};
+}
+
+template <class P, Trick kTrick, Device kDevice>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
   static int benched_size = 0;  // of the last one with that batch
   const bool benched = problem.n == kBenchedBatch;
@@ -407,8 +414,9 @@ const std::string& id_of(const TrickRow& row, Device device) {
 template <class P, Device kDevice, size_t... I>
 void append(std::index_sequence<I...>) {
   auto& list = list_of(P{});
-  std::vector<ImplEntry<P>> doubles = {
-      {id_of(kTricks[I], kDevice), supports_all<P>, make_double<P, kTricks[I].trick, kDevice>}...};
+  std::vector<ImplEntry<P>> doubles = {{id_of(kTricks[I], kDevice),
+                                        double_unsupported<P, kTricks[I].trick, kDevice>,
+                                        make_double<P, kTricks[I].trick, kDevice>}...};
   list.insert(list.end(), doubles.begin(), doubles.end());
 }
 

@@ -125,7 +125,7 @@ int64_t terms_of(const Conv2dProblem& p, Pass pass) {
 }
 
 double limit_of(Math math, int64_t terms) {
-  constexpr double kC = 8, kFewestTerms = 16, kMostInFP32 = 3e-5;
+  constexpr double kC = 8, kFewestTerms = 16, kMostInFP32 = 1e-4;
   const double root = std::sqrt(std::max(static_cast<double>(terms), kFewestTerms));
   if (math == Math::kTF32) return kC * 0x1p-11 * root;
   return std::min(kC * 0x1p-24 * root, kMostInFP32);

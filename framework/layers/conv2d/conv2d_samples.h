@@ -40,7 +40,7 @@ class Conv2dSamples {
   /// have, the root of the sum of their squares. Unlike the sums themselves, that never cancels.
   double relative_error(const std::vector<float>& found) const;
   /// What relative_error may be in problem.math. For fp32: 8 * 2^-24 * sqrt(terms of a sum), of
-  /// which Winograd's small transforms use up to two thirds, and never above 3e-5, a tenth of what
+  /// which Winograd's small transforms use up to two thirds, and never above 1e-4, a third of what
   /// TF32 leaves.
   double limit() const { return limit_; }
 
