@@ -83,9 +83,15 @@ class Runner {
   int calls_in_graph() const { return in_graph_; }
 
   /// What is the matter after it was timed, if anything is: on the data that it was timed on, and
-  /// then on others. REQUIRES: it is not timed any more.
-  std::optional<Fault> fault() {
+  /// then on others. Not `thoroughly`: one set of outputs is looked at. REQUIRES: it is not timed
+  /// any more.
+  std::optional<Fault> fault(bool thoroughly) {
     context_.synchronize();
+    if (!all_hold(evidence_.expected, thoroughly ? called() : 1)) {
+      return Fault{FaultKind::kWrongWhenTimed,
+                   "is right when examined and wrong after the timed runs: no time is given"};
+    }
+    if (!thoroughly) return {};
     std::string damage;
     for (const auto& rig : rigs_) damage += rig->damage();
     if (!damage.empty()) {
@@ -94,10 +100,6 @@ class Runner {
           "leaves its surroundings alone when examined and damages them while it is timed: "
           "no time is given\n" +
               damage};
-    }
-    if (!all_hold(evidence_.expected, calls_.empty() ? queued_ : rigs_.size())) {
-      return Fault{FaultKind::kWrongWhenTimed,
-                   "is right when examined and wrong after the timed runs: no time is given"};
     }
     for (const auto& rig : rigs_) {
       rig->renew(evidence_.other_data);
@@ -116,9 +118,12 @@ class Runner {
  private:
   void queue() { rigs_[queued_++ % rigs_.size()]->queue(pass_); }
 
+  // Of the sets; on the CPU a long call may not have taken all turns.
+  size_t called() const { return calls_.empty() ? std::min(queued_, rigs_.size()) : rigs_.size(); }
+
   // Those of the first `calls` calls.
   bool all_hold(const Reference& expected, size_t calls) const {
-    return std::all_of(rigs_.begin(), rigs_.begin() + std::min(calls, rigs_.size()),
+    return std::all_of(rigs_.begin(), rigs_.begin() + calls,
                        [&](const auto& rig) { return all_agree(hold_to(expected, *rig, pass_)); });
   }
 
@@ -179,7 +184,7 @@ class PassTimer {
       return contests();
     };
     auto times = time_anew(make, plan_.timing);
-    hold();
+    hold(true);
     for (size_t i = 0; i < entries_.size(); ++i) {
       const Entry& entry = entries_[i];
       if (!entry.runner) continue;
@@ -200,11 +205,12 @@ class PassTimer {
     return times;
   }
 
-  // Who was not right to the end loses its times.
-  void hold() {
+  // Who was not right to the end loses its times. All instances do the same, so that looking at the
+  // last ones is enough, beside a glance at each.
+  void hold(bool thoroughly) {
     for (Entry& entry : entries_) {
       if (!entry.runner) continue;
-      if (auto fault = entry.runner->fault()) {
+      if (auto fault = entry.runner->fault(thoroughly)) {
         entry.result->examination.faults.push_back(std::move(*fault));
         entry.runner.reset();
       }
@@ -212,7 +218,7 @@ class PassTimer {
   }
 
   void make_runners(bool backwards) {
-    hold();
+    hold(false);
     cold_.clear();
     for (Entry& entry : entries_) entry.runner.reset();
     displacement_.grow();
