@@ -11,10 +11,11 @@
 // Limits:   fp32, 3x3, stride 1, dilation 1, groups = 1, NCHW, 64 channels and filters or more,
 //           2048 tiles or more in backward_filter; needs Hopper's bulk copies. A NaN or an infinity
 //           in x reaches all of its 4x4 patch.
-// Measured: H200, alone in a CUDA graph, Nx64x13x13 -> 128: forward 16 us at N = 1, 26 at 64, 344
-//           at 1024; backward_data 25, 28 and 407; backward_filter with db 39 at 64 and 362 at
-//           1024. One image's 36 tiles a block make N = 64 a single wave: blocks of 32 tiles take
-//           40 us forward. 32x128x28x28 -> 128, padded: forward 111, backward_filter 151.
+// Measured: H200, alone in a CUDA graph, Nx64x13x13 -> 128: forward 8.1 us at N = 1 (15 without a
+//           cluster), 25 at 64, 344 at 1024; backward_data 9.0 (24), 27 and 407; backward_filter
+//           with db 39 at 64 and 362 at 1024. One image's 36 tiles a block make N = 64 a single
+//           wave: blocks of 32 tiles take 40 us forward. 32x128x28x28 -> 128, padded: forward 111,
+//           backward_filter 151.
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d/winograd_products.cuh"
 

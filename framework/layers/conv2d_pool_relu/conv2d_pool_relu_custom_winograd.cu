@@ -9,9 +9,10 @@
 //           block of channels) with half a byte of argmax an element; partial dw once a split.
 // Limits:   fp32, 3x3, stride 1, dilation 1, groups = 1, NCHW, pooling 2x2 with stride 2; needs
 //           Hopper's bulk copies. A NaN or an infinity in x reaches all of its 4x4 patch.
-// Measured: H200, alone in a CUDA graph, Nx64x13x13 -> 128: forward 21.7 us at N = 64, 240 at 1024;
-//           backward_data 23.9 and 341; backward_filter with db 32.3 and 240. cuDNN's convolution
-//           alone: 27.8, 288; 38.6, 344; 30.8, 380. Forward spends half of its time multiplying;
+// Measured: H200, alone in a CUDA graph, Nx64x13x13 -> 128: forward 9.0 us at N = 1 (19 without a
+//           cluster), 20.2 at 64, 236 at 1024; backward_data 10.3 (22), 22.9 and 338;
+//           backward_filter with db 12.2, 33.0 and 239. cuDNN's convolution alone, at 64 and 1024:
+//           27.8, 288; 38.6, 344; 30.8, 380. Forward spends half of its time multiplying;
 //           two warps a scheduler cannot hide transforms, barriers and the exchange.
 #include "layers/conv2d/winograd_products.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
