@@ -167,7 +167,7 @@ TEST(Compare, InterruptedLeavesWhatIsFinished) {
   const std::string arguments = std::string("--config tiny.yaml ") + kCpuArms +
                                 "--quick --seeds 1 --batch 1,2,4,8,16,32,64,1,2,4,8,16 --out "
                                 "r.json --only training,throughput";
-  const Outcome early = folder.run_until(arguments, "stderr", SIGINT, "cpu_reference: ready");
+  const Outcome early = folder.run_until(arguments, "stderr", SIGINT, "steps of batch 16:");
   EXPECT_OUTCOME(early, kExitInterrupted, "interrupted");
   EXPECT_FALSE(fs::exists(folder / "r.json"));
   const Outcome late = folder.run_until(arguments, "stderr", SIGINT, "steps of batch 2:");

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -25,7 +26,9 @@ TEST(StepTimer, MeasuresABatchOnceAndARoundAtATime) {
       EXPECT_EQ(times->seconds.size(), 3u);
       EXPECT_GT(times->calls, 0);
     }
-    EXPECT_LT(steps.inference[i].summary().median, steps.training[i].summary().median);
+    // The fastest rounds: the machine may be busy in others.
+    EXPECT_LT(std::ranges::min(steps.inference[i].seconds),
+              std::ranges::min(steps.training[i].seconds));
   }
 }
 
