@@ -377,13 +377,12 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   }
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
-  if (written != kExitDone) return written;
-  if (!faults.empty()) return kExitComparison;
+  if (!faults.empty()) return written != kExitDone ? written : kExitComparison;
   if (ladder && options.write) {
     write_ladder(*ladder, results);
     spdlog::info("wrote the table in {}", ladder->page.string());
   }
-  return kExitDone;
+  return written;
 }
 
 }  // namespace duet

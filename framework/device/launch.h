@@ -19,11 +19,23 @@ inline cudaLaunchAttribute in_clusters_of(int blocks) {
   return attribute;
 }
 
+/// True if all code of this build is for 9.0 and newer. In older code, which the driver may
+/// translate for a newer GPU, wait_for_primary() is empty.
+constexpr bool built_for_clusters() {
+#ifdef __CUDA_ARCH_LIST__
+  for (const int arch : {__CUDA_ARCH_LIST__}) {
+    if (arch < 900) return false;
+  }
+#endif
+  return true;
+}
+
 /// Programmatic dependent launch: this kernel, the secondary, starts before the one before it on
 /// the stream, its primary, has ended, and waits for what that writes by wait_for_primary().
-/// Nothing changes where the GPU cannot (below 9.0).
+/// Nothing changes where the GPU, or a build for it, cannot (below 9.0).
 inline cudaLaunchAttribute overlaps_primary() {
-  static const bool possible = gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+  static const bool possible =
+      built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
   cudaLaunchAttribute attribute{};  // cudaLaunchAttributeIgnore
   if (possible) {
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -33,8 +45,8 @@ inline cudaLaunchAttribute overlaps_primary() {
 }
 
 /// In a kernel launched with overlaps_primary(), by every thread that reads what the primary wrote,
-/// and by at least one thread of a block. That memory must not be const __restrict__ here: the
-/// compiler may read such memory earlier.
+/// and by at least one thread of a block. Where the compiler sees the reads, that memory must not
+/// be const __restrict__: they might come earlier.
 __device__ __forceinline__ void wait_for_primary() {
 #if __CUDA_ARCH__ >= 900
   cudaGridDependencySynchronize();
@@ -60,7 +72,7 @@ void launch(cudaLaunchConfig_t config, cudaLaunchAttribute (&&attributes)[count]
 /// How many clusters of such a launch the GPU runs at once; 0 where it has none.
 template <class... Parameters>
 int clusters_at_once(cudaLaunchConfig_t config, int blocks, void (*kernel)(Parameters...)) {
-  if (gpu_attribute(cudaDevAttrClusterLaunch) == 0) return 0;
+  if (!built_for_clusters() || gpu_attribute(cudaDevAttrClusterLaunch) == 0) return 0;
   cudaLaunchAttribute attribute = in_clusters_of(blocks);
   config.attrs = &attribute;
   config.numAttrs = 1;

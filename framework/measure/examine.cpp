@@ -246,7 +246,7 @@ class Examiner {
                                      4.0 * static_cast<double>(layer.inputs()[0].elements())) /
                             static_cast<double>(batch);
     const auto most = static_cast<int64_t>(std::min(kLittle / an_image, 1e6));
-    if (const int64_t other = most > batch ? batch + 1 : most; other > 3) {
+    if (const int64_t other = most >= batch ? batch + 1 : most; other > 3) {
       add([&](const Shape& s) { return s.with(0, other); });
     }
     add([](const Shape& s) {

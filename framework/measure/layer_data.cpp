@@ -141,9 +141,11 @@ Reference run_reference(const Layer& layer, const LayerData& data, const LayerSi
   LayerRig rig(*judge, "cpu_reference", all, context, situation);
   rig.load(data);
   Reference reference;
-  const LoopStop unfinished_loops(stop);
   for (Pass pass : all) {
-    rig.run(pass);
+    {
+      const LoopStop unfinished_loops(stop);
+      rig.run(pass);
+    }
     if (stop && stop()) throw InterruptedError();
     if (const std::string damage = rig.damage(); !damage.empty()) {
       throw std::logic_error("cpu_reference damages memory:\n" + damage);

@@ -56,7 +56,7 @@ class Runner {
     }
   }
 
-  /// On a GPU: `count` calls, each a copy of one that hold() looks at, so that none can do less;
+  /// On a GPU: `count` calls, each a copy of one that fault() looks at, so that none can do less;
   /// before each what `before` captured.
   StepGraph graph(int count, const StepGraph* before = nullptr) const {
     std::vector<const StepGraph*> parts;
@@ -210,10 +210,14 @@ class PassTimer {
   void hold(bool thoroughly) {
     for (Entry& entry : entries_) {
       if (!entry.runner) continue;
-      if (auto fault = entry.runner->fault(thoroughly)) {
+      try {
+        auto fault = entry.runner->fault(thoroughly);
+        if (!fault) continue;
         entry.result->examination.faults.push_back(std::move(*fault));
-        entry.runner.reset();
+      } catch (const Error& error) {
+        fail(*entry.result, error);
       }
+      entry.runner.reset();
     }
   }
 

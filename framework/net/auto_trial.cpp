@@ -157,7 +157,7 @@ bool AutoTrial::contest(const Passes& passes, std::vector<AutoCandidate>& candid
   time(passes, left);
   std::stable_sort(left.begin(), left.end(),
                    [](const auto* a, const auto* b) { return a->microseconds < b->microseconds; });
-  // Beside one that turns out wrong, and was faster, others may have got no exact time.
+  // Beside one that turns out wrong, and may have been faster, others may have no exact time.
   bool misled = false;
   for (AutoCandidate* candidate : left) {
     if (candidate->fault.empty() && is_right(passes, *candidate)) return !misled;

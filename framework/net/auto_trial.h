@@ -29,7 +29,7 @@ class AutoTrial {
   using Passes = std::vector<Pass>;
 
   const Layer& checked_layer() const { return smaller_ ? *smaller_ : layer_; }
-  /// True if the fastest that is right was found, and no one that is wrong was faster.
+  /// True if the fastest that is right was found, and nobody who is wrong was timed beside it.
   bool contest(const Passes& passes, std::vector<AutoCandidate>& candidates);
   bool is_right(const Passes& passes, AutoCandidate& candidate);
   double rough_microseconds(const Passes& passes, AutoCandidate& candidate);

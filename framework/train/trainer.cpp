@@ -138,9 +138,9 @@ class Run {
       summary_ = {{"epoch", step / per_epoch},
                   {"val_loss", validation.loss},
                   {"val_accuracy", validation.accuracy}};
-    } else {
-      write_run_json(folder);
     }
+    // Those of a run that is done stay as they are.
+    if (step < end || !fs::exists(folder.path() / "run.json")) write_run_json(folder);
     while (step < end) {
       step = run_epoch(folder, step, per_epoch);
       if (InterruptGuard::requested() && step % per_epoch != 0) break;

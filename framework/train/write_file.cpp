@@ -51,7 +51,8 @@ bool same_file(const fs::path& a, const fs::path& b) {
   const auto full = [&](const fs::path& path) {
     return fs::weakly_canonical(fs::absolute(behind_links(path)), error);
   };
-  return full(a) == full(b);
+  const fs::path known = full(a);
+  return !known.empty() && known == full(b);
 }
 
 void write_file(const fs::path& path, const std::string& text) {

@@ -11,6 +11,7 @@ namespace duet {
 // (2, 4 or 8). Each multiplies some of the chunks and transforms what it has; then each adds what
 // all have for some of the results. (Added in the Winograd domain they would be four times as many,
 // and shared memory of other blocks is slow.)
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 template <bool kCluster>
 struct WinogradShare {
   int blocks = 1, rank = 0;
@@ -48,6 +49,21 @@ struct WinogradShare {
     total.x += v.x, total.y += v.y, total.z += v.z, total.w += v.w;
   }
 };
+#else  // an older GPU has no clusters and, without bulk copies, does not run these kernels
+template <bool kCluster>
+struct WinogradShare {
+  int blocks = 1, rank = 0, chunks, first_chunk = 0;
+
+  __device__ explicit WinogradShare(int all_chunks) : chunks(all_chunks) {}
+  __device__ int product() const { return int(blockIdx.x); }
+  template <class T>
+  __device__ T sum(T* at) const {
+    __trap();
+    return *at;
+  }
+  __device__ static void sync() { __trap(); }
+};
+#endif
 
 // 16 products of kA x kB, 8 deep at a time, by 256 threads with kA/4 x 16 accumulators each: eight
 // warps are few, but a smaller tile a thread would load more than one float from shared memory for
