@@ -106,7 +106,11 @@ json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
     }
   }
   const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
-  const bool diverged = !a_seeds.halted.empty() || !b_seeds.halted.empty();
+  const auto halted = [](const std::vector<double>& loss, const SeedResults& seeds) {
+    return !seeds.halted.empty() ||
+           std::any_of(loss.begin(), loss.end(), [](double l) { return std::isnan(l); });
+  };
+  const bool diverged = halted(loss_a, a_seeds) || halted(loss_b, b_seeds);
   const bool interval = !diverged && enough_seeds(a_seeds.accuracy, b_seeds.accuracy);
   return {
       {"a", 0},

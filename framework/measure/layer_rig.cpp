@@ -170,7 +170,8 @@ std::vector<std::pair<std::string, const GuardedBuffer*>> LayerRig::all_buffers(
 std::string LayerRig::workspace_damage() const {
   std::string text;
   for (const auto& [pass, workspace] : workspaces_) {
-    if (const auto damage = workspace.damage()) text += guard_line("workspace", *damage);
+    if (const auto damage = workspace.damage())
+      text += guard_line("workspace of " + std::string(to_string(pass)), *damage);
   }
   return text;
 }
