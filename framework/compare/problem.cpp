@@ -252,7 +252,8 @@ class Binder {
 
   void check_derived(const Layer& layer) {
     const ProblemWords found = split_problem(layer.problem_text());
-    for (const auto& [name, value] : left_) {
+    for (const auto& left : left_) {
+      const std::string &name = left.first, &value = left.second;
       const auto word = std::find_if(found.begin(), found.end(),
                                      [&](const ProblemWord& w) { return w.name == name; });
       if (word == found.end()) refuse_unknown({});

@@ -34,8 +34,12 @@ DatasetLoader read_dataset(ConfigNode& root, const std::string& name, ConfigErro
 }  // namespace
 
 Setup read_setup(const SetupOptions& options) {
+  return read_setup(read_yaml_file(options.config), options);
+}
+
+Setup read_setup(ConfigNode config, const SetupOptions& options) {
   Setup setup;
-  setup.config = read_yaml_file(options.config);
+  setup.config = std::move(config);
   for (const std::string& assignment : options.assignments) set_value(setup.config, assignment);
   const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
   if (options.backend) override("backend=" + *options.backend);

@@ -33,6 +33,8 @@ struct Setup {
 
 /// Throws ConfigError or UnsupportedError with every mistake found. Loads no data, needs no GPU.
 Setup read_setup(const SetupOptions& options);
+/// The same for a tree that was read already; options.config names it in messages.
+Setup read_setup(ConfigNode config, const SetupOptions& options);
 
 /// Throws ConfigError if the batch is larger than the training data; `file` is the configuration's.
 void check_batch(const Setup& setup, const std::string& file, const Dataset& data);
