@@ -7,6 +7,7 @@
 #include "apps/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

@@ -10,6 +10,7 @@
 #include "compare/results_fixture.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

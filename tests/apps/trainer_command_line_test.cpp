@@ -11,6 +11,7 @@
 #include "device/device.h"
 #include "layers/layers.h"
 #include "optim/optimizer.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

@@ -6,6 +6,7 @@
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

@@ -9,6 +9,7 @@
 #include "compare/bench_problems.h"
 #include "core/error.h"
 #include "layers/layers.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

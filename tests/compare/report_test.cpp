@@ -9,6 +9,7 @@
 #include "compare/report_parts.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "compare/throughput_comparison.h"
 #include "support/gpu_test.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {

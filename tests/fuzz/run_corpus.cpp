@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fuzz/fuzz_target.h"
+#include "test_paths.h"
 
 namespace duet {
 

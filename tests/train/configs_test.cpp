@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "net/table.h"
+#include "test_paths.h"
 #include "train/setup.h"
 
 namespace duet {
