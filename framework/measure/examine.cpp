@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <optional>
 #include <thread>
 
@@ -19,6 +20,17 @@ constexpr double kDelaySeconds = 2e-3;  // queued before a run that might not wa
 constexpr int kRepetitions = 3;
 
 using Bytes = std::vector<std::vector<std::byte>>;
+
+// Of this process.
+size_t thread_count() {
+  std::error_code error;
+  size_t count = 0;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; at != end;
+       at.increment(error)) {
+    ++count;
+  }
+  return count;
+}
 
 class Examiner {
  public:
@@ -144,9 +156,7 @@ class Examiner {
     rig_.queue(pass_);
     rig_.queue_snapshot(pass_);
     context_.synchronize();
-    if (context_.device() == Device::kCpu && !result_.passed()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // for threads left behind
-    }
+    if (context_.device() == Device::kCpu && !result_.passed()) wait_for_threads();
     const Bytes when_done = rig_.snapshot_bytes(), later = rig_.output_bytes(pass_);
     const bool unrepeatable =
         !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
@@ -169,6 +179,13 @@ class Examiner {
     if (what.empty()) return;
     result_.faults.clear();  // whatever else was found is a consequence
     add(FaultKind::kReturnsEarly, what);
+  }
+
+  /// For those that a run has left behind: a busy machine may hold them back for long.
+  void wait_for_threads() const {
+    using namespace std::chrono_literals;
+    std::this_thread::sleep_for(50ms);
+    for (int i = 0; i < 100 && thread_count() > threads_; ++i) std::this_thread::sleep_for(10ms);
   }
 
   /// Something was found that waiting longer might mend.
@@ -266,6 +283,7 @@ class Examiner {
   const Evidence& evidence_;
   Context& context_;
   LayerRig rig_;
+  const size_t threads_ = thread_count();  // before it ran
   Examination result_;
   bool damaged_ = false;
 };

@@ -86,6 +86,7 @@ class Runner {
   /// then on others. Not `thoroughly`: one set of outputs is looked at. REQUIRES: it is not timed
   /// any more.
   std::optional<Fault> fault(bool thoroughly) {
+    while (thoroughly && calls_.empty() && queued_ < kLeastCalls * rigs_.size()) queue();
     context_.synchronize();
     if (!all_hold(evidence_.expected, thoroughly ? called() : 1)) {
       return Fault{FaultKind::kWrongWhenTimed,

@@ -19,6 +19,10 @@ struct Candidate {
   std::string id;
 };
 
+/// On the CPU, the calls that an instance has made at least when it is checked for the last time,
+/// however long one takes: blocks are counted in seconds, in which a slow machine may do one call.
+inline constexpr int kLeastCalls = 16;
+
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call

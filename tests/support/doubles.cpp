@@ -4,9 +4,12 @@
 #include <cuda_runtime_api.h>
 #endif
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,6 +17,7 @@
 
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/linear/linear_impls.h"
+#include "measure/measure_pass.h"
 
 namespace duet {
 namespace {
@@ -98,7 +102,8 @@ constexpr bool is_of_cpu_only(Trick trick) {
 }
 
 constexpr size_t kStateOfAPass = 1 << 18;
-constexpr int kCallsBeforeWrong = 8;  // more than an examination makes, fewer than timing does
+constexpr int kCallsBeforeWrong = 8;  // more than an examination makes
+static_assert(kCallsBeforeWrong < kLeastCalls);
 constexpr size_t kTagBytes = 64;
 
 float tf32(float value) {  // 10 mantissa bits, round to nearest
@@ -107,6 +112,15 @@ float tf32(float value) {  // 10 mantissa bits, round to nearest
   bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
   std::memcpy(&value, &bits, 4);
   return value;
+}
+
+/// Whether a thread of this process waits for something, and not for a core.
+bool is_asleep(pid_t thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const size_t name_end = line.rfind(')');
+  return name_end != line.npos && line.substr(name_end, 3) == ") S";
 }
 
 /// A sound implementation, and what a trick makes of it. Only queues, as all implementations do.
@@ -306,9 +320,11 @@ class Double : public Implementation {
     other_cpu_->set_workspace(memory(pass, context, workspace), workspace);
     step_ = *context.step();
     other_cpu_->set_step(&step_);
-    thread_ = std::thread([this, pass, t] {
-      // Longer than another process keeps the core, shorter than an examination waits.
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    thread_ = std::thread([this, pass, t, caller = gettid()] {
+      // Until the caller sleeps, so that a busy machine cannot make this early by holding it back.
+      for (int asleep = 0; asleep < 3; asleep = is_asleep(caller) ? asleep + 1 : 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
       sound_->run(pass, *other_cpu_, t);
     });
   }
