@@ -1,20 +1,12 @@
 #include "compare/marked_text.h"
 
-#include <fstream>
-#include <sstream>
-
 #include "core/error.h"
+#include "core/input_file.h"
 
 namespace duet {
 namespace {
 
-std::string read_page(const std::filesystem::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw ConfigError(file.string() + ": cannot open this file");
-  std::ostringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
+constexpr uint64_t kMostBytes = 64 << 20;  // of a page
 
 }  // namespace
 
@@ -30,7 +22,7 @@ std::string MarkedText::with(const std::string& text) const {
 
 MarkedText read_marked_text(const std::filesystem::path& file, const std::string& first,
                             const std::string& last) {
-  MarkedText marked = {.page = read_page(file)};
+  MarkedText marked = {.page = read_input_file(file, kMostBytes)};
   const bool crlf = marked.page.find(first + "\r\n") != std::string::npos;
   const std::string line = first + (crlf ? "\r\n" : "\n");
   const size_t start = marked.page.find(line);

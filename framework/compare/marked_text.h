@@ -16,7 +16,7 @@ struct MarkedText {
 };
 
 /// `first` and `last` are whole lines without their ends: "<!-- bench:conv2d -->", "<!-- /bench
-/// -->". Throws ConfigError if the file cannot be read or the lines do not stand in it.
+/// -->". Throws DataError if the file cannot be read, ConfigError if the lines do not stand in it.
 MarkedText read_marked_text(const std::filesystem::path& file, const std::string& first,
                             const std::string& last);
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,10 @@ struct IdxArray {
 
 /// Reads an IDX file of bytes with `rank` dimensions; a name that ends in ".gz" is gzip (its CRC
 /// and length are checked). Throws DataError, with file and offset, if anything is not exactly
-/// right, including bytes left over at the end.
-IdxArray read_idx(const std::filesystem::path& file, int rank);
+/// right, including bytes left over at the end. `check` looks at the dimensions before any data is
+/// read, and throws; no more is read than they announce, nor memory taken before it is needed.
+IdxArray read_idx(const std::filesystem::path& file, int rank,
+                  const std::function<void(const std::vector<int64_t>& dims)>& check = {});
 
 /// The four files of an IDX data set of images and labels.
 const std::vector<std::string>& idx_dataset_files();

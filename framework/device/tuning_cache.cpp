@@ -8,9 +8,17 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/input_file.h"
+
 namespace duet {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint64_t kMostBytes = 16 << 20;
+
+}  // namespace
 
 TuningCache::TuningCache(fs::path file) : file_(std::move(file)) { merge_file(); }
 
@@ -46,12 +54,12 @@ std::string TuningCache::why_not_kept() const {
 void TuningCache::merge_file() {
   if (file_.empty()) return;
   try {
-    std::ifstream in(file_);
-    if (!in) return;
-    const auto json = nlohmann::json::parse(in);
+    const std::string text = read_input_file(file_, kMostBytes);
+    check_json_bounds(text);
+    const auto json = nlohmann::json::parse(text);
     for (const auto& [key, entry] : json.items()) entries_.emplace(key, entry.get<Entry>());
   } catch (const std::exception&) {
-    // Not ours, or half of ours: the next write replaces it.
+    // Not there, not ours, or half of ours: the next write replaces it.
   }
 }
 

@@ -3,11 +3,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <sstream>
 
 #include "core/error.h"
+#include "core/input_file.h"
 
 namespace duet {
 namespace {
@@ -22,6 +22,7 @@ Mark mark_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; 
 // A tree of aliases ("*name") can be endless, or be far larger than its text.
 constexpr int kMostDepth = 50;
 constexpr int kMostNodes = 100'000;
+constexpr uint64_t kMostBytes = 4 << 20;  // of a file
 
 class Converter {
  public:
@@ -134,11 +135,13 @@ ConfigNode read_yaml_file(const std::string& path) {
   if (std::filesystem::is_directory(path)) {
     throw ConfigError(path + ": is a folder; give the YAML file itself");
   }
-  std::ifstream file(path);
-  if (!file) throw ConfigError(path + ": cannot open this file");
-  std::stringstream text;
-  text << file.rdbuf();
-  return read_yaml(text.str(), path);
+  std::string text;
+  try {
+    text = read_input_file(path, kMostBytes);
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
+  return read_yaml(text, path);
 }
 
 ConfigNode read_yaml(const std::string& text, const std::string& name) {

@@ -13,6 +13,7 @@ namespace duet {
 namespace {
 
 constexpr const char* kFormat = "duet checkpoint 1";
+constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
 std::string exact(double value) {
@@ -60,11 +61,9 @@ std::string dims_text(const std::vector<int64_t>& dims) {
   return text.empty() ? "scalar" : text;
 }
 
-// All values of `list` in the file, checked before any is used.
-std::vector<std::vector<float>> values_of(const std::filesystem::path& path,
-                                          const safetensors::File& file,
-                                          const std::vector<Saved>& list) {
-  std::vector<std::vector<float>> values;
+// That all of `list` is in the file.
+void check_tensors(const std::filesystem::path& path, const safetensors::File& file,
+                   const std::vector<Saved>& list) {
   for (const Saved& saved : list) {
     const safetensors::Entry* entry = file.find(saved.name);
     if (!entry) {
@@ -77,23 +76,39 @@ std::vector<std::vector<float>> values_of(const std::filesystem::path& path,
                       "' is " + dims_text(entry->shape) + " there, but " + dims_text(dims) +
                       " float32 here");
     }
-    const auto* data = static_cast<const float*>(entry->data);
-    values.emplace_back(data, data + saved.parameter->spec.desc.elements());
   }
-  return values;
 }
 
-// The parameters. One that the network does not have is as wrong as one that is missing.
-std::vector<std::vector<float>> parameters_of(const std::filesystem::path& path,
-                                              const safetensors::File& file,
-                                              const std::vector<Saved>& list) {
-  std::vector<std::vector<float>> values = values_of(path, file, list);
+// That the file is of this network, before its data are read: any amount of them may be there. A
+// parameter that the network does not have is as wrong as one that is missing.
+void check_parameters(const std::filesystem::path& path, const safetensors::File& file,
+                      const std::vector<Saved>& list) {
+  check_tensors(path, file, list);
   std::set<std::string> known;
-  for (const Saved& saved : list) known.insert(saved.name);
+  uint64_t most = 0, found = 0;  // bytes
+  for (const Saved& saved : list) {
+    known.insert(saved.name);
+    most += kMostTensors * saved.parameter->spec.desc.bytes();
+  }
+  for (const safetensors::Entry& entry : file.entries()) found += entry.bytes();
   for (const safetensors::Entry& entry : file.entries()) {
     if (entry.name.starts_with("optimizer.") || known.count(entry.name)) continue;
     throw DataError(path.string() + ": is a checkpoint of another network: it has '" + entry.name +
                     "', which this network has not");
+  }
+  if (found > most) {
+    throw DataError(path.string() + ": holds " + std::to_string(found) +
+                    " bytes of tensors, more than any optimizer keeps for this network");
+  }
+}
+
+// The values of `list`. REQUIRES: check_tensors() passed.
+std::vector<std::vector<float>> values_of(const safetensors::File& file,
+                                          const std::vector<Saved>& list) {
+  std::vector<std::vector<float>> values;
+  for (const Saved& saved : list) {
+    const auto* data = static_cast<const float*>(file.find(saved.name)->data);
+    values.emplace_back(data, data + saved.parameter->spec.desc.elements());
   }
   return values;
 }
@@ -155,7 +170,10 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
 
 CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& training,
                                const CheckpointInfo& expected) {
-  const safetensors::File file = safetensors::read(path);
+  // Another network is the first thing to tell.
+  const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
+    check_parameters(path, described, saved_tensors(training, false));
+  });
   const auto meta = [&](const std::string& key) -> const std::string& {
     const auto found = file.metadata().find(key);
     if (found == file.metadata().end()) {
@@ -168,8 +186,6 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& trai
     throw DataError(path.string() + ": unknown checkpoint format '" + meta("format") +
                     "'; expected '" + kFormat + "'");
   }
-  // Another network is the first thing to tell.
-  parameters_of(path, file, saved_tensors(training, false));
   check_same(path, "optimizer", meta("optimizer"), expected.optimizer);
   check_same(path, "data set", meta("dataset"), expected.dataset);
   check_same(path, "seed", meta("seed"), std::to_string(expected.seed));
@@ -177,7 +193,8 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& trai
   check_same(path, "a number of training images of", meta("images"),
              std::to_string(expected.images));
   const std::vector<Saved> list = saved_tensors(training, true);
-  const std::vector<std::vector<float>> values = values_of(path, file, list);
+  check_tensors(path, file, list);
+  const std::vector<std::vector<float>> values = values_of(file, list);
   StepState state = training.state();
   state.step = number_of<uint64_t>(path, "step", meta("step"));
   state.loss_sum = number_of<double>(path, "loss_sum", meta("loss_sum"));
@@ -195,9 +212,10 @@ CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& trai
 }
 
 void load_parameters(const std::filesystem::path& path, Training& training) {
-  const safetensors::File file = safetensors::read(path);
   const std::vector<Saved> list = saved_tensors(training, false);
-  const std::vector<std::vector<float>> values = parameters_of(path, file, list);
+  const safetensors::File file = safetensors::read(
+      path, [&](const safetensors::File& described) { check_parameters(path, described, list); });
+  const std::vector<std::vector<float>> values = values_of(file, list);
   for (size_t i = 0; i < list.size(); ++i) {
     training.net().write(*list[i].parameter, list[i].memory, values[i]);
   }

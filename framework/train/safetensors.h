@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -49,16 +50,20 @@ class File {
   const Metadata& metadata() const { return metadata_; }
 
  private:
-  friend File read(const std::filesystem::path& path);
+  friend File read(const std::filesystem::path& path,
+                   const std::function<void(const File& described)>& check);
 
   std::vector<Entry> entries_;
   std::vector<std::vector<uint8_t>> data_;  // a vector an entry; its address stays when File moves
+  std::map<std::string, size_t, std::less<>> places_;  // of entries_, by name
   Metadata metadata_;
 };
 
 /// Reads and checks everything: the header's length and JSON, types, shapes, that the tensors'
 /// bytes follow each other without hole or overlap and fill the file to its end. Throws DataError,
-/// with file and offset.
-File read(const std::filesystem::path& path);
+/// with file and offset. `check` sees all but the data, before memory is taken for that, and throws
+/// if the file is not what it should be.
+File read(const std::filesystem::path& path,
+          const std::function<void(const File& described)>& check = {});
 
 }  // namespace duet::safetensors

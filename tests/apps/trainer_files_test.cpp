@@ -1,5 +1,6 @@
 // Files that are missing, cut short, corrupt or in the way: each is named, and nothing is lost.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -110,6 +111,20 @@ TEST(TrainerData, DamagedFilesAreNamedWithThePlace) {
   expect(train_images, "hello", {"expected gzip data"});
 }
 
+// Whoever waited for a pipe's content could wait for ever.
+TEST(TrainerData, APipeIsRefusedAtOnce) {
+  const TrainerFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  write_mnist(folder);
+  fs::remove(folder / "data/t10k-images-idx3-ubyte");
+  ASSERT_EQ(mkfifo((folder / "data/t10k-images-idx3-ubyte").c_str(), 0600), 0);
+  EXPECT_OUTCOME(folder.run("--config pipe"), kExitUsage, "pipe: is a pipe");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --resume pipe"), kExitUsage, "pipe: is a pipe");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --evaluate pipe"), kExitUsage, "pipe: is a pipe");
+  EXPECT_OUTCOME(folder.run("--config net.yaml --data data"), kExitUsage, "idx3-ubyte: is a pipe");
+  EXPECT_FALSE(fs::exists(folder / "runs"));
+}
+
 // A folder with a run of the tiny network in "run".
 class TrainerCheckpoint : public testing::Test {
  protected:
@@ -184,6 +199,34 @@ TEST_F(TrainerCheckpoint, OfAnotherNetwork) {
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.bias=false"), kExitUsage,
                    "another network", "'fc1.bias'");
   }
+}
+
+// Whose data take no disk, and would take all memory.
+TEST_F(TrainerCheckpoint, LargerThanTheNetwork) {
+  constexpr uint64_t kSparse = uint64_t{20} << 30;
+  const auto length =
+      static_cast<unsigned char>(last_[0]) + 256u * static_cast<unsigned char>(last_[1]);
+  const std::string data = last_.substr(8 + length);
+  const auto expect = [&](const nlohmann::json& header, const char* part) {
+    const std::string text = header.dump();
+    std::string prefix(8, '\0');
+    for (int i = 0; i < 8; ++i) prefix[i] = static_cast<char>(text.size() >> (8 * i));
+    folder_.write("sparse", prefix + text + data);
+    fs::resize_file(folder_ / "sparse", 8 + text.size() + data.size() + kSparse);
+    for (const std::string option : {"--resume", "--evaluate"}) {
+      EXPECT_OUTCOME(folder_.run("--config tiny.yaml --epochs 9 " + option + " sparse"), kExitUsage,
+                     "sparse", part);
+    }
+  };
+  const nlohmann::json tensor = {{"dtype", "U8"},
+                                 {"shape", {kSparse}},
+                                 {"data_offsets", {data.size(), data.size() + kSparse}}};
+  nlohmann::json header = nlohmann::json::parse(last_.substr(8, length));
+  header["optimizer.more.fc1.weight"] = tensor;
+  expect(header, "more than any optimizer keeps");
+  header.erase("optimizer.more.fc1.weight");
+  header["fc2.weight"] = tensor;
+  expect(header, "another network");
 }
 
 TEST_F(TrainerCheckpoint, OfAnotherRun) {

@@ -86,7 +86,7 @@ TEST(MarkedText, IsReplacedAndNothingElse) {
         << wrong;
   }
   std::filesystem::remove(file);
-  EXPECT_THROW(read_marked_text(file, "<!-- compare -->", "<!-- /compare -->"), ConfigError);
+  EXPECT_THROW(read_marked_text(file, "<!-- compare -->", "<!-- /compare -->"), DataError);
 }
 
 TEST(Markdown, TellsAMismatchFirst) {

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 #include <cmath>
@@ -14,7 +15,6 @@
 #include <string>
 
 #include "core/error.h"
-#include "data/gzip.h"
 #include "data/idx.h"
 
 namespace duet {
@@ -292,13 +292,54 @@ TEST(Dataset, RefusesEveryWrongFile) {
 }
 
 TEST(Dataset, EveryCutOfAGzipFileIsRefused) {
+  Folder folder;
+  const fs::path file = folder.path() / "labels.gz";
   const Bytes packed = gzip(idx({5}, labels(5)));
   for (size_t size = 0; size < packed.size(); ++size) {
-    EXPECT_THROW(gunzip(first(packed, size), "cut"), DataError) << size;
+    write(file, first(packed, size));
+    EXPECT_THROW(read_idx(file, 1), DataError) << size;
   }
-  Bytes twice = packed;
-  twice.insert(twice.end(), packed.begin(), packed.end());
-  EXPECT_EQ(gunzip(twice, "two members").size(), 26u);
+  // Two members are one file, wherever the first ends.
+  const Bytes whole = idx({5}, labels(5));
+  for (size_t cut = 0; cut <= whole.size(); ++cut) {
+    Bytes members = gzip(first(whole, cut));
+    const Bytes second = gzip({whole.begin() + static_cast<std::ptrdiff_t>(cut), whole.end()});
+    members.insert(members.end(), second.begin(), second.end());
+    write(file, members);
+    EXPECT_EQ(read_idx(file, 1).bytes, labels(5)) << cut;
+  }
+}
+
+// What a header announces is all that is read: a small file can unpack to more than any memory.
+TEST(Dataset, NoMoreIsReadThanTheHeaderAnnounces) {
+  Folder folder;
+  const fs::path plain = folder.path() / "images", packed = folder.path() / "images.gz";
+  const auto error = [&](const fs::path& file) { return error_of([&] { read_idx(file, 3); }); };
+  // Damaged long after what is announced, which is never looked at.
+  const Bytes bomb = gzip(idx({1, 28, 28}, Bytes(8 << 20)));
+  write(packed, first(bomb, bomb.size() - 100));
+  EXPECT_HAS(error(packed), "left over: expected 1x28x28 bytes of data, found more");
+  write(packed, gzip(idx({0xFFFFFFFF, 28, 28}, images(1))));
+  EXPECT_HAS(error(packed), "this machine's memory");
+  write(packed, gzip(idx({1000000, 28, 28}, images(1))));
+  EXPECT_HAS(error(packed), "truncated: expected 1000000x28x28 bytes of data, found 784");
+  write(plain, idx({1, 28, 28}, images(1)));
+  fs::resize_file(plain, uint64_t{20} << 30);  // sparse
+  EXPECT_HAS(error(plain), "left over: expected 1x28x28 bytes of data, found 21474836464");
+  // Sizes that do not fit the data set are refused before the data, which is damaged here.
+  write_dataset(folder.path());
+  const Bytes wide = gzip(idx({5, 280, 28}, images(50)));
+  fs::remove(folder.path() / "train-images-idx3-ubyte");
+  write(folder.path() / "train-images-idx3-ubyte.gz", first(wide, wide.size() - 9));
+  EXPECT_HAS(error_of([&] { load("mnist", folder.path()); }), "found 280x28");
+}
+
+TEST(Dataset, APipeIsNotAFile) {
+  Folder folder;
+  write_dataset(folder.path());
+  const fs::path pipe = folder.path() / "t10k-images-idx3-ubyte";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_HAS(error_of([&] { load("mnist", folder.path()); }), pipe.string() + ": is a pipe");
 }
 
 TEST(Dataset, AFolderIsNotAFile) {

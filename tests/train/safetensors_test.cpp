@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <iterator>
 
@@ -80,6 +81,30 @@ std::vector<safetensors::Entry> entries() {
           {"empty", DType::kFloat32, {0, 4}, nullptr},
           {"sum", DType::kFloat64, {}, &kSum},
           {"counts", DType::kInt32, {2}, kCounts}};
+}
+
+// Of many tensors, by the processor's time: every step that looked at all tensors for each of them
+// would take minutes.
+TEST_F(SafetensorsTest, ManyTensorsTakeLittleTime) {
+  std::vector<safetensors::Entry> many;
+  for (int i = 0; i < 40'000; ++i) {
+    many.push_back({"layer" + std::to_string(i) + ".weight", DType::kFloat32, {6}, kWeight});
+  }
+  const std::clock_t start = std::clock();
+  safetensors::write(path_, many, {{"step", "12"}});
+  const safetensors::File file = safetensors::read(path_);
+  ASSERT_EQ(file.entries().size(), many.size());
+  for (const safetensors::Entry& entry : many) ASSERT_NE(file.find(entry.name), nullptr);
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 15);
+}
+
+TEST_F(SafetensorsTest, RefusesHeadersWithoutBounds) {
+  const std::string deep(100'000, '[');
+  expect_header_error("{\"a\":" + deep, "", {"offset 8", "nested more than 64 deep"});
+  std::string wide = "{\"a\":[0";
+  for (int i = 0; i < 4'000'000; ++i) wide += ",0";
+  put(wide + "]}", "");
+  expect_error({"offset 8", "more than 4000000 values"});
 }
 
 TEST_F(SafetensorsTest, ComesBackAsItWas) {

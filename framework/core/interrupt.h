@@ -1,0 +1,35 @@
+// Ctrl-C and SIGTERM as a flag that whatever takes long looks at.
+#pragma once
+
+#include "core/parallel.h"
+
+namespace duet {
+
+/// While one of these lives, the first SIGINT or SIGTERM only sets the flag; a second one ends the
+/// process as if nobody listened. One at a time.
+class InterruptGuard {
+ public:
+  InterruptGuard();
+  ~InterruptGuard();
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
+
+  static bool requested();
+  /// Throws InterruptedError if requested().
+  static void check();
+};
+
+/// Calls work(). Once an interrupt is requested, its loops (core/parallel.h) leave out what they
+/// have not begun, and this throws InterruptedError when it returns: what it computed, and how long
+/// that took, is not to be used.
+template <class Work>
+void run_interruptibly(const Work& work) {
+  InterruptGuard::check();
+  {
+    const LoopStop unfinished_loops(InterruptGuard::requested);
+    work();
+  }
+  InterruptGuard::check();
+}
+
+}  // namespace duet
