@@ -9,7 +9,6 @@
 #include "core/error.h"
 #include "net/table.h"
 #include "net/yaml.h"
-#include "train/interrupt.h"
 
 namespace duet {
 namespace {
@@ -262,7 +261,6 @@ nlohmann::json arms_json(const RunningArms& arms) {
 
 Contender training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-    InterruptGuard::check();
     return seconds_of(
         arm.context(), [&] { arm.training().step(); }, calls);
   }};
@@ -270,7 +268,6 @@ Contender training_steps(RunningArm& arm) {
 
 Contender inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-    InterruptGuard::check();
     return seconds_of(
         arm.context(), [&] { arm.training().evaluation_step(); }, calls);
   }};

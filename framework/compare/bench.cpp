@@ -16,11 +16,11 @@
 #include "compare/problem.h"
 #include "compare/results.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/clock_monitor.h"
 #include "device/stopwatch.h"
 #include "layers/layers.h"
 #include "net/table.h"
-#include "train/interrupt.h"
 
 namespace duet {
 

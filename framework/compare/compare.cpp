@@ -22,9 +22,9 @@
 #include "compare/throughput_comparison.h"
 #include "compare/training_comparison.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/clock_monitor.h"
 #include "net/table.h"
-#include "train/interrupt.h"
 
 namespace duet {
 

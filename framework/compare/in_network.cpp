@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/results.h"
+#include "core/interrupt.h"
 #include "device/step_graph.h"
 
 namespace duet {
@@ -113,7 +114,8 @@ std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& pla
 InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
   InNetwork result;
   for (auto& arm : arms) {
-    arm->training().step();  // what runs for the first time must not do so while it is captured
+    // What runs for the first time must not do so while it is captured.
+    run_interruptibly([&] { arm->training().step(); });
     arm->context().synchronize();
     result.memory_bytes.push_back(arm->training().net().memory_bytes());
   }

@@ -10,7 +10,7 @@
 #include "compare/in_network.h"
 #include "compare/layer_rows.h"
 #include "compare/results.h"
-#include "train/interrupt.h"
+#include "core/interrupt.h"
 
 namespace duet {
 
@@ -136,8 +136,8 @@ class LayersComparison {
     auto& activations = activations_[arm];
     if (activations.empty()) {
       Training& training = arms_[arm]->training();
-      for (int64_t i = 0; i < plan_.steps; ++i) training.step();
-      activations = take_activations(training);
+      for (int64_t i = 0; i < plan_.steps; ++i) run_interruptibly([&] { training.step(); });
+      run_interruptibly([&] { activations = take_activations(training); });
     }
     return activations;
   }

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/results.h"
-#include "train/interrupt.h"
+#include "core/interrupt.h"
 
 namespace duet {
 namespace {
@@ -24,9 +24,8 @@ std::vector<double> losses(const Arm& arm, const Dataset& dataset, int64_t steps
   std::vector<double> losses;
   bool halted = false;
   for (int64_t i = 0; i < steps; ++i) {
-    InterruptGuard::check();
     if (!halted) {
-      running.training().step();
+      run_interruptibly([&] { running.training().step(); });
       const StepState state = running.training().state();
       halted = state.halted != 0;
       if (!halted) losses.push_back(state.last_loss);
@@ -62,13 +61,13 @@ void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedR
   const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
   const auto start = Clock::now();
   for (int64_t i = 0; i < steps; ++i) {
-    training.step();
-    if (i % 64 == 0) InterruptGuard::check();
+    run_interruptibly([&] { training.step(); });
   }
   running.context().synchronize();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (training.state().halted) results->halted.push_back(seed);
-  const Metrics metrics = training.evaluate();
+  Metrics metrics;
+  run_interruptibly([&] { metrics = training.evaluate(); });
   results->accuracy.push_back(metrics.accuracy);
   results->final_loss.push_back(metrics.loss);
   results->seconds.push_back(seconds);

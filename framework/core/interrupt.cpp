@@ -30,6 +30,7 @@ InterruptGuard::~InterruptGuard() {
   std::signal(SIGINT, SIG_DFL);
   std::signal(SIGTERM, SIG_DFL);
   if (std::signal(SIGHUP, SIG_DFL) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
+  interrupted = false;  // only what a guard's scope ran is ended
 }
 
 bool InterruptGuard::requested() { return interrupted; }

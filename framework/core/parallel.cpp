@@ -113,9 +113,9 @@ int cpu_threads() {
   return threads;
 }
 
-LoopStop::LoopStop(bool (*stop)()) { stop_of_loops = stop; }
+LoopStop::LoopStop(bool (*stop)()) : outer_(stop_of_loops) { stop_of_loops = stop; }
 
-LoopStop::~LoopStop() { stop_of_loops = nullptr; }
+LoopStop::~LoopStop() { stop_of_loops = outer_; }
 
 void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body) {
   const Loop loop = {count, call, body, stop_of_loops};

@@ -22,13 +22,16 @@ inline constexpr int64_t kWorthSharing = 1'000'000;
 
 /// While one lives, loops of this thread that are worth sharing leave out what they have not begun
 /// once `stop` returns true, in any thread; nullptr: they never do. What such a loop computes is
-/// then not to be used. Not within another one.
+/// then not to be used. Within another one it takes that one's place.
 class LoopStop {
  public:
   explicit LoopStop(bool (*stop)());
   ~LoopStop();
   LoopStop(const LoopStop&) = delete;
   LoopStop& operator=(const LoopStop&) = delete;
+
+ private:
+  bool (*const outer_)();
 };
 
 /// Calls call(body, i) for every i of [0, count) on cpu_threads() threads. For parallel_for.

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/step_graph.h"
 #include "measure/classify.h"
 
@@ -227,7 +228,8 @@ class Examiner {
       if (!can) continue;
       LayerData data = random_data(*neighbour, 7);
       neighbour->settle(data.x, data.w, data.dy);
-      const Reference expected = run_reference(*neighbour, data, evidence_.situation, {pass_});
+      const Reference expected =
+          run_reference(*neighbour, data, evidence_.situation, {pass_}, InterruptGuard::requested);
       LayerRig rig(*neighbour, id_, passes, context_, evidence_.situation);
       rig.load(data);
       run_through(rig, pass_, expected);
@@ -321,7 +323,9 @@ std::vector<Pass> start_through(LayerRig& rig, Pass pass, const Reference& expec
 }  // namespace
 
 void run_through(LayerRig& rig, Pass pass, const Reference& expected) {
-  for (Pass each : start_through(rig, pass, expected)) rig.run(each);
+  for (Pass each : start_through(rig, pass, expected)) {
+    run_interruptibly([&] { rig.run(each); });
+  }
 }
 
 void queue_through(LayerRig& rig, Pass pass, const Reference& expected) {
@@ -329,6 +333,7 @@ void queue_through(LayerRig& rig, Pass pass, const Reference& expected) {
 }
 
 std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass) {
+  InterruptGuard::check();  // comparing large tensors takes a while, too
   std::vector<TensorResult> results;
   const auto found = rig.outputs(pass);
   const auto& wanted = expected.of(pass);

@@ -77,7 +77,8 @@ Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituatio
 Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to);
 
 /// Runs `pass` in all the ways told above. A class of faults that would follow from an earlier one
-/// is not looked for. REQUIRES: `evidence` is of this layer and has `pass`; `id` supports the pass.
+/// is not looked for. Throws InterruptedError soon after an interrupt. REQUIRES: `evidence` is of
+/// this layer and has `pass`; `id` supports the pass.
 Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
                     Context& context);
 

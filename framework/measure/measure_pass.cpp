@@ -160,7 +160,9 @@ struct Entry {
   int calls_in_graph = 0;
 };
 
+// REQUIRES: `error` is being handled. Nobody's fault is an interrupt, which goes on.
 void fail(PassMeasurement& result, const Error& error) {
+  if (dynamic_cast<const InterruptedError*>(&error)) throw;
   result.examination.faults.push_back({FaultKind::kFailed, std::string("failed: ") + error.what()});
 }
 

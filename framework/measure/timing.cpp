@@ -5,6 +5,7 @@
 #include <new>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/stopwatch.h"
 
 namespace duet {
@@ -107,10 +108,15 @@ void Displacement::grow() {
 double seconds_of(Context& context, const std::function<void()>& work, int64_t calls) {
   Stopwatch stopwatch(context);
   context.synchronize();
-  stopwatch.start();
-  for (int64_t i = 0; i < calls; ++i) work();
-  const double seconds = stopwatch.stop();
+  double seconds = 0;
+  {
+    const LoopStop unfinished_loops(InterruptGuard::requested);
+    stopwatch.start();
+    for (int64_t i = 0; i < calls && !InterruptGuard::requested(); ++i) work();
+    seconds = stopwatch.stop();
+  }
   context.synchronize();
+  InterruptGuard::check();
   return seconds;
 }
 

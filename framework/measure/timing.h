@@ -73,7 +73,7 @@ class Displacement {
 
 /// Seconds that `calls` calls of `work` take, which queues work on the context. On a GPU between
 /// two events on its stream, with the whole device idle before and after; on the CPU by the steady
-/// clock.
+/// clock. Throws InterruptedError within one call of an interrupt.
 double seconds_of(Context& context, const std::function<void()>& work, int64_t calls);
 
 }  // namespace duet

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/parallel.h"
 #include "device/graph_time.h"
 #include "measure/timing.h"
@@ -106,7 +107,11 @@ bool same(LayerRig& rig, Pass pass, const std::vector<NamedValues>& before) {
   return true;
 }
 
-std::string failure(const Error& error) { return std::string("failed: ") + error.what(); }
+// REQUIRES: `error` is being handled. Nobody's fault is an interrupt, which goes on.
+std::string failure(const Error& error) {
+  if (dynamic_cast<const InterruptedError*>(&error)) throw;
+  return std::string("failed: ") + error.what();
+}
 
 }  // namespace
 
@@ -116,7 +121,7 @@ AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, Context& context)
       smaller_(smaller(layer, passes)),
       data_(random_data(layer, kSeed)),
       evidence_(gather_evidence(checked_layer(), smaller_ ? random_data(*smaller_, kSeed) : data_,
-                                {}, passes)) {}
+                                {}, passes, InterruptGuard::requested)) {}
 
 void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates) {
   right_.clear();

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "core/interrupt.h"
 #include "measure/timing.h"
 #include "net/table.h"
-#include "train/interrupt.h"
 
 namespace duet {
 namespace {

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
-#include "train/interrupt.h"
 #include "train/profile.h"
 #include "train/run_folder.h"
 #include "train/trace.h"

@@ -11,12 +11,12 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/gpu.h"
 #include "net/auto.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/checkpoint.h"
-#include "train/interrupt.h"
 #include "train/profiler.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
