@@ -1,5 +1,6 @@
 #include "train/write_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,6 +26,11 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
+// What is written first, to be renamed when it is whole.
+fs::path temporary_of(const fs::path& target) {
+  return target.string() + ".tmp" + std::to_string(getpid());
+}
+
 }  // namespace
 
 std::string why_not_writable(const fs::path& path) {
@@ -42,7 +48,15 @@ std::string why_not_writable(const fs::path& path) {
     if (refused(path)) return reason();
   }
   if (fs::exists(status) && !fs::is_regular_file(status)) return "";
-  return refused(behind_links(path).parent_path()) ? "its folder: " + reason() : "";
+  const fs::path target = behind_links(path);
+  if (refused(target.parent_path())) return "its folder: " + reason();
+  // Only trying tells whether its name is too long for this file system, and whatever else.
+  const fs::path temporary = temporary_of(target);
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  if (file < 0) return reason();
+  ::close(file);
+  ::unlink(temporary.c_str());
+  return "";
 }
 
 bool same_file(const fs::path& a, const fs::path& b) {
@@ -64,8 +78,7 @@ void write_file(const fs::path& path, const std::string& text) {
   const fs::file_status status = fs::status(path, error);
   const bool replaces = !fs::exists(status) || fs::is_regular_file(status);
   const fs::path target = replaces ? behind_links(path) : path;
-  const fs::path written =
-      replaces ? fs::path(target.string() + ".tmp" + std::to_string(getpid())) : path;
+  const fs::path written = replaces ? temporary_of(target) : path;
   errno = 0;
   std::ofstream file(written, std::ios::trunc);
   file << text;

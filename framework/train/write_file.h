@@ -10,7 +10,7 @@ namespace duet {
 /// to is replaced; a device or a pipe is written to.
 void write_file(const std::filesystem::path& path, const std::string& text);
 
-/// Why write_file() cannot write there, as far as that shows without writing; empty if it can.
+/// Why write_file() cannot write there, as far as that shows without content; empty if it can.
 /// REQUIRES: the folder is there, or the path is to have no folder.
 std::string why_not_writable(const std::filesystem::path& path);
 

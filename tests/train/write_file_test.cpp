@@ -72,6 +72,11 @@ TEST_F(WriteFile, RefusesWhatIsProtected) {
   EXPECT_EQ(why_not_writable(at("")), "it is a folder");
   EXPECT_NE(why_not_writable(at("none/a")), "");
   EXPECT_EQ(why_not_writable(at("b")), "");
+  EXPECT_FALSE(fs::exists(at("b")));
+  EXPECT_EQ(why_not_writable(at(std::string(300, 'x'))), "File name too long");
+  EXPECT_EQ(why_not_writable(at(std::string(252, 'x'))), "File name too long");  // with ".tmpPID"
+  EXPECT_EQ(why_not_writable(at(std::string(200, 'x'))), "");
+  EXPECT_EQ(std::distance(fs::directory_iterator(at("")), fs::directory_iterator()), 1);
 }
 
 }  // namespace
