@@ -36,9 +36,9 @@ const json& ratio_of(const json& row, size_t arm) {
 }
 
 std::string baseline_name(const json& row) {
-  const auto baseline = number_at(row, "baseline");
+  const auto baseline = count_at(row, "baseline");
   if (!baseline) return "baseline";
-  return text_at(element(member(row, "arms"), static_cast<size_t>(*baseline)), "implementation");
+  return text_at(element(member(row, "arms"), baseline), "implementation");
 }
 
 std::string median(const json& time) {

@@ -1,6 +1,7 @@
 #include "compare/fields.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "compare/format.h"
@@ -16,9 +17,9 @@ const json& member(const json& value, const std::string& key) {
   return found == value.end() ? null : *found;
 }
 
-const json& element(const json& value, size_t index) {
+const json& element(const json& value, std::optional<size_t> index) {
   static const json null;
-  return value.is_array() && index < value.size() ? value[index] : null;
+  return value.is_array() && index && *index < value.size() ? value[*index] : null;
 }
 
 const json& list(const json& value) {
@@ -33,6 +34,12 @@ std::optional<double> number(const json& value) {
 
 std::optional<double> number_at(const json& value, const std::string& key) {
   return number(member(value, key));
+}
+
+std::optional<size_t> count_at(const json& value, const std::string& key) {
+  const auto found = number_at(value, key);
+  if (!found || !(*found >= 0 && *found <= 1e15) || std::floor(*found) != *found) return {};
+  return static_cast<size_t>(*found);
 }
 
 std::string text_at(const json& value, const std::string& key) {
@@ -52,6 +59,11 @@ std::string shown(std::optional<double> value, std::string (*format)(double)) {
 std::string arm_name(const json& results, size_t index) {
   const std::string name = text_at(element(member(results, "arms"), index), "name");
   return name.empty() ? "arm " + std::to_string(index + 1) : name;
+}
+
+std::string arm_of(const json& results, const json& value, const std::string& key) {
+  const auto index = count_at(value, key);
+  return index ? arm_name(results, *index) : kNotMeasured;
 }
 
 std::string stopped_text(const json& results) {

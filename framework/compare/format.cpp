@@ -14,8 +14,11 @@ std::string not_finite(double value) {
   return value > 0 ? "inf" : "-inf";
 }
 
+constexpr double kMany = 1e15;  // more than a table has room for, or 64 bits for digits
+
 std::string fixed(double value, int decimals) {
   char text[64];
+  if (std::fabs(value) >= kMany) return format_error(value);
   std::snprintf(text, sizeof text, "%.*f", decimals, value);
   return text;
 }
@@ -34,7 +37,7 @@ int decimals_for(double value, int digits) {
 std::string format_significant(double value) {
   if (!std::isfinite(value)) return not_finite(value);
   if (value == 0) return "0";
-  if (std::fabs(value) < 1e-4 || std::fabs(value) >= 1e15) return format_error(value);
+  if (std::fabs(value) < 1e-4 || std::fabs(value) >= kMany) return format_error(value);
   const int decimals = decimals_for(value, 3);
   if (decimals <= 0) return format_count(std::llround(value));
   return fixed(value, decimals);
@@ -83,7 +86,7 @@ std::string format_near_one(double value) {
 }
 
 std::string format_whole(double value) {
-  if (!std::isfinite(value) || std::fabs(value) >= 1e15) return format_significant(value);
+  if (!std::isfinite(value) || std::fabs(value) >= kMany) return format_significant(value);
   return format_count(std::llround(value));
 }
 
@@ -96,7 +99,7 @@ std::string format_seconds(double seconds) {
   if (!std::isfinite(seconds)) return not_finite(seconds);
   if (std::fabs(seconds) < 0.095 && seconds != 0) return format_significant(1e3 * seconds) + " ms";
   if (seconds < 10) return fixed(seconds, 2) + " s";
-  if (seconds < 99.95) return fixed(seconds, 1) + " s";
+  if (seconds < 99.95 || seconds >= kMany) return fixed(seconds, 1) + " s";
   const int64_t whole = std::llround(seconds);
   return format_count(whole / 60) + " min " + std::to_string(whole % 60) + " s";
 }

@@ -83,9 +83,9 @@ std::vector<std::string> ids_of(const ProblemRows& rows) {
 }
 
 std::string baseline_of(const json& row) {
-  const auto place = number_at(row, "baseline");
+  const auto place = count_at(row, "baseline");
   if (!place) return "";
-  return text_at(element(member(row, "arms"), static_cast<size_t>(*place)), "implementation");
+  return text_at(element(member(row, "arms"), place), "implementation");
 }
 
 std::string problem_table(const ProblemRows& rows) {

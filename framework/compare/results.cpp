@@ -1,14 +1,15 @@
 #include "compare/results.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "compare/fields.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/input_file.h"
 #include "measure/environment.h"
 #include "net/table.h"
 #include "train/version.h"
@@ -20,8 +21,44 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr uint64_t kMostBytes = 64 << 20;  // of a file; one of ten arms has about two
+constexpr size_t kMostCells = 1'000'000;   // ten arms by ten thousand rows
+
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   throw DataError(path.string() + ": " + why);
+}
+
+// Every place of an arm that results speak of is that of an arm.
+void check_places(const fs::path& path, const json& value, size_t arms) {
+  if (value.is_object()) {
+    for (const char* key : {"arm", "a", "b"}) {
+      if (!number_at(value, key)) continue;
+      const auto place = count_at(value, key);
+      if (place && *place < arms) continue;
+      refuse(path, "'" + std::string(key) + "' is " + member(value, key).dump() +
+                       ", not one of the " + std::to_string(arms) +
+                       " arms, counted from 0; the file is damaged");
+    }
+  }
+  if (!value.is_structured()) return;
+  for (const json& part : value) check_places(path, part, arms);
+}
+
+// Tables are larger than what they are made of: each row has columns for all arms, and for all
+// pairs of them.
+void check_size(const fs::path& path, const json& results, size_t arms) {
+  size_t rows = list(member(results, "throughput")).size();
+  for (const json& batch : list(member(results, "layers"))) {
+    rows += list(member(batch, "rows")).size();
+  }
+  const json& training = member(results, "training");
+  const json& trained = list(member(training, "arms"));
+  size_t steps = list(member(training, "seeds")).size();
+  for (const json& arm : trained) steps = std::max(steps, list(member(arm, "loss")).size());
+  const size_t columns = 2 * trained.size() + list(member(training, "differences")).size();
+  if (rows * arms * arms > kMostCells || steps * columns > kMostCells) {
+    refuse(path, "has more rows and arms than tables have room for; is it of 'compare --out'?");
+  }
 }
 
 // The form of results, as far as a reader that copes with whatever is missing relies on it.
@@ -42,6 +79,11 @@ void check_form(const fs::path& path, const json& results) {
     const json& section = member(results, key);
     expect(section.is_null() || section.is_object(), key, "an object");
   }
+  const size_t count = arm_count(results);
+  for (const char* key : {"layers", "training", "throughput"}) {
+    check_places(path, member(results, key), count);
+  }
+  check_size(path, results, count);
 }
 
 }  // namespace
@@ -116,11 +158,13 @@ std::string now_text() {
 json load_results(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) refuse(path, "is a folder; name the results.json in it");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) refuse(path, "cannot open this file; give one that 'compare --out FILE' wrote");
+  const std::string text = read_input_file(path, kMostBytes);
   json results;
   try {
-    results = json::parse(file);
+    check_json_bounds(text);
+    results = json::parse(text);
+  } catch (const DataError& e) {
+    refuse(path, std::string("not results of compare: ") + e.what());
   } catch (const json::exception& e) {
     refuse(path, std::string("not JSON, or cut short: ") + e.what());
   }

@@ -43,7 +43,8 @@ std::string rate_text(const json& value, const std::string& key) {
 // "+0.05" percentage points.
 std::string points(double difference) {
   char text[32];
-  std::snprintf(text, sizeof text, "%+.2f", 100 * difference);
+  std::snprintf(text, sizeof text, std::fabs(difference) < 1e13 ? "%+.2f" : "%+.1e",
+                100 * difference);
   return text;
 }
 

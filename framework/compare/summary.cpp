@@ -13,18 +13,13 @@ using nlohmann::json;
 
 namespace {
 
-std::string arm_at(const json& results, const json& object, const std::string& key) {
-  return arm_name(results, static_cast<size_t>(number_at(object, key).value_or(0)));
-}
-
 // Of the arms of a ratio or difference those whose training halted.
 std::vector<std::string> diverged(const json& results, const json& pair) {
   std::vector<std::string> names;
   for (const char* key : {"a", "b"}) {
-    const json& arm = element(member(member(results, "training"), "arms"),
-                              static_cast<size_t>(number_at(pair, key).value_or(0)));
+    const json& arm = element(member(member(results, "training"), "arms"), count_at(pair, key));
     if (number_at(arm, "halted_at") || !list(member(arm, "halted_seeds")).empty()) {
-      names.push_back(arm_at(results, pair, key));
+      names.push_back(arm_of(results, pair, key));
     }
   }
   return names;
@@ -58,9 +53,8 @@ json first_wrong_layer(const json& results) {
 json first_wrong_training(const json& results) {
   const json& training = member(results, "training");
   for (const json& arm : list(member(training, "arms"))) {
-    const std::string name = arm_at(results, arm, "arm");
-    const json& settings =
-        element(member(results, "arms"), static_cast<size_t>(number_at(arm, "arm").value_or(0)));
+    const std::string name = arm_of(results, arm, "arm");
+    const json& settings = element(member(results, "arms"), count_at(arm, "arm"));
     const json& repeats = member(arm, "repeats");
     if (repeats.is_boolean() && !repeats.get<bool>() && is_true(settings, "deterministic")) {
       return wrong_at(nullptr, nullptr, name,
@@ -68,7 +62,7 @@ json first_wrong_training(const json& results) {
     }
   }
   for (const json& difference : list(member(training, "differences"))) {
-    const std::string a = arm_at(results, difference, "a"), b = arm_at(results, difference, "b");
+    const std::string a = arm_of(results, difference, "a"), b = arm_of(results, difference, "b");
     const json& agree = member(difference, "losses_agree");
     if (agree.is_boolean() && !agree.get<bool>()) {
       return wrong_at(nullptr, nullptr, a,
@@ -96,7 +90,7 @@ std::string batch_text(const json& object) {
 
 // "custom is 2.11x as fast as cudnn (95%: 2.10 to 2.12) in a training step of batch 64"
 std::string speed_sentence(const json& results, const json& ratio, const std::string& what) {
-  const std::string a = arm_at(results, ratio, "a"), b = arm_at(results, ratio, "b");
+  const std::string a = arm_of(results, ratio, "a"), b = arm_of(results, ratio, "b");
   const std::string verdict = text_at(ratio, "verdict");
   const std::string interval =
       " (95%: " +
@@ -146,20 +140,18 @@ void tell_training(const json& results, json* lines) {
   const json& training = member(results, "training");
   const json& arms = list(member(training, "arms"));
   for (const json& d : list(member(training, "differences"))) {
-    const auto at = [&](const char* key) -> const json& {
-      return element(arms, static_cast<size_t>(number_at(d, key).value_or(0)));
-    };
+    const auto at = [&](const char* key) -> const json& { return element(arms, count_at(d, key)); };
     const std::string halted = join(diverged(results, d), " and ");
     if (!halted.empty()) {
-      lines->push_back("the accuracies of " + arm_at(results, d, "a") + " and " +
-                       arm_at(results, d, "b") + " are not judged: the training of " + halted +
+      lines->push_back("the accuracies of " + arm_of(results, d, "a") + " and " +
+                       arm_of(results, d, "b") + " are not judged: the training of " + halted +
                        " diverged");
       continue;
     }
     const size_t seeds = list(member(training, "seeds")).size();
     const std::string verdict = text_at(d, "verdict");
-    lines->push_back(arm_at(results, d, "a") + " learns to " +
-                     format_accuracy(mean_accuracy(at("a"))) + ", " + arm_at(results, d, "b") +
+    lines->push_back(arm_of(results, d, "a") + " learns to " +
+                     format_accuracy(mean_accuracy(at("a"))) + ", " + arm_of(results, d, "b") +
                      " to " + format_accuracy(mean_accuracy(at("b"))) + " (" +
                      std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") +
                      "): " + (verdict == "unclear" ? "too few or too scattered to tell" : verdict));
@@ -167,12 +159,12 @@ void tell_training(const json& results, json* lines) {
   for (const json& arm : arms) {
     const auto halted = number_at(arm, "halted_at");
     if (halted) {
-      lines->push_back("the loss of " + arm_at(results, arm, "arm") +
+      lines->push_back("the loss of " + arm_of(results, arm, "arm") +
                        " stopped being finite at step " + format_whole(*halted));
     }
     const json& repeats = member(arm, "repeats");
     if (!repeats.is_boolean()) continue;
-    lines->push_back(arm_at(results, arm, "arm") + " run again gives " +
+    lines->push_back(arm_of(results, arm, "arm") + " run again gives " +
                      (repeats.get<bool>() ? "the same bits" : "other bits"));
   }
 }

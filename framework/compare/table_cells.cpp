@@ -1,7 +1,6 @@
 #include "compare/table_cells.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -15,15 +14,8 @@ using nlohmann::json;
 
 namespace {
 
-// The place of an arm, which must be a small whole number.
-std::optional<size_t> place(const json& value, const std::string& key) {
-  const auto index = number_at(value, key);
-  if (!index || !(*index >= 0) || *index > 1000) return std::nullopt;
-  return static_cast<size_t>(*index);
-}
-
 std::optional<ArmPair> pair_of(const json& ratio) {
-  const auto a = place(ratio, "a"), b = place(ratio, "b");
+  const auto a = count_at(ratio, "a"), b = count_at(ratio, "b");
   if (!a || !b) return std::nullopt;
   return ArmPair{*a, *b};
 }
@@ -78,15 +70,9 @@ std::string spread(const json& time) {
   return format_significant(*p20) + " to " + format_significant(*p80);
 }
 
-std::string arm_of(const json& results, const json& value, const std::string& key) {
-  const auto index = place(value, key);
-  return index ? arm_name(results, *index) : kNotMeasured;
-}
-
 std::string batch_text(const json& entry) {
-  const auto batch = number_at(entry, "batch");
-  if (!batch || std::fabs(*batch) > 1e15) return kNotMeasured;
-  return std::to_string(std::llround(*batch));
+  const auto batch = count_at(entry, "batch");
+  return batch ? std::to_string(*batch) : kNotMeasured;
 }
 
 std::string format_size(double bytes) {

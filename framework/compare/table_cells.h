@@ -27,9 +27,6 @@ std::string ratio_text(const nlohmann::json& ratio);
 Cell verdict_cell(const nlohmann::json& ratio);
 /// "12.1 to 12.6" of {"median", "p20", "p80"}.
 std::string spread(const nlohmann::json& time);
-/// The name of the arm whose place is at `key`.
-std::string arm_of(const nlohmann::json& results, const nlohmann::json& value,
-                   const std::string& key);
 /// The batch size: "1024".
 std::string batch_text(const nlohmann::json& entry);
 /// Bytes as people read them.

@@ -5,6 +5,7 @@
 
 #include "compare/fields.h"
 #include "compare/format.h"
+#include "compare/table_cells.h"
 #include "compare/text_table.h"
 #include "core/config.h"
 #include "net/table.h"
@@ -35,12 +36,6 @@ class TextTable {
  private:
   ResultTable table_;
 };
-
-std::string bytes_text(double bytes) { return format_bytes(static_cast<size_t>(bytes)); }
-
-std::string arm_of(const json& results, const json& object, const std::string& key = "arm") {
-  return arm_name(results, static_cast<size_t>(number_at(object, key).value_or(0)));
-}
 
 const json& ratio_against(const json& ratios, size_t b) {
   static const json null;
@@ -139,7 +134,7 @@ std::string layers_text(const json& results, const json& batch) {
                  shown(number_at(arm, "share_of_floor"), format_share)});
       if (!member(arm, "tensors").is_array()) continue;  // the gather, the update
       details.add({layer_once, pass_once, arm_name(results, i), implementation(arm),
-                   worst_share(arm), shown(number_at(arm, "workspace_bytes"), bytes_text),
+                   worst_share(arm), shown(number_at(arm, "workspace_bytes"), format_size),
                    text_at(arm, "detail")});
     }
     add_ratio_cells(results, member(row, "ratios"), &cells);
@@ -161,7 +156,7 @@ std::string totals_text(const json& results, const json& batch) {
                shown(number_at(total, "in_network_sum_us"), format_significant),
                shown(number_at(total, "gap_us"), format_significant),
                shown(number_at(total, "prepare_s"), format_seconds),
-               shown(number_at(total, "memory_bytes"), bytes_text)});
+               shown(number_at(total, "memory_bytes"), format_size)});
   }
   return table.empty() ? "" : table.text();
 }
@@ -191,7 +186,7 @@ std::string training_text(const json& results) {
     const json& loss = list(member(arm, "loss"));
     table.add({arm_of(results, arm), shown(number_at(arm, "step_us"), format_significant),
                shown(number_at(arm, "images_per_second"), format_whole),
-               shown(number_at(arm, "peak_memory_bytes"), bytes_text),
+               shown(number_at(arm, "peak_memory_bytes"), format_size),
                shown(number_at(arm, "prepare_s"), format_seconds),
                shown(number(element(loss, 0)), format_significant),
                shown(number(element(loss, loss.size() - 1)), format_significant),

@@ -2,6 +2,7 @@
 // use is told before anything is measured.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 
 #include <sstream>
 
@@ -126,6 +127,40 @@ TEST(Compare, WhatCannotBeReadIsTold) {
   EXPECT_OUTCOME(folder.run("--from newer.json"), kExitUsage, "duet.compare/9", "duet.compare/1");
   EXPECT_OUTCOME(folder.run("--from armless.json"), kExitUsage, "'arms'", "damaged");
   EXPECT_OUTCOME(folder.run("--from layers.json"), kExitUsage, "'layers'", "damaged");
+  for (const char* place : {"-1", "1e300", "0.5", "2"}) {
+    SCOPED_TRACE(place);
+    json results = results_fixture();
+    results["training"]["differences"][0]["b"] = json::parse(place);
+    folder.write("places.json", results.dump());
+    EXPECT_OUTCOME(folder.run("--from places.json"), kExitUsage, "'b' is ",
+                   "not one of the 2 arms");
+  }
+  json wide = results_fixture();
+  for (int i = 0; i < 1000; ++i) wide["arms"].push_back({{"name", "one of many"}});
+  folder.write("wide.json", wide.dump());
+  EXPECT_OUTCOME(folder.run("--from wide.json"), kExitUsage, "more rows and arms");
+}
+
+// Whoever waited for a pipe's content could wait for ever.
+TEST(Compare, APipeIsRefusedAtOnce) {
+  const CompareFolder folder;
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  fs::create_symlink("pipe", folder / "pipe.yaml");
+  for (const std::string arguments :
+       {"--from pipe", "--config pipe", "--config tiny.yaml --a cpu_blas --b pipe.yaml",
+        "--config tiny.yaml --into pipe"}) {
+    SCOPED_TRACE(arguments);
+    EXPECT_OUTCOME(folder.run(arguments), kExitUsage, "pipe", ": is a pipe, not a regular file");
+  }
+}
+
+TEST(Compare, ResultsNestedWithoutBoundsAreRefused) {
+  const CompareFolder folder;
+  folder.write("deep.json", R"({"schema": "duet.compare/1", "arms": [{"name": "a"}], "layers": )" +
+                                std::string(100'000, '['));
+  EXPECT_OUTCOME(folder.run("--from deep.json"), kExitUsage, "deep.json", "more than 64 deep");
+  fs::resize_file(folder / "deep.json", uint64_t{20} << 30);  // sparse
+  EXPECT_OUTCOME(folder.run("--from deep.json"), kExitUsage, "deep.json", "21474836480 bytes");
 }
 
 TEST(Compare, FailsWhereAskedTo) {
@@ -296,6 +331,8 @@ TEST(Compare, WrongUseIsTold) {
       {tiny + "--out file/r.json", {"--out file/r.json", "cannot be written"}},
       {tiny + "--report file/r.html", {"--report file/r.html", "cannot be written"}},
       {tiny + "--markdown .", {"--markdown", "is a folder"}},
+      {tiny + "--out " + std::string(300, 'x'), {"--out", "xxx: cannot be written", "too long"}},
+      {tiny + "--markdown " + std::string(252, 'x'), {"--markdown", "too long"}},
       {tiny + "--from r.json", {"--from", "excludes"}},
       {"--from r.json --batch 3", {"--from", "excludes"}},
   };

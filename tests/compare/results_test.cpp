@@ -6,6 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "compare/fields.h"
+#include "compare/format.h"
+#include "compare/markdown.h"
 #include "compare/results_fixture.h"
 #include "compare/tables.h"
 #include "core/error.h"
@@ -129,6 +132,32 @@ TEST(Results, TablesCopeWithWhateverIsMissing) {
         json{{"throughput", {json::object()}}}}) {
     EXPECT_FALSE(results_text(results).empty());
     EXPECT_EQ(summarise_results(results)["ok"], true);
+  }
+}
+
+// Numbers that are no place, count or size are never converted to one.
+TEST(Results, ImpossibleNumbersAreShownAsSuch) {
+  for (const double number : {-1.0, 0.5, 1e300, -1e300, 1e19}) {
+    SCOPED_TRACE(number);
+    json results = results_fixture();
+    for (json& batch : results["layers"]) {
+      batch["batch"] = number;
+      for (json& ratio : batch["step_ratios"]) ratio["a"] = ratio["b"] = number;
+      for (json& total : batch["totals"]) total["arm"] = total["memory_bytes"] = number;
+      for (json& row : batch["rows"]) row["ratios"] = {{{"a", number}, {"b", number}}};
+    }
+    for (json& arm : results["training"]["arms"]) {
+      arm["arm"] = arm["peak_memory_bytes"] = arm["halted_at"] = arm["step_us"] = number;
+    }
+    for (json& pair : results["training"]["differences"]) pair["a"] = pair["b"] = number;
+    for (json& row : results["throughput"]) row["training_ratios"] = {{{"b", number}}};
+    results["seconds"] = number;
+    results["summary"] = summarise_results(results);
+    EXPECT_EQ(member(results["layers"][0], "totals").is_array(), true);
+    EXPECT_EQ(arm_of(results, results["layers"][0]["totals"][0]), kNotMeasured);
+    EXPECT_EQ(results_text(results).find("922337203685477"), std::string::npos);
+    EXPECT_EQ(results_text(results).find("184467440737095"), std::string::npos);
+    EXPECT_EQ(results_markdown(results).find("1844674407"), std::string::npos);
   }
 }
 

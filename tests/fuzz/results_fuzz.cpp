@@ -1,0 +1,24 @@
+// Results of compare: what --from reads, with the summary, and everything that is made of it.
+#include "compare/results.h"
+
+#include <nlohmann/json.hpp>
+
+#include "compare/markdown.h"
+#include "compare/report.h"
+#include "compare/tables.h"
+#include "core/error.h"
+#include "fuzz/fuzz_target.h"
+#include "fuzz/input_path.h"
+
+DUET_FUZZ_TARGET(results) {
+  try {
+    const nlohmann::json results = duet::load_results(duet::input_path("input.json", input));
+    duet::failures(results, duet::read_fail_on({"mismatch", "slower:0.95"}));
+    duet::results_text(results);
+    duet::results_markdown(results);
+    duet::results_summary(results);
+    duet::report_html(results, "a chart library");
+    duet::results_file_text(results);
+  } catch (const duet::Error&) {
+  }
+}
