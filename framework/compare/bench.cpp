@@ -200,13 +200,16 @@ class Bench {
     double flops = 0;
     for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
     if (flops > kTellFlops) {
-      spdlog::info("{} {}: the reference computes {} GFLOP in double on the CPU", layer.type(),
+      spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
                    problem_argument(layer), format_significant(flops / 1e9));
     }
     const double start = now_seconds();
     Evidence evidence =
         gather_evidence(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
-    if (flops > kTellFlops) spdlog::info("done in {}", format_seconds(now_seconds() - start));
+    if (flops > kTellFlops) {
+      spdlog::info("done in {} on the {}", format_seconds(now_seconds() - start),
+                   to_string(evidence.expected.device));
+    }
     return evidence;
   }
 

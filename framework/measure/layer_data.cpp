@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "layers/gpu_reference.h"
 #include "measure/layer_rig.h"
 
 namespace duet {
@@ -123,36 +124,69 @@ std::vector<Pass> passes_before(const Layer& layer, Pass pass) {
   return before;
 }
 
-Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
-                        const std::vector<Pass>& passes, bool (*stop)()) {
-  const auto judge = in_double(layer);
-  const auto last = std::find_if(layer.passes().rbegin(), layer.passes().rend(), [&](Pass pass) {
-    return std::find(passes.begin(), passes.end(), pass) != passes.end();
-  });
-  std::vector<Pass> all = passes_before(layer, *last);
-  for (Pass pass : passes) {
-    if (std::find(all.begin(), all.end(), pass) == all.end()) all.push_back(pass);
+namespace {
+
+/// The passes of `passes`, and those that must run before them, in order.
+std::vector<Pass> with_passes_before(const Layer& layer, const std::vector<Pass>& passes) {
+  const auto has = [](const std::vector<Pass>& list, Pass pass) {
+    return std::find(list.begin(), list.end(), pass) != list.end();
+  };
+  std::vector<Pass> before;
+  for (Pass pass : layer.passes()) {
+    if (has(passes, pass)) before = passes_before(layer, pass);
   }
-  std::sort(all.begin(), all.end(), [&](Pass a, Pass b) {
-    const auto& order = layer.passes();
-    return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b);
-  });
-  Context context(Device::kCpu);
-  LayerRig rig(*judge, "cpu_reference", all, context, situation);
+  std::vector<Pass> all;
+  for (Pass pass : layer.passes()) {
+    if (has(passes, pass) || has(before, pass)) all.push_back(pass);
+  }
+  return all;
+}
+
+/// `layer` is in double.
+Reference run_reference_on(Device device, const Layer& layer, const LayerData& data,
+                           const LayerSituation& situation, const std::vector<Pass>& passes,
+                           bool (*stop)()) {
+  Context context(device);
+  const std::string_view id = device == Device::kGpu ? kGpuReference : "cpu_reference";
+  LayerRig rig(layer, id, passes, context, situation);
   rig.load(data);
-  Reference reference;
-  for (Pass pass : all) {
+  Reference reference{.device = device};
+  for (Pass pass : passes) {
     {
       const LoopStop unfinished_loops(stop);
       rig.run(pass);
     }
     if (stop && stop()) throw InterruptedError();
     if (const std::string damage = rig.damage(); !damage.empty()) {
-      throw std::logic_error("cpu_reference damages memory:\n" + damage);
+      throw std::logic_error(std::string(id) + " damages memory:\n" + damage);
     }
     reference.outputs.emplace_back(pass, rig.outputs(pass));
   }
   return reference;
+}
+
+bool suits_a_gpu(const Layer& layer, const std::vector<Pass>& passes) {
+  return has_gpu_reference(layer) && std::any_of(passes.begin(), passes.end(), [&](Pass pass) {
+           return worth_a_gpu(layer.flops(pass));
+         });
+}
+
+}  // namespace
+
+Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
+                        const std::vector<Pass>& passes, bool (*stop)(),
+                        std::optional<Device> device) {
+  const auto judge = in_double(layer);
+  const std::vector<Pass> all = with_passes_before(layer, passes);
+  if (device) return run_reference_on(*device, *judge, data, situation, all, stop);
+  if (suits_a_gpu(layer, all)) {
+    try {
+      return run_reference_on(Device::kGpu, *judge, data, situation, all, stop);
+    } catch (const OutOfMemoryError&) {
+      // The host's memory is larger.
+    }
+  }
+  return run_reference_on(Device::kCpu, *judge, data, situation, all, stop);
 }
 
 }  // namespace duet

@@ -1,6 +1,7 @@
 // Numbers to run a layer on, and what the judge makes of them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,8 +35,9 @@ struct LayerSituation {
   bool updates(const ParameterSpec& parameter) const;
 };
 
-/// What cpu_reference in double makes of some data.
+/// What the reference in double makes of some data.
 struct Reference {
+  Device device = Device::kCpu;  // where it was computed
   std::vector<std::pair<Pass, std::vector<NamedValues>>> outputs;
 
   /// REQUIRES: the reference ran `pass`.
@@ -57,13 +59,18 @@ std::vector<double> relayout(const std::vector<double>& values, const TensorDesc
 /// True if relayout() between the two would change nothing.
 bool same_layouts(const Layer& a, const Layer& b);
 
-/// A copy of `layer` in double, which only cpu_reference can run.
+/// A copy of `layer` in double, which only the references can run.
 std::unique_ptr<Layer> in_double(const Layer& layer);
 
-/// Runs cpu_reference in double over all passes up to the last of `passes`. Throws InterruptedError
-/// soon after `stop`, if given, has come to return true.
+/// Runs the reference in double over all passes up to the last of `passes`: cpu_reference, or on a
+/// GPU what layers/gpu_reference.h has for the layer. Without `device` the problem decides: a GPU
+/// takes it if there is one with enough memory and a pass has too many products for the CPU
+/// (worth_a_gpu), so that a large batch costs little more than a small one. Throws InterruptedError
+/// soon after `stop`, if given, has come to return true; and if `device` is kGpu UnsupportedError
+/// without a GPU, OutOfMemoryError. REQUIRES: has_gpu_reference(layer) if `device` is kGpu.
 Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
-                        const std::vector<Pass>& passes, bool (*stop)() = nullptr);
+                        const std::vector<Pass>& passes, bool (*stop)() = nullptr,
+                        std::optional<Device> device = {});
 
 /// The passes that must have run before `pass` for it to find what it needs: forward, and, where
 /// one implementation keeps a state over three passes, all that come before.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "layers/gpu_reference.h"
+
 namespace duet {
 namespace {
 
@@ -43,7 +45,7 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       situation_(situation),
       context_(context),
       step_(context.device(), sizeof(uint64_t)),
-      impl_(layer.make(id, context)) {
+      impl_(id == kGpuReference ? make_gpu_reference(layer) : layer.make(id, context)) {
   const Device device = context_.device();
   step_.upload(&loaded_step_);
   context_.set_step(static_cast<const uint64_t*>(step_.data()));

@@ -14,6 +14,9 @@
 
 namespace duet {
 
+/// The id by which a rig makes what layers/gpu_reference.h has for its layer, in double.
+inline constexpr std::string_view kGpuReference = "gpu_reference";
+
 class LayerRig {
  public:
   /// Makes implementation `id` for `layer` and prepares `passes`. REQUIRES: the layer and the

@@ -42,6 +42,9 @@ ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 
+/// The reference in double on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_conv2d_gpu_reference(const Conv2dProblem& problem);
+
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls();
 
 }  // namespace duet

@@ -47,6 +47,10 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 
+/// The reference in double on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_conv2d_pool_relu_gpu_reference(
+    const Conv2dPoolReluProblem& problem);
+
 std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
 
 }  // namespace duet

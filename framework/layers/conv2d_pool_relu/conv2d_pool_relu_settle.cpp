@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "core/error.h"
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+#include "layers/gpu_reference.h"
 
 namespace duet {
 namespace {
@@ -14,18 +16,53 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Of z's root mean square. fp32 convolutions err by some 1e-6 of it, tf32's by 3e-4.
 double tie(Math math) { return math == Math::kFP32 ? 1e-4 : 1e-2; }
 
-/// The convolution's output in double.
-std::vector<double> convolve(Conv2dProblem problem, std::vector<double> x, std::vector<double> w,
-                             std::vector<double> b) {
-  problem.dtype = DType::kFloat64;
-  Context context(Device::kCpu);
+/// A tensor on `device`, as LayerTensors has them.
+struct Upload {
+  Upload(Device device, const TensorDesc& desc, const std::vector<double>& values)
+      : buffer(device, desc.bytes()), view{desc, buffer.data()} {
+    copy_bytes(buffer.data(), device, values.data(), Device::kCpu, desc.bytes());
+  }
+  Buffer buffer;
+  Tensor view;
+};
+
+std::unique_ptr<Implementation> convolution([[maybe_unused]] const Conv2dProblem& problem,
+                                            Context& context) {
+#if DUET_WITH_CUDA
+  if (context.device() == Device::kGpu) return make_conv2d_gpu_reference(problem);
+#endif
+  return conv2d_cpu_reference().make(problem, context);
+}
+
+/// The convolution's output in double, computed on `device`. `problem` is in double.
+std::vector<double> convolve(Device device, const Conv2dProblem& problem,
+                             const std::vector<double>& x, const std::vector<double>& w,
+                             const std::vector<double>& b) {
+  Context context(device);
   std::vector<double> z(static_cast<size_t>(problem.y_desc().elements()));
+  const Upload on_device_x(device, problem.x_desc(), x), on_device_w(device, problem.w_desc(), w),
+      on_device_b(device, problem.b_desc(), b), on_device_z(device, problem.y_desc(), z);
   LayerTensors t;
-  t.x = {{problem.x_desc(), x.data()}};
-  t.w = {{problem.w_desc(), w.data()}, {problem.b_desc(), b.data()}};
-  t.y = {{problem.y_desc(), z.data()}};
-  conv2d_cpu_reference().make(problem, context)->run(Pass::kForward, context, t);
+  t.x = {on_device_x.view};
+  t.w = {on_device_w.view, on_device_b.view};
+  t.y = {on_device_z.view};
+  convolution(problem, context)->run(Pass::kForward, context, t);
+  copy_bytes(z.data(), Device::kCpu, on_device_z.buffer.data(), device, problem.y_desc().bytes());
   return z;
+}
+
+/// On a GPU if that is worth it and has the memory.
+std::vector<double> convolve(Conv2dProblem problem, const std::vector<double>& x,
+                             const std::vector<double>& w, const std::vector<double>& b) {
+  problem.dtype = DType::kFloat64;
+  if (worth_a_gpu(2.0 * static_cast<double>(problem.products()))) {
+    try {
+      return convolve(Device::kGpu, problem, x, w, b);
+    } catch (const OutOfMemoryError&) {
+      // The host's memory is larger.
+    }
+  }
+  return convolve(Device::kCpu, problem, x, w, b);
 }
 
 }  // namespace
@@ -35,7 +72,8 @@ void Conv2dPoolReluLayer::settle(const std::vector<std::vector<double>>& x,
                                  std::vector<std::vector<double>>& dy) const {
   const Conv2dProblem& conv = problem().conv;
   const Pool2dProblem& pool = problem().pool;
-  const auto z = convolve(conv, x[0], w[0], conv.bias ? w[1] : std::vector<double>(1));
+  const auto z = convolve(conv, x[0], w[0],
+                          conv.bias ? w[1] : std::vector<double>(static_cast<size_t>(conv.k)));
   double square = 0;
   for (double value : z) square += value * value;
   const double near = tie(conv.math) * std::sqrt(square / static_cast<double>(z.size()));

@@ -46,6 +46,9 @@ ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
+/// The reference in double on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& problem);
+
 std::vector<ImplEntry<LinearProblem>>& linear_impls();
 
 }  // namespace duet

@@ -1,0 +1,36 @@
+#include "layers/gpu_reference.h"
+
+#include "device/device.h"
+#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+#include "layers/linear/linear_impls.h"
+
+namespace duet {
+
+bool has_gpu_reference(const Layer& layer) {
+  return built_with_cuda() && (dynamic_cast<const Conv2dLayer*>(&layer) ||
+                               dynamic_cast<const Conv2dPoolReluLayer*>(&layer) ||
+                               dynamic_cast<const LinearLayer*>(&layer));
+}
+
+std::unique_ptr<Implementation> make_gpu_reference(const Layer& layer) {
+#if DUET_WITH_CUDA
+  if (const auto* conv = dynamic_cast<const Conv2dLayer*>(&layer)) {
+    return make_conv2d_gpu_reference(conv->problem());
+  }
+  if (const auto* block = dynamic_cast<const Conv2dPoolReluLayer*>(&layer)) {
+    return make_conv2d_pool_relu_gpu_reference(block->problem());
+  }
+  if (const auto* linear = dynamic_cast<const LinearLayer*>(&layer)) {
+    return make_linear_gpu_reference(linear->problem());
+  }
+#endif
+  throw std::logic_error("no GPU reference of " + std::string(layer.type()));
+}
+
+bool worth_a_gpu(double flops) {
+  constexpr double kFew = 2e8;  // 0.1 s or so on two cores
+  return flops >= kFew && gpu_available();
+}
+
+}  // namespace duet
