@@ -5,6 +5,7 @@
 #include "data/dataset.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "measure/environment.h"
 #include "net/table.h"
 #include "train/version.h"
 
@@ -25,10 +26,13 @@ void doctor(const std::string& data, bool as_json) {
     datasets[name] = where;
     rows.push_back({"data set " + name, where.empty() ? "not found" : where});
   }
+  const std::vector<std::string> warnings = duet::version_warnings(duet::gpu::versions());
+  for (const std::string& warning : warnings) rows.push_back({"warning", warning});
   if (as_json) {
     std::printf("%s\n", duet::json_text({{"duet", duet::version_text()},
                                          {"gpu", gpu},
                                          {"versions", versions},
+                                         {"warnings", warnings},
                                          {"datasets", datasets}})
                             .c_str());
   } else {

@@ -56,8 +56,7 @@ class Mistakes {
 // Keys that say how something is computed, or reported, and not what.
 bool says_how(const std::string& path) {
   static const std::vector<std::string> kKeys = {
-      "name",           "backend", "layout",        "fuse",
-      "graph",          "math",    "deterministic", "workspace_limit_mib",
+      "name",           "backend", "layout", "fuse", "graph", "math", "workspace_limit_mib",
       "train.log_every"};
   if (std::find(kKeys.begin(), kKeys.end(), path) != kKeys.end()) return true;
   if (!path.starts_with("layers.")) return false;
@@ -222,7 +221,7 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
   if (!mistakes.empty()) {
     mistakes.add(
         ConfigError("arms must train the same network on the same task, and may differ only in how "
-                    "they compute it (backend, layout, fuse, graph, math, deterministic)"));
+                    "they compute it (backend, layout, fuse, graph, math)"));
   }
   mistakes.raise_if_any();
   return arms;
@@ -252,7 +251,6 @@ nlohmann::json arms_json(const RunningArms& arms) {
          {"request", arm.request},
          {"device", to_string(arm.device())},
          {"math", to_string(arm.spec.math)},
-         {"deterministic", arm.spec.deterministic},
          {"config", arm.config},
          {"network", network_json(running->setup().layers, &running->training().net())}});
   }

@@ -40,7 +40,7 @@ std::vector<std::string> default_arms();
 
 /// Reads all arms. A request that is a family or an id plays the layers of `config` that name no
 /// implementation of their own; one that ends in .yaml or .yml is a configuration of its own.
-/// Arms may differ in how they compute alone (backend, layout, fuse, graph, math, deterministic,
+/// Arms may differ in how they compute alone (backend, layout, fuse, graph, math,
 /// workspace_limit_mib): what they compute - data, seed, layers and their sizes, optimizer,
 /// epochs - must be the same. Throws ConfigError or UnsupportedError with every mistake of every
 /// arm, and UnsupportedError where an arm needs a GPU and there is none.

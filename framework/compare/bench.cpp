@@ -9,6 +9,7 @@
 #include <ostream>
 
 #include "compare/bench_tables.h"
+#include "compare/fairness.h"
 #include "compare/format.h"
 #include "compare/ladder.h"
 #include "compare/layer_rows.h"
@@ -158,6 +159,7 @@ class Bench {
   // Rows that are finished stand in results() even if this throws.
   void run(const std::vector<BenchProblem>& problems) {
     const double start = now_seconds();
+    for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
     clocks_.emplace();

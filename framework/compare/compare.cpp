@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "compare/fairness.h"
 #include "compare/fields.h"
 #include "compare/layers_comparison.h"
 #include "compare/markdown.h"
@@ -128,6 +129,7 @@ class Comparison {
   void run() {
     const Dataset dataset = load();
     results_["environment"] = environment_json();
+    for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
     Context context(arms_[0].device());
     const Ceilings ceilings = measure_ceilings(context);
     results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <nlohmann/json.hpp>
 
+#include "compare/fairness.h"
 #include "compare/fields.h"
 #include "compare/format.h"
 #include "compare/result_tables.h"
@@ -144,6 +145,10 @@ std::string results_summary(const json& results) {
     text += table_text(layer_table(results, batch)) + "\n";
     text += table_text(totals_table(results, batch)) + "\n";
   }
+  std::vector<std::string> lines = fairness_lines(results);
+  for (std::string& line : version_lines(results)) lines.push_back(std::move(line));
+  for (const std::string& line : lines) text += "- " + markdown_text(line) + "\n";
+  if (!lines.empty()) text += "\n";
   const json& environment = member(results, "environment");
   const std::string gpu = text_at(environment, "gpu");
   text += markdown_text(gpu.empty() ? text_at(environment, "cpu") : gpu) + ", " +

@@ -12,7 +12,7 @@ namespace duet {
 namespace {
 
 const std::vector<std::string> kInputWords = {"n", "c", "h", "w", "in", "x"};
-const std::vector<std::string> kSettingWords = {"layout", "math", "dtype", "deterministic"};
+const std::vector<std::string> kSettingWords = {"layout", "math", "dtype"};
 const std::vector<std::string> kDerivedWords = {"p", "q"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -122,9 +122,8 @@ class Binder {
   }
 
   LayerOptions take_options() {
-    LayerOptions options = {.math = Math::kFP32, .deterministic = true, .seed = 1};
+    LayerOptions options = {.math = Math::kFP32, .seed = 1};
     if (take_choice("math", {"fp32", "tf32"}) == "tf32") options.math = Math::kTF32;
-    options.deterministic = take_choice("deterministic", {"true", "false"}) == "true";
     return options;
   }
 

@@ -1,8 +1,8 @@
 // A problem of a layer, from the words that people write to a bound layer and back.
 //
 // A word is, in this order: a size of the input (n, c, h, w of images; n, in or n, c of features;
-// or x=64x1x28x28, of which n= replaces the first size), a setting (layout, math, dtype,
-// deterministic), one of the layer type's shape_words, one of its keys (pairs as 2x1), or a size
+// or x=64x1x28x28, of which n= replaces the first size), a setting (layout, math, dtype),
+// one of the layer type's shape_words, one of its keys (pairs as 2x1), or a size
 // that follows from the others (p, q), which is checked. Nothing here knows a layer type by name.
 #pragma once
 

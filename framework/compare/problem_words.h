@@ -9,8 +9,8 @@
 
 namespace duet {
 
-/// A word and its values. A word without '=' (nhwc, tf32, float32, deterministic) is written out:
-/// layout=nhwc, math=tf32, dtype=float32, deterministic=true.
+/// A word and its values. A word without '=' (nhwc, tf32, float32) is written out: layout=nhwc,
+/// math=tf32, dtype=float32.
 struct ProblemWord {
   std::string name;
   std::vector<std::string> values;

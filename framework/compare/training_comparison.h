@@ -28,7 +28,7 @@ inline constexpr double kFirstStepsLimitTf32 = 1e-2;
 
 /// The "training" of the results:
 /// - loss: of every step, read back after each. `repeat_loss`: the first arm once more, which must
-///   be the same bits if it says that it is deterministic ("repeats"). A loss that is not finite is
+///   be the same bits ("repeats"). A loss that is not finite is
 ///   null, and so are those after it ("halted_at": the step, from 1; "halted_seeds": the trainings
 ///   to which that happened).
 /// - accuracy, final_loss: on the validation data after the configuration's epochs, a value a seed;

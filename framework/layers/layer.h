@@ -56,7 +56,6 @@ struct ParameterSpec {
 /// What a network decides for a layer.
 struct LayerOptions {
   Math math = Math::kFP32;
-  bool deterministic = false;
   uint64_t seed = 0;
   uint32_t stream = 0;  // the layer's Philox stream
 };
@@ -94,6 +93,10 @@ class Implementation {
   virtual size_t state_bytes() const { return 0; }
   /// For tables: the library's algorithm, a tile shape; may be empty.
   virtual std::string detail(Pass) const { return ""; }
+  /// What a run of `pass` hands to others, one after the other: functions of a library
+  /// ("cudnnPoolingForward") or implementations of other layers ("conv2d cpu_blas"). Empty where
+  /// its own kernels do all.
+  virtual std::vector<std::string> calls(Pass) const { return {}; }
   virtual void run(Pass pass, Context& context, const LayerTensors& tensors) = 0;
 };
 
@@ -148,6 +151,11 @@ class Layer {
   /// True if each pass may run by another implementation (layers with weights, unless an
   /// implementation's backward passes need what its own forward kept).
   virtual bool chooses_per_pass() const { return passes().size() == 3; }
+  /// True if the backward passes of one of these can go on with what the forward of the other kept,
+  /// so that passes may be played by one and the other. REQUIRES: both are in the list.
+  virtual bool shares_state(std::string_view a, std::string_view b) const {
+    return chooses_per_pass() || a == b;
+  }
   /// True for the loss: its second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
   /// True if the output is the input's memory under another shape; there is nothing to run then.

@@ -22,4 +22,9 @@ struct Environment {
 /// What cannot be found out is left empty; nothing is thrown.
 Environment read_environment();
 
+/// A sentence for each of gpu::versions() that is loaded in an older version than the one compiled
+/// against, and where the driver supports an older CUDA than the runtime's.
+std::vector<std::string> version_warnings(
+    const std::vector<std::pair<std::string, std::string>>& versions);
+
 }  // namespace duet

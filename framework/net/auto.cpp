@@ -104,8 +104,7 @@ std::string key_of(const Question& question, const Place& place) {
   for (Pass pass : question.pass_list()) key += " " + std::string(to_string(pass));
   key += " | " + layer.problem_text();
   for (const TensorDesc& x : layer.inputs()) key += " " + x.to_string();
-  return key + " " + std::string(to_string(layer.options().math)) +
-         (layer.options().deterministic ? " deterministic" : "") + " | " + machine(place.device) +
+  return key + " " + std::string(to_string(layer.options().math)) + " | " + machine(place.device) +
          ", workspace of " + std::to_string(place.workspace_limit);
 }
 

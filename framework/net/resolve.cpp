@@ -159,6 +159,11 @@ class Chooser {
 };
 
 // Walks the layers with the tensor that flows through them.
+bool share_state(const Layer& layer, const std::string& a, const std::string& b) {
+  if (a == b || layer.chooses_per_pass()) return true;
+  return a != kAuto && b != kAuto && layer.shares_state(a, b);
+}
+
 class Resolver {
  public:
   Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors)
@@ -166,16 +171,19 @@ class Resolver {
 
   std::vector<ResolvedLayer> run(int64_t classes) {
     for (size_t i = 0; i < spec_.layers.size();) {
-      if (spec_.fuse) {
-        const auto block = fuse_at(spec_, i);
-        if (block && !hides_id(*block, i) && add(block->spec, block->prefix, true)) {
+      const auto block = spec_.fuse ? fuse_at(spec_, i) : std::nullopt;
+      std::string hindrance;
+      if (block) {
+        hindrance = !block->hindrance.empty() ? block->hindrance : hidden_id(*block, i);
+        if (hindrance.empty() && add(block->spec, block->prefix, &hindrance)) {
           i += block->parts;
           continue;
         }
       }
       const LayerSpec& layer = spec_.layers[i++];
       if (layer.layer->takes_labels()) check_classes(layer, classes);
-      if (!add(layer, layer.name, false)) break;  // the shapes after it are unknown
+      if (!add(layer, layer.name, nullptr)) break;  // the shapes after it are unknown
+      if (!hindrance.empty()) result_.back().unfused = block->spec.name + ": " + hindrance;
     }
     return std::move(result_);
   }
@@ -187,19 +195,40 @@ class Resolver {
                        [&](const ImplInfo& info) { return info.id == spec_.backend.name; });
   }
 
-  // Whether the id asked for is one of the block's parts', and not the block's: then it would not
-  // run.
-  bool hides_id(const FusedBlock& block, size_t first) const {
-    if (family_from(spec_.backend.name) || has_id(*block.spec.layer)) return false;
+  // Where the id asked for is one of the block's parts', and not the block's, it would not run: a
+  // hindrance to fusing.
+  std::string hidden_id(const FusedBlock& block, size_t first) const {
+    if (family_from(spec_.backend.name) || has_id(*block.spec.layer)) return "";
     for (size_t i = first; i < first + block.parts; ++i) {
-      if (has_id(*spec_.layers[i].layer)) return true;
+      if (has_id(*spec_.layers[i].layer)) return "the block has no " + spec_.backend.name;
     }
-    return false;
+    return "";
   }
 
-  // Returns false if the layer does not fit. A `tentative` one (a fused block) then leaves no
-  // trace.
-  bool add(const LayerSpec& spec, const std::string& prefix, bool tentative) {
+  // Why a block cannot run as `choices` say, or "". A pass that its convolution names must go on
+  // with the state of those that would run otherwise: else it is not the only thing to change.
+  std::string hindrance_of(const LayerSpec& spec, const Chooser& chooser,
+                           const std::vector<PassChoice>& choices) const {
+    const std::string kind(spec.layer->type());
+    if (!chooser.problems().empty()) {
+      return "no implementation of " + kind + " that is asked for can run it here";
+    }
+    if (!spec.backend) return "";
+    LayerSpec plain = spec;
+    plain.backend.reset();
+    const std::vector<PassChoice> usual = Chooser(spec_, plain, *spec.layer).choose();
+    for (size_t i = 0; i < choices.size(); ++i) {
+      if (i < usual.size() && share_state(*spec.layer, choices[i].id, usual[i].id)) continue;
+      return std::string(to_string(choices[i].pass)) + " is to run by " + choices[i].id +
+             ", which keeps another state for the backward passes than " +
+             (i < usual.size() ? usual[i].id : "the others");
+    }
+    return "";
+  }
+
+  // Returns false if the layer does not fit. A fused block is tentative: it then leaves no trace
+  // but `hindrance`.
+  bool add(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
     Layer& layer = *spec.layer;
     const Layout wanted = layer.is_view() ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
     TensorDesc input = tensor_;
@@ -217,12 +246,9 @@ class Resolver {
     std::vector<TensorDesc> inputs = {input};
     if (layer.takes_labels()) inputs.push_back(labels_);
     try {
-      layer.bind(inputs, {.math = spec_.math,
-                          .deterministic = spec_.deterministic,
-                          .seed = spec_.seed,
-                          .stream = spec.stream});
+      layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
     } catch (const ShapeError& e) {
-      if (!tentative) {
+      if (!hindrance) {
         const std::string from = result_.empty() ? "the data" : "layer " + result_.back().name;
         errors_.add(spec.mark, label(spec.name, layer) + ": " + e.what() + " (its input " +
                                    tensor_.shape.to_string() + " comes from " + from + ")");
@@ -233,8 +259,12 @@ class Resolver {
     if (!layer.is_view()) {
       Chooser chooser(spec_, spec, layer);
       resolved.passes = chooser.choose();
-      if (tentative && !chooser.problems().empty()) return false;
+      if (hindrance) {
+        *hindrance = hindrance_of(spec, chooser, resolved.passes);
+        if (!hindrance->empty()) return false;
+      }
       report(chooser);
+      check_state(spec, resolved.passes);
     }
     if (reorder) result_.push_back(std::move(*reorder));
     result_.push_back(std::move(resolved));
@@ -252,6 +282,18 @@ class Resolver {
     }
   }
 
+  // Passes that were named one by one.
+  void check_state(const LayerSpec& spec, const std::vector<PassChoice>& choices) {
+    for (const PassChoice& choice : choices) {
+      if (share_state(*spec.layer, choices[0].id, choice.id)) continue;
+      errors_.add(spec.backend ? spec.backend->mark : spec.mark,
+                  label(spec.name, *spec.layer) + ": " + std::string(to_string(choice.pass)) +
+                      " by '" + choice.id + "' cannot go on with what '" + choices[0].id +
+                      "' keeps for it in forward; name implementations of one family");
+      return;
+    }
+  }
+
   std::optional<ResolvedLayer> make_reorder(const LayerSpec& before, const TensorDesc& input,
                                             Layout to) {
     ConfigNode keys = ConfigNode::map();
@@ -259,7 +301,7 @@ class Resolver {
     ConfigReader reader(keys, "reorder", errors_);
     LayerSpec spec{.name = "reorder_" + before.name, .mark = before.mark};
     spec.layer = find_layer_type("reorder")->make(reader);
-    spec.layer->bind({input}, {.math = spec_.math, .deterministic = spec_.deterministic});
+    spec.layer->bind({input}, {.math = spec_.math});
     Chooser chooser(spec_, spec, *spec.layer);
     ResolvedLayer resolved{spec.name, spec.name, spec.layer, chooser.choose()};
     report(chooser);

@@ -37,6 +37,8 @@ struct ResolvedLayer {
   std::string parameter_prefix;    // parameters are called "<prefix>.weight"; the same fused or not
   std::shared_ptr<Layer> layer;    // bound
   std::vector<PassChoice> passes;  // empty for a view
+  /// Of the first layer of what would have been a block: which layers run one by one, and why.
+  std::string unfused = {};
 };
 
 /// `input` is the batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes`

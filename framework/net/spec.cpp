@@ -49,7 +49,7 @@ std::optional<BackendChoice> read_layer_backend(ConfigReader& reader, const Laye
     }
     return choice;
   }
-  if (!layer.chooses_per_pass()) {
+  if (layer.passes().size() < 3) {
     reader.error("backend", std::string(layer.type()) +
                                 " runs all its passes by one implementation; give one name");
     return {};
@@ -155,7 +155,11 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.math = reader.choice("math", {"fp32", "tf32"}, "fp32") == "tf32" ? Math::kTF32 : Math::kFP32;
   spec.fuse = reader.flag("fuse", true);
   spec.graph = reader.flag("graph", true);
-  spec.deterministic = reader.flag("deterministic", true);
+  if (reader.raw("deterministic")) {
+    reader.error("deterministic",
+                 "there is no such key any more, as it changed nothing: every run repeats bit for "
+                 "bit; delete it");
+  }
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
 

@@ -50,7 +50,6 @@ struct NetSpec {
   Math math = Math::kFP32;
   bool fuse = true;
   bool graph = true;
-  bool deterministic = true;
   uint64_t seed = 1;
   int64_t workspace_limit_mib = 1024;
   DataSpec data;

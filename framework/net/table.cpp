@@ -157,7 +157,12 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
       row = {"", "", "", ""};
     }
   }
-  return format_table(rows) + "parameters: " + format_count(parameter_count(layers)) + "\n";
+  std::string text =
+      format_table(rows) + "parameters: " + format_count(parameter_count(layers)) + "\n";
+  for (const ResolvedLayer& layer : layers) {
+    if (!layer.unfused.empty()) text += "not fused: " + layer.unfused + "\n";
+  }
+  return text;
 }
 
 nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net* net) {
@@ -170,6 +175,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
                             {"output", layer.layer->outputs()[0].to_string()},
                             {"parameters", parameters_of(*layer.layer)},
                             {"passes", nlohmann::json::array()}};
+    if (!layer.unfused.empty()) entry["unfused"] = layer.unfused;
     for (size_t j = 0; j < layer.passes.size(); ++j) {
       const PassChoice& choice = layer.passes[j];
       if (i == 0 && choice.pass == Pass::kBackwardData) continue;
@@ -188,6 +194,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
         const Implementation& implementation = *net->nodes()[i].steps[j].implementation;
         pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);
         pass["detail"] = implementation.detail(choice.pass);
+        pass["calls"] = implementation.calls(choice.pass);
       }
       entry["passes"].push_back(pass);
     }

@@ -9,9 +9,9 @@ function rgb(text) {
 }
 
 function axisOf(scale) {
-  const flat = scale.isHorizontal();
-  return {type: scale.type, min: scale.min, max: scale.max,
-    from: flat ? scale.left : scale.bottom, to: flat ? scale.right : scale.top};
+  const ends = scale.isHorizontal() ? [scale.left, scale.right] : [scale.bottom, scale.top];
+  const [from, to] = scale.options.reverse ? ends.reverse() : ends;
+  return {type: scale.type, min: scale.min, max: scale.max, from, to};
 }
 
 function charts() {
@@ -79,6 +79,14 @@ function tableTexts() {
   return Object.fromEntries([...document.querySelectorAll("table")].map((table) => [
     table.getAttribute("aria-label"),
     [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent))]));
+}
+
+// How far right the verdicts of a table reach, with it scrolled to its left end.
+function verdictEdge(label) {
+  const table = [...document.querySelectorAll("table")]
+    .find((one) => one.getAttribute("aria-label") === label);
+  const place = [...table.tHead.rows[0].cells].findIndex((cell) => cell.textContent === "verdict");
+  return table.tBodies[0].rows[0].cells[place].getBoundingClientRect().right;
 }
 
 function tableHeights() {

@@ -117,7 +117,7 @@ class ReportTest(unittest.TestCase):
             for scheme in ("light", "dark"):
                 self.open(kind, scheme=scheme)
                 charts = self.charts()
-                self.assertEqual(len(charts), 9)
+                self.assertEqual(len(charts), 11)
                 for chart in charts:
                     self.assertGreater(chart["width"], 300)
                     self.assertGreater(chart["height"], 150)
@@ -130,6 +130,7 @@ class ReportTest(unittest.TestCase):
         chart = self.chart("Time of each layer", place)
         self.assertIn(f"batch {batch['batch']:.0f}", chart["label"])
         self.assertEqual(len(chart["datasets"]), arms + 1)
+        self.assertEqual((chart["x"]["type"], chart["x"]["min"]), ("linear", 0))
         places, inside = [], []
         for i, dataset in enumerate(chart["datasets"]):
             for j, row in enumerate(rows):
@@ -140,8 +141,8 @@ class ReportTest(unittest.TestCase):
                     value = row["floor_us"]
                 bar = dataset["positions"][j]
                 what = f"{dataset['label']} {row['layer']} {row['pass']}"
-                if value is None or value <= chart["x"]["min"]:
-                    self.assertTrue(dataset["values"][j] is None or i == arms, what)
+                if value is None:
+                    self.assertIsNone(dataset["values"][j], what)
                     continue
                 end = position(chart["x"], value)
                 self.near(bar["x"], end, what)
@@ -152,7 +153,7 @@ class ReportTest(unittest.TestCase):
                 inside.append((dataset["colour"], what))
         # The pixels: the arm's colour within the bar, another one behind its end.
         seen = self.pixels_at(chart, places)
-        self.assertGreater(len(inside), arms * len(rows) * 0.9)
+        self.assertGreater(len(inside), arms * len(rows) * 0.3)
         for i, (colour, what) in enumerate(inside):
             self.assertEqual(seen[2 * i], colour, what)
             self.assertNotEqual(seen[2 * i + 1], colour, what)
@@ -165,6 +166,21 @@ class ReportTest(unittest.TestCase):
             results = self.open(kind)
             for place in (0, 1):
                 self.check_bars(results, place, arms)
+
+    def test_dots_of_speedups(self):
+        results = self.open("two")
+        for place, batch in enumerate(results["layers"]):
+            chart = self.chart("Speedup of each layer and pass", place)
+            dots = [(row["ratios"][0]["speedup"], i) for i, row in enumerate(batch["rows"])]
+            self.check_points(chart, chart["datasets"][0], dots)
+            self.assertEqual(chart["x"]["type"], "logarithmic")
+            self.assertLess(chart["x"]["min"], 1)
+            self.assertGreater(chart["x"]["max"], 1)
+            # A line at 1, and through a dot the line of its interval.
+            even = position(chart["x"], 1)
+            between = [[even + dx, position(chart["y"], 0.5)] for dx in (-1, 0, 1)]
+            away = [[even + 6, position(chart["y"], 0.4)]]
+            self.assertFalse(set(self.pixels_at(chart, between)) <= set(self.pixels_at(chart, away)))
 
     def check_points(self, chart, dataset, points):
         self.assertEqual(len(dataset["positions"]), len(points), dataset["label"])
@@ -258,9 +274,10 @@ class ReportTest(unittest.TestCase):
             self.assertEqual(len(table), len(batch["rows"]))
             for row, cells in zip(batch["rows"], table):
                 self.assertEqual(cells[:2], [row["layer"], row["pass"]])
-                expected = [arm["us"]["median"] for arm in row["arms"]] + [row["floor_us"]]
-                for found, value in zip(cells[2:5], expected):
-                    self.assertAlmostEqual(float(found.replace(",", "")), value, delta=0.006 * value)
+                times = [arm["us"]["median"] for arm in row["arms"]]
+                expected = times + [times[1] - times[0], row["floor_us"]]
+                for found, value in zip(cells[4:8], expected):
+                    self.assertAlmostEqual(float(found.replace(",", "")), value, delta=0.006 * abs(value))
             self.assertEqual(
                 len(text[f"Errors of every output, batch {batch['batch']:.0f}"]),
                 2 * len(batch["rows"]))
@@ -360,6 +377,11 @@ class ReportTest(unittest.TestCase):
             for chart in self.charts():
                 self.assertLessEqual(chart["width"], 360)
                 self.check_drawn(chart)
+            if kind != "two":
+                continue
+            # Ratio and verdict stand in sight without scrolling the table.
+            right = self.script("return verdictEdge('Times of the layers, batch 64');")
+            self.assertLessEqual(right, 360)
 
     def test_paper(self):
         self.open("two", scheme="dark")
@@ -381,7 +403,7 @@ class ReportTest(unittest.TestCase):
             for height in self.script("return tableHeights();"):
                 self.assertGreater(height, 20)
             charts = self.charts()
-            self.assertEqual(len(charts), 9)
+            self.assertEqual(len(charts), 11)
             for chart in charts:
                 self.assertLessEqual(chart["width"], width)
                 self.assertLessEqual(chart["height"], 900)  # a page

@@ -49,8 +49,13 @@ json small_results() {
 TEST(ResultTables, LayersHaveTimesSharesAndVerdicts) {
   const ResultTable table = layer_table(small_results(), small_batch());
   ASSERT_EQ(table.rows.size(), 2u);
+  // Ratio and verdict are what a phone shows without scrolling.
+  EXPECT_EQ(table.columns.at(2).name, "custom against cudnn");
+  EXPECT_EQ(table.columns.at(3).name, "verdict");
   EXPECT_EQ(cell(table, 0, "custom µs"), "2.00");
   EXPECT_EQ(cell(table, 0, "cudnn µs"), "4.00");
+  EXPECT_EQ(cell(table, 0, "saved µs"), "2.00");
+  EXPECT_EQ(cell(table, 1, "saved µs"), "-");
   EXPECT_EQ(cell(table, 0, "floor µs"), "1.50");
   EXPECT_EQ(cell(table, 0, "custom, share of floor"), "75%");
   EXPECT_EQ(cell(table, 0, "cudnn, share of floor"), "-");
@@ -141,6 +146,7 @@ TEST(ResultTables, TellWhatHaltedAndWhatCouldNotRun) {
   EXPECT_TRUE(not_run_table(results).rows.empty());
   EXPECT_EQ(training_table(results).columns.back().name, "same bits again");
   results["training"]["arms"][1]["halted_at"] = 17;
+  results["training"]["arms"][0]["repeats"] = false;
   results["throughput"][5]["arms"][1] = {{"arm", 1}, {"error", "out of memory"}};
   const ResultTable training = training_table(results), not_run = not_run_table(results);
   EXPECT_EQ(cell(training, 0, "halted at step"), "-");

@@ -170,7 +170,6 @@ json training_json(size_t arms) {
                 {"step_us", step_us(arm, 64)},
                 {"peak_memory_bytes", 2.6e7 + 1e6 * static_cast<double>(arm)},
                 {"prepare_s", 0.4},
-                {"repeats", false},
                 {"halted_at", nullptr}};
     for (int step = 0; step < kSteps; ++step) {
       one["loss"].push_back(loss(arm, step, 0));

@@ -184,7 +184,7 @@ TEST(Conv2d, ShapeIsRoundedDown) {
   EXPECT_EQ(problem.y_desc().shape, (Shape{4, 8, 4, 4}));  // (10+2-4-1)/2+1, (12-1-1)/3+1
   EXPECT_EQ(problem.to_string(),
             "n=4 c=5 h=10 w=12 k=8 r=3 s=2 p=4 q=4 stride=2x3 pad=1x0 dilation=2x1 groups=1 "
-            "bias=true nchw fp32 float32 deterministic=false");
+            "bias=true nchw fp32 float32");
 }
 
 TEST(Conv2d, SaysWhatDoesNotFit) {

@@ -162,13 +162,16 @@ layers:
   EXPECT_EQ(ids(3), (std::vector<std::string>(3, "cpu_blas")));
 }
 
-std::vector<ResolvedLayer> one_block(const std::string& backend) {
+std::vector<ResolvedLayer> one_block(const std::string& backend, const std::string& of_conv = "",
+                                     const std::string& of_pool = "") {
   return make_network("backend: " + backend + R"(
 data: {dataset: synthetic_images, batch: 2}
 layers:
-  - {type: conv2d, out_channels: 2, kernel: 3}
-  - {type: max_pool2d, kernel: 2}
-  - {type: relu}
+  - {name: conv, type: conv2d, out_channels: 2, kernel: 3)" +
+                          of_conv + R"(}
+  - {name: pool, type: max_pool2d, kernel: 2)" +
+                          of_pool + R"(}
+  - {name: relu, type: relu}
   - {type: flatten}
   - {type: linear, out_features: 10}
   - {type: softmax_cross_entropy}
@@ -189,6 +192,69 @@ TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
   // A family is never more than its choice.
   EXPECT_EQ(family[3].passes[0].instead_of, "");
   EXPECT_EQ(network_table(family, nullptr).find("(no "), std::string::npos);
+}
+
+std::vector<std::string> ids_of(const ResolvedLayer& layer) {
+  std::vector<std::string> ids;
+  for (const PassChoice& choice : layer.passes) ids.push_back(choice.id);
+  return ids;
+}
+
+TEST(Net, APassOfABlockCanBeNamed) {
+  const auto layers = one_block("cpu_blas", ", backend: {backward_filter: cpu_reference}");
+  ASSERT_EQ(layers[0].name, "conv+pool+relu");
+  EXPECT_EQ(ids_of(layers[0]), (std::vector<std::string>{"cpu_blas", "cpu_reference", "cpu_blas"}));
+  const auto whole = one_block("cpu", ", backend: cpu_reference");
+  EXPECT_EQ(whole[0].name, "conv+pool+relu");
+  EXPECT_EQ(ids_of(whole[0]), std::vector<std::string>(3, "cpu_reference"));
+  EXPECT_EQ(network_table(whole, nullptr).find("not fused"), std::string::npos);
+}
+
+TEST(Net, SaysWhatIsNotFusedAndWhy) {
+  const auto expect_unfused = [](const std::vector<ResolvedLayer>& layers,
+                                 const std::string& reason) {
+    ASSERT_EQ(layers[0].name, "conv");
+    EXPECT_EQ(layers[0].unfused, "conv+pool+relu: " + reason);
+    EXPECT_NE(network_table(layers, nullptr).find("not fused: conv+pool+relu: " + reason),
+              std::string::npos);
+    EXPECT_EQ(network_json(layers, nullptr)[0]["unfused"], layers[0].unfused);
+  };
+  expect_unfused(one_block("cpu", "", ", backend: cpu_reference"),
+                 "pool names an implementation of its own");
+  expect_unfused(one_block("cpu", ", layout: nchw"), "conv names a layout");
+  expect_unfused(one_block("auto", ", backend: {forward: cpu_reference}"),
+                 "forward is to run by cpu_reference, which keeps another state for the backward "
+                 "passes than auto");
+  if (!built_with_cuda()) return;
+  expect_unfused(one_block("custom", ", backend: {forward: custom_naive}"),
+                 "conv names custom_naive, which the block has not");
+  expect_unfused(one_block("custom_naive"), "the block has no custom_naive");
+  expect_unfused(one_block("custom", ", backend: {forward: cudnn}"),
+                 "forward is to run by cudnn, which keeps another state for the backward passes "
+                 "than custom_direct");
+  EXPECT_EQ(one_block("custom", ", backend: {backward_filter: custom_fused}")[0].name,
+            "conv+pool+relu");
+}
+
+TEST(Net, PassesOfABlockThatKeepDifferentStatesAreRefused) {
+  try {
+    make_network(R"(
+backend: auto
+data: {dataset: synthetic_images, batch: 2}
+layers:
+  - {name: block, type: conv2d_pool_relu, out_channels: 2, kernel: 3, pool_kernel: 2,
+     backend: {backward_filter: cpu_reference}}
+  - {type: flatten}
+  - {type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)",
+                 {{2, 1, 6, 6}});
+    FAIL() << "forward is left to auto";
+  } catch (const ConfigError& e) {
+    EXPECT_NE(std::string(e.what()).find("backward_filter by 'cpu_reference' cannot go on with"),
+              std::string::npos)
+        << e.what();
+  }
 }
 
 TEST(Net, ABlockDoesNotHideAnIdForTheWholeNetwork) {

@@ -45,6 +45,11 @@ TEST(Spec, UnknownKeysNameTheNearest) {
                   "required key 'kernel' is missing"});
 }
 
+TEST(Spec, DeterministicIsNoKeyAnyMore) {
+  expect_message("", {"test.yaml:2:16", "deterministic", "every run repeats", "delete it"},
+                 "backend: cpu\ndeterministic: false\n");
+}
+
 TEST(Spec, AllMistakesAreToldAtOnce) {
   expect_message(
       "  - {type: conv3d}\n  - {type: relu, slop: 1}\n  - {type: conv2d, out_channels: -2, kernel: "

@@ -34,7 +34,7 @@ struct LayerCase {
   std::vector<Data> data_of;
   /// Every output must equal the reference; for kIntegers where no rounding happens.
   bool exact = false;
-  LayerOptions options = {.math = Math::kFP32, .deterministic = true, .seed = 1234, .stream = 3};
+  LayerOptions options = {.math = Math::kFP32, .seed = 1234, .stream = 3};
   bool training = true;
   uint64_t step = 5;
   /// Parameters that forward updates (running statistics): compared after forward, no gradient.

@@ -198,4 +198,42 @@ void check_halt(const std::string& backend) {
       << training.explain_halt();
 }
 
+void check_passes_of_a_block(const std::vector<std::string>& ids) {
+  const auto losses = [](const std::string& forward, const std::string& backward) {
+    TestTraining t("backend: " + forward + R"(
+data: {dataset: synthetic_images, batch: 8, size: 14, train_count: 64, validation_count: 8}
+optimizer: {type: sgd, learning_rate: 0.05}
+layers:
+  - {type: conv2d, out_channels: 4, kernel: 3, backend: {backward_filter: )" +
+                   backward + ", backward_data: " + backward + R"(}}
+  - {type: max_pool2d, kernel: 2}
+  - {type: relu}
+  - {type: conv2d, out_channels: 4, kernel: 3, backend: {backward_filter: )" +
+                   backward + ", backward_data: " + backward + R"(}}
+  - {type: max_pool2d, kernel: 2}
+  - {type: relu}
+  - {type: flatten}
+  - {type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)");
+    EXPECT_EQ(t.network.layers.size(), 5u) << "not fused: " << forward << " " << backward;
+    std::vector<double> losses;
+    for (int i = 0; i < 10; ++i) {
+      t.training->step();
+      losses.push_back(t.training->state().last_loss);
+    }
+    return losses;
+  };
+  const std::vector<double> expected = losses(ids[0], ids[0]);
+  for (const std::string& forward : ids) {
+    for (const std::string& backward : ids) {
+      const std::vector<double> found = losses(forward, backward);
+      for (size_t i = 0; i < found.size(); ++i) {
+        EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i])
+            << "step " << i << ": forward by " << forward << ", backward by " << backward;
+      }
+    }
+  }
+}
+
 }  // namespace duet

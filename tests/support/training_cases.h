@@ -30,4 +30,7 @@ void check_trace(const std::string& backend);
 /// With parameters that overflow, nothing is updated any more and the culprit is named.
 void check_halt(const std::string& backend);
 
+/// A block whose passes run by every two of `ids` learns as it does by the first of them alone.
+void check_passes_of_a_block(const std::vector<std::string>& ids);
+
 }  // namespace duet

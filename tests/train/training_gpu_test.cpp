@@ -52,6 +52,11 @@ TEST_F(TrainingOnGpu, FirstTenLossesAgreeBetweenFamilies) {
   }
 }
 
+TEST_F(TrainingOnGpu, PassesOfABlockCanBeMixed) {
+  // custom_winograd needs Hopper; it hands passes to custom_fused itself.
+  check_passes_of_a_block({"custom_fused", "custom_direct"});
+}
+
 TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
   for (const std::string backend : {"custom", "cudnn"}) {
     check_resume(backend, backend);

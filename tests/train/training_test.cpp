@@ -82,5 +82,7 @@ TEST(Checkpoint, RefusesAnotherNetworkAndOtherSettings) {
   std::filesystem::remove(path);
 }
 
+TEST(Training, PassesOfABlockCanBeMixed) { check_passes_of_a_block({"cpu_reference", "cpu_blas"}); }
+
 }  // namespace
 }  // namespace duet

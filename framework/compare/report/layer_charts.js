@@ -1,4 +1,4 @@
-// Bars of the layers' times, and the roofline.
+// Bars of the layers' times, dots of their speedups, and the roofline.
 
 function timeOf(arm) {
   return arm && arm.us && isNumber(arm.us.median) && arm.us.median > 0 ? arm.us.median : null;
@@ -24,17 +24,6 @@ function rowLabelAxis(rows) {
       },
     },
   };
-}
-
-// A few times apart, bars start at zero; farther apart they need a logarithmic axis.
-function timeAxis(rows, arms) {
-  const times = rows.flatMap((row) => arms.map((arm) => timeOf(listOf(row.arms)[arm])))
-    .filter((value) => value !== null);
-  const floors = rows.map((row) => row.floor_us).filter((value) => value > 0);
-  const low = Math.min(...times, ...floors), high = Math.max(...times, ...floors);
-  if (high <= 20 * low) return {...linearAxis("µs"), beginAtZero: true};
-  // A floor far below every time would take the room in which the arms differ: its bar is left out.
-  return logAxis("µs, logarithmic", Math.max(low / 1.5, Math.min(...times) / 30), high * 1.1);
 }
 
 // "custom: 2.44 µs by custom_direct"
@@ -75,9 +64,121 @@ function addLayerBars(parent, results, batch, arms) {
         legend: legend({}),
         tooltip: {callbacks: {label: (item) => timeText(item, rows, arms)}},
       },
-      scales: {x: timeAxis(rows, arms), y: rowLabelAxis(rows)},
+      // From zero, so that lengths are times and all bars together are the step.
+      scales: {x: {...linearAxis("µs"), beginAtZero: true}, y: rowLabelAxis(rows)},
     },
   }));
+}
+
+// ---- speedups ----
+
+// The ratios of one pair of arms, a row each; null where there is none.
+function ratiosOf(rows, a, b) {
+  return rows.map((row) => listOf(row.ratios).find((ratio) =>
+    ratio.a === a && ratio.b === b && ratio.speedup > 0) || null);
+}
+
+// [a, b] of every pair of arms that some row compares; where all are compared with all, only those
+// of the first arm.
+function pairsOf(rows, arms) {
+  const found = new Map();
+  rows.forEach((row) => listOf(row.ratios).forEach((ratio) => {
+    if (ratio && ratio.speedup > 0) found.set(`${ratio.a} ${ratio.b}`, [ratio.a, ratio.b]);
+  }));
+  const pairs = [...found.values()];
+  return pairs.length < arms ? pairs : pairs.filter(([a]) => a === 0);
+}
+
+// A line at 1, where neither arm is faster.
+const evenLine = {
+  id: "evenLine",
+  beforeDatasetsDraw(chart) {
+    const {ctx, chartArea, scales} = chart;
+    const x = scales.x.getPixelForValue(1);
+    if (x < chartArea.left || x > chartArea.right) return;
+    ctx.save();
+    ctx.strokeStyle = colour("faint");
+    ctx.lineWidth = 1.5;
+    ctx.beginPath();
+    ctx.moveTo(x, chartArea.top);
+    ctx.lineTo(x, chartArea.bottom);
+    ctx.stroke();
+    ctx.restore();
+  },
+};
+
+// The 95% intervals, behind the dots.
+const intervals = {
+  id: "intervals",
+  beforeDatasetsDraw(chart) {
+    const {ctx, scales} = chart;
+    chart.data.datasets.forEach((set, i) => {
+      if (!chart.isDatasetVisible(i)) return;
+      ctx.save();
+      ctx.strokeStyle = set.backgroundColor;
+      ctx.lineWidth = 3;
+      set.data.forEach(({y, low, high}) => {
+        if (!(low > 0) || !(high > 0)) return;
+        const at = scales.y.getPixelForValue(y);
+        ctx.beginPath();
+        ctx.moveTo(scales.x.getPixelForValue(low), at);
+        ctx.lineTo(scales.x.getPixelForValue(high), at);
+        ctx.stroke();
+      });
+      ctx.restore();
+    });
+  },
+};
+
+function ratioAxis(values) {
+  const [low, high] = logBounds([1, ...values], 1.15);
+  const axis = logAxis("", low, high);
+  axis.title.text = "times as fast, logarithmic; right of 1: the arm named first is faster";
+  return axis;
+}
+
+function addSpeedupDots(parent, results, batch) {
+  const rows = listOf(batch.rows);
+  const pairs = pairsOf(rows, listOf(results.arms).length);
+  const against = pairs.every(([a]) => a === 0) && pairs.length > 1 ? 1 : 0;  // which tells pairs apart
+  const compared = rows.filter((row) => listOf(row.ratios).some((ratio) => ratio && ratio.speedup > 0));
+  if (compared.length === 0) return;
+  const sets = pairs.map(([a, b], i) => ({
+    a, b, label: `${armName(results, a)} against ${armName(results, b)}`,
+    // Pairs stand side by side in a row.
+    data: ratiosOf(compared, a, b).flatMap((ratio, row) => (ratio === null ? [] : [{
+      x: ratio.speedup, y: row + 0.22 * (i - (pairs.length - 1) / 2),
+      low: ratio.low, high: ratio.high, verdict: ratio.verdict, row: compared[row]}])),
+  }));
+  const values = sets.flatMap((set) => set.data.flatMap((dot) => [dot.x, dot.low, dot.high]))
+    .filter((value) => value > 0);
+  const labels = rowLabelAxis(compared);
+  const height = 90 + compared.length * Math.max(34, 14 * pairs.length + 10);
+  addChart(parent, "Speedup of each layer and pass",
+    `Speedup of each layer and pass at batch ${batch.batch}, with 95% intervals: ` +
+    sets.map((set) => set.label).join(", "), height, () => ({
+      type: "scatter",
+      data: {datasets: sets.map((set) => pointsStyle([set.a, set.b][against],
+        {label: set.label, data: set.data}))},
+      plugins: [evenLine, intervals],
+      options: {
+        plugins: {
+          legend: legend({}),
+          tooltip: {callbacks: {label: ({raw, dataset}) =>
+            `${raw.row.layer} ${raw.row.pass}, ${dataset.label}: ${shortNumber(raw.x)}x ` +
+            `(${shortNumber(raw.low)} to ${shortNumber(raw.high)}), ${raw.verdict}`}},
+        },
+        scales: {
+          x: ratioAxis(values),
+          y: {
+            type: "linear", min: -0.5, max: compared.length - 0.5, reverse: true,
+            ...labels,
+            grid: {color: colour("grid")},
+            afterBuildTicks: (axis) => { axis.ticks = compared.map((row, value) => ({value})); },
+          },
+        },
+      },
+    }));
 }
 
 // ---- roofline ----

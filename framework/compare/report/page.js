@@ -26,6 +26,7 @@ function tableRow(columns, cells, above) {
     alike = alike && !columns[i].number && i < 2 && above[i].text === cell.text;
     const classes = [
       columns[i].number ? "number" : "",
+      columns[i].number && cell.text.includes(" (") ? "ratio" : "",
       cell.tone || "",
       alike ? "again" : "",
       cell.text.length > kLongText && !columns[i].number ? "long" : "",

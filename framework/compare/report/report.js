@@ -72,8 +72,9 @@ function eachBatch(content, add) {
 
 function fillLayers(content) {
   eachBatch(content, (part, batch, own) => {
-    addLayerBars(part, results, batch, arms);
+    addSpeedupDots(part, results, batch);
     addTable(part, own.layers, `Times of the layers, batch ${batch.batch}`);
+    addLayerBars(part, results, batch, arms);
     addFolded(part, own.details, `Implementations, spread, rates and workspace, batch ${batch.batch}`);
   });
 }

@@ -30,6 +30,10 @@ class ActivationCudnn : public ActivationImpl {
   explicit ActivationCudnn(const ActivationProblem& problem)
       : ActivationImpl(problem), tensor_(problem.x), activation_(mode_of(problem.kind)) {}
 
+  std::vector<std::string> calls(Pass pass) const override {
+    return {pass == Pass::kForward ? "cudnnActivationForward" : "cudnnActivationBackward"};
+  }
+
   void forward(Context& context, const Tensor& x, const Tensor& y) override {
     DUET_CUDNN(cudnnActivationForward(context.cudnn(), activation_.get(), &kOne, tensor_.get(),
                                       x.memory, &kZero, tensor_.get(), y.memory));
@@ -65,6 +69,10 @@ class LeakyReluCudnn : public ActivationCudnn {
 
   std::string detail(Pass pass) const override {
     return pass == Pass::kForward ? "op tensor max" : "relu + add tensor";
+  }
+  std::vector<std::string> calls(Pass pass) const override {
+    if (pass == Pass::kForward) return {"cudnnOpTensor"};
+    return {"cudnnActivationBackward", "cudnnAddTensor"};
   }
 
   void forward(Context& context, const Tensor& x, const Tensor& y) override {

@@ -48,8 +48,7 @@ std::string Conv2dProblem::to_string() const {
          "stride=" + by(stride_h, stride_w) + " pad=" + by(pad_h, pad_w) +
          " dilation=" + by(dilation_h, dilation_w) + " " + field("groups", groups) +
          "bias=" + (bias ? "true " : "false ") + std::string(duet::to_string(layout)) + " " +
-         std::string(duet::to_string(math)) + " " + std::string(duet::to_string(dtype)) +
-         (deterministic ? "" : " deterministic=false");
+         std::string(duet::to_string(math)) + " " + std::string(duet::to_string(dtype));
 }
 
 Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
@@ -101,8 +100,7 @@ Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
           .bias = params.bias,
           .layout = x.layout,
           .math = options.math,
-          .dtype = x.dtype,
-          .deterministic = options.deterministic};
+          .dtype = x.dtype};
 }
 
 std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init init) {

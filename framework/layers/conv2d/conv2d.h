@@ -40,7 +40,6 @@ struct Conv2dProblem {
   Layout layout = Layout::kNCHW;
   Math math = Math::kFP32;
   DType dtype = DType::kFloat32;
-  bool deterministic = false;
 
   int channels_per_group() const { return c / groups; }
   /// Multiply-adds of a pass, those with padding counted too.

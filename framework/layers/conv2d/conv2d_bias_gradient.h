@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "device/cudnn_descriptors.h"
 #include "layers/conv2d/conv2d.h"
@@ -21,6 +22,8 @@ class Conv2dBiasGradient {
   size_t workspace_bytes() const { return workspace_bytes(way_); }
   /// "bias gradient by cuBLAS, over images first"
   std::string detail() const;
+  /// The functions of the libraries that run() calls.
+  std::vector<std::string> calls() const;
 
   /// `workspace` has workspace_bytes().
   void run(Context& context, const float* dy, float* db, void* workspace) const {

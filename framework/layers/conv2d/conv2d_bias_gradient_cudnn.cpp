@@ -148,6 +148,12 @@ void Conv2dBiasGradient::run(Way way, Context& context, const float* dy, float* 
   }
 }
 
+std::vector<std::string> Conv2dBiasGradient::calls() const {
+  if (way_ == Way::kBackwardBias) return {"cudnnConvolutionBackwardBias"};
+  const bool at_once = way_ == Way::kPixelsFirst && problem_.layout == Layout::kNHWC;
+  return std::vector<std::string>(at_once ? 1 : 2, "cublasSgemv");
+}
+
 std::string Conv2dBiasGradient::detail() const {
   switch (way_) {
     case Way::kBackwardBias:

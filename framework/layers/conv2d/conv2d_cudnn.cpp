@@ -116,6 +116,21 @@ class Conv2dCudnn : public Conv2dImpl {
     return text + "; " + bias_gradient_->detail();
   }
 
+  std::vector<std::string> calls(Pass pass) const override {
+    if (pass == Pass::kBackwardData) return {"cudnnConvolutionBackwardData"};
+    if (pass == Pass::kForward) {
+      if (forward_.adds_bias) return {"cudnnConvolutionBiasActivationForward"};
+      if (!problem_.bias) return {"cudnnConvolutionForward"};
+      return {"cudnnConvolutionForward", "cudnnAddTensor"};
+    }
+    std::vector<std::string> calls = {"cudnnConvolutionBackwardFilter"};
+    if (bias_gradient_) {
+      const std::vector<std::string> bias = bias_gradient_->calls();
+      calls.insert(calls.end(), bias.begin(), bias.end());
+    }
+    return calls;
+  }
+
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     run_by_cudnn(Pass::kForward, context.cudnn(), descriptors_, forward_,

@@ -36,6 +36,13 @@ ActivationProblem relu_problem(const Conv2dPoolReluProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
 }
 
+std::vector<std::string> calls_of(std::string_view layer, std::string_view id,
+                                  const Implementation& implementation, Pass pass) {
+  std::vector<std::string> calls = implementation.calls(pass);
+  if (calls.empty()) calls = {std::string(layer) + " " + std::string(id)};
+  return calls;
+}
+
 /// One of the three layers inside, with room for its tensors, so that nothing is allocated in a
 /// run.
 struct Part {
@@ -58,7 +65,7 @@ struct Part {
 class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluComposed(const Conv2dPoolReluProblem& problem, const Parts& parts, Context& context)
-      : Conv2dPoolReluImpl(problem) {
+      : Conv2dPoolReluImpl(problem), ids_(parts) {
     conv_.implementation = entry_of(conv2d_impls(), parts.conv).make(problem.conv, context);
     pool_.implementation = entry_of(max_pool2d_impls(), parts.pool).make(problem.pool, context);
     relu_.implementation = entry_of(relu_impls(), parts.relu).make(relu_problem(problem), context);
@@ -85,7 +92,23 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
                      relu_.implementation->workspace_bytes(other)});
   }
   size_t state_bytes() const override { return state_.bytes(); }
-  std::string detail(Pass pass) const override { return conv_.implementation->detail(pass); }
+  std::string detail(Pass pass) const override {
+    const std::string conv = conv_.implementation->detail(pass);
+    const size_t count = calls(pass).size();
+    return "not fused, " + std::to_string(count) + (count == 1 ? " call" : " calls") +
+           (conv.empty() ? "" : "; conv2d: " + conv);
+  }
+  /// backward_data finds dz made.
+  std::vector<std::string> calls(Pass pass) const override {
+    std::vector<std::string> all = calls_of("conv2d", ids_.conv, *conv_.implementation, pass);
+    if (pass == Pass::kBackwardData) return all;
+    const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+    const auto pool = calls_of("max_pool2d", ids_.pool, *pool_.implementation, other);
+    const auto relu = calls_of("relu", ids_.relu, *relu_.implementation, other);
+    all.insert(pass == Pass::kForward ? all.end() : all.begin(), pool.begin(), pool.end());
+    all.insert(pass == Pass::kForward ? all.end() : all.begin(), relu.begin(), relu.end());
+    return all;
+  }
 
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
@@ -128,6 +151,7 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
   Tensor dz(const Tensor& state) const { return {problem_.z_desc(), at(state, dz_offset_)}; }
   static void* at(const Tensor& state, size_t offset) { return state.data<char>() + offset; }
 
+  const Parts ids_;
   Part conv_, pool_, relu_;
   ArenaPlan state_;
   size_t z_offset_ = 0, m_offset_ = 0, dm_offset_ = 0, dz_offset_ = 0;

@@ -33,8 +33,7 @@ LinearProblem linear_problem(const LinearParams& params, const TensorDesc& x,
           .out = static_cast<int>(params.out_features),
           .bias = params.bias,
           .math = options.math,
-          .dtype = x.dtype,
-          .deterministic = options.deterministic};
+          .dtype = x.dtype};
 }
 
 std::vector<ParameterSpec> linear_parameters(const LinearProblem& problem, Init init) {

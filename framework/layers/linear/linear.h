@@ -26,7 +26,6 @@ struct LinearProblem {
   bool bias = true;
   Math math = Math::kFP32;
   DType dtype = DType::kFloat32;
-  bool deterministic = false;
 
   /// Multiply-adds of a pass.
   int64_t products() const { return int64_t{n} * in * out; }

@@ -100,6 +100,13 @@ class PassPlan {
 
   size_t workspace_bytes() const { return choice_.workspace; }
   std::string detail() const { return text(choice_); }
+  /// The functions of the libraries that run() calls.
+  std::vector<std::string> calls() const {
+    const std::string product = choice_.kind == Kind::kGemmEx ? "cublasGemmEx" : "cublasLtMatmul";
+    if (bias_work_ == BiasWork::kNone || choice_.kind == Kind::kLtFused) return {product};
+    if (bias_work_ == BiasWork::kAdd) return {"cublasGemmEx", product};
+    return {product, "cublasSgemv"};
+  }
 
   /// `ones` has as many elements as the batch.
   void run(Context& context, const Operands& operands, const float* ones) {
@@ -328,6 +335,7 @@ class LinearCublas : public LinearImpl {
 
   size_t workspace_bytes(Pass pass) const override { return plans_.at(pass).workspace_bytes(); }
   std::string detail(Pass pass) const override { return plans_.at(pass).detail(); }
+  std::vector<std::string> calls(Pass pass) const override { return plans_.at(pass).calls(); }
 
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {

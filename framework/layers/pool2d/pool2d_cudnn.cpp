@@ -71,6 +71,10 @@ class Pool2dCudnn : public Pool2dImpl {
     }
   }
 
+  std::vector<std::string> calls(Pass pass) const override {
+    return {pass == Pass::kForward ? "cudnnPoolingForward" : "cudnnPoolingBackward"};
+  }
+
   void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
     DUET_CUDNN(cudnnPoolingForward(context.cudnn(), forward_.get(), &kOne, x_.get(), x.memory,
                                    &kZero, y_.get(), y.memory));

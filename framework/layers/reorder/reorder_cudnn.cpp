@@ -11,6 +11,8 @@ class ReorderCudnn : public ReorderImpl {
   explicit ReorderCudnn(const ReorderProblem& problem)
       : ReorderImpl(problem), x_(problem.x), y_(problem.y) {}
 
+  std::vector<std::string> calls(Pass) const override { return {"cudnnTransformTensor"}; }
+
   void reorder(Context& context, const Tensor& from, const Tensor& to) override {
     const bool forward = from.desc.layout == problem_.x.layout;
     const float one = 1.0f, zero = 0.0f;

@@ -30,6 +30,10 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
   size_t state_bytes() const override { return logits_bytes(); }
   std::string detail(Pass) const override { return "softmax log + own label pick"; }
 
+  std::vector<std::string> calls(Pass pass) const override {
+    return {pass == Pass::kForward ? "cudnnSoftmaxForward" : "cudnnSoftmaxBackward"};
+  }
+
   void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
     DUET_CUDNN(cudnnSoftmaxForward(context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
