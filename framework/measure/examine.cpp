@@ -12,6 +12,8 @@
 #include "core/interrupt.h"
 #include "device/step_graph.h"
 #include "measure/classify.h"
+#include "measure/examine_checks.h"
+#include "measure/repeat_work.h"
 
 namespace duet {
 namespace {
@@ -42,13 +44,22 @@ class Examiner {
         pass_(pass),
         evidence_(evidence),
         context_(context),
-        rig_(layer, id, passes_through(layer, id, pass), context, evidence.situation) {}
+        rig_(layer, id, passes_through(layer, id, pass), context, evidence.situation,
+             GuardedBuffer::kWideGuardBytes) {}
 
   Examination run() {
     check_data();
     check_timeliness();
     if (result_.passed()) check_graph();
-    if (result_.passed()) check_neighbours();
+    const ExamineSubject subject = {layer_, id_, pass_, evidence_, context_};
+    if (result_.passed()) add(find_shape_bound(subject));
+    if (result_.passed()) add(find_data_bound(subject));
+    if (result_.passed()) add(find_shared_state(subject, rig_));
+    if (result_.passed()) {
+      RepeatedCalls calls = examine_repeats(subject, rig_);
+      result_.replayed = calls.replayed;
+      add(std::move(calls.fault));
+    }
     return std::move(result_);
   }
 
@@ -63,6 +74,7 @@ class Examiner {
 
   Round round(const Reference& expected) {
     rig_.reset();
+    queue_fill_shared_memory(context_);
     run_through(rig_, pass_, expected);
     check_damage();
     Round round;
@@ -219,64 +231,9 @@ class Examiner {
     check_damage();
   }
 
-  void check_neighbours() {
-    for (const auto& neighbour : neighbours(layer_)) {
-      const auto passes = passes_through(*neighbour, id_, pass_);
-      const bool can = std::none_of(passes.begin(), passes.end(), [&](Pass pass) {
-        return neighbour->unsupported(id_, pass).has_value();
-      });
-      if (!can) continue;
-      LayerData data = random_data(*neighbour, 7);
-      neighbour->settle(data.x, data.w, data.dy);
-      const Reference expected =
-          run_reference(*neighbour, data, evidence_.situation, {pass_}, InterruptGuard::requested);
-      LayerRig rig(*neighbour, id_, passes, context_, evidence_.situation);
-      rig.load(data);
-      run_through(rig, pass_, expected);
-      const auto tensors = hold_to(expected, rig, pass_);
-      if (all_agree(tensors) && rig.damage().empty()) continue;
-      return add(FaultKind::kShapeBound,
-                 "is right on the shape asked for only: on " + neighbour->problem_text() + " it " +
-                     (all_agree(tensors)
-                          ? "damages memory:\n" + rig.damage()
-                          : classify(tensors, rig.outputs(pass_), expected.of(pass_)).text));
-    }
+  void add(std::optional<Fault> fault) {
+    if (fault) result_.faults.push_back(std::move(*fault));
   }
-
-  /// The layer with another batch, and with images a little larger. Small, because the judge is
-  /// slow: a larger batch only as far as that takes it little time.
-  static std::vector<std::unique_ptr<Layer>> neighbours(const Layer& layer) {
-    std::vector<std::unique_ptr<Layer>> all;
-    const auto add = [&](auto&& change) {
-      std::vector<TensorDesc> inputs = layer.inputs();
-      for (TensorDesc& input : inputs) input.shape = change(input.shape);
-      auto copy = layer.clone();
-      try {
-        copy->bind(inputs, layer.options());
-      } catch (const ShapeError&) {
-        return;
-      }
-      all.push_back(std::move(copy));
-    };
-    add([](const Shape& s) { return s.with(0, s[0] == 3 ? 2 : 3); });
-    constexpr double kLittle = 1e8;
-    const int64_t batch = layer.inputs()[0].shape[0];
-    const double an_image = std::max(layer.flops(Pass::kForward),
-                                     4.0 * static_cast<double>(layer.inputs()[0].elements())) /
-                            static_cast<double>(batch);
-    const auto most = static_cast<int64_t>(std::min(kLittle / an_image, 1e6));
-    if (const int64_t other = most >= batch ? batch + 1 : most; other > 3) {
-      add([&](const Shape& s) { return s.with(0, other); });
-    }
-    add([](const Shape& s) {
-      Shape larger = s.with(0, 2);
-      if (s.rank() == 4) larger = larger.with(2, s[2] + 1).with(3, s[3] + 2);
-      if (s.rank() == 2) larger = larger.with(1, s[1] + 3);
-      return larger;
-    });
-    return all;
-  }
-
   void add(FaultKind kind, std::string text) { result_.faults.push_back({kind, std::move(text)}); }
 
   const Layer& layer_;
@@ -425,6 +382,16 @@ std::string_view to_string(FaultKind kind) {
       return "not in a graph";
     case FaultKind::kChangesInput:
       return "changes its input";
+    case FaultKind::kSharedState:
+      return "shares state";
+    case FaultKind::kKeepsWorkspace:
+      return "keeps its workspace";
+    case FaultKind::kSometimesWrong:
+      return "sometimes wrong";
+    case FaultKind::kRemembers:
+      return "remembers";
+    case FaultKind::kDataBound:
+      return "some data only";
     case FaultKind::kOverrun:
       return "writes outside";
     case FaultKind::kWorkspaceOverrun:

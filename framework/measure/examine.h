@@ -3,10 +3,11 @@
 //
 // The judge is cpu_reference in double on the same numbers. An implementation must agree with it
 // on two sets of data in the same buffers, also where these still hold its results of other data,
-// repeatedly and to the same bits, replayed from a graph, and on shapes beside the one asked for;
-// it must be done when its stream is, and leave its inputs, other passes' gradients, the memory
-// around its buffers and what lies behind its workspace alone. No time is worth printing before
-// that.
+// repeatedly and to the same bits, replayed from a graph, on shapes beside the one asked for, and
+// with other instances at work between its passes; it must be done when its stream is, and leave
+// its inputs, other passes' gradients, the memory around its buffers and what lies behind its
+// workspace alone; thousands of calls must give the same bits, and must not be faster where the
+// data stay the same than where they change. No time is worth printing before that.
 #pragma once
 
 #include <string>
@@ -32,6 +33,11 @@ enum class FaultKind {
   kReturnsEarly,      // work goes on when its stream is done, or is not on its stream
   kNotInGraph,        // wrong, or refused, when captured and replayed
   kChangesInput,      // writes to x, w, dy, in a backward pass y, or another pass's gradient
+  kSharedState,       // wrong while another instance is at work
+  kKeepsWorkspace,    // keeps something in its workspace from one pass to the next
+  kSometimesWrong,    // differs in some of many calls on the same data
+  kRemembers,         // faster, or right, only as long as its data stay the same
+  kDataBound,         // wrong on numbers that are rare: ties, signed zeros, large and small ones
   kOverrun,           // writes beyond a tensor or its state
   kWorkspaceOverrun,  // writes beyond the workspace that it asked for
   kShapeBound,        // wrong on a neighbouring shape that it says it supports
@@ -56,6 +62,7 @@ struct TensorResult {
 
 struct Examination {
   std::vector<TensorResult> tensors;  // on the first data
+  int64_t replayed = 0;  // calls on the same data whose outputs were compared bit by bit
   std::vector<Fault> faults;
   bool passed() const { return faults.empty(); }
 };

@@ -35,25 +35,30 @@ std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
   return values;
 }
 
-}  // namespace
-
-GuardedBuffer::GuardedBuffer(Device device, size_t bytes, size_t guard_bytes)
-    : buffer_(device, bytes + 2 * guard_bytes), bytes_(bytes), guard_bytes_(guard_bytes) {
-  const auto before = guard(kBefore), after = guard(kAfter);
-  copy_bytes(buffer_.data(), device, before.data(), Device::kCpu, guard_bytes);
-  copy_bytes(buffer_.at(guard_bytes + bytes), device, after.data(), Device::kCpu, guard_bytes);
-  poison();
-}
-
-std::vector<std::byte> GuardedBuffer::guard(uint32_t salt) const {
-  std::vector<std::byte> bytes(guard_bytes_);
-  for (uint32_t i = 0; i < guard_bytes_ / 4; ++i) {
+// The widest band; every band is the beginning of one.
+std::vector<std::byte> make_band(uint32_t salt) {
+  std::vector<std::byte> bytes(GuardedBuffer::kWideGuardBytes);
+  for (uint32_t i = 0; i < bytes.size() / 4; ++i) {
     // A NaN as float, and as the high half of a double; no byte of it is 0, the likeliest value to
     // be written by mistake.
     const uint32_t word = 0x7FF80000u | salt | (i / 255 % 255 + 1) << 8 | (i % 255 + 1);
     std::memcpy(bytes.data() + 4 * i, &word, 4);
   }
   return bytes;
+}
+
+const std::vector<std::byte>& band(bool after) {
+  static const std::vector<std::byte> bands[] = {make_band(kBefore), make_band(kAfter)};
+  return bands[after];
+}
+
+}  // namespace
+
+GuardedBuffer::GuardedBuffer(Device device, size_t bytes, size_t guard_bytes)
+    : buffer_(device, bytes + 2 * guard_bytes), bytes_(bytes), guard_bytes_(guard_bytes) {
+  copy_bytes(buffer_.data(), device, band(false).data(), Device::kCpu, guard_bytes);
+  copy_bytes(buffer_.at(guard_bytes + bytes), device, band(true).data(), Device::kCpu, guard_bytes);
+  poison();
 }
 
 void GuardedBuffer::poison() { fill_bytes(data(), device(), kPoison, bytes_); }
@@ -72,9 +77,10 @@ std::optional<std::string> GuardedBuffer::damage() const {
   if (guard_bytes_ == 0) return {};
   std::vector<std::byte> found(guard_bytes_);
   for (const bool after : {false, true}) {
-    const auto expected = guard(after ? kAfter : kBefore);
+    const std::vector<std::byte>& expected = band(after);
     copy_bytes(found.data(), Device::kCpu, buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(),
                guard_bytes_);
+    if (std::memcmp(found.data(), expected.data(), guard_bytes_) == 0) continue;
     size_t changed = 0, nearest = 0;
     for (size_t i = 0; i < guard_bytes_; ++i) {
       if (found[i] == expected[i]) continue;

@@ -19,10 +19,12 @@ inline constexpr int kPoison = 0xFF;
 class GuardedBuffer {
  public:
   static constexpr size_t kGuardBytes = 1024;  // a multiple of kAlignment
+  /// For what an index that is far off writes: whole rows or images beyond the end.
+  static constexpr size_t kWideGuardBytes = size_t{256} << 10;
 
   GuardedBuffer() = default;
   /// Exactly `bytes` of data, aligned to kAlignment, poisoned, between bands of `guard_bytes` (a
-  /// multiple of kAlignment).
+  /// multiple of kAlignment, at most kWideGuardBytes).
   GuardedBuffer(Device device, size_t bytes, size_t guard_bytes = kGuardBytes);
 
   /// Falsy for 0 bytes: an implementation that asked for nothing gets nothing.
@@ -40,8 +42,6 @@ class GuardedBuffer {
   std::optional<std::string> damage() const;
 
  private:
-  std::vector<std::byte> guard(uint32_t salt) const;
-
   Buffer buffer_;
   size_t bytes_ = 0;
   size_t guard_bytes_ = 0;
@@ -57,8 +57,9 @@ std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>&
 class GuardedTensor {
  public:
   GuardedTensor() = default;
-  GuardedTensor(Device device, const TensorDesc& desc)
-      : buffer_(device, desc.bytes()), desc_(desc) {}
+  GuardedTensor(Device device, const TensorDesc& desc,
+                size_t guard_bytes = GuardedBuffer::kGuardBytes)
+      : buffer_(device, desc.bytes(), guard_bytes), desc_(desc) {}
 
   Tensor view() const { return {desc_, buffer_.data()}; }
   const TensorDesc& desc() const { return desc_; }

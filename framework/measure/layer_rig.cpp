@@ -39,12 +39,12 @@ void restore(std::vector<GuardedTensor>& tensors,
 }  // namespace
 
 LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
-                   Context& context, const LayerSituation& situation)
+                   Context& context, const LayerSituation& situation, size_t guard_bytes)
     : layer_(layer),
       id_(id),
       situation_(situation),
       context_(context),
-      step_(context.device(), sizeof(uint64_t)),
+      step_(context.device(), sizeof(uint64_t), guard_bytes),
       impl_(id == kGpuReference ? make_gpu_reference(layer) : layer.make(id, context)) {
   const Device device = context_.device();
   step_.upload(&loaded_step_);
@@ -52,21 +52,25 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
   context_.set_training(situation_.training);
   for (Pass pass : passes) {
     impl_->prepare(pass, context_);
-    workspaces_[pass] = GuardedBuffer(device, impl_->workspace_bytes(pass), kWorkspaceGuard);
+    workspaces_[pass] =
+        GuardedBuffer(device, impl_->workspace_bytes(pass), std::max(kWorkspaceGuard, guard_bytes));
   }
+  const auto guarded = [&](const TensorDesc& desc) {
+    return GuardedTensor(device, desc, guard_bytes);
+  };
   for (const TensorDesc& desc : layer.inputs()) {
-    x_.emplace_back(device, desc);
-    dx_.push_back(is_float(desc.dtype) ? GuardedTensor(device, desc) : GuardedTensor());
+    x_.push_back(guarded(desc));
+    dx_.push_back(is_float(desc.dtype) ? guarded(desc) : GuardedTensor());
   }
   for (const TensorDesc& desc : layer.outputs()) {
-    y_.emplace_back(device, desc);
-    dy_.push_back(is_float(desc.dtype) ? GuardedTensor(device, desc) : GuardedTensor());
+    y_.push_back(guarded(desc));
+    dy_.push_back(is_float(desc.dtype) ? guarded(desc) : GuardedTensor());
   }
   for (const ParameterSpec& p : layer.parameters()) {
-    w_.emplace_back(device, p.desc);
-    dw_.push_back(situation_.updates(p) ? GuardedTensor() : GuardedTensor(device, p.desc));
+    w_.push_back(guarded(p.desc));
+    dw_.push_back(situation_.updates(p) ? GuardedTensor() : guarded(p.desc));
   }
-  state_ = GuardedBuffer(device, impl_->state_bytes());
+  state_ = GuardedBuffer(device, impl_->state_bytes(), guard_bytes);
 }
 
 void LayerRig::load(const LayerData& data) {
@@ -95,6 +99,10 @@ void LayerRig::reset() {
     for (GuardedTensor& tensor : *tensors) tensor.buffer().poison();
   }
   state_.poison();
+  poison_workspaces();
+}
+
+void LayerRig::poison_workspaces() {
   for (auto& [pass, workspace] : workspaces_) workspace.poison();
 }
 
@@ -274,6 +282,26 @@ std::vector<std::vector<std::byte>> LayerRig::snapshot_bytes() const {
     auto& bytes = all.emplace_back(buffer.bytes());
     copy_bytes(bytes.data(), Device::kCpu, buffer.data(), buffer.device(), bytes.size());
   }
+  return all;
+}
+
+std::vector<Tensor> LayerRig::read_by(Pass pass) const {
+  std::vector<Tensor> all;
+  const auto add = [&](const std::vector<GuardedTensor>& tensors) {
+    for (const GuardedTensor& tensor : tensors) {
+      if (tensor.view()) all.push_back(tensor.view());
+    }
+  };
+  add(x_);
+  add(w_);
+  add(dy_);
+  if (pass != Pass::kForward) add(y_);
+  return all;
+}
+
+std::vector<Tensor> LayerRig::written_by(Pass pass) const {
+  std::vector<Tensor> all;
+  for (const Output& output : outputs_of(pass)) all.push_back(output.tensor->view());
   return all;
 }
 

@@ -21,9 +21,11 @@ class LayerRig {
  public:
   /// Makes implementation `id` for `layer` and prepares `passes`. REQUIRES: the layer and the
   /// context outlive this, `id` supports the passes, and no other rig of the same context is in
-  /// use between load() or reset() and the end of a run.
+  /// use between load() or reset() and the end of a run. Every buffer lies between guards of
+  /// `guard_bytes`, a workspace between wider ones.
   LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
-           Context& context, const LayerSituation& situation);
+           Context& context, const LayerSituation& situation,
+           size_t guard_bytes = GuardedBuffer::kGuardBytes);
 
   const Layer& layer() const { return layer_; }
   const std::string& id() const { return id_; }
@@ -39,6 +41,8 @@ class LayerRig {
   void renew(const LayerData& data);
   /// Queues poisoning what `pass` writes.
   void queue_poison(Pass pass);
+  /// Poisons the workspaces of all passes: what one leaves there does not survive it.
+  void poison_workspaces();
   /// What y is for a backward pass whose forward pass this implementation cannot run.
   void set_y(const std::vector<NamedValues>& y);
 
@@ -64,6 +68,11 @@ class LayerRig {
   /// Queues a copy of what `pass` wrote to elsewhere on the device; snapshot_bytes() waits for it.
   void queue_snapshot(Pass pass);
   std::vector<std::vector<std::byte>> snapshot_bytes() const;
+
+  /// What `pass` may read: x, w, dy and, in a backward pass, y; and what it writes.
+  std::vector<Tensor> read_by(Pass pass) const;
+  std::vector<Tensor> written_by(Pass pass) const;
+  uint64_t* step() { return static_cast<uint64_t*>(step_.data()); }
 
   /// Indices of the inputs that have a gradient.
   std::vector<size_t> differentiable_inputs() const;

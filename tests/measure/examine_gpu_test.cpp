@@ -12,6 +12,7 @@ namespace {
 class ExamineOnGpu : public GpuTest {};
 
 TEST_F(ExamineOnGpu, DoublesAreCaught) { check_doubles_are_caught(Device::kGpu); }
+TEST_F(ExamineOnGpu, FarWritesAreCaught) { check_far_writes_are_caught(Device::kGpu); }
 TEST_F(ExamineOnGpu, SoundImplementationsPass) { check_sound_ones_pass(Device::kGpu); }
 
 }  // namespace

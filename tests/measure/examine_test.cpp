@@ -10,6 +10,7 @@ namespace duet {
 namespace {
 
 TEST(Examine, DoublesAreCaught) { check_doubles_are_caught(Device::kCpu); }
+TEST(Examine, FarWritesAreCaught) { check_far_writes_are_caught(Device::kCpu); }
 TEST(Examine, SoundImplementationsPass) { check_sound_ones_pass(Device::kCpu); }
 
 /// Draws the mask of the first step again and again.

@@ -12,6 +12,7 @@ namespace duet {
 struct DoubleInfo {
   std::string id;   // "cpu_double_zeros" or "custom_double_zeros"
   FaultKind fault;  // as what it must be caught
+  bool in_forward;  // false: it is sound there
 };
 
 /// The batch for which the doubles that are right on one shape only are right: one on no other

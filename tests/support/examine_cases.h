@@ -8,6 +8,8 @@ namespace duet {
 
 /// Every double is caught in every pass, under its name, by measure_pass(), and gets no time.
 void check_doubles_are_caught(Device device);
+/// Writes 4 KiB to 256 KiB away from an output are found.
+void check_far_writes_are_caught(Device device);
 /// No implementation of the layer types' own lists is accused of anything on their cases.
 void check_sound_ones_pass(Device device);
 

@@ -1,0 +1,48 @@
+// Parts of an examination that run the implementation in ways of their own.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "measure/examine.h"
+
+namespace duet {
+
+/// What is examined, as examine() got it.
+struct ExamineSubject {
+  const Layer& layer;
+  std::string_view id;
+  Pass pass;
+  const Evidence& evidence;
+  Context& context;
+};
+
+/// Small problems beside that of `layer`: other batches, and larger images.
+std::vector<std::unique_ptr<Layer>> neighbours(const Layer& layer);
+/// The passes that lead to the subject's on one of those; none if it does not support them there.
+std::vector<Pass> passes_of_neighbour(const ExamineSubject& subject, const Layer& neighbour);
+
+/// Runs the pass on the neighbours that it says it supports.
+std::optional<Fault> find_shape_bound(const ExamineSubject& subject);
+
+/// Runs the pass on numbers that random data never hold (hard_data()), on a small neighbour.
+std::optional<Fault> find_data_bound(const ExamineSubject& subject);
+
+/// Runs `rig` in turns with a second instance on other data and with instances of other sizes, and
+/// overwrites the workspaces between its passes. REQUIRES: `rig` is of the subject, which was right
+/// so far; its data are loaded anew.
+std::optional<Fault> find_shared_state(const ExamineSubject& subject, LayerRig& rig);
+
+struct RepeatedCalls {
+  std::optional<Fault> fault;
+  int64_t replayed = 0;  // on the same data
+};
+
+/// Thousands of calls, as far as they take little time: on the same data, whose outputs must be the
+/// same bits, and on data that change before each call, which must not take longer. REQUIRES: as
+/// find_shared_state().
+RepeatedCalls examine_repeats(const ExamineSubject& subject, LayerRig& rig);
+
+}  // namespace duet

@@ -1,0 +1,300 @@
+// Many calls: the same bits from the same data, and the same time for other data.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "core/interrupt.h"
+#include "device/step_graph.h"
+#include "device/stopwatch.h"
+#include "measure/examine_checks.h"
+#include "measure/repeat_work.h"
+#include "measure/statistics.h"
+#include "measure/timing.h"
+
+namespace duet {
+namespace {
+
+constexpr int64_t kMostReplays = 4000;
+constexpr double kReplaySeconds = 0.05, kChangingSeconds = 0.02, kPlainSeconds = 0.005;
+// Samples at least, of short calls and of long ones: for those what happens beside a call does not
+// matter either.
+constexpr size_t kFewest = 16, kFewestLong = 3;
+constexpr double kLongCall = 0.01;
+constexpr double kGraphSeconds = 1e-3;
+constexpr int kMostInGraph = 50;
+constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
+
+/// Seconds of single calls.
+struct Samples {
+  std::vector<double> same;      // on the same data, written anew before each call
+  std::vector<double> changing;  // on data that are different in each call
+  std::vector<double> plain;     // back to back, as they are timed; empty for long calls
+};
+
+/// How much longer a call may take on changing data. Caches and branch prediction like data that
+/// stay the same, on a CPU more than on a GPU; who remembers is faster by a factor of 8 and more.
+struct Margin {
+  double factor, seconds;
+};
+Margin margin_to_same(Device device) {
+  return device == Device::kGpu ? Margin{1.5, 0.5e-6} : Margin{2, 2e-6};
+}
+// Back to back, the inputs are nearer and launches overlap.
+Margin margin_to_plain(Device device) {
+  return device == Device::kGpu ? Margin{3, 2e-6} : Margin{3, 5e-6};
+}
+
+// Only where nearly all samples say so.
+bool is_longer(const std::vector<double>& changing, const std::vector<double>& other, Margin m) {
+  if (other.empty()) return false;
+  return summarise(changing).p20 > m.factor * summarise(other).p80 + m.seconds;
+}
+
+class Repeater {
+ public:
+  Repeater(const ExamineSubject& subject, LayerRig& rig)
+      : subject_(subject), context_(subject.context), rig_(rig), numbers_(context_.device(), 32) {
+    fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
+    rig_.load(subject_.evidence.other_data);
+    other_inputs_ = copies(rig_.read_by(Pass::kForward));
+    rig_.load(subject_.evidence.data);
+    run_through(rig_, subject_.pass, subject_.evidence.expected);
+    inputs_ = copies(rig_.read_by(subject_.pass));
+    queue_call(kSame);
+    outputs_ = copies(rig_.written_by(subject_.pass));
+    fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
+    queue_advance(context_, number(kChanging), 1);
+  }
+
+  RepeatedCalls run() {
+    RepeatedCalls result;
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      const Samples samples = context_.device() == Device::kGpu ? sample_gpu() : sample_cpu();
+      if (attempt == 0) {
+        const bool right = is_computed_anew() && is_right_for_new_data();
+        result.fault = fault_of_outputs(right);
+      }
+      result.replayed = replayed_;
+      if (result.fault) break;
+      auto fault = fault_of_times(samples);
+      if (!fault) break;
+      if (attempt == kAttempts - 1) result.fault = std::move(fault);
+    }
+    rig_.load(subject_.evidence.data);
+    return result;
+  }
+
+ private:
+  enum Mode { kSame, kChanging };
+  struct Copy {
+    Tensor tensor;
+    Buffer values;
+  };
+
+  std::vector<Copy> copies(const std::vector<Tensor>& tensors) {
+    std::vector<Copy> all;
+    for (const Tensor& tensor : tensors) {
+      all.push_back({tensor, Buffer(context_.device(), tensor.bytes())});
+      context_.queue_copy(all.back().values.data(), tensor.memory, tensor.bytes());
+    }
+    context_.synchronize();
+    return all;
+  }
+
+  uint64_t* number(Mode mode) { return static_cast<uint64_t*>(numbers_.data()) + mode; }
+  uint64_t value(const uint64_t* memory) const {
+    context_.synchronize();
+    uint64_t result = 0;
+    copy_bytes(&result, Device::kCpu, memory, context_.device(), sizeof result);
+    return result;
+  }
+  uint64_t* differences(Mode mode) { return static_cast<uint64_t*>(numbers_.data()) + 2 + mode; }
+
+  // What surrounds a call is the same for both modes, so that only what is written differs.
+  void queue_before(Mode mode) {
+    rig_.queue_poison(subject_.pass);
+    for (const Copy& input : inputs_) {
+      queue_variant(context_, input.tensor, input.values.data(), number(mode));
+    }
+    queue_step(context_, rig_.step(), subject_.evidence.data.step, number(mode));
+  }
+  void queue_after(Mode mode) {
+    for (const Copy& output : outputs_) {
+      queue_count_differences(context_, output.tensor.memory, output.values.data(),
+                              output.tensor.bytes() / 4 * 4, differences(mode));
+    }
+    queue_advance(context_, number(mode), mode == kChanging ? 1 : 0);
+  }
+  void queue_call(Mode mode) {
+    queue_before(mode);
+    rig_.queue(subject_.pass);
+    queue_after(mode);
+  }
+
+  Samples sample_cpu() {
+    Samples samples;
+    const auto sample = [&](Mode mode, double seconds, std::vector<double>& into) {
+      const double start = now_seconds();
+      size_t fewest = kFewest;
+      while (into.size() < fewest ||
+             (now_seconds() - start < seconds && into.size() < kMostReplays)) {
+        InterruptGuard::check();
+        queue_before(mode);
+        const double before = now_seconds();
+        rig_.queue(subject_.pass);
+        into.push_back(now_seconds() - before);
+        if (into.back() > kLongCall) fewest = kFewestLong;
+        queue_after(mode);
+      }
+    };
+    sample(kSame, kReplaySeconds, samples.same);
+    replayed_ += static_cast<int64_t>(samples.same.size());
+    const double call = summarise(samples.same).median;
+    if (call < kLongCall) {
+      const auto calls = static_cast<int64_t>(kPlainSeconds / 5 / std::max(call, 1e-7)) + 1;
+      for (int i = 0; i < 5; ++i) samples.plain.push_back(plain_seconds(calls));
+    }
+    sample(kChanging, kChangingSeconds, samples.changing);
+    return samples;
+  }
+
+  double plain_seconds(int64_t calls) {
+    rig_.queue(subject_.pass);  // so that the first one comes close behind another too
+    return seconds_of(
+               context_, [&] { rig_.queue(subject_.pass); }, calls) /
+           static_cast<double>(calls);
+  }
+
+  /// Graphs of several calls, less the time of what surrounds these.
+  Samples sample_gpu() {
+    capture();
+    Samples samples;
+    const auto seconds = [&](StepGraph& graph) {
+      return seconds_of(
+          context_, [&] { graph.launch(); }, 1);
+    };
+    for (StepGraph* graph : {&same_, &idle_, &changing_, &plain_}) graph->launch();  // warms up
+    replayed_ += in_graph_;
+    for (int round = 0; round < 5; ++round) {
+      InterruptGuard::check();
+      const double idle = seconds(idle_);
+      samples.same.push_back((seconds(same_) - idle) / in_graph_);
+      samples.plain.push_back(seconds(plain_) / in_graph_);
+      samples.changing.push_back((seconds(changing_) - idle) / in_graph_);
+      replayed_ += in_graph_;
+    }
+    const double start = now_seconds();
+    while (replayed_ < kMostReplays && now_seconds() - start < kReplaySeconds) {
+      same_.launch();
+      context_.synchronize();
+      replayed_ += in_graph_;
+    }
+    changing_.launch();  // what follows comes at once behind calls on changing data
+    return samples;
+  }
+
+  void capture() {
+    if (same_) return;
+    const StepGraph call(context_, [&] { queue_call(kSame); });
+    StepGraph one(context_, {&call});
+    one.launch();
+    const double seconds = seconds_of(
+        context_, [&] { one.launch(); }, 1);
+    in_graph_ = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
+    const auto repeated = [&](auto&& queue) {
+      const StepGraph part(context_, queue);
+      return StepGraph(context_,
+                       std::vector<const StepGraph*>(static_cast<size_t>(in_graph_), &part));
+    };
+    same_ = repeated([&] { queue_call(kSame); });
+    changing_ = repeated([&] { queue_call(kChanging); });
+    idle_ = repeated([&] {
+      queue_before(kChanging);
+      queue_after(kChanging);
+    });
+    plain_ = repeated([&] { rig_.queue(subject_.pass); });
+  }
+
+  /// Of data never seen, at once behind calls on other data: the same bits as after a pause.
+  bool is_computed_anew() {
+    queue_before(kChanging);
+    rig_.queue(subject_.pass);
+    const std::vector<Copy> at_once = copies(rig_.written_by(subject_.pass));
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    fill_bytes(differences(kChanging), context_.device(), 0, sizeof(uint64_t));
+    rig_.queue_poison(subject_.pass);
+    rig_.queue(subject_.pass);
+    for (const Copy& output : at_once) {
+      queue_count_differences(context_, output.tensor.memory, output.values.data(),
+                              output.tensor.bytes() / 4 * 4, differences(kChanging));
+    }
+    return value(differences(kChanging)) == 0;
+  }
+
+  /// At once behind calls on other data.
+  bool is_right_for_new_data() {
+    const Evidence& evidence = subject_.evidence;
+    for (const Copy& input : other_inputs_) {
+      context_.queue_copy(input.tensor.memory, input.values.data(), input.tensor.bytes());
+    }
+    queue_step(context_, rig_.step(), evidence.other_data.step, number(kSame));
+    queue_through(rig_, subject_.pass, evidence.other_expected);
+    context_.synchronize();
+    return all_agree(hold_to(evidence.other_expected, rig_, subject_.pass));
+  }
+
+  std::optional<Fault> fault_of_outputs(bool right_for_new_data) {
+    if (const uint64_t different = value(differences(kSame))) {
+      return Fault{
+          FaultKind::kSometimesWrong,
+          "is not the same in every call: " + std::to_string(replayed_) +
+              " calls on the same data differ from the first in " + std::to_string(different) +
+              " values of their outputs, and few calls did not (a race, a count of calls)"};
+    }
+    if (!right_for_new_data) {
+      return Fault{FaultKind::kRemembers,
+                   "remembers earlier results: it is wrong for new data that come close behind "
+                   "calls on other data"};
+    }
+    if (const std::string damage = rig_.workspace_damage() + rig_.buffer_damage();
+        !damage.empty()) {
+      return Fault{FaultKind::kOverrun,
+                   "writes outside its buffers, in some of many calls:\n" + damage};
+    }
+    return {};
+  }
+
+  std::optional<Fault> fault_of_times(const Samples& samples) const {
+    const Device device = context_.device();
+    const bool than_same = is_longer(samples.changing, samples.same, margin_to_same(device));
+    const bool than_plain = is_longer(samples.changing, samples.plain, margin_to_plain(device));
+    if (!than_same && !than_plain) return {};
+    char text[160];
+    std::snprintf(text, sizeof text, "%.4g us on %s, and %.4g us on data that change",
+                  1e6 * summarise(than_same ? samples.same : samples.plain).median,
+                  than_same ? "the same data" : "the same data back to back",
+                  1e6 * summarise(samples.changing).median);
+    return Fault{FaultKind::kRemembers,
+                 std::string("remembers earlier results: a call takes ") + text +
+                     " from call to call, as in a training; while it is timed nothing changes, so "
+                     "that no time is given"};
+  }
+
+  const ExamineSubject& subject_;
+  Context& context_;
+  LayerRig& rig_;
+  Buffer numbers_;  // of the variants that are written next, and counts of differences, by mode
+  std::vector<Copy> inputs_, other_inputs_, outputs_;
+  int64_t replayed_ = 0;
+  int in_graph_ = 1;
+  StepGraph same_, changing_, idle_, plain_;  // on a GPU
+};
+
+}  // namespace
+
+RepeatedCalls examine_repeats(const ExamineSubject& subject, LayerRig& rig) {
+  return Repeater(subject, rig).run();
+}
+
+}  // namespace duet

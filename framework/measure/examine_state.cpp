@@ -1,0 +1,102 @@
+// What an implementation keeps where it does not belong: in memory that instances share, or in a
+// workspace after its pass.
+#include <algorithm>
+
+#include "core/interrupt.h"
+#include "measure/classify.h"
+#include "measure/examine_checks.h"
+
+namespace duet {
+namespace {
+
+/// `rig` runs the subject's pass and those before it; `before` and `after` are called around each.
+template <class Before, class After>
+void run_with(const ExamineSubject& subject, LayerRig& rig, const Before& before,
+              const After& after) {
+  const auto passes = passes_through(subject.layer, subject.id, subject.pass);
+  if (passes.front() != Pass::kForward) rig.set_y(subject.evidence.expected.of(Pass::kForward));
+  for (Pass each : passes) {
+    run_interruptibly([&] {
+      before(each);
+      rig.run(each);
+      after(each);
+    });
+  }
+}
+
+void do_nothing(Pass) {}
+
+/// What is wrong in the outputs, or an empty string.
+std::string finding(const ExamineSubject& subject, const LayerRig& rig, const Reference& expected) {
+  const auto tensors = hold_to(expected, rig, subject.pass);
+  if (all_agree(tensors)) return "";
+  return classify(tensors, rig.outputs(subject.pass), expected.of(subject.pass)).text;
+}
+
+std::optional<Fault> find_kept_workspace(const ExamineSubject& subject, LayerRig& rig) {
+  rig.load(subject.evidence.data);
+  run_with(subject, rig, do_nothing, [&](Pass) { rig.poison_workspaces(); });
+  const std::string wrong = finding(subject, rig, subject.evidence.expected);
+  if (wrong.empty()) return {};
+  return Fault{FaultKind::kKeepsWorkspace,
+               "keeps something in the workspace of an earlier pass, which other layers overwrite "
+               "in a network; what a later pass needs belongs into the state. With the workspace "
+               "overwritten between its passes it " +
+                   wrong};
+}
+
+/// A second instance of the same size, on other data.
+std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig& rig) {
+  const Evidence& evidence = subject.evidence;
+  const auto passes = passes_through(subject.layer, subject.id, subject.pass);
+  LayerRig other(subject.layer, subject.id, passes, subject.context, evidence.situation,
+                 GuardedBuffer::kWideGuardBytes);
+  rig.load(evidence.data);
+  other.load(evidence.other_data);
+  if (passes.front() != Pass::kForward) other.set_y(evidence.other_expected.of(Pass::kForward));
+  run_with(subject, rig, do_nothing, [&](Pass each) { other.run(each); });
+  std::string wrong = finding(subject, other, evidence.other_expected);
+  if (wrong.empty()) wrong = finding(subject, rig, evidence.expected);
+  if (wrong.empty()) {  // once more behind the other
+    rig.queue_poison(subject.pass);
+    rig.run(subject.pass);
+    wrong = finding(subject, rig, evidence.expected);
+  }
+  if (wrong.empty()) return {};
+  return Fault{FaultKind::kSharedState,
+               "shares state with other instances (static memory, a global, __constant__ memory): "
+               "where the passes of two instances on different data take turns, it " +
+                   wrong};
+}
+
+/// Another instance, of another size.
+std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, LayerRig& rig) {
+  const Evidence& evidence = subject.evidence;
+  for (const auto& neighbour : neighbours(subject.layer)) {
+    const auto passes = passes_of_neighbour(subject, *neighbour);
+    if (passes.empty()) continue;
+    rig.load(evidence.data);
+    LayerRig other(*neighbour, subject.id, passes, subject.context, evidence.situation,
+                   GuardedBuffer::kWideGuardBytes);
+    other.load(random_data(*neighbour, 7));
+    run_with(
+        subject, rig, [&](Pass each) { other.run(each); }, do_nothing);
+    const std::string wrong = finding(subject, rig, evidence.expected);
+    if (wrong.empty()) continue;
+    return Fault{FaultKind::kSharedState,
+                 "shares its sizes with other instances (static memory, a global, __constant__ "
+                 "memory): where an instance for " +
+                     neighbour->problem_text() + " was made meanwhile, it " + wrong};
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<Fault> find_shared_state(const ExamineSubject& subject, LayerRig& rig) {
+  if (auto fault = find_state_of_neighbours(subject, rig)) return fault;
+  if (auto fault = find_state_of_twins(subject, rig)) return fault;
+  return find_kept_workspace(subject, rig);
+}
+
+}  // namespace duet

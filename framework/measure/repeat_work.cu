@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "device/attribute.h"
+#include "device/check.h"
+#include "measure/repeat_work.h"
+
+namespace duet::gpu {
+namespace {
+
+constexpr int kThreads = 256;
+
+int blocks_for(uint64_t count) {
+  constexpr uint64_t kMostBlocks = 1024;
+  return static_cast<int>(std::clamp<uint64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
+}
+
+__global__ void variant_kernel(uint32_t* to, const uint32_t* from, uint64_t count, bool is_float,
+                               const uint64_t* number) {
+  const Variant variant(*number, count);
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    uint64_t j = i + variant.shift;
+    if (j >= count) j -= count;
+    const uint32_t word = from[j];
+    to[i] = is_float ? __float_as_uint(__uint_as_float(word) * variant.factor) : word;
+  }
+}
+
+__global__ void step_kernel(uint64_t* to, uint64_t from, const uint64_t* number) {
+  *to = from + *number;
+}
+
+__global__ void advance_kernel(uint64_t* number, uint64_t by) { *number += by; }
+
+__global__ void count_differences_kernel(const uint32_t* a, const uint32_t* b, uint64_t count,
+                                         unsigned long long* differences) {
+  unsigned long long different = 0;
+  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
+    different += a[i] != b[i];
+  }
+  if (different) atomicAdd(differences, different);
+}
+
+__global__ void fill_shared_kernel(int words, uint32_t* sink) {
+  extern __shared__ uint32_t memory[];
+  for (int i = threadIdx.x; i < words; i += blockDim.x) memory[i] = 0xFFFFFFFFu;
+  __syncthreads();
+  // Never true, but the compiler cannot know; and long enough for a block to come to every SM.
+  if (memory[(threadIdx.x * 37 + clock64()) % words] == 0) *sink = 1;
+}
+
+}  // namespace
+
+void queue_variant(Context& context, const Tensor& to, const void* from, const uint64_t* number) {
+  const auto count = static_cast<uint64_t>(to.elements());
+  variant_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+      static_cast<uint32_t*>(to.memory), static_cast<const uint32_t*>(from), count,
+      to.desc.dtype == DType::kFloat32, number);
+  DUET_LAUNCHED();
+}
+
+void queue_step(Context& context, uint64_t* to, uint64_t from, const uint64_t* number) {
+  step_kernel<<<1, 1, 0, context.stream()>>>(to, from, number);
+  DUET_LAUNCHED();
+}
+
+void queue_advance(Context& context, uint64_t* number, uint64_t by) {
+  advance_kernel<<<1, 1, 0, context.stream()>>>(number, by);
+  DUET_LAUNCHED();
+}
+
+void queue_count_differences(Context& context, const void* a, const void* b, size_t bytes,
+                             uint64_t* count) {
+  count_differences_kernel<<<blocks_for(bytes / 4), kThreads, 0, context.stream()>>>(
+      static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), bytes / 4,
+      reinterpret_cast<unsigned long long*>(count));
+  DUET_LAUNCHED();
+}
+
+// As many blocks as there are SMs, each with all the shared memory that a block can have.
+void queue_fill_shared_memory(Context& context) {
+  const int bytes = gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  const int blocks = gpu_attribute(cudaDevAttrMultiProcessorCount);
+  DUET_CUDA(
+      cudaFuncSetAttribute(fill_shared_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  fill_shared_kernel<<<blocks, 1024, static_cast<size_t>(bytes), context.stream()>>>(bytes / 4,
+                                                                                     nullptr);
+  DUET_LAUNCHED();
+}
+
+}  // namespace duet::gpu
