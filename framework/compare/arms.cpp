@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "measure/measure_pass.h"
 #include "net/table.h"
 #include "net/yaml.h"
 
@@ -157,6 +158,19 @@ Arm arm_of(const ArmsOptions& options, const std::string& request) {
   return arm;
 }
 
+// The implementations of a network, how they are called, and on what.
+std::string code_of(const Setup& setup) {
+  std::string code = setup.spec.graph ? "graph" : "calls";
+  code += ", workspace of " + std::to_string(workspace_limit(setup.spec));
+  for (const ResolvedLayer& layer : setup.layers) {
+    code += "\n" + std::string(layer.layer->type()) + " " + task_text(*layer.layer);
+    for (const PassChoice& choice : layer.passes) {
+      code += ", " + std::string(to_string(choice.pass)) + " " + choice.id;
+    }
+  }
+  return code;
+}
+
 void tell_apart(std::vector<Arm>* arms) {
   std::map<std::string, int> counts;
   for (Arm& arm : *arms) {
@@ -259,16 +273,18 @@ nlohmann::json arms_json(const RunningArms& arms) {
 
 Contender training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-    return seconds_of(
-        arm.context(), [&] { arm.training().step(); }, calls);
-  }};
+            return seconds_of(
+                arm.context(), [&] { arm.training().step(); }, calls);
+          },
+          code_of(arm.setup())};
 }
 
 Contender inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-    return seconds_of(
-        arm.context(), [&] { arm.training().evaluation_step(); }, calls);
-  }};
+            return seconds_of(
+                arm.context(), [&] { arm.training().evaluation_step(); }, calls);
+          },
+          code_of(arm.setup())};
 }
 
 }  // namespace duet

@@ -25,6 +25,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/clock_monitor.h"
+#include "device/host_load.h"
 #include "net/table.h"
 
 namespace duet {
@@ -134,6 +135,7 @@ class Comparison {
     const Ceilings ceilings = measure_ceilings(context);
     results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());
     monitor_.emplace();
+    load_.emplace();
     StepTimer timer(arms_, dataset, timing());
     const int64_t batch = arms_[0].spec.data.batch;
     const bool wants_steps = wants("layers") || wants("training");
@@ -200,6 +202,8 @@ class Comparison {
   void note_clocks() {
     const ClockReport report = monitor_->report();
     if (report.samples > 0) results_["environment"]["clocks"] = clocks_json(report);
+    const LoadReport load = load_->report();
+    if (load.known) results_["environment"]["load"] = load_json(load);
   }
   LayersPlan layers_plan() const {
     LayersPlan plan = {.pass = {.timing = timing(),
@@ -223,6 +227,7 @@ class Comparison {
   json& results_;
   std::optional<ClockMonitor>
       monitor_;  // after the ceilings, which drive the machine to its limits
+  std::optional<HostLoad> load_;
   const std::vector<Arm> arms_;
 };
 

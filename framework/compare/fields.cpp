@@ -56,6 +56,12 @@ std::string shown(std::optional<double> value, std::string (*format)(double)) {
   return value ? format(*value) : kNotMeasured;
 }
 
+std::string spread_of_same_code(const json& ratio) {
+  const json& spread = member(ratio, "spread");
+  const auto low = number(element(spread, 0)), high = number(element(spread, 1));
+  return low && high ? format_interval(*low, *high) : "";
+}
+
 std::string arm_name(const json& results, size_t index) {
   const std::string name = text_at(element(member(results, "arms"), index), "name");
   return name.empty() ? "arm " + std::to_string(index + 1) : name;

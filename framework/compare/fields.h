@@ -26,6 +26,9 @@ std::string text_at(const nlohmann::json& value, const std::string& key);
 bool is_true(const nlohmann::json& value, const std::string& key);
 /// The number as `format` writes it, or "-" where there is none.
 std::string shown(std::optional<double> value, std::string (*format)(double));
+/// Of the ratio of arms of the same code how far their times lie about their median, "0.98
+/// to 1.03"; of any other ratio "".
+std::string spread_of_same_code(const nlohmann::json& ratio);
 /// "custom": the name of arm `index`, or "arm 2" where it has none.
 std::string arm_name(const nlohmann::json& results, size_t index);
 /// The name of the arm whose place is at `key`, or "-" where there is no place.

@@ -30,8 +30,7 @@ struct RowFacts {
 /// Without ratios.
 nlohmann::json layer_row(const RowFacts& facts, const std::vector<RowArm>& arms);
 
-/// How fast arm `a` is beside arm `b`: {"a", "b", "speedup", "low", "high", "verdict"}, or null
-/// unless both were timed.
+/// How fast arm `a` is beside arm `b` (results.h), or null unless both were timed.
 nlohmann::json ratio_json(const std::vector<RowArm>& arms, size_t a, size_t b);
 
 /// "bench conv2d --shape n=64,... --pass forward": measures every implementation of the device.

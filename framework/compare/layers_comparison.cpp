@@ -95,15 +95,19 @@ class LayersComparison {
     rows->push_back(std::move(row));
   }
 
-  /// Measures the arms of one device, side by side.
+  /// Measures the arms of one device, side by side; those of the same code once for all.
   void measure(const std::vector<Seat>& seats, size_t source, Device device,
                std::vector<PassMeasurement>* measured) {
     std::vector<Candidate> candidates;
-    std::vector<size_t> arms;
+    std::vector<std::pair<size_t, size_t>> places;  // arm, candidate
     for (size_t b = 0; b < seats.size(); ++b) {
       if (!seats[b].node || arms_[b]->context().device() != device) continue;
-      candidates.push_back({seats[b].node->layer.get(), seats[b].step->id});
-      arms.push_back(b);
+      const Candidate own = {seats[b].node->layer.get(), seats[b].step->id};
+      const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const auto& other) {
+        return own.id == other.id && task_text(*own.layer) == task_text(*other.layer);
+      });
+      places.emplace_back(b, same - candidates.begin());
+      if (same == candidates.end()) candidates.push_back(own);
     }
     if (candidates.empty()) return;
     const Seat& from = seats[source];
@@ -114,7 +118,7 @@ class LayersComparison {
     if (!own) turned = relayout(evidence, layer, *candidates[0].layer);
     auto results = measure_pass(candidates, from.step->pass, own ? evidence : turned,
                                 device == Device::kGpu ? *gpu_ : cpu_, plan_.pass);
-    for (size_t i = 0; i < arms.size(); ++i) (*measured)[arms[i]] = std::move(results[i]);
+    for (const auto& [arm, candidate] : places) (*measured)[arm] = results[candidate];
   }
 
   /// What the judge makes of a node's activations; kept, because its backward passes come last.

@@ -95,6 +95,15 @@ json microseconds_json(const Summary& seconds) {
 }
 
 json ratio_json(size_t a, size_t b, const Times& times_a, const Times& times_b) {
+  if (same_code(times_a, times_b)) {
+    std::vector<double> seconds = times_a.seconds;
+    seconds.insert(seconds.end(), times_b.seconds.begin(), times_b.seconds.end());
+    const Summary all = summarise(seconds);
+    return {{"a", a},
+            {"b", b},
+            {"verdict", kSameCode},
+            {"spread", {number_json(all.p20 / all.median), number_json(all.p80 / all.median)}}};
+  }
   const Ratio ratio = speedup(times_a.seconds, times_b.seconds);
   return {{"a", a},
           {"b", b},
@@ -145,7 +154,15 @@ json clocks_json(const ClockReport& report) {
           {"sm_mhz_max", report.sm_mhz_max},
           {"temperature_c_max", report.temperature_c_max},
           {"throttled", !report.reasons.empty()},
+          {"throttled_share", static_cast<double>(report.slowed_samples) / report.samples},
           {"reasons", report.reasons}};
+}
+
+json load_json(const LoadReport& report) {
+  return {{"cores", report.cores},
+          {"others_share", report.others_share},
+          {"waited_share", report.waited_share},
+          {"load_average", report.load_average}};
 }
 
 std::string now_text() {

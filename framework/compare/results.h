@@ -8,16 +8,21 @@
 #include <vector>
 
 #include "device/clock_monitor.h"
+#include "device/host_load.h"
 #include "measure/ceilings.h"
 #include "measure/timing.h"
 
 namespace duet {
 
 inline constexpr const char* kResultsSchema = "duet.compare/1";
+/// The verdict on arms that run the same implementations on the same problem: there is none.
+inline constexpr const char* kSameCode = "same code";
 
 /// {"median", "p20", "p80"} in microseconds.
 nlohmann::json microseconds_json(const Summary& seconds);
-/// How fast arm `a` is beside arm `b`: {"a", "b", "speedup", "low", "high", "verdict"}.
+/// How fast arm `a` is beside arm `b`: {"a", "b", "speedup", "low", "high", "verdict"}. For times
+/// of the same code {"a", "b", "verdict": "same code", "spread"}: the 20th and 80th percentile of
+/// all of them over their median.
 nlohmann::json ratio_json(size_t a, size_t b, const Times& times_a, const Times& times_b);
 /// The first arm against each of the others: a list of those. times[i] is arm i's, or nullptr if it
 /// was not measured.
@@ -26,6 +31,7 @@ nlohmann::json ratios_json(const std::vector<const Times*>& times);
 nlohmann::json environment_json();
 nlohmann::json ceilings_json(const Ceilings& ceilings, Device device);
 nlohmann::json clocks_json(const ClockReport& report);
+nlohmann::json load_json(const LoadReport& report);
 /// A number, or null where it is not finite (JSON has no NaN).
 nlohmann::json number_json(double value);
 

@@ -63,11 +63,13 @@ ResultTable ratio_table(const json& results, const json& ratios) {
                     {}};
   for (const json& ratio : list(ratios)) {
     const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
-    table.rows.push_back({{arm_of(results, ratio, "a")},
-                          {arm_of(results, ratio, "b")},
-                          {shown(number_at(ratio, "speedup"), format_speedup)},
-                          {low && high ? format_interval(*low, *high) : kNotMeasured},
-                          verdict_cell(ratio)});
+    const std::string spread = spread_of_same_code(ratio);
+    table.rows.push_back(
+        {{arm_of(results, ratio, "a")},
+         {arm_of(results, ratio, "b")},
+         {spread.empty() ? shown(number_at(ratio, "speedup"), format_speedup) : "spread " + spread},
+         {low && high ? format_interval(*low, *high) : kNotMeasured},
+         verdict_cell(ratio)});
   }
   return table;
 }

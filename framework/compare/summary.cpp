@@ -91,6 +91,10 @@ std::string batch_text(const json& object) {
 std::string speed_sentence(const json& results, const json& ratio, const std::string& what) {
   const std::string a = arm_of(results, ratio, "a"), b = arm_of(results, ratio, "b");
   const std::string verdict = text_at(ratio, "verdict");
+  if (verdict == kSameCode) {
+    return a + " and " + b + " run the same code " + what + " (times spread from " +
+           spread_of_same_code(ratio) + " of their median)";
+  }
   const std::string interval =
       " (95%: " +
       format_interval(number_at(ratio, "low").value_or(0), number_at(ratio, "high").value_or(0)) +
@@ -122,6 +126,33 @@ void tell_steps(const json& results, json* lines) {
   for (const json& ratio : list(member(training, "step_ratios"))) {
     if (told) break;  // the same step, measured again
     lines->push_back(step_sentence(results, ratio, training));
+  }
+}
+
+// What the machine did meanwhile, where that bears on the times.
+void tell_conditions(const json& results, json* lines) {
+  constexpr double kWaited = 0.05, kOthers = 0.25, kThrottled = 0.05;
+  const json& environment = member(results, "environment");
+  const json& load = member(environment, "load");
+  const double waited = number_at(load, "waited_share").value_or(0);
+  const double others = number_at(load, "others_share").value_or(0);
+  if (waited > kWaited || others > kOthers) {
+    lines->push_back("the machine was busy: other processes took " + format_share(others) + " of " +
+                     shown(number_at(load, "cores"), format_whole) +
+                     " cores, and this one waited for a core in " + format_share(waited) +
+                     " of its time (load average " +
+                     shown(number_at(load, "load_average"), format_significant) +
+                     "): times are longer than on a calm machine, and more verdicts unclear");
+  }
+  const json& clocks = member(environment, "clocks");
+  if (number_at(clocks, "throttled_share").value_or(0) > kThrottled) {
+    std::vector<std::string> reasons;
+    for (const json& reason : list(member(clocks, "reasons"))) {
+      if (reason.is_string()) reasons.push_back(reason.get<std::string>());
+    }
+    lines->push_back("the GPU was slowed down: " + join(reasons) + "; its clock was between " +
+                     shown(number_at(clocks, "sm_mhz_min"), format_whole) + " and " +
+                     shown(number_at(clocks, "sm_mhz_max"), format_whole) + " MHz");
   }
 }
 
@@ -174,10 +205,12 @@ void tell_throughput(const json& results, const char* key, const std::string& wh
     const json *best = nullptr, *worst = nullptr;
     std::string best_batch, worst_batch;
     size_t rows = 0;
+    bool same = false;
     for (const json& row : list(member(results, "throughput"))) {
       for (const json& ratio : list(member(row, key))) {
-        if (number_at(ratio, "b") != static_cast<double>(b) || !number_at(ratio, "speedup"))
-          continue;
+        if (number_at(ratio, "b") != static_cast<double>(b)) continue;
+        same |= text_at(ratio, "verdict") == kSameCode;
+        if (!number_at(ratio, "speedup")) continue;
         ++rows;
         const double speed = *number_at(ratio, "speedup");
         if (!best || speed > *number_at(*best, "speedup")) {
@@ -189,6 +222,10 @@ void tell_throughput(const json& results, const char* key, const std::string& wh
           worst_batch = batch_text(row);
         }
       }
+    }
+    if (rows == 0 && same) {
+      lines->push_back(what + ": " + arm_name(results, 0) + " and " + arm_name(results, b) +
+                       " run the same code");
     }
     if (rows == 1) {
       lines->push_back(speed_sentence(results, *best, "in " + what + " of " + best_batch));
@@ -253,8 +290,9 @@ void tell_slower(const json& results, double asked, std::vector<std::string>* li
   bool timed = false;
   const auto look = [&](const json& ratios, const std::string& what) {
     for (const json& ratio : list(ratios)) {
-      if (!number_at(ratio, "high")) continue;
-      timed = true;
+      const bool same = text_at(ratio, "verdict") == kSameCode;
+      timed |= same || number_at(ratio, "high");
+      if (same || !number_at(ratio, "high")) continue;
       if (!is_slower(ratio, asked)) continue;
       add_once(lines, "slower: " + speed_sentence(results, ratio, what) + ", and " +
                           format_speedup(asked) + " is asked for");
@@ -279,6 +317,7 @@ json summarise_results(const json& results) {
   json headlines = json::array();
   tell_math(results, &headlines);
   tell_steps(results, &headlines);
+  tell_conditions(results, &headlines);
   for (const std::string& line : fairness_lines(results)) headlines.push_back(line);
   for (const std::string& line : version_lines(results)) headlines.push_back(line);
   tell_training(results, &headlines);

@@ -22,6 +22,8 @@ Figure speed_figure(const json& results, const json& ratio, const std::string& l
   figure.label = label;
   figure.value = shown(number_at(ratio, "speedup"), format_speedup);
   figure.note = arm_of(results, ratio, "a") + " against " + arm_of(results, ratio, "b");
+  const std::string spread = spread_of_same_code(ratio);
+  if (!spread.empty()) figure.note += ", spread " + spread;
   const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
   if (low && high) figure.note += ", " + format_interval(*low, *high);
   figure.note += ": " + verdict.text;
@@ -117,6 +119,15 @@ std::string range(const json& value, const std::string& low, const std::string& 
   return format_significant(*first) + " to " + format_significant(*last) + " " + unit;
 }
 
+void add_load(const json& load, ResultTable* table) {
+  if (!load.is_object()) return;
+  const std::string cores = shown(number_at(load, "cores"), format_whole);
+  add(table, "other processes' share of " + cores + " cores",
+      shown(number_at(load, "others_share"), format_share));
+  add(table, "time spent waiting for a core", shown(number_at(load, "waited_share"), format_share));
+  add(table, "load average at the end", shown(number_at(load, "load_average"), format_significant));
+}
+
 void add_clocks(const json& clocks, ResultTable* table) {
   if (!clocks.is_object()) return;
   add(table, "clock during the run", range(clocks, "sm_mhz_min", "sm_mhz_max", "MHz"));
@@ -170,7 +181,7 @@ ResultTable environment_table(const json& results) {
   }
   const json& environment = member(results, "environment");
   if (!environment.is_object()) return table;
-  std::set<std::string> told = {"versions", "ceilings", "clocks"};
+  std::set<std::string> told = {"versions", "ceilings", "clocks", "load"};
   for (const auto& [key, name] : kEnvironmentNames) {
     const json& value = member(environment, key);
     told.insert(key);
@@ -194,6 +205,7 @@ ResultTable environment_table(const json& results) {
   add(&table, "tf32 peak" + of, with_unit(ceilings, "tf32_gflop_per_s", "GFLOP/s"));
   add(&table, "empty launch" + of, with_unit(ceilings, "launch_us", "µs"));
   add_clocks(member(environment, "clocks"), &table);
+  add_load(member(environment, "load"), &table);
   return table;
 }
 

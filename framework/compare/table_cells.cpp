@@ -49,6 +49,8 @@ void add_ratio_cells(const json& ratios, const std::set<ArmPair>& pairs, std::ve
 }
 
 std::string ratio_text(const json& ratio) {
+  const std::string spread = spread_of_same_code(ratio);
+  if (!spread.empty()) return "spread " + spread;
   const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
   std::string text = shown(number_at(ratio, "speedup"), format_speedup);
   if (low && high) text += " (" + format_interval(*low, *high) + ")";

@@ -21,7 +21,7 @@ void add_ratio_columns(const nlohmann::json& results, const std::set<ArmPair>& p
                        ResultTable* table);
 void add_ratio_cells(const nlohmann::json& ratios, const std::set<ArmPair>& pairs,
                      std::vector<Cell>* cells);
-/// "2.11x (2.08 to 2.13)"
+/// "2.11x (2.08 to 2.13)", or of the same code "spread 0.98 to 1.03"
 std::string ratio_text(const nlohmann::json& ratio);
 /// "faster" is good and "slower" is bad; "same" and "unclear" are neither.
 Cell verdict_cell(const nlohmann::json& ratio);

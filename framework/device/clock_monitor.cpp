@@ -121,9 +121,13 @@ struct ClockMonitor::Impl {
     report.sm_mhz_max = std::max(report.sm_mhz_max, mhz);
     report.temperature_c_max = std::max(report.temperature_c_max, static_cast<int>(sample.celsius));
     ++report.samples;
+    bool any = false;
     for (size_t i = 0; i < std::size(kReasons); ++i) {
-      slowed[i] += (sample.reasons & kReasons[i].bit) != 0;
+      const bool has = (sample.reasons & kReasons[i].bit) != 0;
+      slowed[i] += has;
+      any |= has;
     }
+    report.slowed_samples += any;
   }
 
   ClockReport with_reasons() const {

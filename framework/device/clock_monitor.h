@@ -11,6 +11,7 @@ struct ClockReport {
   int samples = 0;  // while the GPU was busy; 0: no GPU, or its driver does not tell
   int sm_mhz_min = 0, sm_mhz_max = 0;
   int temperature_c_max = 0;
+  int slowed_samples = 0;  // those with any of the reasons
   /// "power cap in 2 of 671 samples": what made the GPU run slower than it could. Empty: nothing.
   std::vector<std::string> reasons;
 };

@@ -36,7 +36,10 @@ size_t cache_bytes(const Context& context) {
 class Runner {
  public:
   Runner(const Candidate& candidate, Pass pass, const Evidence& evidence, Context& context)
-      : context_(context), pass_(pass), evidence_(evidence) {
+      : context_(context),
+        pass_(pass),
+        evidence_(evidence),
+        code_(candidate.id + " of " + task_text(*candidate.layer)) {
     const size_t copies =
         std::clamp<size_t>(cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
@@ -76,9 +79,10 @@ class Runner {
   }
   Contender contender() {
     return {[this](int64_t calls) {
-      return seconds_of(
-          context_, [this] { graph_ ? graph_.launch() : queue(); }, calls);
-    }};
+              return seconds_of(
+                  context_, [this] { graph_ ? graph_.launch() : queue(); }, calls);
+            },
+            code_};
   }
   int calls_in_graph() const { return in_graph_; }
 
@@ -144,6 +148,7 @@ class Runner {
   Context& context_;
   const Pass pass_;
   const Evidence& evidence_;
+  const std::string code_;
   std::vector<std::unique_ptr<LayerRig>> rigs_;
   std::vector<StepGraph> calls_;  // on a GPU: one of each rig
   size_t queued_ = 0;             // on the CPU
@@ -283,6 +288,13 @@ class PassTimer {
 };
 
 }  // namespace
+
+std::string task_text(const Layer& layer) {
+  std::string text = layer.problem_text();
+  for (const TensorDesc& x : layer.inputs()) text += " " + x.to_string();
+  for (const TensorDesc& y : layer.outputs()) text += " " + y.to_string();
+  return text + " " + std::string(to_string(layer.options().math));
+}
 
 double least_bytes(const Layer& layer) {
   double x = 0, y = 0, w = 0;

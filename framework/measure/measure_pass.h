@@ -23,6 +23,9 @@ struct Candidate {
 /// however long one takes: blocks are counted in seconds, in which a slow machine may do one call.
 inline constexpr int kLeastCalls = 16;
 
+/// All that an implementation of the layer is told: its problem, layouts and arithmetic.
+std::string task_text(const Layer& layer);
+
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call

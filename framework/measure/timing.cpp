@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <new>
+#include <numeric>
+#include <random>
 
 #include "core/error.h"
 #include "core/interrupt.h"
@@ -12,28 +15,61 @@ namespace duet {
 namespace {
 
 constexpr int64_t kMostCalls = int64_t{1} << 20;
+constexpr int kProbes = 3;
+constexpr double kLeastSeconds = 20e-6;  // that a clock measures well
 
 // Between the first and any that was in all of its rounds.
 bool is_unclear(const std::vector<Times>& times) {
   for (size_t i = 1; i < times.size(); ++i) {
     const size_t rounds = times[i].seconds.size();
     if (rounds == 0 || rounds != times[0].seconds.size()) continue;
+    if (same_code(times[0], times[i])) continue;
     if (speedup(times[0].seconds, times[i].seconds).verdict == Verdict::kUnclear) return true;
   }
   return false;
 }
 
+int64_t calls_of(double block_seconds, double seconds) {
+  const double calls = std::ceil(block_seconds / seconds);
+  return static_cast<int64_t>(std::clamp(calls, 1.0, static_cast<double>(kMostCalls)));
+}
+
+// In what order the contenders run, round by round: at random, and the next round the other way
+// round. What a place in the order costs (the first may find a rested core) favours nobody then,
+// and which of two equal contenders is faster in a round is the toss of a coin, whatever the noise.
+class Orders {
+ public:
+  std::vector<size_t> next(size_t count) {
+    if (order_.size() == count && !reversed_) {
+      std::reverse(order_.begin(), order_.end());
+      reversed_ = true;
+      return order_;
+    }
+    order_.resize(count);
+    std::iota(order_.begin(), order_.end(), size_t{0});
+    std::shuffle(order_.begin(), order_.end(), random_);
+    reversed_ = false;
+    return order_;
+  }
+
+ private:
+  std::mt19937 random_{20240607};
+  std::vector<size_t> order_;
+  bool reversed_ = false;
+};
+
 // One round of one contest, of contenders that are new in it or have been there since the first.
 // It only warms up if `counts` is false.
 void run_contest(const std::vector<Contender>& all, double block_seconds, bool anew, bool counts,
-                 std::vector<Times>* times) {
+                 Orders* orders, std::vector<Times>* times) {
   times->resize(all.size());
   std::vector<Contender> contenders;
   std::vector<int64_t> calls;
   std::vector<Times*> present;
-  for (size_t i = 0; i < all.size(); ++i) {
+  for (const size_t i : orders->next(all.size())) {
     if (!all[i].seconds) continue;
     Times& own = (*times)[i];
+    own.code = all[i].code;
     if (own.calls == 0) {
       own.calls = calls_for(all[i], block_seconds);
     } else if (anew) {
@@ -44,18 +80,24 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool a
     present.push_back(&own);
   }
   const std::vector<double> seconds = time_round(contenders, calls);
-  for (size_t k = 0; counts && k < present.size(); ++k) present[k]->seconds.push_back(seconds[k]);
+  for (size_t k = 0; counts && k < present.size(); ++k) {
+    present[k]->seconds.push_back(seconds[k]);
+    // Where the calls were counted on a busy machine, and this round was calmer.
+    present[k]->calls = std::max(present[k]->calls, calls_of(block_seconds, seconds[k]));
+  }
 }
 
 std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const TimingPlan& plan,
                                             bool anew) {
   std::vector<std::vector<Times>> times;
+  std::vector<Orders> orders;
   for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
     if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
     const auto all = contests(round);
     times.resize(all.size());
+    orders.resize(all.size());
     for (size_t i = 0; i < all.size(); ++i) {
-      run_contest(all[i], plan.block_seconds, anew, round >= 0, &times[i]);
+      run_contest(all[i], plan.block_seconds, anew, round >= 0, &orders[i], &times[i]);
     }
   }
   return times;
@@ -64,15 +106,22 @@ std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const 
 }  // namespace
 
 int64_t calls_for(const Contender& contender, double block_seconds) {
-  int64_t calls = 1;
-  double seconds = contender.seconds(calls);  // pays for what only a first call does
-  for (;;) {
-    seconds = contender.seconds(calls);
-    if (seconds >= block_seconds / 4 || calls >= kMostCalls) break;
-    calls *= 2;
+  constexpr double kNone = std::numeric_limits<double>::max();
+  contender.seconds(1);  // pays for what only a first call does
+  // The least of all probes: other processes have the core in some of them. For that reason a probe
+  // that seems long enough is repeated.
+  double least = kNone;  // seconds of one call
+  for (int64_t calls = 1; calls <= kMostCalls; calls *= 2) {
+    const double enough = block_seconds / 4 / static_cast<double>(calls);
+    for (int probe = 0; probe < kProbes; ++probe) {
+      const double seconds = contender.seconds(calls);
+      if (seconds < kLeastSeconds && calls < kMostCalls) break;
+      least = std::min(least, seconds / static_cast<double>(calls));
+      if (least < enough || least > 4 * block_seconds) break;
+    }
+    if (least >= enough && least != kNone) break;
   }
-  const double wanted = std::ceil(static_cast<double>(calls) * block_seconds / seconds);
-  return std::clamp<int64_t>(static_cast<int64_t>(wanted), 1, kMostCalls);
+  return calls_of(block_seconds, least);
 }
 
 std::vector<double> time_round(const std::vector<Contender>& contenders,

@@ -1,12 +1,14 @@
 // Times of several arms, measured side by side in one process.
 //
 // The arms run in blocks, in the order A B B A (A B C C B A): a machine that gets slower or faster
-// while it is measured does so for all of them alike. A block is many calls, long enough to swamp
-// the timer. The first round is warm-up and is not counted.
+// while it is measured does so for all of them alike. Which arm is A is drawn anew: no arm has the
+// better place. A block is many calls, long enough to swamp the timer. The first round is warm-up
+// and is not counted.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "device/context.h"
@@ -18,6 +20,8 @@ namespace duet {
 /// took, from the first to the end of the last.
 struct Contender {
   std::function<double(int64_t calls)> seconds;
+  /// What it runs, where that is known. Contenders of the same code are not told apart.
+  std::string code = {};
 };
 
 struct TimingPlan {
@@ -31,9 +35,15 @@ struct TimingPlan {
 
 struct Times {
   std::vector<double> seconds;  // of one call; the mean of the arm's two blocks, a value a round
-  int64_t calls = 0;            // in a block
+  int64_t calls = 0;            // in a block; more when an earlier count was too small
+  std::string code = {};        // the contender's
   Summary summary() const { return summarise(seconds); }
 };
+
+/// Whether both are times of the same code, so that a difference would be noise.
+inline bool same_code(const Times& a, const Times& b) {
+  return !a.code.empty() && a.code == b.code;
+}
 
 /// The calls that fill a block of that length; runs the contender to find out.
 int64_t calls_for(const Contender& contender, double block_seconds);

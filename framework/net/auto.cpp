@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "measure/environment.h"
+#include "measure/measure_pass.h"
 #include "net/auto_trial.h"
 #include "net/spec.h"
 
@@ -102,10 +103,8 @@ std::string key_of(const Question& question, const Place& place) {
   const Layer& layer = *question.layer->layer;
   std::string key(layer.type());
   for (Pass pass : question.pass_list()) key += " " + std::string(to_string(pass));
-  key += " | " + layer.problem_text();
-  for (const TensorDesc& x : layer.inputs()) key += " " + x.to_string();
-  return key + " " + std::string(to_string(layer.options().math)) + " | " + machine(place.device) +
-         ", workspace of " + std::to_string(place.workspace_limit);
+  return key + " | " + task_text(layer) + " | " + machine(place.device) + ", workspace of " +
+         std::to_string(place.workspace_limit);
 }
 
 // A number that changes when the program does: a kernel may have been rewritten under its old name.

@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr TimingPlan kBrief = {.block_seconds = 2e-3, .rounds = 2, .most_rounds = 2};
 
-json layers_of(const ArmsOptions& options, const TimingPlan& timing = kBrief) {
+json layers_of(const ArmsOptions& options) {
   const auto arms = read_arms(options);
   const Setup setup = arms[0].setup();
   const Dataset dataset = setup.dataset.load("");
@@ -27,7 +27,7 @@ json layers_of(const ArmsOptions& options, const TimingPlan& timing = kBrief) {
   const Ceilings ceilings = {.copy_bytes_per_second = 1e10, .fp32_flops_per_second = 1e11};
   json section;
   compare_layers(running, timer.at(arms[0].spec.data.batch), ceilings,
-                 {.pass = {.timing = timing}, .network = kBrief, .steps = 2}, &section);
+                 {.pass = {.timing = kBrief}, .network = kBrief, .steps = 2}, &section);
   return section;
 }
 
@@ -73,6 +73,32 @@ TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
   EXPECT_EQ(layers["step_ratios"].size(), 1u);
 }
 
+TEST(LayersComparison, ArmsOfTheSameCodeAreMeasuredOnceAndNotCompared) {
+  const ComparisonFolder folder;
+  const json layers = layers_of(folder.options({"cpu_blas", "cpu_blas"}));
+  for (const json& row : layers["rows"]) {
+    if (row["type"].is_null()) continue;
+    EXPECT_EQ(row["arms"][0]["us"], row["arms"][1]["us"]);
+    EXPECT_EQ(row["ratios"][0]["verdict"], kSameCode) << row.dump(1);
+    EXPECT_FALSE(row["ratios"][0].contains("speedup")) << row.dump(1);
+    EXPECT_LE(row["ratios"][0]["spread"][0], 1.0);
+    EXPECT_GE(row["ratios"][0]["spread"][1], 1.0);
+  }
+  EXPECT_EQ(layers["step_ratios"][0]["verdict"], kSameCode);
+  const json results = {{"layers", {layers}}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}};
+  const json headlines = summarise_results(results)["headlines"];
+  EXPECT_EQ(headlines[0].get<std::string>().find("a and b run the same code in a training step"),
+            0u)
+      << headlines;
+  EXPECT_TRUE(failures(results, {.slower = true, .ratio = 2}).empty());
+
+  // One layer in another way: its rows and the step are compared, the others are not.
+  const json mixed = layers_of(folder.options({"cpu_blas", "cpu_reference"}));
+  EXPECT_EQ(row_of(mixed, "relu1", "forward")["ratios"][0]["verdict"], kSameCode);
+  EXPECT_NE(row_of(mixed, "fc1", "forward")["ratios"][0]["verdict"], kSameCode);
+  EXPECT_NE(mixed["step_ratios"][0]["verdict"], kSameCode);
+}
+
 TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
   const ComparisonFolder folder;
   for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
@@ -80,11 +106,7 @@ TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
                                 {"type: linear", "type: linear, backend: " + info.id}});
     ArmsOptions options = folder.options({"cpu_reference", folder.path("cheat.yaml").string()});
     options.assignments = {"data.batch=" + std::to_string(kBenchedBatch)};
-    // One that is right at first is found only if no other process cuts its blocks short.
-    const bool at_first = info.fault == FaultKind::kWrongWhenTimed;
-    const TimingPlan timing =
-        at_first ? TimingPlan{.block_seconds = 5e-2, .rounds = 1, .most_rounds = 1} : kBrief;
-    const json layers = layers_of(options, timing);
+    const json layers = layers_of(options);
     size_t rows = 0;
     for (const json& row : layers["rows"]) {
       if (row["type"] != "conv2d" && row["type"] != "linear") continue;

@@ -69,6 +69,26 @@ TEST(ResultTables, LayersHaveTimesSharesAndVerdicts) {
   EXPECT_EQ(cell(table, 1, "verdict"), "-");
 }
 
+TEST(ResultTables, TheSameCodeHasASpreadAndNoSpeedup) {
+  json batch = small_batch();
+  const json same = {{"a", 0}, {"b", 1}, {"verdict", "same code"}, {"spread", {0.95, 1.25}}};
+  batch["rows"][0]["ratios"] = {same};
+  const ResultTable table = layer_table(small_results(), batch);
+  EXPECT_EQ(cell(table, 0, "custom against cudnn"), "spread 0.950 to 1.25");
+  EXPECT_EQ(cell(table, 0, "verdict"), "same code");
+  EXPECT_EQ(tone(table, 0, "verdict"), Tone::kPlain);
+  const ResultTable pairs = ratio_table(small_results(), json::array({same}));
+  EXPECT_EQ(cell(pairs, 0, "speedup"), "spread 0.950 to 1.25");
+  EXPECT_EQ(cell(pairs, 0, "95%"), "-");
+  EXPECT_EQ(cell(pairs, 0, "verdict"), "same code");
+  json results = small_results();
+  results["layers"][0]["step_ratios"] = {same};
+  const Figure figure = key_figures(results)[0];
+  EXPECT_EQ(figure.value, "-");
+  EXPECT_EQ(figure.note, "custom against cudnn, spread 0.950 to 1.25: same code");
+  EXPECT_EQ(figure.tone, Tone::kPlain);
+}
+
 TEST(ResultTables, DetailsOfEachArm) {
   const ResultTable table = layer_detail_table(small_results(), small_batch());
   ASSERT_EQ(table.rows.size(), 3u);

@@ -46,6 +46,49 @@ TEST(Results, FailOnNeedsAClearDifference) {
   EXPECT_EQ(strikes(ratio("unclear", 1.3, 0.9, 1.7), "slower:1.5"), 0u);
 }
 
+TEST(Results, TheSameCodeIsNeitherFasterNorSlower) {
+  const json same = {{"a", 0}, {"b", 1}, {"verdict", kSameCode}, {"spread", {0.5, 3.5}}};
+  json results = results_with(same);
+  EXPECT_TRUE(failures(results, read_fail_on({"slower"})).empty());
+  EXPECT_TRUE(failures(results, read_fail_on({"slower:1.5"})).empty());
+  EXPECT_EQ(summarise_results(results)["headlines"],
+            json::array({"training: x and y run the same code"}));
+  results["throughput"].push_back({{"batch", 9}, {"training_ratios", {ratio("same", 1, 1, 1)}}});
+  EXPECT_EQ(summarise_results(results)["headlines"].size(), 1u);
+  results = {{"arms", results["arms"]}, {"training", {{"batch", 8}, {"step_ratios", {same}}}}};
+  EXPECT_EQ(summarise_results(results)["headlines"],
+            json::array({"x and y run the same code in a training step of batch 8 (times spread "
+                         "from 0.500 to 3.50 of their median)"}));
+}
+
+TEST(Results, WhatTheMachineDidStandsBesideTheHeadlineWhereItMatters) {
+  json results = results_with(ratio("same", 1, 0.99, 1.01));
+  const auto lines = [&](double waited, double others, double throttled) {
+    results["environment"] = {{"load", load_json({true, 2, others, waited, 11.2})},
+                              {"clocks", clocks_json({100,
+                                                      1200,
+                                                      1980,
+                                                      70,
+                                                      static_cast<int>(100 * throttled),
+                                                      {"power cap in some samples"}})}};
+    const json headlines = summarise_results(results)["headlines"];
+    std::string text;
+    for (const json& line : headlines) text += line.get<std::string>() + "\n";
+    return text;
+  };
+  EXPECT_EQ(lines(0.01, 0.1, 0.01).find("busy"), std::string::npos);
+  EXPECT_EQ(lines(0.01, 0.1, 0.01).find("slowed"), std::string::npos);
+  for (const std::string& text : {lines(0.5, 0.1, 0), lines(0, 0.3, 0)}) {
+    EXPECT_NE(text.find("the machine was busy: other processes took"), std::string::npos) << text;
+    EXPECT_NE(text.find("of 2 cores"), std::string::npos) << text;
+    EXPECT_NE(text.find("(load average 11.2)"), std::string::npos) << text;
+  }
+  EXPECT_NE(lines(0, 0, 0.2).find("the GPU was slowed down: power cap in some samples; its clock "
+                                  "was between 1,200 and 1,980 MHz"),
+            std::string::npos)
+      << lines(0, 0, 0.2);
+}
+
 TEST(Results, FailOnListsAStepOnce) {
   json results = results_with(ratio("slower", 0.9, 0.88, 0.92));
   const json step = {{"batch", 8}, {"step_ratios", {ratio("slower", 0.9, 0.88, 0.92)}}};

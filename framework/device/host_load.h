@@ -1,0 +1,33 @@
+// What else this machine's cores do while something is measured.
+#pragma once
+
+namespace duet {
+
+struct LoadReport {
+  bool known = false;  // whether the system tells; the rest is 0 otherwise
+  int cores = 0;       // of the machine
+  /// Of all that the cores could have done: what other processes, or other machines on the same
+  /// hardware, took.
+  double others_share = 0;
+  /// Of the time in which threads of this process could have run: what they waited for a core.
+  double waited_share = 0;
+  double load_average = 0;  // of the last minute
+};
+
+/// From /proc, since it was made. Children of this process that have ended are not others.
+class HostLoad {
+ public:
+  HostLoad();
+  LoadReport report() const;
+
+ private:
+  /// Sums since the machine or the process started, in seconds.
+  struct Sample {
+    double busy = 0, idle = 0, own = 0, ran = 0, waited = 0;
+  };
+  static Sample take();
+
+  const Sample start_;
+};
+
+}  // namespace duet

@@ -1,0 +1,40 @@
+#include "device/host_load.h"
+
+#include <gtest/gtest.h>
+
+#include "device/stopwatch.h"
+#include "support/busy_core.h"
+
+namespace duet {
+namespace {
+
+TEST(HostLoad, SeesOtherProcessesAndTheWaitForACore) {
+  HostLoad load;
+  {
+    const BusyCore core(2);
+    for (const double end = now_seconds() + 0.4; now_seconds() < end;) {
+    }
+    const LoadReport report = load.report();
+    ASSERT_TRUE(report.known);
+    EXPECT_GT(report.cores, 0);
+    EXPECT_GT(report.others_share * report.cores, 0.2);  // two thirds of one core
+    EXPECT_LE(report.others_share, 1);
+    EXPECT_GT(report.waited_share, 0.1);
+    EXPECT_LE(report.waited_share, 1);
+    EXPECT_GE(report.load_average, 0);
+  }
+}
+
+TEST(HostLoad, WhatTheProcessDoesItselfIsNotOthers) {
+  const HostLoad load;
+  for (const double end = now_seconds() + 0.3; now_seconds() < end;) {
+  }
+  const LoadReport report = load.report();
+  ASSERT_TRUE(report.known);
+  // Others may take all the other cores, and what they take of this one is waited for.
+  const double cores = report.cores;
+  EXPECT_LE(report.others_share, (cores - 1 + report.waited_share + 0.2) / cores);
+}
+
+}  // namespace
+}  // namespace duet
