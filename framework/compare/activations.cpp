@@ -3,15 +3,12 @@
 #include "measure/guarded_buffer.h"
 
 namespace duet {
-namespace {
 
 std::vector<double> values_of(const Tensor& tensor, Device device) {
   std::vector<std::byte> bytes(tensor.bytes());
   copy_bytes(bytes.data(), Device::kCpu, tensor.memory, device, bytes.size());
   return decode(tensor.desc, bytes);
 }
-
-}  // namespace
 
 Activations take_activations(Training& training) {
   Net& net = training.net();

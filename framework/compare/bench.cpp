@@ -224,6 +224,8 @@ class Bench {
       spdlog::info("{} {} {}: {} implementations", layer.type(), problem_argument(layer),
                    to_string(pass), selection.candidates.size());
       measured = measure_pass(selection.candidates, pass, *evidence, context_, plan());
+      const double least = least_seconds(ceilings_, context_.device(), layer, pass);
+      for (PassMeasurement& each : measured) refuse_impossible_times(each, least);
     }
     json row = row_json(problem, pass, selection, measured);
     results_["rows"].push_back(row);

@@ -170,15 +170,16 @@ void InNetwork::add_to(json* rows) {
 json InNetwork::totals(const StepTimes& steps) const {
   json totals = json::array();
   for (size_t arm = 0; arm < parts.size(); ++arm) {
-    const Summary step = steps.training[arm].summary();
+    const bool timed = steps.has(arm);
+    const Summary step = timed ? steps.training[arm].summary() : Summary{};
     double in_network = 0;
     for (const Part& part : parts[arm]) in_network += part.in_network_us;
     const bool whole = sums_[arm] >= 0;
     totals.push_back({{"arm", arm},
-                      {"step_us", microseconds_json(step)},
+                      {"step_us", timed ? microseconds_json(step) : json()},
                       {"sum_us", whole ? json(sums_[arm]) : json()},
                       {"in_network_sum_us", in_network},
-                      {"gap_us", whole ? json(1e6 * step.median - sums_[arm]) : json()},
+                      {"gap_us", whole && timed ? json(1e6 * step.median - sums_[arm]) : json()},
                       {"prepare_s", steps.prepare_seconds[arm]},
                       {"memory_bytes", memory_bytes[arm]}});
   }

@@ -48,6 +48,9 @@ class LayersComparison {
     }
     InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
+    (*section)["step_faults"] = json::array();
+    for (const auto& faults : steps_.faults)
+      (*section)["step_faults"].push_back(faults_json(faults));
     (*section)["totals"] = network.totals(steps_);
     (*section)["step_ratios"] = ratios_json(steps_.pointers(steps_.training));
   }
@@ -67,6 +70,9 @@ class LayersComparison {
     for (const Device device : {Device::kGpu, Device::kCpu}) measure(seats, a, device, &measured);
 
     const Layer& layer = *call.node->layer;
+    for (size_t b = 0; b < arms_.size(); ++b) {
+      if (seats[b].node) add_faults(b, seats[b], &measured[b]);
+    }
     std::vector<RowArm> row_arms;
     for (size_t b = 0; b < arms_.size(); ++b) {
       if (!seats[b].node) {
@@ -93,6 +99,19 @@ class LayersComparison {
     }
     row["error_ratio"] = error_ratio(row_arms);
     rows->push_back(std::move(row));
+  }
+
+  /// Those of the layer in the network, and of times that cannot be.
+  void add_faults(size_t arm, const Seat& seat, PassMeasurement* measured) {
+    const Pass pass = seat.step->pass;
+    const Device device = arms_[arm]->context().device();
+    refuse_impossible_times(*measured, least_seconds(ceilings_, device, *seat.node->layer, pass));
+    for (const NetworkFault& found : steps_.faults[arm]) {
+      if (found.layer != seat.node->name || found.pass != to_string(pass)) continue;
+      measured->examination.faults.push_back(found.fault);
+      measured->warm.reset();
+      measured->cold.reset();
+    }
   }
 
   /// Measures the arms of one device, side by side; those of the same code once for all.

@@ -20,9 +20,10 @@ struct LayersPlan {
 /// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is
 /// measured on its own, the arms side by side (measure_pass), on what the first arm that has the
 /// layer feeds it; layers of the arms are matched by name, type and sizes. "in_network_us" is
-/// measure_in_network()'s. The whole step is that of `steps`, where every arm has times of the same
-/// batch. Trains the arms on the way. Rows that are finished stand in `section` even if this
-/// throws; a whole one has "totals". REQUIRES: `arms` is not empty.
+/// measure_in_network()'s. What `steps` found wrong in a layer is a fault of its row;
+/// "step_faults" has all of it, a list an arm. The whole step is that of `steps`, where every arm
+/// has times of the same batch. Trains the arms on the way. Rows that are finished stand in
+/// `section` even if this throws; a whole one has "totals". REQUIRES: `arms` is not empty.
 void compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
                     const LayersPlan& plan, nlohmann::json* section);
 

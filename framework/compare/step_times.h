@@ -3,10 +3,14 @@
 
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "compare/arms.h"
+#include "compare/network_check.h"
+#include "measure/ceilings.h"
+#include "measure/measure_pass.h"
 
 namespace duet {
 
@@ -19,21 +23,35 @@ struct StepTimes {
   /// Why an arm cannot run at this batch (out of memory, a batch larger than the training data, an
   /// implementation that refuses it), or empty. It has no times then.
   std::vector<std::string> errors;
+  /// What is wrong in the network of an arm or in its steps at this batch. It has no times then.
+  std::vector<std::vector<NetworkFault>> faults;
 
-  bool has(size_t arm) const { return errors[arm].empty(); }
+  bool has(size_t arm) const { return errors[arm].empty() && faults[arm].empty(); }
+  /// The faults of an arm, a line each; empty if there are none.
+  std::string fault_text(size_t arm) const;
   /// Of the arms that have times; nullptr for the others.
   std::vector<const Times*> pointers(const std::vector<Times>& times) const;
 };
+
+/// A list of {"layer", "pass", "kind", "text"}.
+nlohmann::json faults_json(const std::vector<NetworkFault>& faults);
 
 /// Training is a whole step; inference is a forward pass with dropout off. Both gather their batch.
 ///
 /// Every round makes all arms anew (time_anew). On an H200 the step of fashion_mnist_cnn at batch
 /// 64 takes 137 us by itself, and 140 to 145 us beside other arms, by instance.
+///
+/// What is timed is checked. Every timed instance starts from the same state, so that all of them
+/// must end with the same bits: parameters, losses, and the totals of the inference. One more
+/// instance runs the same number of steps call by call, untimed, and must end with these bits, too;
+/// then check_network() checks each of its layers. A step that is faster than least_seconds() of
+/// its layers together is a fault.
 class StepTimer {
  public:
   /// `arms` and `dataset` must outlive this.
-  StepTimer(const std::vector<Arm>& arms, const Dataset& dataset, const TimingPlan& plan)
-      : arms_(arms), dataset_(dataset), plan_(plan) {}
+  StepTimer(const std::vector<Arm>& arms, const Dataset& dataset, const TimingPlan& plan,
+            const Ceilings& ceilings = {})
+      : arms_(arms), dataset_(dataset), plan_(plan), ceilings_(ceilings) {}
 
   /// Measured when it is first asked for. No arm may be in memory meanwhile that is not needed: all
   /// are once more.
@@ -43,6 +61,7 @@ class StepTimer {
   const std::vector<Arm>& arms_;
   const Dataset& dataset_;
   const TimingPlan plan_;
+  const Ceilings ceilings_;
   std::map<int64_t, StepTimes> known_;  // by batch
 };
 

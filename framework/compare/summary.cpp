@@ -51,10 +51,40 @@ json first_wrong_layer(const json& results) {
   return nullptr;
 }
 
+// Of a list of an arm's faults of whole steps.
+json first_wrong_step(const json& faults, const std::string& arm) {
+  const json& first = element(list(faults), 0);
+  if (first.is_null()) return nullptr;
+  return wrong_at(text_at(first, "layer"), text_at(first, "pass"), arm, text_at(first, "text"));
+}
+
+json first_wrong_layers_step(const json& results) {
+  for (const json& batch : list(member(results, "layers"))) {
+    const json& arms = list(member(batch, "step_faults"));
+    for (size_t i = 0; i < arms.size(); ++i) {
+      json first = first_wrong_step(arms[i], arm_name(results, i));
+      if (!first.is_null()) return first;
+    }
+  }
+  return nullptr;
+}
+
+json first_wrong_throughput(const json& results) {
+  for (const json& row : list(member(results, "throughput"))) {
+    for (const json& arm : list(member(row, "arms"))) {
+      json first = first_wrong_step(member(arm, "faults"), arm_of(results, arm, "arm"));
+      if (!first.is_null()) return first;
+    }
+  }
+  return nullptr;
+}
+
 json first_wrong_training(const json& results) {
   const json& training = member(results, "training");
   for (const json& arm : list(member(training, "arms"))) {
     const std::string name = arm_of(results, arm, "arm");
+    json first = first_wrong_step(member(arm, "step_faults"), name);
+    if (!first.is_null()) return first;
     const json& repeats = member(arm, "repeats");
     if (repeats.is_boolean() && !repeats.get<bool>()) {
       return wrong_at(nullptr, nullptr, name, "its losses differ when it is run again");
@@ -250,8 +280,12 @@ void tell_math(const json& results, json* lines) {
 }
 
 json first_wrong(const json& results) {
-  json first = first_wrong_layer(results);
-  return first.is_null() ? first_wrong_training(results) : first;
+  for (const auto look :
+       {first_wrong_layer, first_wrong_layers_step, first_wrong_training, first_wrong_throughput}) {
+    json first = look(results);
+    if (!first.is_null()) return first;
+  }
+  return nullptr;
 }
 
 // ---- --fail-on ----
@@ -270,7 +304,21 @@ bool has_agreement(const json& results) {
   for (const json& d : list(member(member(results, "training"), "differences"))) {
     if (is_judged(d, "losses_agree") || !text_at(d, "verdict").empty()) return true;
   }
+  for (const json& row : list(member(results, "throughput"))) {
+    for (const json& arm : list(member(row, "arms"))) {
+      if (member(arm, "faults").is_array()) return true;
+    }
+  }
   return false;
+}
+
+// The arms of the first difference both of whose trainings halted, or nothing.
+std::string all_diverged(const json& results) {
+  for (const json& d : list(member(member(results, "training"), "differences"))) {
+    const auto names = diverged(results, d);
+    if (names.size() == 2) return join(names, " and of ");
+  }
+  return "";
 }
 
 // Whether the first arm has less than `asked` times the other's speed, beyond doubt. An interval
@@ -336,6 +384,9 @@ std::vector<std::string> failures(const json& results, const FailOn& fail_on) {
       lines.push_back("mismatch: " + where + text_at(first, "arm") + ": " + text_at(first, "text"));
     } else if (!has_agreement(results)) {
       lines.push_back("mismatch: nothing to judge: neither layers nor training were compared");
+    } else if (const std::string halted = all_diverged(results); !halted.empty()) {
+      lines.push_back("mismatch: nothing to compare after training: that of " + halted +
+                      " diverged");
     }
   }
   if (fail_on.slower) tell_slower(results, fail_on.ratio, &lines);

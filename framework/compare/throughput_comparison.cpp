@@ -24,8 +24,9 @@ json row_of(const StepTimes& steps) {
       put_times(arm, "inference", steps.inference[i], steps.batch);
       any = true;
     } else {
-      arm["error"] = steps.errors[i];
+      arm["error"] = steps.errors[i].empty() ? steps.fault_text(i) : steps.errors[i];
     }
+    if (steps.errors[i].empty()) arm["faults"] = faults_json(steps.faults[i]);
     row["arms"].push_back(std::move(arm));
   }
   if (any) {

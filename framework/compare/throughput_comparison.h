@@ -10,7 +10,8 @@
 namespace duet {
 
 /// The "throughput" of the results: a row for each batch size. An arm that cannot run at a size has
-/// {"arm", "error"}, with the reason, in that row.
+/// {"arm", "error"}, with the reason, in that row; so has one that is wrong at that size, with what
+/// is wrong in words. "faults", of every arm that ran, lists that again.
 nlohmann::json compare_throughput(StepTimer& timer, const std::vector<int64_t>& batches);
 
 }  // namespace duet

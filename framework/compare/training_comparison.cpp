@@ -86,6 +86,14 @@ bool enough_seeds(const std::vector<double>& a, const std::vector<double>& b) {
   return std::min(a.size(), b.size()) >= kFewestSeeds;
 }
 
+// Whether kFarApart lies between all values of one and all of the other.
+bool are_far_apart(const std::vector<double>& a, const std::vector<double>& b) {
+  if (a.empty() || b.empty()) return false;
+  const auto [low_a, high_a] = std::minmax_element(a.begin(), a.end());
+  const auto [low_b, high_b] = std::minmax_element(b.begin(), b.end());
+  return *low_a - *high_b > kFarApart || *low_b - *high_a > kFarApart;
+}
+
 json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
                      const std::vector<double>& loss_b, const SeedResults& a_seeds,
                      const SeedResults& b_seeds) {
@@ -128,6 +136,7 @@ json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
 }  // namespace
 
 std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b) {
+  if (are_far_apart(a, b)) return "different";
   if (!enough_seeds(a, b)) return "unclear";
   const Difference d = difference_of_means(a, b);
   if (d.low > kSameAccuracy || d.high < -kSameAccuracy) return "different";
@@ -138,10 +147,11 @@ std::string judge_accuracies(const std::vector<double>& a, const std::vector<dou
 
 json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
                       const TrainingPlan& plan) {
-  spdlog::info("training: {} losses of each arm, and of {} once more", plan.steps, arms[0].name);
-  std::vector<std::vector<double>> loss;
-  for (const Arm& arm : arms) loss.push_back(losses(arm, dataset, plan.steps));
-  const std::vector<double> repeat = losses(arms[0], dataset, plan.steps);
+  spdlog::info("training: {} losses of each arm, twice", plan.steps);
+  std::vector<std::vector<double>> loss, repeat;
+  for (auto* both : {&loss, &repeat}) {
+    for (const Arm& arm : arms) both->push_back(losses(arm, dataset, plan.steps));
+  }
 
   json seeds = json::array();
   std::vector<SeedResults> results(arms.size());
@@ -167,14 +177,15 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
     json arm = {
         {"arm", i},
         {"loss", numbers(loss[i])},
-        {"repeat_loss", i == 0 ? numbers(repeat) : json()},
-        {"repeats", i == 0 ? json(same_bits(loss[0], repeat)) : json()},
+        {"repeat_loss", numbers(repeat[i])},
+        {"repeats", same_bits(loss[i], repeat[i])},
         {"halted_at", halted == loss[i].end() ? json() : json(halted - loss[i].begin() + 1)},
         {"halted_seeds", results[i].halted},
         {"accuracy", numbers(results[i].accuracy)},
         {"final_loss", numbers(results[i].final_loss)},
         {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},
-        {"step_us", 1e6 * steps.training[i].summary().median},
+        {"step_us", steps.has(i) ? json(1e6 * steps.training[i].summary().median) : json()},
+        {"step_faults", faults_json(steps.faults[i])},
         {"seconds", numbers(results[i].seconds)},
         {"peak_memory_bytes", results[i].memory_bytes},
         {"prepare_s", summarise(results[i].prepare).median}};

@@ -72,4 +72,15 @@ std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer
                   least_bytes(layer) / ceilings.copy_bytes_per_second);
 }
 
+double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer, Pass pass) {
+  if ((ceilings.launch_seconds > 0) != (device == Device::kGpu)) return 0;  // another device's
+  constexpr double kFewerProducts = 10, kCacheOfGpu = 10, kCacheOfCpu = 100;
+  const double rate = ceilings.flops_per_second(layer.options().math);
+  const double copy = ceilings.copy_bytes_per_second;
+  const double cache = device == Device::kGpu ? kCacheOfGpu : kCacheOfCpu;
+  return std::max({rate > 0 ? layer.flops(pass) / rate / kFewerProducts : 0.0,
+                   copy > 0 ? least_bytes(layer) / copy / cache : 0.0,
+                   ceilings.launch_seconds / 2});
+}
+
 }  // namespace duet

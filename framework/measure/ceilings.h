@@ -29,6 +29,16 @@ Ceilings measure_ceilings(Context& context);
 /// the products' rate is not known: the CPU's of tf32.
 std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
 
+/// The time below which `pass` is not believed whatever the reason; 0 where nothing is known of
+/// `device`.
+/// - A tenth of what its products take at the machine's rate: Winograd's F(6x6, 3x3), which rounds
+///   more than any limit allows, multiplies 5 times less than the definition.
+/// - What its bytes take at 10 times the rate of a copy on a GPU, 100 times on a CPU: an H200's L2
+///   cache is 2 to 3 times as fast as its memory, the first caches of a CPU's cores together are 20
+///   to 60 times as fast.
+/// - On a GPU half of an empty kernel.
+double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer, Pass pass);
+
 namespace gpu {
 /// The GPU's part; ceilings.cu.
 Ceilings measure_ceilings(Context& context);

@@ -400,6 +400,10 @@ std::string_view to_string(FaultKind kind) {
       return "one shape only";
     case FaultKind::kWrongWhenTimed:
       return "wrong when timed";
+    case FaultKind::kWrongInNetwork:
+      return "wrong in the network";
+    case FaultKind::kImpossiblyFast:
+      return "impossibly fast";
     case FaultKind::kFailed:
       return "failed";
   }

@@ -42,6 +42,8 @@ enum class FaultKind {
   kWorkspaceOverrun,  // writes beyond the workspace that it asked for
   kShapeBound,        // wrong on a neighbouring shape that it says it supports
   kWrongWhenTimed,    // the output is wrong after the timed runs
+  kWrongInNetwork,    // wrong in the running network, beside other layers
+  kImpossiblyFast,    // far faster than this machine can be
   kFailed,            // threw an error
 };
 /// "wrong", "zeros", "unwritten", "half written", ...

@@ -1,6 +1,7 @@
 #include "measure/measure_pass.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 
 #include "core/error.h"
@@ -294,6 +295,23 @@ std::string task_text(const Layer& layer) {
   for (const TensorDesc& x : layer.inputs()) text += " " + x.to_string();
   for (const TensorDesc& y : layer.outputs()) text += " " + y.to_string();
   return text + " " + std::string(to_string(layer.options().math));
+}
+
+Fault impossible_time(const std::string& what, double seconds, double least) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "takes %.3g us for %s, and nothing on this machine does that in less than %.3g us: "
+                "it computes something else, and no time is given",
+                1e6 * seconds, what.c_str(), 1e6 * least);
+  return {FaultKind::kImpossiblyFast, text};
+}
+
+void refuse_impossible_times(PassMeasurement& measurement, double least) {
+  if (!measurement.warm || measurement.warm->summary().median >= least) return;
+  measurement.examination.faults.push_back(
+      impossible_time("this pass", measurement.warm->summary().median, least));
+  measurement.warm.reset();
+  measurement.cold.reset();
 }
 
 double least_bytes(const Layer& layer) {

@@ -55,6 +55,12 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const Evidence& evidence, Context& context,
                                           const PassPlan& plan);
 
+/// A fault in words for a time below what is possible at all (least_seconds()): "takes 0.01 us,
+/// ...". `what` is what takes it.
+Fault impossible_time(const std::string& what, double seconds, double least);
+/// Gives a measurement that is below `least` that fault, and no times.
+void refuse_impossible_times(PassMeasurement& measurement, double least);
+
 /// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once;
 /// the same for every pass of a layer. What else one may need (an argmax, x where only its sign
 /// counts) is left out, so that this is a floor.

@@ -103,8 +103,7 @@ void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
   queue_forward_backward();
-  const StepState zero;
-  copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
+  restart_evaluation();
   queue_evaluation();
   context_.synchronize();
   step_graph_ = StepGraph(context_, [this] {
@@ -151,14 +150,22 @@ void Training::evaluation_step() {
   }
 }
 
-Metrics Training::evaluate() {
-  const Range range("evaluation");
+void Training::restart_evaluation() {
   const StepState zero;
   copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
+}
+
+StepState Training::evaluation_state() {
+  StepState state;
+  copy_bytes(&state, Device::kCpu, evaluation_state_.data(), context_.device(), sizeof state);
+  return state;
+}
+
+Metrics Training::evaluate() {
+  const Range range("evaluation");
+  restart_evaluation();
   for (int64_t i = 0; i < validation_batches_.per_epoch(); ++i) evaluation_step();
-  StepState done;
-  copy_bytes(&done, Device::kCpu, evaluation_state_.data(), context_.device(), sizeof done);
-  return metrics_of(done);
+  return metrics_of(evaluation_state());
 }
 
 size_t Training::memory_bytes() const {

@@ -56,6 +56,11 @@ class Training {
   /// batch is the next of the validation data; past their end its rows are blank. For timing.
   void evaluation_step();
 
+  /// The next evaluation_step() takes the first batch, and totals start anew.
+  void restart_evaluation();
+  /// Totals of the evaluation so far (waits for the queued steps).
+  StepState evaluation_state();
+
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
   /// libraries take for themselves is not known here.
   size_t memory_bytes() const;

@@ -326,7 +326,6 @@ TEST(Compare, WrongUseIsTold) {
       {tiny + "--fail-on slow", {"--fail-on slow", "did you mean 'slower'?"}},
       {tiny + "--fail-on slower:fast", {"slower:fast", "0.95"}},
       {tiny + "--fail-on slower:-1", {"slower:-1"}},
-      {tiny + "--fail-on mismatch --only throughput", {"--fail-on mismatch", "add layers"}},
       {tiny + "--out .", {"--out", "is a folder"}},
       {tiny + "--out file/r.json", {"--out file/r.json", "cannot be written"}},
       {tiny + "--report file/r.html", {"--report file/r.html", "cannot be written"}},

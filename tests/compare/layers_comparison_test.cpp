@@ -8,6 +8,7 @@
 #include "compare/results.h"
 #include "compare/small_comparison.h"
 #include "support/doubles.h"
+#include "support/network_doubles.h"
 
 namespace duet {
 namespace {
@@ -97,6 +98,26 @@ TEST(LayersComparison, ArmsOfTheSameCodeAreMeasuredOnceAndNotCompared) {
   EXPECT_EQ(row_of(mixed, "relu1", "forward")["ratios"][0]["verdict"], kSameCode);
   EXPECT_NE(row_of(mixed, "fc1", "forward")["ratios"][0]["verdict"], kSameCode);
   EXPECT_NE(mixed["step_ratios"][0]["verdict"], kSameCode);
+}
+
+TEST(LayersComparison, NamesALayerThatIsWrongInTheNetworkAlone) {
+  register_network_doubles(Device::kCpu);
+  const ComparisonFolder folder;
+  folder.write("cheat.yaml",
+               {{"backend: cpu", "backend: cpu_blas"},
+                {"type: linear", "type: linear, backend: cpu_double_wrong_in_evaluation"}});
+  const json layers =
+      layers_of(folder.options({"cpu_reference", folder.path("cheat.yaml").string()}));
+  const json& cheat = row_of(layers, "fc1", "forward")["arms"][1];
+  EXPECT_EQ(cheat["agrees"], false);
+  EXPECT_TRUE(cheat["us"].is_null());
+  EXPECT_EQ(cheat["faults"][0]["kind"], "wrong in the network");
+  EXPECT_TRUE(row_of(layers, "fc1", "forward")["ratios"].empty());
+  EXPECT_EQ(row_of(layers, "fc1", "backward_data")["arms"][1]["agrees"], true);
+  EXPECT_TRUE(layers["totals"][1]["step_us"].is_null());
+  EXPECT_TRUE(layers["step_ratios"].empty());
+  EXPECT_EQ(layers["step_faults"][0], json::array());
+  EXPECT_EQ(layers["step_faults"][1].size(), 1u);
 }
 
 TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {

@@ -163,6 +163,11 @@ TEST(Results, TrainingsThatPartAreMismatches) {
   EXPECT_EQ(mismatch_of(diverged), "y: its training diverged, that of x did not");
   diverged["arms"][0]["halted_at"] = 7;  // both
   EXPECT_EQ(mismatch_of(diverged), "");
+  const auto lines = failures({{"training", diverged}}, {.mismatch = true});
+  ASSERT_EQ(lines.size(), 1u);  // nothing was compared
+  EXPECT_NE(lines[0].find("nothing to compare after training"), std::string::npos) << lines[0];
+  const json idle = {{{"layer", ""}, {"pass", ""}, {"text", "computes less"}}};
+  EXPECT_EQ(mismatch_of({{"arms", {{{"arm", 0}, {"step_faults", idle}}}}}), "x: computes less");
 }
 
 TEST(Results, TablesCopeWithWhateverIsMissing) {

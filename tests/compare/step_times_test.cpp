@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "compare/small_comparison.h"
+#include "support/network_doubles.h"
 
 namespace duet {
 namespace {
@@ -46,6 +47,55 @@ TEST(StepTimer, MakesTheArmsAnewForEveryRound) {
   changes.join();
   EXPECT_FALSE(steps.has(0));
   EXPECT_TRUE(steps.training[0].seconds.empty());
+}
+
+/// cpu_reference, and cpu_blas with a double for its linear layer.
+std::vector<Arm> arms_with_double(const ComparisonFolder& folder, const std::string& name) {
+  register_network_doubles(Device::kCpu);
+  const std::string id = network_double(Device::kCpu, name);
+  folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
+                              {"type: linear", "type: linear, backend: " + id}});
+  return read_arms(folder.options({"cpu_reference", folder.path("cheat.yaml").string()}));
+}
+
+TEST(StepTimer, GivesNoTimeToWhatIsWrongAtABatch) {
+  const ComparisonFolder folder;
+  const auto arms = arms_with_double(folder, "wrong_above");
+  const Dataset dataset = arms[0].setup().dataset.load({});
+  StepTimer timer(arms, dataset, kShort);
+  EXPECT_TRUE(timer.at(kLargestRightBatch).has(1)) << timer.at(kLargestRightBatch).fault_text(1);
+  const StepTimes& steps = timer.at(64);
+  EXPECT_TRUE(steps.has(0)) << steps.fault_text(0);
+  EXPECT_FALSE(steps.has(1));
+  EXPECT_TRUE(steps.training[1].seconds.empty() && steps.inference[1].seconds.empty());
+  EXPECT_NE(steps.fault_text(1).find("fc1 forward: in the network at batch 64"), std::string::npos)
+      << steps.fault_text(1);
+}
+
+TEST(StepTimer, GivesNoTimeToInstancesThatComputeLess) {
+  const ComparisonFolder folder;
+  const auto arms = arms_with_double(folder, "idle_at_first");
+  const Dataset dataset = arms[0].setup().dataset.load({});
+  StepTimer timer(arms, dataset, kShort);
+  set_idle_instances(3);  // that which finds the number of calls, and two of three rounds
+  const StepTimes& steps = timer.at(8);
+  set_idle_instances(0);
+  EXPECT_TRUE(steps.has(0)) << steps.fault_text(0);
+  EXPECT_FALSE(steps.has(1));
+  EXPECT_NE(steps.fault_text(1).find("does something else while it is timed"), std::string::npos)
+      << steps.fault_text(1);
+}
+
+TEST(StepTimer, GivesNoTimeThatIsImpossible) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"});
+  StepTimer timer(small.arms, small.dataset, kShort,
+                  {.copy_bytes_per_second = 1, .fp32_flops_per_second = 1});
+  const StepTimes& steps = timer.at(8);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_FALSE(steps.has(i));
+    EXPECT_NE(steps.fault_text(i).find("us for a training step, and nothing"), std::string::npos)
+        << steps.fault_text(i);
+  }
 }
 
 }  // namespace

@@ -5,7 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compare/results.h"
 #include "compare/small_comparison.h"
+#include "support/network_doubles.h"
 
 namespace duet {
 namespace {
@@ -37,6 +39,28 @@ TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
     EXPECT_FALSE(arm.contains("training_us"));
   }
   EXPECT_FALSE(rows[2].contains("training_ratios"));
+}
+
+TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
+  register_network_doubles(Device::kCpu);
+  const ComparisonFolder folder;
+  folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
+                              {"type: linear", "type: linear, backend: cpu_double_wrong_above"}});
+  const auto arms = read_arms(folder.options({"cpu_blas", folder.path("cheat.yaml").string()}));
+  const Dataset dataset = arms[0].setup().dataset.load({});
+  StepTimer timer(arms, dataset, kShort);
+  const json rows = compare_throughput(timer, {32, 64});
+  EXPECT_TRUE(rows[0]["arms"][1]["faults"].empty());
+  EXPECT_TRUE(rows[0]["arms"][1].contains("training_us"));
+  const json& wrong = rows[1]["arms"][1];
+  EXPECT_FALSE(wrong.contains("training_us") || wrong.contains("inference_us")) << wrong.dump(1);
+  EXPECT_TRUE(rows[1]["training_ratios"].empty());
+  EXPECT_NE(wrong["error"].get<std::string>().find("fc1 forward: in the network at batch 64"),
+            std::string::npos);
+  const json results = {{"throughput", rows}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}};
+  const auto lines = failures(results, {.mismatch = true});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("mismatch: fc1 forward: b: in the network")) << lines[0];
 }
 
 TEST(ThroughputComparison, AnArmThatTheMachineCannotHoldIsNotTheEnd) {

@@ -38,5 +38,32 @@ TEST(Ceilings, TheFloorIsTheLongerOfProductsAndBytes) {
   EXPECT_DOUBLE_EQ(*floor_seconds(slow, *relu, Pass::kBackward), 8e-6);
 }
 
+TEST(Ceilings, TimesThatNoMachineReachesAreRefused) {
+  const Ceilings cpu = {.copy_bytes_per_second = 1e9, .fp32_flops_per_second = 1e9};
+  const LayerCase c{.keys = {{"out_features", "10"}}, .x = {{{2, 100}}}};
+  const auto linear = make_layer("linear", c);
+  const auto least = [&](const Ceilings& ceilings, Device device) {
+    return least_seconds(ceilings, device, *linear, Pass::kForward);
+  };
+  EXPECT_DOUBLE_EQ(least(cpu, Device::kCpu), 4e-7);  // a tenth of its products
+  EXPECT_EQ(least(cpu, Device::kGpu), 0);            // these are another device's
+  EXPECT_EQ(least({}, Device::kCpu), 0);
+  Ceilings gpu = {.copy_bytes_per_second = 1e9, .fp32_flops_per_second = 1e12};
+  gpu.launch_seconds = 1e-7;
+  EXPECT_DOUBLE_EQ(least(gpu, Device::kGpu), 4.92e-7);  // its bytes from a cache
+  gpu.launch_seconds = 1e-5;
+  EXPECT_DOUBLE_EQ(least(gpu, Device::kGpu), 5e-6);
+
+  PassMeasurement possible;
+  possible.warm = Times{.seconds = {4.1e-7, 4.2e-7}};
+  refuse_impossible_times(possible, 4e-7);
+  EXPECT_TRUE(possible.warm && possible.examination.passed());
+  PassMeasurement impossible = possible;
+  refuse_impossible_times(impossible, 4.3e-7);
+  EXPECT_FALSE(impossible.warm);
+  ASSERT_EQ(impossible.examination.faults.size(), 1u);
+  EXPECT_EQ(impossible.examination.faults[0].kind, FaultKind::kImpossiblyFast);
+}
+
 }  // namespace
 }  // namespace duet
