@@ -17,14 +17,25 @@ std::string label(const std::string& name, const Layer& layer) {
 // auto means any that does, and which is for measurement to say.
 class Chooser {
  public:
-  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer)
-      : spec_(spec), layer_spec_(layer_spec), layer_(layer), list_(layer.implementations()) {}
+  // Nobody needs the gradient of the `first` layer's input: its backward_data never runs.
+  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool first)
+      : spec_(spec),
+        layer_spec_(layer_spec),
+        layer_(layer),
+        first_(first),
+        list_(layer.implementations()) {}
 
-  // Returns the choices, or fewer than passes() if something cannot be done: error() says what.
+  // Returns the choices, or fewer than passes() if something cannot be done: problems() say what.
+  // A pass that never runs is left out, without a problem, if nothing can do it.
   std::vector<PassChoice> choose() {
     std::vector<PassChoice> choices;
     for (Pass pass : layer_.passes()) {
+      const size_t problems = problems_.size();
       auto choice = choose(pass);
+      if (!choice && !runs(pass) && problems_.size() > problems && problems_.back().unsupported) {
+        problems_.pop_back();
+        continue;
+      }
       if (choice) choices.push_back(*choice);
       if (!choice && !layer_.chooses_per_pass()) break;  // one message is enough
     }
@@ -39,6 +50,8 @@ class Chooser {
   const std::vector<Problem>& problems() const { return problems_; }
 
  private:
+  bool runs(Pass pass) const { return !(first_ && pass == Pass::kBackwardData); }
+
   std::optional<PassChoice> choose(Pass pass) {
     std::string name = spec_.backend.name;
     Mark mark = spec_.backend.mark;
@@ -128,6 +141,7 @@ class Chooser {
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const {
     if (layer_.chooses_per_pass()) return layer_.unsupported(id, pass);
     for (Pass each : layer_.passes()) {
+      if (!runs(each)) continue;
       if (auto reason = layer_.unsupported(id, each)) return reason;
     }
     return {};
@@ -154,6 +168,7 @@ class Chooser {
   const NetSpec& spec_;
   const LayerSpec& layer_spec_;
   const Layer& layer_;
+  const bool first_;
   const std::vector<ImplInfo> list_;
   std::vector<Problem> problems_;
 };
@@ -205,6 +220,12 @@ class Resolver {
     return "";
   }
 
+  // Whether the next layer is the first that computes anything.
+  bool at_first() const {
+    return std::all_of(result_.begin(), result_.end(),
+                       [](const ResolvedLayer& each) { return each.layer->is_view(); });
+  }
+
   // Why a block cannot run as `choices` say, or "". A pass that its convolution names must go on
   // with the state of those that would run otherwise: else it is not the only thing to change.
   std::string hindrance_of(const LayerSpec& spec, const Chooser& chooser,
@@ -216,7 +237,7 @@ class Resolver {
     if (!spec.backend) return "";
     LayerSpec plain = spec;
     plain.backend.reset();
-    const std::vector<PassChoice> usual = Chooser(spec_, plain, *spec.layer).choose();
+    const std::vector<PassChoice> usual = Chooser(spec_, plain, *spec.layer, at_first()).choose();
     for (size_t i = 0; i < choices.size(); ++i) {
       if (i < usual.size() && share_state(*spec.layer, choices[i].id, usual[i].id)) continue;
       return std::string(to_string(choices[i].pass)) + " is to run by " + choices[i].id +
@@ -257,7 +278,7 @@ class Resolver {
     }
     ResolvedLayer resolved{spec.name, prefix, spec.layer, {}};
     if (!layer.is_view()) {
-      Chooser chooser(spec_, spec, layer);
+      Chooser chooser(spec_, spec, layer, at_first());
       resolved.passes = chooser.choose();
       if (hindrance) {
         *hindrance = hindrance_of(spec, chooser, resolved.passes);
@@ -302,7 +323,7 @@ class Resolver {
     LayerSpec spec{.name = "reorder_" + before.name, .mark = before.mark};
     spec.layer = find_layer_type("reorder")->make(reader);
     spec.layer->bind({input}, {.math = spec_.math});
-    Chooser chooser(spec_, spec, *spec.layer);
+    Chooser chooser(spec_, spec, *spec.layer, false);
     ResolvedLayer resolved{spec.name, spec.name, spec.layer, chooser.choose()};
     report(chooser);
     if (!chooser.problems().empty()) return {};

@@ -33,10 +33,12 @@ struct PassChoice {
 };
 
 struct ResolvedLayer {
-  std::string name;                // "conv1"; a block joins its parts' names: "conv1+pool1+relu1"
-  std::string parameter_prefix;    // parameters are called "<prefix>.weight"; the same fused or not
-  std::shared_ptr<Layer> layer;    // bound
-  std::vector<PassChoice> passes;  // empty for a view
+  std::string name;              // "conv1"; a block joins its parts' names: "conv1+pool1+relu1"
+  std::string parameter_prefix;  // parameters are called "<prefix>.weight"; the same fused or not
+  std::shared_ptr<Layer> layer;  // bound
+  /// Empty for a view. The backward_data of a first layer never runs: it is left out where the
+  /// implementation asked for cannot do it.
+  std::vector<PassChoice> passes;
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
 };

@@ -1,0 +1,76 @@
+// The choice of implementations where one of them cannot run every pass.
+#include "net/resolve.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "layers/linear/linear_impls.h"
+#include "support/network.h"
+
+namespace duet {
+namespace {
+
+std::optional<std::string> without_backward_data(const LinearProblem&, Pass pass) {
+  if (pass == Pass::kBackwardData) return "computes no dx";
+  return {};
+}
+
+// In the list of linear while the test runs: cpu_reference, but for backward_data.
+class FirstLayer : public testing::Test {
+ protected:
+  FirstLayer() {
+    linear_impls().push_back({"cpu_partial", without_backward_data, linear_cpu_reference().make});
+  }
+  ~FirstLayer() override { linear_impls().pop_back(); }
+
+  static TestNetwork make(const std::string& fc1, const std::string& fc2) {
+    return make_network(
+        "backend: cpu_reference\n"
+        "data: {dataset: synthetic_images, batch: 4}\n"
+        "layers:\n"
+        "  - {type: flatten}\n"
+        "  - {name: fc1, type: linear, out_features: 6, backend: " +
+            fc1 +
+            "}\n"
+            "  - {name: fc2, type: linear, out_features: 10, backend: " +
+            fc2 +
+            "}\n"
+            "  - {name: loss, type: softmax_cross_entropy}\n",
+        {{4, 1, 8, 8}});
+  }
+};
+
+TEST_F(FirstLayer, NeedsNoBackwardData) {
+  const TestNetwork network = make("cpu_partial", "cpu_reference");
+  ASSERT_EQ(network.layers.size(), 4u);
+  const auto& passes = network.layers[1].passes;
+  ASSERT_EQ(passes.size(), 2u);
+  EXPECT_EQ(passes[0].pass, Pass::kForward);
+  EXPECT_EQ(passes[1].pass, Pass::kBackwardFilter);
+  for (const PassChoice& choice : passes) EXPECT_EQ(choice.id, "cpu_partial");
+
+  Context context(Device::kCpu);
+  Net net(network.layers, 1, context);
+  net.forward();
+  net.backward();
+}
+
+TEST_F(FirstLayer, IsTheOnlyOneThatNeedsNone) {
+  try {
+    make("cpu_reference", "cpu_partial");
+    ADD_FAILURE() << "accepted";
+  } catch (const UnsupportedError& e) {
+    EXPECT_NE(std::string(e.what()).find("layer fc2 (linear): 'cpu_partial' cannot run "
+                                         "backward_data: computes no dx"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
+TEST_F(FirstLayer, KeepsItsBackwardDataWhereThereIsOne) {
+  const TestNetwork network = make("cpu_reference", "cpu_reference");
+  EXPECT_EQ(network.layers.at(1).passes.size(), 3u);
+}
+
+}  // namespace
+}  // namespace duet
