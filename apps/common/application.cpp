@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
-#include <regex>
+#include <string_view>
 
 #include "core/config.h"
 #include "core/error.h"
@@ -18,9 +18,12 @@ namespace {
 
 // In quotes if it means something to a shell.
 std::string shell_word(const std::string& text) {
-  static const std::regex kPlain("[A-Za-z0-9_./,:=+%@-]+");
-  if (std::regex_match(text, kPlain)) return text;
-  return "'" + std::regex_replace(text, std::regex("'"), "'\\''") + "'";
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=+%@-";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string word = "'";
+  for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return word + "'";
 }
 
 // Options that were given without a value, which would count as not given.

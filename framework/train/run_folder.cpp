@@ -3,7 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <regex>
+#include <string_view>
 
 #include "core/error.h"
 #include "net/table.h"
@@ -27,6 +27,19 @@ void drop_unfinished_line(const fs::path& file) {
   const size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
   std::error_code ignored;
   if (whole < text.size()) fs::resize_file(file, whole, ignored);
+}
+
+// "-20260131-235959", and "-2" after it where a second run began in that second.
+bool is_time_of_run(std::string_view text) {
+  constexpr std::string_view kForm = "-00000000-000000", kDigits = "0123456789";
+  if (text.size() < kForm.size()) return false;
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    const bool digit = kDigits.find(text[i]) != std::string_view::npos;
+    if (kForm[i] == '-' ? text[i] != '-' : !digit) return false;
+  }
+  const std::string_view rest = text.substr(kForm.size());
+  return rest.empty() || (rest.size() > 1 && rest[0] == '-' &&
+                          rest.find_first_not_of(kDigits, 1) == std::string_view::npos);
 }
 
 }  // namespace
@@ -115,13 +128,11 @@ fs::path find_last_checkpoint(const std::string& name, const fs::path& out) {
   }
   fs::path newest;
   fs::file_time_type newest_time{};
-  const std::regex time_of_run("-[0-9]{8}-[0-9]{6}(-[0-9]+)?");  // not a run of "<name>-2"
   for (const auto& entry : fs::directory_iterator("runs", error)) {
     const fs::path checkpoint = entry.path() / inside;
     const std::string folder = entry.path().filename().string();
-    if (!folder.starts_with(name) || !std::regex_match(folder.substr(name.size()), time_of_run)) {
-      continue;
-    }
+    if (!folder.starts_with(name)) continue;
+    if (!is_time_of_run(folder.substr(name.size()))) continue;  // a run of "<name>-2"
     const auto time = fs::last_write_time(checkpoint, error);
     if (error) continue;  // no checkpoint in it
     if (newest.empty() || time > newest_time) {
