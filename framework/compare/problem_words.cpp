@@ -41,7 +41,10 @@ std::vector<std::string> expand(const std::string& value, const std::string& nam
   const bool times = sign != std::string::npos && value[sign] == 'x';
   const auto step =
       sign == std::string::npos ? std::optional<int64_t>(1) : whole(value.substr(sign + 1));
-  if (!first || !last || !step || *first < 1 || *last < *first || *step < (times ? 2 : 1)) {
+  const auto sound = [](std::optional<int64_t> size) {
+    return size && *size >= 1 && *size <= ConfigReader::kMaxInteger;
+  };
+  if (!sound(first) || !sound(last) || !sound(step) || *last < *first || (times && *step < 2)) {
     throw ConfigError(name + "=" + value +
                       ": not a range; expected e.g. 1..1024x2 (doubling), 64..256+64 (adding) or "
                       "1..4, from the smaller to the larger");
@@ -60,7 +63,12 @@ std::vector<std::string> expand(const std::string& value, const std::string& nam
 void append(std::vector<std::string>& values, const std::string& value, const std::string& name) {
   for (std::string& each : expand(value, name)) {
     const bool known = std::find(values.begin(), values.end(), each) != values.end();
-    if (!known) values.push_back(std::move(each));
+    if (known) continue;
+    if (values.size() == kMostProblems) {
+      throw ConfigError(name + ": more than " + std::to_string(kMostProblems) +
+                        " values; take fewer");
+    }
+    values.push_back(std::move(each));
   }
 }
 
@@ -140,16 +148,16 @@ void set_word(ProblemWords& words, const std::string& name, std::vector<std::str
 std::vector<ProblemWords> combinations(const ProblemWords& words) {
   std::vector<ProblemWords> all = {{}};
   for (const ProblemWord& word : words) {
+    if (all.size() * word.values.size() > kMostProblems) {
+      throw ConfigError("these axes make more than " + std::to_string(kMostProblems) +
+                        " problems; take fewer values");
+    }
     std::vector<ProblemWords> longer;
     for (const ProblemWords& begun : all) {
       for (const std::string& value : word.values) {
         longer.push_back(begun);
         longer.back().push_back({word.name, {value}});
       }
-    }
-    if (longer.size() > kMostProblems) {
-      throw ConfigError("these axes make more than " + std::to_string(kMostProblems) +
-                        " problems; take fewer values");
     }
     all = std::move(longer);
   }

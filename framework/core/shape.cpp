@@ -1,8 +1,28 @@
 #include "core/shape.h"
 
+#include <limits>
 #include <stdexcept>
 
 namespace duet {
+
+int64_t product_of(std::initializer_list<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) {
+    if (!__builtin_mul_overflow(product, size, &product)) continue;
+    std::string text;
+    for (int64_t each : sizes) text += (text.empty() ? "" : " x ") + std::to_string(each);
+    throw ShapeError(text + " is more than 64 bits can count; make the sizes smaller");
+  }
+  return product;
+}
+
+int64_t saturated_product_of(std::initializer_list<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes) {
+    if (__builtin_mul_overflow(product, size, &product)) return std::numeric_limits<int64_t>::max();
+  }
+  return product;
+}
 
 Shape::Shape(std::initializer_list<int64_t> dims) {
   if (dims.size() > kMaxRank) throw std::invalid_argument("Shape: rank above 4");
@@ -11,7 +31,12 @@ Shape::Shape(std::initializer_list<int64_t> dims) {
 
 int64_t Shape::elements() const {
   int64_t n = 1;
-  for (int i = 0; i < rank_; ++i) n *= dims_[i];
+  for (int i = 0; i < rank_; ++i) {
+    if (__builtin_mul_overflow(n, dims_[i], &n) || n > kMaxElements) {
+      throw ShapeError("a tensor of " + to_string() +
+                       " has more than 2^40 elements; make the sizes smaller");
+    }
+  }
   return n;
 }
 

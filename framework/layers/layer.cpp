@@ -53,6 +53,12 @@ Init read_init(ConfigReader& reader) {
   return Init::kDefault;
 }
 
+void Layer::check_sizes() const {
+  for (const TensorDesc& x : inputs_) x.elements();
+  for (const TensorDesc& y : outputs_) y.elements();
+  for (const ParameterSpec& parameter : parameters_) parameter.desc.elements();
+}
+
 const std::vector<Pass>& two_passes() {
   static const std::vector<Pass> passes = {Pass::kForward, Pass::kBackward};
   return passes;

@@ -60,12 +60,6 @@ struct LayerOptions {
   uint32_t stream = 0;  // the layer's Philox stream
 };
 
-/// Thrown by a layer's shape rule: what does not fit, in terms of its own sizes.
-class ShapeError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
 /// The memory of one layer. All views are on the context's device and do not overlap. Gradients are
 /// overwritten (=), never accumulated. dx[i] is falsy where nobody needs it.
 struct LayerTensors {
@@ -189,6 +183,9 @@ class Layer {
   virtual std::unique_ptr<Implementation> make(std::string_view id, Context& context) const = 0;
 
  protected:
+  /// Throws ShapeError if an input, output or parameter is too large to be counted.
+  void check_sizes() const;
+
   LayerOptions options_;
   std::vector<TensorDesc> inputs_;
   std::vector<TensorDesc> outputs_;
@@ -213,7 +210,9 @@ class LayerOf : public Layer {
     inputs_ = inputs;
     outputs_.clear();
     parameters_.clear();
+    check_sizes();
     problem_ = infer(inputs, options);
+    check_sizes();
   }
   const P& problem() const { return problem_; }
   std::string problem_text() const final { return problem_.to_string(); }

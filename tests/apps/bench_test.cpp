@@ -194,6 +194,13 @@ TEST(BenchProcess, SaysWhatIsWrong) {
                  "tiny.yaml/r.json", "cannot be written");
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --device cpu --out tiny.yaml"), kExitUsage,
                  "--out tiny.yaml: is also the file of --config");
+  EXPECT_OUTCOME(folder.run("relu --shape " + std::string(30'000, 'x')), kExitUsage,
+                 "has no value");
+  EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3,x=9999999999x9999999999"), kExitUsage);
+  EXPECT_OUTCOME(folder.run("relu --shape x=2147483647x2147483647"), kExitUsage,
+                 "more than 2^40 elements");
+  EXPECT_OUTCOME(folder.run("relu --shape n=2,c=3 --batch 1..9223372036854775807x2"), kExitUsage,
+                 "not a range");
   EXPECT_OUTCOME(folder.run("relu --shape n=1000000,c=1000000 --device cpu"), kExitFailure,
                  "the reference alone takes", "choose a smaller batch or shape");
 }

@@ -199,7 +199,7 @@ TEST(Conv2d, SaysWhatDoesNotFit) {
             "out_channels 6 do not divide into 4 groups");
   EXPECT_EQ(mistake({}, {64, 784}), "a convolution takes images (N x C x H x W), not 64x784");
   EXPECT_EQ(mistake({.padding = {int64_t{1} << 30, 0}}, {1, 1, 9, 9}),
-            "the output's height is 2147483657; it must be 1 to 2^31-1");
+            "padding 1073741824x0 around an input of 9x9 makes more than 2^31-1 rows or columns");
 }
 
 TEST(Conv2d, ParametersAreAsPyTorchs) {

@@ -66,6 +66,11 @@ Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
     throw ShapeError("out_channels " + std::to_string(params.out_channels) +
                      " do not divide into " + std::to_string(params.groups) + " groups");
   }
+  const auto [pad_h, pad_w] = params.padding;
+  if (h + 2 * pad_h > ConfigReader::kMaxInteger || w + 2 * pad_w > ConfigReader::kMaxInteger) {
+    throw ShapeError("padding " + by(pad_h, pad_w) + " around an input of " + by(h, w) +
+                     " makes more than 2^31-1 rows or columns");
+  }
   const int64_t p =
       outputs_along(h, kernel_h, params.stride.first, params.padding.first, params.dilation.first);
   const int64_t q = outputs_along(w, kernel_w, params.stride.second, params.padding.second,
@@ -81,26 +86,28 @@ Conv2dProblem conv2d_problem(const Conv2dParams& params, const TensorDesc& x,
     throw ShapeError(kernel + " is larger than the input of " + by(h, w) + " with padding " +
                      by(params.padding.first, params.padding.second));
   }
-  return {.n = to_int(x.shape[0], "the batch"),
-          .c = to_int(c, "channels"),
-          .h = to_int(h, "height"),
-          .w = to_int(w, "width"),
-          .k = to_int(params.out_channels, "out_channels"),
-          .r = to_int(kernel_h, "kernel"),
-          .s = to_int(kernel_w, "kernel"),
-          .p = to_int(p, "the output's height"),
-          .q = to_int(q, "the output's width"),
-          .stride_h = to_int(params.stride.first, "stride"),
-          .stride_w = to_int(params.stride.second, "stride"),
-          .pad_h = static_cast<int>(params.padding.first),
-          .pad_w = static_cast<int>(params.padding.second),
-          .dilation_h = to_int(params.dilation.first, "dilation"),
-          .dilation_w = to_int(params.dilation.second, "dilation"),
-          .groups = to_int(params.groups, "groups"),
-          .bias = params.bias,
-          .layout = x.layout,
-          .math = options.math,
-          .dtype = x.dtype};
+  const Conv2dProblem problem = {.n = to_int(x.shape[0], "the batch"),
+                                 .c = to_int(c, "channels"),
+                                 .h = to_int(h, "height"),
+                                 .w = to_int(w, "width"),
+                                 .k = to_int(params.out_channels, "out_channels"),
+                                 .r = to_int(kernel_h, "kernel"),
+                                 .s = to_int(kernel_w, "kernel"),
+                                 .p = to_int(p, "the output's height"),
+                                 .q = to_int(q, "the output's width"),
+                                 .stride_h = to_int(params.stride.first, "stride"),
+                                 .stride_w = to_int(params.stride.second, "stride"),
+                                 .pad_h = static_cast<int>(params.padding.first),
+                                 .pad_w = static_cast<int>(params.padding.second),
+                                 .dilation_h = to_int(params.dilation.first, "dilation"),
+                                 .dilation_w = to_int(params.dilation.second, "dilation"),
+                                 .groups = to_int(params.groups, "groups"),
+                                 .bias = params.bias,
+                                 .layout = x.layout,
+                                 .math = options.math,
+                                 .dtype = x.dtype};
+  for (const TensorDesc& t : {problem.w_desc(), problem.y_desc()}) t.elements();  // can be counted
+  return problem;
 }
 
 std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init init) {

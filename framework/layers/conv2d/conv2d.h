@@ -43,7 +43,9 @@ struct Conv2dProblem {
 
   int channels_per_group() const { return c / groups; }
   /// Multiply-adds of a pass, those with padding counted too.
-  int64_t products() const { return int64_t{n} * k * p * q * channels_per_group() * r * s; }
+  int64_t products() const {
+    return saturated_product_of({n, k, p, q, channels_per_group(), r, s});
+  }
   TensorDesc x_desc() const { return {{n, c, h, w}, dtype, layout}; }
   TensorDesc w_desc() const { return {{k, channels_per_group(), r, s}, dtype, layout}; }
   TensorDesc b_desc() const { return {{k}, dtype}; }

@@ -60,7 +60,8 @@ class Conv2dCpuBlas : public Conv2dImpl {
         slices_(std::min(problem.n, kMaxSlices)) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    return slices_ * (columns_bytes() + (pass == Pass::kBackwardFilter ? filter_bytes() : 0));
+    const size_t slice = columns_bytes() + (pass == Pass::kBackwardFilter ? filter_bytes() : 0);
+    return product_of({slices_, static_cast<int64_t>(slice)});
   }
 
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -136,12 +137,12 @@ class Conv2dCpuBlas : public Conv2dImpl {
     });
   }
 
-  int64_t products() const { return problem_.y_desc().elements() * taps_; }
+  int64_t products() const { return problem_.products(); }
   int first_image(int slice) const {
     return static_cast<int>(int64_t{problem_.n} * slice / slices_);
   }
   size_t columns_bytes() const {
-    return in_place_ ? 0 : align_up(sizeof(float) * size_t(taps_) * size_t(outputs_));
+    return in_place_ ? 0 : align_up(product_of({sizeof(float), taps_, outputs_}));
   }
   size_t filter_bytes() const { return align_up(problem_.w_desc().bytes()); }
   float* slice_filter(Context& context, int slice) const {

@@ -6,6 +6,7 @@ void FlattenLayer::bind(const std::vector<TensorDesc>& inputs, const LayerOption
   if (inputs.size() != 1) throw ShapeError("takes one input");
   const TensorDesc& x = inputs[0];
   const Shape& s = x.shape;
+  x.elements();  // can be counted
   if (s.rank() == 4) {
     if (x.layout != Layout::kNCHW) {
       throw ShapeError("takes nchw, not " + x.to_string() + "; put reorder (to: nchw) before it");

@@ -28,7 +28,7 @@ struct LinearProblem {
   DType dtype = DType::kFloat32;
 
   /// Multiply-adds of a pass.
-  int64_t products() const { return int64_t{n} * in * out; }
+  int64_t products() const { return saturated_product_of({n, in, out}); }
   TensorDesc x_desc() const { return {{n, in}, dtype}; }
   TensorDesc w_desc() const { return {{out, in}, dtype}; }
   TensorDesc b_desc() const { return {{out}, dtype}; }

@@ -73,7 +73,7 @@ class LinearCpuReference : public LinearImpl {
     });
   }
 
-  int64_t products() const { return int64_t{problem_.n} * problem_.in * problem_.out; }
+  int64_t products() const { return problem_.products(); }
 
   template <class Call>
   void visit(Call&& call) const {

@@ -65,10 +65,14 @@ Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const Te
     throw ShapeError("kernel " + by(r, s) +
                      " is too large; windows of up to 2^24 pixels are possible");
   }
+  if (h + 2 * pad_h > ConfigReader::kMaxInteger || w + 2 * pad_w > ConfigReader::kMaxInteger) {
+    throw ShapeError("padding " + by(pad_h, pad_w) + " around an input of " + by(h, w) +
+                     " makes more than 2^31-1 rows or columns");
+  }
   const int64_t p = (h + 2 * pad_h - r) / params.stride.first + 1;
   const int64_t q = (w + 2 * pad_w - s) / params.stride.second + 1;
   if (x.elements() > ConfigReader::kMaxInteger ||
-      x.shape[0] * x.shape[1] * p * q > ConfigReader::kMaxInteger) {
+      Shape{x.shape[0], x.shape[1], p, q}.elements() > ConfigReader::kMaxInteger) {
     throw ShapeError("takes fewer than 2^31 elements, not " + x.shape.to_string());
   }
   return {.kind = kind,
