@@ -99,6 +99,11 @@ void ConfigNode::erase(std::string_view key) {
 }
 
 void ConfigErrors::insert(Mark mark, const std::string& message) {
+  constexpr size_t kMostMessages = 100;
+  if (messages_.size() == kMostMessages) {
+    ++more_;
+    return;
+  }
   const auto after = [](const Mark& a, const Message& b) {
     return std::pair(a.line, a.column) < std::pair(b.mark.line, b.mark.column);
   };
@@ -124,6 +129,7 @@ void ConfigErrors::raise_if_any() const {
     }
     text += ": " + m.text;
   }
+  if (more_) text += "\nand " + std::to_string(more_) + " more mistakes";
   if (only_unsupported_) throw UnsupportedError(text);
   throw ConfigError(text);
 }
@@ -217,7 +223,7 @@ std::string ConfigReader::text(std::string_view key, std::optional<std::string> 
     if (fallback && !has(key)) node_.at_or_add(key) = ConfigNode::of(*fallback);
     return fallback.value_or("");
   }
-  if (value->kind == ConfigNode::Kind::kScalar) return value->scalar;
+  if (value->kind == ConfigNode::Kind::kScalar && !value->scalar.empty()) return value->scalar;
   error(key, "expected text, found " + describe(*value));
   return fallback.value_or("");
 }
@@ -225,6 +231,7 @@ std::string ConfigReader::text(std::string_view key, std::optional<std::string> 
 std::string ConfigReader::choice(std::string_view key, const std::vector<std::string>& options,
                                  std::optional<std::string> fallback) {
   const std::string value = text(key, fallback);
+  if (value.empty()) return fallback.value_or(options.front());  // told already
   if (std::find(options.begin(), options.end(), value) != options.end()) return value;
   if (has(key)) {
     const auto near = nearest(value, options);

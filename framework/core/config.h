@@ -53,8 +53,9 @@ class ConfigErrors {
   /// there are no other mistakes).
   void add_unsupported(Mark mark, const std::string& message);
   bool empty() const { return messages_.empty(); }
-  size_t count() const { return messages_.size(); }
-  /// Throws ConfigError (or UnsupportedError) with all messages, in file order, if there are any.
+  size_t count() const { return messages_.size() + more_; }
+  /// Throws ConfigError (or UnsupportedError) with the messages, in file order, if there are any.
+  /// Of very many the first hundred that were added are told.
   void raise_if_any() const;
 
  private:
@@ -66,6 +67,7 @@ class ConfigErrors {
 
   std::string file_;
   std::vector<Message> messages_;
+  size_t more_ = 0;  // added when there were a hundred already
   bool only_unsupported_ = true;
 };
 

@@ -20,6 +20,26 @@ std::vector<std::string> all_backend_names() {
   return names;
 }
 
+// Names become parts of paths, of tables and of other names.
+constexpr size_t kLongestName = 100;
+
+void check_layer_name(const std::string& name, ConfigReader& reader) {
+  if (name.empty()) return;  // told already
+  if (name.find_first_of("./+ ") != std::string::npos) {
+    reader.error("name", "a layer's name may not hold '.', '/', '+' or blanks");
+  } else if (name.size() > kLongestName) {
+    reader.error("name", "a name has at most 100 bytes, this one " + std::to_string(name.size()));
+  }
+}
+
+void check_network_name(const std::string& name, ConfigReader& reader) {
+  if (name.find('/') != std::string::npos || name.starts_with('.')) {
+    reader.error("name", "a name may not hold '/' or begin with '.': run folders are called by it");
+  } else if (name.size() > kLongestName) {
+    reader.error("name", "a name has at most 100 bytes, this one " + std::to_string(name.size()));
+  }
+}
+
 // A name is fine if it is a family, kAuto or an id that `known` has.
 bool check_backend_name(const std::string& name, const std::vector<std::string>& known, Mark mark,
                         const std::string& path, ConfigErrors& errors) {
@@ -59,7 +79,8 @@ std::optional<BackendChoice> read_layer_backend(ConfigReader& reader, const Laye
     const std::string key(to_string(pass));
     if (!passes.raw(key)) continue;
     const std::string name = passes.text(key);
-    if (check_backend_name(name, known, passes.mark(key), reader.path(), reader.errors())) {
+    if (!name.empty() &&
+        check_backend_name(name, known, passes.mark(key), reader.path(), reader.errors())) {
       choice.passes[pass] = name;
     }
   }
@@ -99,9 +120,8 @@ std::optional<LayerSpec> read_layer(ConfigNode& node, size_t index, std::set<std
   if (!type) return {};
   LayerSpec spec{.stream = static_cast<uint32_t>(index), .mark = node.mark};
   spec.name = head.text("name", std::string(type->name) + std::to_string(++counts[type->name]));
-  if (spec.name.empty() || spec.name.find_first_of("./+ ") != std::string::npos) {
-    head.error("name", "a layer's name may not be empty or hold '.', '/', '+' or blanks");
-  } else if (!names.insert(spec.name).second) {
+  check_layer_name(spec.name, head);
+  if (!spec.name.empty() && !names.insert(spec.name).second) {
     head.error("name", "two layers are called '" + spec.name + "'");
   }
   ConfigReader keys(node, "layer " + spec.name + " (" + std::string(type->name) + ")", errors);
@@ -124,7 +144,7 @@ void read_layers(ConfigNode* layers, NetSpec& spec, ConfigErrors& errors) {
   for (size_t i = 0; i < layers->items.size(); ++i) {
     auto layer = read_layer(layers->items[i], i, names, counts, errors);
     // The shapes after a mistake are unknown: checking them would only tell of its consequences.
-    if (errors.count() == mistakes) spec.layers.push_back(std::move(*layer));
+    if (layer && errors.count() == mistakes) spec.layers.push_back(std::move(*layer));
   }
   if (spec.layers.size() != layers->items.size()) return;
   for (const LayerSpec& layer : spec.layers) {
@@ -143,9 +163,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   NetSpec spec;
   ConfigReader reader(root, "configuration", errors);
   spec.name = reader.text("name", "network");
-  if (spec.name.empty() || spec.name.find('/') != std::string::npos) {
-    reader.error("name", "a name may not be empty or hold '/'");
-  }
+  check_network_name(spec.name, reader);
   spec.backend.name = reader.text("backend", "custom");
   spec.backend.mark = reader.mark("backend");
   const bool backend_known = check_backend_name(spec.backend.name, all_backend_names(),

@@ -2,79 +2,22 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <set>
 #include <sstream>
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "net/yaml_tree.h"
 
 namespace duet {
 namespace {
 
-// yaml-cpp says "bad file" where brackets are nested beyond its limit.
-std::string text_of(const YAML::Exception& e) {
-  return e.msg == YAML::ErrorMsg::BAD_FILE ? "nested too deeply" : e.msg;
+// For messages about arguments, which can be long.
+std::string shortened(const std::string& text) {
+  constexpr size_t kMost = 200;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
 }
-
-Mark mark_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
-
-// A tree of aliases ("*name") can be endless, or be far larger than its text.
-constexpr int kMostDepth = 50;
-constexpr int kMostNodes = 100'000;
-constexpr uint64_t kMostBytes = 4 << 20;  // of a file
-
-class Converter {
- public:
-  explicit Converter(ConfigErrors& errors) : errors_(errors) {}
-
-  ConfigNode convert(const YAML::Node& yaml) {
-    ConfigNode node;
-    node.mark = mark_of(yaml.Mark());
-    if (depth_ == kMostDepth || ++nodes_ > kMostNodes) {
-      throw YAML::Exception(yaml.Mark(),
-                            "nested too deeply or too large; does an alias (*name) "
-                            "stand for something around it?");
-    }
-    ++depth_;
-    switch (yaml.Type()) {
-      case YAML::NodeType::Undefined:
-      case YAML::NodeType::Null:
-        break;
-      case YAML::NodeType::Scalar:
-        node.kind = ConfigNode::Kind::kScalar;
-        node.scalar = yaml.Scalar();
-        break;
-      case YAML::NodeType::Sequence:
-        node.kind = ConfigNode::Kind::kList;
-        for (const auto& item : yaml) node.items.push_back(convert(item));
-        break;
-      case YAML::NodeType::Map: {
-        node.kind = ConfigNode::Kind::kMap;
-        std::set<std::string> seen;
-        for (const auto& entry : yaml) {
-          const Mark key_mark = mark_of(entry.first.Mark());
-          if (!entry.first.IsScalar()) {
-            errors_.add(key_mark, "a key must be plain text");
-            continue;
-          }
-          const std::string key = entry.first.Scalar();
-          if (!seen.insert(key).second) errors_.add(key_mark, "key '" + key + "' is given twice");
-          node.entries.emplace_back(key, convert(entry.second));
-          node.entries.back().second.key_mark = key_mark;
-        }
-        break;
-      }
-    }
-    --depth_;
-    return node;
-  }
-
- private:
-  ConfigErrors& errors_;
-  int depth_ = 0;
-  int nodes_ = 0;
-};
 
 void mark_as_command_line(ConfigNode& node) {
   node.mark = node.key_mark = {Mark::kCommandLine, 0};
@@ -137,7 +80,7 @@ ConfigNode read_yaml_file(const std::string& path) {
   }
   std::string text;
   try {
-    text = read_input_file(path, kMostBytes);
+    text = read_input_file(path, kMostYamlBytes);
   } catch (const DataError& error) {
     throw ConfigError(error.what());
   }
@@ -148,15 +91,10 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   ConfigErrors errors(name);
   ConfigNode root;
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      throw YAML::Exception(documents[1].Mark(), "a second document ('---') begins here");
-    }
-    if (!documents.empty()) root = Converter(errors).convert(documents[0]);
-  } catch (const YAML::Exception& e) {
-    const Mark mark = mark_of(e.mark);
-    throw ConfigError(name + ":" + std::to_string(mark.line) + ":" + std::to_string(mark.column) +
-                      ": not valid YAML: " + text_of(e));
+    root = parse_yaml(text, errors);
+  } catch (const YamlError& e) {
+    throw ConfigError(name + ":" + std::to_string(e.mark.line) + ":" +
+                      std::to_string(e.mark.column) + ": not valid YAML: " + e.what());
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {
@@ -175,27 +113,30 @@ std::string write_yaml(const ConfigNode& node) {
 }
 
 void set_value(ConfigNode& root, const std::string& assignment) {
+  const std::string option = "--set " + shortened(assignment);
   const size_t equals = assignment.find('=');
-  if (equals == std::string::npos || equals == 0) {
-    throw ConfigError("--set " + assignment + ": expected a.b=value");
-  }
   const std::string path = assignment.substr(0, equals);
+  const auto depth = static_cast<size_t>(std::count(path.begin(), path.end(), '.'));
+  if (equals == std::string::npos || equals == 0 || path.size() > kMostYamlText ||
+      depth >= kMostYamlDepth || std::any_of(path.begin(), path.end(), is_control_character)) {
+    throw ConfigError(option + ": expected a.b=value");
+  }
   ConfigNode* node = &root;
   std::istringstream parts(path);
   for (std::string part; std::getline(parts, part, '.');) {
-    if (part.empty()) throw ConfigError("--set " + assignment + ": expected a.b=value");
+    if (part.empty()) throw ConfigError(option + ": expected a.b=value");
     if (node->kind == ConfigNode::Kind::kScalar) {
-      throw ConfigError("--set " + assignment + ": there is nothing below '" + node->scalar + "'");
+      throw ConfigError(option + ": there is nothing below '" + node->scalar + "'");
     }
     ConfigNode* next = child_of(*node, part);
-    if (!next) throw ConfigError("--set " + assignment + ": no item '" + part + "' in the list");
+    if (!next) throw ConfigError(option + ": no item '" + part + "' in the list");
     node = next;
   }
-  ConfigErrors errors("--set " + assignment);
+  ConfigErrors errors(option);
   try {
-    *node = Converter(errors).convert(YAML::Load(assignment.substr(equals + 1)));
-  } catch (const YAML::Exception& e) {
-    throw ConfigError("--set " + assignment + ": not valid YAML: " + text_of(e));
+    *node = parse_yaml(assignment.substr(equals + 1), errors);
+  } catch (const YamlError& e) {
+    throw ConfigError(option + ": not valid YAML: " + e.what());
   }
   errors.raise_if_any();
   mark_as_command_line(*node);

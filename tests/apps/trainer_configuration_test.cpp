@@ -45,17 +45,21 @@ TEST(TrainerConfiguration, FilesThatAreNoConfiguration) {
                  "required key 'dataset' is missing");
 }
 
-TEST(TrainerConfiguration, EndlessAndHugeYamlIsRefused) {
-  EXPECT_OUTCOME(checked_text("data: &a [*a]\n"), kExitUsage, "net.yaml:1:", "alias");
-  EXPECT_OUTCOME(checked_text("name: " + std::string(20000, '[')), kExitUsage, "nested too deeply");
-  std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
-  for (char c = 'b'; c < 'k'; ++c) {
-    const std::string before(1, static_cast<char>(c - 1));
-    bomb += std::string(1, c) + ": &" + c + " [*" + before;
-    for (int i = 0; i < 9; ++i) bomb += ", *" + before;
-    bomb += "]\n";
-  }
-  EXPECT_OUTCOME(checked_text(bomb), kExitUsage, "too large");
+TEST(TrainerConfiguration, EmptyAndHostileValuesAreRefused) {
+  EXPECT_OUTCOME(checked_text(",name: a\n"), kExitUsage, "net.yaml:1:1", "','");
+  EXPECT_OUTCOME(checked({{"type: relu", "type: \"\""}}), kExitUsage, "net.yaml:8:", "type",
+                 "expected text, found ''");
+  EXPECT_OUTCOME(checked({{"type: relu", "type: !relu"}}), kExitUsage, "net.yaml:8:", "tag");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set layers.conv1.type="), kExitUsage, "command line",
+                 "key 'type' has no value");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set layers.conv1.type=\"\""), kExitUsage, "command line",
+                 "expected text, found ''");
+  EXPECT_OUTCOME(checked({{"dataset: synthetic_images", "dataset: \"\""}}), kExitUsage,
+                 "net.yaml:3:", "dataset: expected text, found ''");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set name=../x"), kExitUsage, "command line", "'/'");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set name=.."), kExitUsage, "begin with '.'");
+  EXPECT_OUTCOME(checked({}, "--dry-run --set name=" + std::string(300, 'x')), kExitUsage,
+                 "at most 100 bytes");
 }
 
 TEST(TrainerConfiguration, AllMistakesAtOnceWithTheirPlaces) {
@@ -128,6 +132,18 @@ TEST(TrainerConfiguration, SizesThatAreNone) {
                  "net.yaml:5:", "learning_rate", "'-1'");
   EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: nan"}}), kExitUsage,
                  "learning_rate", "'nan'");
+}
+
+TEST(TrainerConfiguration, SizesThatNobodyCanCount) {
+  EXPECT_OUTCOME(checked({{"out_channels: 4", "out_channels: 512, padding: 8388594"}}), kExitUsage,
+                 "net.yaml:7:", "layer conv1 (conv2d)", "more than 2^40 elements");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 2147483600, padding: 1073741800"}}), kExitUsage,
+                 "net.yaml:7:", "more than 2^40 elements");
+  EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, padding: 2147483647"}}), kExitUsage,
+                 "net.yaml:7:", "more than 2^31-1 rows or columns");
+  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 2147483647"},
+                          {"batch: 16", "batch: 2147483647"}}),
+                 kExitUsage, "more than 2^40 elements");
 }
 
 TEST(TrainerConfiguration, BatchLargerThanTheData) {

@@ -1,0 +1,135 @@
+// Texts that are no configuration, or would be far more than one: refused at once, with the place.
+#include "net/yaml.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+
+namespace duet {
+namespace {
+
+using std::string_literals::operator""s;
+
+std::string refusal(const std::string& text) {
+  try {
+    read_yaml(text, "a.yaml");
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+void expect_refusal(const std::string& text, const std::string& place, const std::string& part) {
+  const std::string message = refusal(text);
+  EXPECT_EQ(message.rfind(place, 0), 0u) << message;
+  EXPECT_NE(message.find(part), std::string::npos) << "no '" << part << "' in: " << message;
+}
+
+std::string set_refusal(const std::string& assignment) {
+  ConfigNode root = read_yaml("a: 1\n", "a.yaml");
+  try {
+    set_value(root, assignment);
+  } catch (const ConfigError& e) {
+    return e.what();
+  }
+  return "";
+}
+
+/// a: [x, ...], b: [*a, ...], ...: ten times as many values in each line.
+std::string alias_bomb() {
+  std::string text = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
+  for (char c = 'b'; c < 'k'; ++c) {
+    const std::string before(1, static_cast<char>(c - 1));
+    text += std::string(1, c) + ": &" + c + " [*" + before;
+    for (int i = 0; i < 9; ++i) text += ", *" + before;
+    text += "]\n";
+  }
+  return text;
+}
+
+TEST(Yaml, EndsAtWhatItCannotRead) {
+  expect_refusal(",", "a.yaml:1:1: ", "','");
+  expect_refusal(",name: a\n", "a.yaml:1:1: ", "a ',' or a bracket too many");
+  expect_refusal("{name: a},", "a.yaml:1:10: ", "a ',' or a bracket too many");
+  expect_refusal("name: a\n}\n", "a.yaml:2:1: ", "");
+  expect_refusal("é: ü\n---\nname: b\n", "a.yaml:2:1: ", "second document");
+  EXPECT_NE(set_refusal("a=,").find("','"), std::string::npos);
+  EXPECT_NE(set_refusal("a={b: c},").find("','"), std::string::npos);
+}
+
+TEST(Yaml, DepthIsBounded) {
+  const std::string deep = "nested more than 50 deep";
+  expect_refusal("a: " + std::string(100'000, '['), "a.yaml:1:", deep);
+  expect_refusal("a: " + std::string(100'000, '{'), "a.yaml:1:", deep);
+  std::string lines;
+  for (int i = 0; i < 60; ++i) lines += std::string(i, ' ') + "a:\n";
+  expect_refusal(lines, "a.yaml:51:", deep);
+  expect_refusal(std::string(300'000, '-'), "a.yaml:", "");
+  std::string dashes;
+  for (int i = 0; i < 100'000; ++i) dashes += "- ";
+  expect_refusal(dashes, "a.yaml:1:", deep);
+  EXPECT_NE(set_refusal("a=" + std::string(100'000, '[')).find(deep), std::string::npos);
+  std::string path;
+  for (int i = 0; i < 60'000; ++i) path += "b.";
+  EXPECT_NE(set_refusal(path + "b=1").find("expected a.b=value"), std::string::npos);
+  // Each alias is a level deeper than the one before.
+  std::string ladder = "l0: &l0 [x]\n";
+  for (int i = 1; i < 60; ++i) {
+    const std::string name = "l" + std::to_string(i);
+    ladder += name + ": &" + name + " [*l" + std::to_string(i - 1) + "]\n";
+  }
+  expect_refusal(ladder, "a.yaml:", deep);
+}
+
+TEST(Yaml, AliasesStandForABoundedNumberOfValues) {
+  const ConfigNode root = read_yaml("a: &a [1, {b: 2}]\nc: *a\n", "a.yaml");
+  EXPECT_EQ(root.find("c")->items.at(1).find("b")->scalar, "2");
+  expect_refusal(alias_bomb(), "a.yaml:", "more than 100000 values");
+  expect_refusal("a: &a [*a]\n", "a.yaml:1:", "alias (*name) stands for something around it");
+  expect_refusal("a: *b\n", "a.yaml:1:", "");
+}
+
+TEST(Yaml, SizesAreBounded) {
+  expect_refusal("a: " + std::string(5000, 'x') + "\n", "a.yaml:1:4: ", "5000 bytes");
+  expect_refusal(std::string((1 << 20) + 1, '#'), "a.yaml:1:1: ", "larger than 1 MiB");
+  std::string many = "a: [";
+  for (int i = 0; i < 100'001; ++i) many += "1,";
+  expect_refusal(many + "]", "a.yaml:1:", "more than 100000 values");
+  const std::string message = set_refusal("a=" + std::string(30'000, 'x'));
+  EXPECT_NE(message.find("30000 bytes"), std::string::npos);
+  EXPECT_LT(message.size(), 500u);
+}
+
+TEST(Yaml, ControlCharactersAreRefused) {
+  expect_refusal("name: a\0b\n"s, "a.yaml:1:8: ", "control character (0x00)");
+  expect_refusal("a: 1\nname: \x1b[31m\n", "a.yaml:2:7: ", "control character (0x1b)");
+  expect_refusal("name: \"a\\0b\"\n", "a.yaml:1:7: ", "control character");
+  expect_refusal("name: \"a\\nb\"\n", "a.yaml:1:7: ", "control character");
+  expect_refusal("\"a\\tb\": 1\n", "a.yaml:1:1: ", "control character");
+  EXPECT_NE(set_refusal("a=\"\\e\"").find("control character"), std::string::npos);
+  EXPECT_NE(set_refusal("a.b\nc=1").find("expected a.b=value"), std::string::npos);
+  EXPECT_EQ(refusal("a: 1\r\nb:\t2\r\n"), "");
+}
+
+TEST(Yaml, TagsAreRefused) {
+  expect_refusal("type: !relu\n", "a.yaml:1:7: ", "tag");
+  expect_refusal("type: !<x> [a]\n", "a.yaml:1:", "tag");
+  EXPECT_EQ(refusal("type: !!str relu\nname: \"a\"\n"), "");
+}
+
+TEST(Yaml, LargeFilesAreRefused) {
+  const std::filesystem::path file = std::filesystem::temp_directory_path() /
+                                     ("duet_yaml_large_" + std::to_string(getpid()) + ".yaml");
+  std::ofstream(file) << "a: 1\n";
+  std::filesystem::resize_file(file, uint64_t{1} << 34);  // a hole
+  EXPECT_THROW(read_yaml_file(file), ConfigError);
+  std::filesystem::remove(file);
+  EXPECT_THROW(read_yaml_file("/dev/zero"), ConfigError);
+}
+
+}  // namespace
+}  // namespace duet
