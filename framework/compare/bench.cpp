@@ -321,18 +321,38 @@ void check_any(const std::vector<BenchProblem>& problems, const BenchOptions& op
                                           : ":" + reasons));
 }
 
-// The judge holds two sets of data and what comes of them in double: four times the float tensors
-// at the least. What does not fit is refused here, as Linux would end the process later.
-void check_memory(const std::vector<BenchProblem>& problems) {
+// What does not fit is refused before anything is measured, as Linux would end the process later.
+// `what` takes so much.
+void check_fits(const Layer& layer, const std::string& what, double bytes, size_t memory,
+                const std::string& advice) {
+  if (bytes <= static_cast<double>(memory)) return;
+  const auto gib = [](double size) { return format_significant(size / (1 << 30)) + " GiB"; };
+  throw OutOfMemoryError(std::string(layer.type()) + " " + problem_argument(layer) + ": " + what +
+                         " " + gib(bytes) + " of memory, and there is " +
+                         gib(static_cast<double>(memory)) + "; " + advice);
+}
+
+// In units of the tensors that a pass moves in float32. The reference holds two sets of data in
+// double, what comes of them and its sizes (2 * (2 + 2 + 2)). While times are taken every
+// implementation has its tensors and their gradients.
+void check_memory(const std::vector<BenchProblem>& problems, const BenchOptions& options,
+                  Device device) {
   for (const BenchProblem& problem : problems) {
-    const double bytes = 4 * least_bytes(*problem.layer);
-    if (bytes <= static_cast<double>(host_memory())) continue;
-    throw OutOfMemoryError(std::string(problem.layer->type()) + " " +
-                           problem_argument(*problem.layer) + ": the reference alone takes " +
-                           format_significant(bytes / (1 << 30)) +
-                           " GiB of memory, and this machine has " +
-                           format_significant(static_cast<double>(host_memory()) / (1 << 30)) +
-                           " GiB; choose a smaller batch or shape");
+    const Layer& layer = *problem.layer;
+    const double unit = least_bytes(layer);
+    check_fits(layer, "the reference alone takes", 12 * unit, host_memory(),
+               "choose a smaller batch or shape");
+    for (Pass pass : wanted_passes(problem, options.passes)) {
+      const size_t count = select(layer, pass, options.impls, device).candidates.size();
+      const double side_by_side = 2 * unit * static_cast<double>(count);
+      const bool gpu = device == Device::kGpu;
+      check_fits(layer,
+                 std::to_string(count) +
+                     (count == 1 ? " implementation takes" : " implementations side by side take") +
+                     (gpu ? " on the GPU" : ", beside the reference,"),
+                 side_by_side + (gpu ? 0 : 12 * unit), gpu ? gpu_memory() : host_memory(),
+                 "name fewer with --impl, or choose a smaller batch or shape");
+    }
   }
 }
 
@@ -369,7 +389,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
                 {{"--config", source.config}, {"--shapes", source.shapes}});
   check_passes(problems, options.passes);
   check_any(problems, options, device);
-  check_memory(problems);
+  check_memory(problems, options, device);
   std::exception_ptr stopped;
   const json results = measure(problems, options, device, out, &stopped);
   const ExitCode written =

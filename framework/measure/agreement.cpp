@@ -10,29 +10,6 @@
 namespace duet {
 namespace {
 
-// Products and sums: RMS-relative limit = kC * eps(math) * sqrt(K) for K terms an output. The
-// rounding errors of a sum of K random terms grow as sqrt(K) beside a result that grows as sqrt(K)
-// too; a plain loop is at 0.3 to 0.6 of eps * sqrt(K), blocked sums far below it.
-constexpr double kC = 2;
-
-// However long a sum: tf32 leaves 1.5e-4 to 3e-4, which does not grow with the sum.
-constexpr double kMostInFP32 = 1e-4;
-
-// Of few outputs all may happen to be sums that cancel. That their RMS is a factor f below what is
-// to be expected has a probability of about f^-n for n outputs, which this makes 1 in 100.
-double few_outputs(int64_t n) { return n < 16 ? std::pow(100, 1 / static_cast<double>(n)) : 1; }
-
-// Implementations whose arithmetic is right and rounds more than a sum of products does.
-struct Loosened {
-  std::string_view type, id;
-  double factor;
-  std::string_view reason;
-};
-constexpr Loosened kLoosened[] = {
-    {"conv2d", "cudnn", 4, "its search admits Winograd's algorithms up to this limit"},
-    {"conv2d_pool_relu", "cudnn", 4, "its convolution is conv2d's"},
-};
-
 // Implementations that round even where every sum and product is a whole number.
 struct Inexact {
   std::string_view type, id;
@@ -42,20 +19,10 @@ constexpr Inexact kInexact[] = {
     {"conv2d", "cudnn", "the algorithm found fastest may be Winograd's or an FFT"},
 };
 
-double eps_of(Math math) { return math == Math::kFP32 ? 0x1p-24 : 0x1p-11; }
-
 std::string format(const char* pattern, double a, double b = 0) {
   char text[128];
   std::snprintf(text, sizeof text, pattern, a, b);
   return text;
-}
-
-/// The weight of a layer whose outputs are sums of products, or nullptr.
-const ParameterSpec* weight_of(const Layer& layer) {
-  for (const ParameterSpec& p : layer.parameters()) {
-    if (p.name == "weight" && p.desc.shape.rank() >= 2) return &p;
-  }
-  return nullptr;
 }
 
 }  // namespace
@@ -65,7 +32,7 @@ std::string Limit::to_string() const {
     case Kind::kExact:
       return "exact";
     case Kind::kRms:
-      return format("RMS-relative %.3g, worst element %.3g", rms, kWorst * rms);
+      return format("RMS %.3g of the size, an element %.3g of its own", rms, kWorstElement * rms);
     case Kind::kElementwise:
       return format("atol %.3g + rtol %.3g", atol, rtol);
   }
@@ -86,8 +53,16 @@ struct Part {
   int64_t worst = -1;
 };
 
+/// Of every element, or one for all.
+struct Sizes {
+  const std::vector<double>& each;
+  double all;
+
+  double at(int64_t i) const { return each.empty() ? all : each[i]; }
+};
+
 Part compare_part(const std::vector<double>& expected, const std::vector<double>& found,
-                  const Limit& limit, double reference_rms, int64_t first, int64_t last) {
+                  const Limit& limit, const Sizes& sizes, int64_t first, int64_t last) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   Part part;
   for (int64_t i = first; i < last; ++i) {
@@ -101,7 +76,7 @@ Part compare_part(const std::vector<double>& expected, const std::vector<double>
       share = error / (limit.atol + limit.rtol * std::abs(e));
     } else {
       const double allowed =
-          limit.kind == Limit::Kind::kRms ? Limit::kWorst * limit.rms * reference_rms : 0;
+          limit.kind == Limit::Kind::kRms ? kWorstElement * limit.rms * sizes.at(i) : 0;
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     part.error_square += error * error;
@@ -121,13 +96,15 @@ Part compare_part(const std::vector<double>& expected, const std::vector<double>
 }  // namespace
 
 Agreement compare(const std::vector<double>& expected, const std::vector<double>& found,
-                  const Limit& limit) {
+                  const Limit& limit, const std::vector<double>& sizes) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double reference_square = 0;
+  double reference_square = 0, size_square = 0;
   double n = 0;  // values that a root mean square can be taken of
-  for (double e : expected) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double e = expected[i];
     if (!std::isfinite(e)) continue;
     reference_square += e * e;
+    if (!sizes.empty()) size_square += sizes[i] * sizes[i];
     ++n;
   }
   n = std::max(n, 1.0);
@@ -137,7 +114,7 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   const auto count = static_cast<int64_t>(expected.size());
   std::vector<Part> parts((expected.size() + kPart - 1) / kPart);
   parallel_for(static_cast<int64_t>(parts.size()), count * kOperations, [&](int64_t i) {
-    parts[i] = compare_part(expected, found, limit, reference_rms, i * kPart,
+    parts[i] = compare_part(expected, found, limit, {sizes, reference_rms}, i * kPart,
                             std::min(count, (i + 1) * kPart));
   });
   Part all;
@@ -168,7 +145,9 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   if (error_rms > 0) a.rms_relative = reference_rms > 0 ? error_rms / reference_rms : kInfinity;
   a.share_of_limit = std::max(all.worst_share, 0.0);
   if (limit.kind == Limit::Kind::kRms && a.rms_relative > 0) {
-    a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / limit.rms);
+    const double size_rms = sizes.empty() ? reference_rms : std::sqrt(size_square / n);
+    a.share_of_limit =
+        std::max(a.share_of_limit, size_rms > 0 ? error_rms / (limit.rms * size_rms) : kInfinity);
   }
   if (limit.kind == Limit::Kind::kElementwise && reference_rms > 0) {
     // atol alone would pass zeros for outputs that are all small.
@@ -178,13 +157,8 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   return a;
 }
 
-Limit limit_of(const Layer& layer, std::string_view id, Pass pass, const TensorDesc& output,
-               bool parameter, Math math) {
+Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math) {
   if (output.dtype != DType::kFloat32) return Limit::exact();
-  double factor = 1;
-  for (const Loosened& row : kLoosened) {
-    if (row.type == layer.type() && row.id == id) factor = row.factor;
-  }
   const ParameterSpec* weight = weight_of(layer);
   double terms = 0;
   if (parameter && pass != Pass::kForward) {  // a sum over the batch
@@ -199,11 +173,7 @@ Limit limit_of(const Layer& layer, std::string_view id, Pass pass, const TensorD
             (pass == Pass::kForward ? static_cast<double>(w[0]) : std::max(in, 1.0));
     if (pass != Pass::kForward && w.rank() == 2) terms = static_cast<double>(w[0]);
   }
-  if (terms == 0) return Limit::elementwise(factor);
-  constexpr double kFewest = 16;  // below that, one sum that happens to cancel is all there is
-  double rms = factor * kC * eps_of(math) * std::sqrt(std::max(terms, kFewest));
-  if (math == Math::kFP32) rms = std::min(rms, kMostInFP32);
-  return Limit::of_rms(rms * few_outputs(output.elements()));
+  return terms == 0 ? Limit::elementwise() : Limit::of_rms(rounding_limit(math, terms));
 }
 
 bool can_be_exact(std::string_view type, std::string_view id) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "layers/layer.h"
+#include "layers/rounding.h"
 
 namespace duet {
 
@@ -13,14 +14,12 @@ namespace duet {
 /// nothing else.
 struct Limit {
   enum class Kind {
-    kExact,  // every element equal
-    kRms,    // RMS of the error <= rms * RMS of the reference; no element beyond kWorst times that
+    kExact,        // every element equal
+    kRms,          // RMS of the error <= rms * RMS of the sizes, and no element's error beyond
+                   // kWorstElement * rms * its own size
     kElementwise,  // |error| <= atol + rtol * |reference|, and RMS of the error <= 1e-3 of the
                    // reference
   };
-  /// No element's error may exceed this many times the RMS limit: eight standard deviations.
-  static constexpr double kWorst = 8;
-
   Kind kind = Kind::kExact;
   double rms = 0;
   double rtol = 0;
@@ -28,10 +27,8 @@ struct Limit {
 
   static Limit exact() { return {}; }
   static Limit of_rms(double rms) { return {.kind = Kind::kRms, .rms = rms}; }
-  /// torch.testing.assert_close's defaults for float32, times `factor`.
-  static Limit elementwise(double factor = 1) {
-    return {.kind = Kind::kElementwise, .rtol = 1.3e-6 * factor, .atol = 1e-5 * factor};
-  }
+  /// torch.testing.assert_close's defaults for float32.
+  static Limit elementwise() { return {.kind = Kind::kElementwise, .rtol = 1.3e-6, .atol = 1e-5}; }
   std::string to_string() const;
 };
 
@@ -47,14 +44,14 @@ struct Agreement {
   std::string to_string() const;
 };
 
-/// REQUIRES: equal sizes.
+/// `sizes` are a reference's (NamedValues::sizes); without them each is the RMS of `expected`.
+/// REQUIRES: as many of each.
 Agreement compare(const std::vector<double>& expected, const std::vector<double>& found,
-                  const Limit& limit);
+                  const Limit& limit, const std::vector<double>& sizes = {});
 
-/// The limit for one output of a pass of `layer`. `id` matters where the table loosens one
-/// implementation with a reason. `parameter` is true for dw.
-Limit limit_of(const Layer& layer, std::string_view id, Pass pass, const TensorDesc& output,
-               bool parameter, Math math);
+/// The limit for one output of a pass of `layer`, the same for every implementation. `parameter` is
+/// true for dw. Sums of products have rounding_limit().
+Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math);
 
 /// False for the few implementations that may round where a case calls for exact results.
 bool can_be_exact(std::string_view type, std::string_view id);

@@ -295,10 +295,10 @@ std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig
   const auto found = rig.outputs(pass);
   const auto& wanted = expected.of(pass);
   for (size_t i = 0; i < found.size(); ++i) {
-    const Limit limit = limit_of(rig.layer(), rig.id(), pass, found[i].desc, found[i].parameter,
-                                 rig.layer().options().math);
-    results.push_back(
-        {found[i].name, found[i].desc, compare(wanted[i].values, found[i].values, limit), limit});
+    const Limit limit =
+        limit_of(rig.layer(), pass, found[i].desc, found[i].parameter, rig.layer().options().math);
+    results.push_back({found[i].name, found[i].desc,
+                       compare(wanted[i].values, found[i].values, limit, wanted[i].sizes), limit});
   }
   return results;
 }
@@ -333,6 +333,7 @@ Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) 
         TensorDesc desc = output.desc;
         desc.layout = layout;
         output.values = relayout(output.values, output.desc, desc);
+        if (!output.sizes.empty()) output.sizes = relayout(output.sizes, output.desc, desc);
         output.desc = desc;
       }
     }

@@ -94,6 +94,13 @@ LayerData relayout(const LayerData& data, const Layer& from, const Layer& to) {
   return result;
 }
 
+const ParameterSpec* weight_of(const Layer& layer) {
+  for (const ParameterSpec& p : layer.parameters()) {
+    if (p.name == "weight" && p.desc.shape.rank() >= 2) return &p;
+  }
+  return nullptr;
+}
+
 bool same_layouts(const Layer& a, const Layer& b) {
   const auto same = [](const std::vector<TensorDesc>& x, const std::vector<TensorDesc>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
@@ -171,6 +178,70 @@ bool suits_a_gpu(const Layer& layer, const std::vector<Pass>& passes) {
          });
 }
 
+Reference run_reference_anywhere(const Layer& layer, const LayerData& data,
+                                 const LayerSituation& situation, const std::vector<Pass>& passes,
+                                 bool (*stop)(), std::optional<Device> device) {
+  if (device) return run_reference_on(*device, layer, data, situation, passes, stop);
+  if (suits_a_gpu(layer, passes)) {
+    try {
+      return run_reference_on(Device::kGpu, layer, data, situation, passes, stop);
+    } catch (const OutOfMemoryError&) {
+      // The host's memory is larger.
+    }
+  }
+  return run_reference_on(Device::kCpu, layer, data, situation, passes, stop);
+}
+
+void square(std::vector<std::vector<double>>& tensors) {
+  for (auto& values : tensors) {
+    parallel_ranges(static_cast<int64_t>(values.size()), 1, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) values[i] *= values[i];
+    });
+  }
+}
+
+/// What gives the sums of the products' squares. A block's relu lets no gradient through where y is
+/// 0; on squares, none of which is negative, it would.
+LayerData squared(const Layer& layer, LayerData data, const Reference& reference) {
+  if (layer.type() == "conv2d_pool_relu" && reference.outputs.size() > 1) {
+    const std::vector<double>& y = reference.of(Pass::kForward)[0].values;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (y[i] == 0) data.dy[0][i] = 0;
+    }
+  }
+  for (auto* tensors : {&data.x, &data.w, &data.dy}) square(*tensors);
+  return data;
+}
+
+/// NamedValues::sizes of one output from the sums of its products' squares.
+std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squares) {
+  const auto finite = [](double value) { return std::isfinite(value) ? value : 0.0; };
+  const Shape& s = output.desc.shape;
+  const bool image = s.rank() == 4;
+  const int64_t planes = image ? s[0] * s[1] : 1;
+  parallel_for(planes, output.desc.elements() * 8, [&](int64_t plane) {
+    const auto each = [&](auto&& visit) {
+      if (!image) {
+        for (size_t i = 0; i < squares.size(); ++i) visit(i);
+        return;
+      }
+      const int64_t step = output.desc.layout == Layout::kNCHW ? 1 : s[1];
+      const int64_t first = offset_of(output.desc, plane / s[1], plane % s[1], 0, 0);
+      for (int64_t i = 0; i < s[2] * s[3]; ++i) visit(static_cast<size_t>(first + i * step));
+    };
+    double mean = 0;
+    if (image) {
+      each([&](size_t i) { mean += finite(squares[i]); });
+      mean /= static_cast<double>(s[2] * s[3]);
+    }
+    each([&](size_t i) {
+      const double value = finite(output.values[i]);
+      squares[i] = std::sqrt(finite(squares[i]) + mean + value * value);
+    });
+  });
+  return squares;
+}
+
 }  // namespace
 
 Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
@@ -178,15 +249,17 @@ Reference run_reference(const Layer& layer, const LayerData& data, const LayerSi
                         std::optional<Device> device) {
   const auto judge = in_double(layer);
   const std::vector<Pass> all = with_passes_before(layer, passes);
-  if (device) return run_reference_on(*device, *judge, data, situation, all, stop);
-  if (suits_a_gpu(layer, all)) {
-    try {
-      return run_reference_on(Device::kGpu, *judge, data, situation, all, stop);
-    } catch (const OutOfMemoryError&) {
-      // The host's memory is larger.
+  Reference reference = run_reference_anywhere(*judge, data, situation, all, stop, device);
+  if (!weight_of(layer)) return reference;
+  Reference squares =
+      run_reference_anywhere(*judge, squared(layer, data, reference), situation, all, stop, device);
+  for (size_t i = 0; i < reference.outputs.size(); ++i) {
+    auto& outputs = reference.outputs[i].second;
+    for (size_t j = 0; j < outputs.size(); ++j) {
+      outputs[j].sizes = sizes_of(outputs[j], std::move(squares.outputs[i].second[j].values));
     }
   }
-  return run_reference_on(Device::kCpu, *judge, data, situation, all, stop);
+  return reference;
 }
 
 }  // namespace duet

@@ -24,6 +24,10 @@ struct NamedValues {
   TensorDesc desc;
   bool parameter = false;
   std::vector<double> values;
+  /// Of a reference whose values are sums of products: the size of each (layers/rounding.h), its
+  /// square grown by the mean over the image of its channel (or the filter's), where transforms
+  /// spread errors. Empty for other values.
+  std::vector<double> sizes = {};
 };
 
 /// Whether the layer is in training, and which parameters forward updates (running statistics):
@@ -55,6 +59,9 @@ LayerData random_data(const Layer& layer, uint64_t seed);
 LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);
 std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
                              const TensorDesc& to);
+
+/// The weight of a layer whose outputs are sums of products, or nullptr.
+const ParameterSpec* weight_of(const Layer& layer);
 
 /// True if relayout() between the two would change nothing.
 bool same_layouts(const Layer& a, const Layer& b);

@@ -100,8 +100,8 @@ bool same(LayerRig& rig, Pass pass, const std::vector<NamedValues>& before) {
   if (!rig.damage().empty()) return false;
   const auto after = rig.outputs(pass);
   for (size_t i = 0; i < after.size(); ++i) {
-    const Limit limit = limit_of(rig.layer(), rig.id(), pass, after[i].desc, after[i].parameter,
-                                 rig.layer().options().math);
+    const Limit limit =
+        limit_of(rig.layer(), pass, after[i].desc, after[i].parameter, rig.layer().options().math);
     if (!compare(before[i].values, after[i].values, limit).agrees) return false;
   }
   return true;

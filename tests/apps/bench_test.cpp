@@ -203,6 +203,11 @@ TEST(BenchProcess, SaysWhatIsWrong) {
                  "not a range");
   EXPECT_OUTCOME(folder.run("relu --shape n=1000000,c=1000000 --device cpu"), kExitFailure,
                  "the reference alone takes", "choose a smaller batch or shape");
+  // The reference, 12 times 8 bytes an element, would fit, but not an implementation beside it.
+  const size_t features = host_memory() / (13 * 8) / 1000;
+  EXPECT_OUTCOME(folder.run("relu --shape n=1000,c=" + std::to_string(features) + " --device cpu"),
+                 kExitFailure, "1 implementation takes, beside the reference,",
+                 "name fewer with --impl");
 }
 
 TEST(BenchProcess, WritesTheTableOfALadder) {

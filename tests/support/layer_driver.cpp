@@ -176,8 +176,8 @@ void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pas
   for (size_t i = 0; i < found.size(); ++i) {
     const Limit limit =
         c.exact ? Limit::exact()
-                : limit_of(layer, id, pass, found[i].desc, found[i].parameter, c.options.math);
-    const Agreement a = compare(expected[i].values, found[i].values, limit);
+                : limit_of(layer, pass, found[i].desc, found[i].parameter, c.options.math);
+    const Agreement a = compare(expected[i].values, found[i].values, limit, expected[i].sizes);
     share = std::max(share, a.share_of_limit);
     EXPECT_TRUE(a.agrees) << where << "\n  " << found[i].name << " " << found[i].desc.to_string()
                           << ": " << a.to_string() << " at " << index_text(found[i].desc, a.worst)

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "layers/rounding.h"
+
 namespace duet {
 namespace {
 
@@ -124,13 +126,6 @@ int64_t terms_of(const Conv2dProblem& p, Pass pass) {
                                        : int64_t{p.n} * p.p * p.q;
 }
 
-double limit_of(Math math, int64_t terms) {
-  constexpr double kC = 8, kFewestTerms = 16, kMostInFP32 = 1e-4;
-  const double root = std::sqrt(std::max(static_cast<double>(terms), kFewestTerms));
-  if (math == Math::kTF32) return kC * 0x1p-11 * root;
-  return std::min(kC * 0x1p-24 * root, kMostInFP32);
-}
-
 }  // namespace
 
 KnownValues::KnownValues(uint32_t seed) : pattern_(kPeriod) {
@@ -160,9 +155,9 @@ Conv2dSamples::Conv2dSamples(const Conv2dProblem& problem, Pass pass, const Conv
                     : pass == Pass::kBackwardData ? definition.backward_data(at)
                                                   : definition.backward_filter(at);
     expected_.push_back(sum.value);
-    size_ += sum.squares;
+    size_ += sum.squares + sum.value * sum.value;
   }
-  limit_ = limit_of(problem.math, terms);
+  limit_ = rounding_limit(problem.math, static_cast<double>(terms));
 }
 
 double Conv2dSamples::relative_error(const std::vector<float>& found) const {

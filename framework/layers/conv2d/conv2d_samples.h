@@ -36,12 +36,10 @@ class Conv2dSamples {
 
   /// Where the samples are: offsets into the output's memory, in elements.
   const std::vector<int64_t>& offsets() const { return offsets_; }
-  /// RMS of the error of `found` (one value an offset) by the size that sums of so many products
-  /// have, the root of the sum of their squares. Unlike the sums themselves, that never cancels.
+  /// RMS of the error of `found` (one value an offset) by the RMS of the sums' sizes
+  /// (layers/rounding.h).
   double relative_error(const std::vector<float>& found) const;
-  /// What relative_error may be in problem.math. For fp32: 8 * 2^-24 * sqrt(terms of a sum), of
-  /// which Winograd's small transforms use up to two thirds, and never above 1e-4, a third of what
-  /// TF32 leaves.
+  /// What relative_error may be in problem.math: rounding_limit().
   double limit() const { return limit_; }
 
  private:

@@ -1,0 +1,32 @@
+// What rounding may cost a sum of products: the one table, the same for every implementation.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace duet {
+
+/// The most that the RMS of the errors of sums of `terms` products may be, by the RMS of their
+/// sizes. The size of y = sum of a_i b_i is sqrt(sum of (a_i b_i)^2 + y^2): unlike y it does not
+/// cancel, and the errors of rounding are proportional to it.
+///
+/// The errors of `terms` roundings are independent and add up like a random walk, to c * eps *
+/// sqrt(terms) (N. Higham, T. Mary: A New Approach to Probabilistic Rounding Error Analysis, SIAM
+/// J. Sci. Comput. 41, 2019). To that comes what a transform of the operands costs, however many
+/// terms there are (A. Lavin, S. Gray: Fast Algorithms for Convolutional Neural Networks, 2015).
+/// Measured in fp32, in units of eps = 2^-24 (tests/measure/rounding_test.cpp):
+///
+///   a plain loop                   0.25 sqrt(terms)
+///   Winograd's F(4x4, 3x3)         0.85 sqrt(terms) + 9
+///   operands rounded to tf32       3500
+///   operands rounded to bf16       28000
+///
+/// So fp32 is allowed 4 sqrt(terms) + 16, and never more than a third of what tf32 leaves. tf32
+/// rounds the operands alone, to nearest or, on the hardware, towards zero: that leaves 0.4 to 1 of
+/// 2^-11, and bf16 3.4, whatever the terms.
+double rounding_limit(Math math, double terms);
+
+/// No element's error may be more than so many times the limit above, by its own size. Winograd's
+/// F(4x4, 3x3) reaches 8, and 15 on images of single bright pixels.
+inline constexpr double kWorstElement = 16;
+
+}  // namespace duet
