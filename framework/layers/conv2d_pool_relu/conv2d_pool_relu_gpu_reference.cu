@@ -101,13 +101,13 @@ class Conv2dPoolReluGpuReference : public Conv2dPoolReluImpl {
         problem_.pool, count, y.data<double>(), dy.data<double>(), places(state),
         dz(state).data<double>());
     DUET_LAUNCHED();
-    LayerTensors t = {.x = {x}, .dy = {dz(state)}, .dw = {dw, db}};
+    LayerTensors t = {.x = {x}, .dy = {dz(state)}, .w = std::vector<Tensor>(2), .dw = {dw, db}};
     conv_->run(Pass::kBackwardFilter, context, t);
   }
 
   void backward_data(Context& context, const Tensor&, const Tensor&, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    LayerTensors t = {.dx = {dx}, .dy = {dz(state)}, .w = {w}};
+    LayerTensors t = {.dx = {dx}, .dy = {dz(state)}, .w = {w, Tensor{}}};
     conv_->run(Pass::kBackwardData, context, t);
   }
 
