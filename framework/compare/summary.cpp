@@ -168,11 +168,9 @@ void tell_conditions(const json& results, json* lines) {
   const double others = number_at(load, "others_share").value_or(0);
   if (waited > kWaited || others > kOthers) {
     lines->push_back("the machine was busy: other processes took " + format_share(others) + " of " +
-                     shown(number_at(load, "cores"), format_whole) +
-                     " cores, and this one waited for a core in " + format_share(waited) +
-                     " of its time (load average " +
-                     shown(number_at(load, "load_average"), format_significant) +
-                     "): times are longer than on a calm machine, and more verdicts unclear");
+                     shown(number_at(load, "cores"), format_whole) + " cores, this one waited " +
+                     format_share(waited) + " of its time (load average " +
+                     shown(number_at(load, "load_average"), format_significant) + ")");
   }
   const json& clocks = member(environment, "clocks");
   if (number_at(clocks, "throttled_share").value_or(0) > kThrottled) {

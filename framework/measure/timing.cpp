@@ -87,12 +87,31 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool a
   }
 }
 
+// Whether the rounds have taken as long as most_rounds of them take on a calm machine. On a busy
+// one more of them would cost a multiple of that, and leave most verdicts unclear all the same.
+bool is_long(const std::vector<std::vector<Times>>& contests, const TimingPlan& plan) {
+  double spent = 0, calm = 0;
+  for (const auto& contest : contests) {
+    for (const Times& each : contest) {
+      if (each.seconds.empty()) continue;
+      const auto calls = static_cast<double>(each.calls);
+      for (const double seconds : each.seconds) spent += calls * seconds;
+      calm +=
+          std::max(plan.block_seconds, *std::min_element(each.seconds.begin(), each.seconds.end()));
+    }
+  }
+  return spent > plan.most_rounds * calm;
+}
+
 std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const TimingPlan& plan,
                                             bool anew) {
   std::vector<std::vector<Times>> times;
   std::vector<Orders> orders;
   for (int round = -1; round < plan.most_rounds; ++round) {  // round -1 warms up
-    if (round >= plan.rounds && std::none_of(times.begin(), times.end(), is_unclear)) break;
+    if (round >= plan.rounds &&
+        (std::none_of(times.begin(), times.end(), is_unclear) || is_long(times, plan))) {
+      break;
+    }
     const auto all = contests(round);
     times.resize(all.size());
     orders.resize(all.size());

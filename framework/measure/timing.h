@@ -26,8 +26,9 @@ struct Contender {
 
 struct TimingPlan {
   double block_seconds = 0.05;
-  int rounds = 10;       // two blocks of every arm each
-  int most_rounds = 30;  // while a verdict is unclear
+  int rounds = 10;  // two blocks of every arm each
+  int most_rounds =
+      30;  // while a verdict is unclear; fewer on a busy machine, where they take long
 
   static TimingPlan full() { return {}; }
   static TimingPlan quick() { return {.block_seconds = 0.01, .rounds = 7}; }

@@ -81,6 +81,7 @@ TEST(Results, WhatTheMachineDidStandsBesideTheHeadlineWhereItMatters) {
   for (const std::string& text : {lines(0.5, 0.1, 0), lines(0, 0.3, 0)}) {
     EXPECT_NE(text.find("the machine was busy: other processes took"), std::string::npos) << text;
     EXPECT_NE(text.find("of 2 cores"), std::string::npos) << text;
+    EXPECT_LT(text.find('\n', text.find("busy")) - text.find("the machine"), 120u) << text;
     EXPECT_NE(text.find("(load average 11.2)"), std::string::npos) << text;
   }
   EXPECT_NE(lines(0, 0, 0.2).find("the GPU was slowed down: power cap in some samples; its clock "

@@ -83,6 +83,21 @@ TEST(BusyMachine, IdenticalWorkGetsNoVerdictBesideBusyLoops) {
   EXPECT_LE(verdicts, 3);  // more than that in one of 500 times, if it is 5 of 100
 }
 
+TEST(BusyMachine, RoundsAreNotAddedWithoutEnd) {
+  double seconds = 0;
+  for (uint32_t seed = 0; seed < 20; ++seed) {
+    SharedCore machine(seed);
+    const Contender arm = machine.arm(200e-6);
+    const auto timed = [&](int64_t calls) {
+      const double taken = arm.seconds(calls);
+      seconds += taken;
+      return taken;
+    };
+    time_interleaved({{timed}, {timed}}, TimingPlan::quick());
+  }
+  EXPECT_LT(seconds / 20, 1.5 * 30 * 4 * 0.01);  // most_rounds of two arms' two blocks
+}
+
 TEST(BusyMachine, BlocksAreAsLongAsOnACalmOne) {
   int shortened = 0;
   for (uint32_t seed = 0; seed < 100; ++seed) {
