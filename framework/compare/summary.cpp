@@ -363,12 +363,12 @@ json summarise_results(const json& results) {
   json headlines = json::array();
   tell_math(results, &headlines);
   tell_steps(results, &headlines);
-  tell_conditions(results, &headlines);
   for (const std::string& line : fairness_lines(results)) headlines.push_back(line);
   for (const std::string& line : version_lines(results)) headlines.push_back(line);
   tell_training(results, &headlines);
   tell_throughput(results, "training_ratios", "training", &headlines);
   tell_throughput(results, "inference_ratios", "inference", &headlines);
+  tell_conditions(results, &headlines);
   return {{"ok", first.is_null()}, {"first_mismatch", first}, {"headlines", headlines}};
 }
 

@@ -39,8 +39,9 @@ TEST(Compare, PrintsTablesAndWritesEveryFile) {
   std::istringstream lines(outcome.out);
   std::string line;
   std::getline(lines, line);
-  EXPECT_EQ(line.find("cpu_blas is "), 0u) << line;  // a headline, as nothing is wrong
-  EXPECT_NE(line.find("as fast as cpu_reference"), std::string::npos) << line;
+  // A headline, as nothing is wrong; on a busy machine it is unclear which is faster.
+  EXPECT_NE(line.find("cpu_blas is "), std::string::npos) << line;
+  EXPECT_NE(line.find("cpu_reference in a training step"), std::string::npos) << line;
   while (std::getline(lines, line)) EXPECT_LE(line.size(), 140u) << line;
   for (const char* part : {"training, batch 16, epochs 1", "throughput in training",
                            "throughput in inference", "the same bits", "accuracy by seed"}) {
@@ -89,7 +90,8 @@ TEST(Compare, SaysOnceWhyABatchWasNotMeasured) {
   const size_t first = outcome.out.find(reason);
   EXPECT_NE(first, std::string::npos) << outcome.out;
   EXPECT_EQ(first, outcome.out.rfind(reason));
-  EXPECT_EQ(outcome.out.find("cpu_blas is "), 0u) << outcome.out;  // of the one batch there is
+  const std::string headline = outcome.out.substr(0, outcome.out.find('\n'));
+  EXPECT_NE(headline.find("of batch 16"), std::string::npos) << headline;  // the one there is
   EXPECT_NE(outcome.out.find(" in inference of batch 16"), std::string::npos);
   std::istringstream lines(outcome.out);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;

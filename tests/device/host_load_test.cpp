@@ -2,11 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "device/stopwatch.h"
 #include "support/busy_core.h"
 
 namespace duet {
 namespace {
+
+// Not every system that looks like Linux does.
+bool tells_waits() {
+  double ran = 0, waited = 0;
+  std::ifstream("/proc/self/schedstat") >> ran >> waited;
+  return ran > 0 && waited > 0;
+}
 
 TEST(HostLoad, SeesOtherProcessesAndTheWaitForACore) {
   HostLoad load;
@@ -19,7 +28,7 @@ TEST(HostLoad, SeesOtherProcessesAndTheWaitForACore) {
     EXPECT_GT(report.cores, 0);
     EXPECT_GT(report.others_share * report.cores, 0.2);  // two thirds of one core
     EXPECT_LE(report.others_share, 1);
-    EXPECT_GT(report.waited_share, 0.1);
+    if (tells_waits()) EXPECT_GT(report.waited_share, 0.1);
     EXPECT_LE(report.waited_share, 1);
     EXPECT_GE(report.load_average, 0);
   }
