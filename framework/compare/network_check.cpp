@@ -123,10 +123,11 @@ class SeenLayer {
       std::vector<TensorResult> tensors;
       for (size_t i = 0; i < outputs.size(); ++i) {
         outputs[i].desc.dtype = dtype_of(step.pass, i);
-        const Limit limit = limit_of(layer(), step.id, step.pass, outputs[i].desc,
-                                     outputs[i].parameter, layer().options().math);
+        const Limit limit = limit_of(layer(), step.pass, outputs[i].desc, outputs[i].parameter,
+                                     layer().options().math);
         tensors.push_back({outputs[i].name, outputs[i].desc,
-                           compare(outputs[i].values, found->second[i], limit), limit});
+                           compare(outputs[i].values, found->second[i], limit, outputs[i].sizes),
+                           limit});
         outputs[i].values = found->second[i];
       }
       if (all_agree(tensors)) continue;
