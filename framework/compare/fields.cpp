@@ -10,10 +10,10 @@ namespace duet {
 
 using nlohmann::json;
 
-const json& member(const json& value, const std::string& key) {
+const json& member(const json& value, std::string_view key) {
   static const json null;
   if (!value.is_object()) return null;
-  const auto found = value.find(key);
+  const auto found = value.find(std::string(key));
   return found == value.end() ? null : *found;
 }
 

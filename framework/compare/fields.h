@@ -6,12 +6,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace duet {
 
 /// The member of that name, or null where `value` is no object or has none.
-const nlohmann::json& member(const nlohmann::json& value, const std::string& key);
+const nlohmann::json& member(const nlohmann::json& value, std::string_view key);
 /// The element at that place, or null where `value` is no array or too short, or there is no place.
 const nlohmann::json& element(const nlohmann::json& value, std::optional<size_t> index);
 /// `value` if it is an array, else an empty one.

@@ -222,9 +222,9 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
   expect_unfused(one_block("cpu", "", ", backend: cpu_reference"),
                  "pool names an implementation of its own");
   expect_unfused(one_block("cpu", ", layout: nchw"), "conv names a layout");
-  expect_unfused(one_block("auto", ", backend: {forward: cpu_reference}"),
-                 "forward is to run by cpu_reference, which keeps another state for the backward "
-                 "passes than auto");
+  expect_unfused(one_block("cpu", ", backend: {forward: auto}"),
+                 "forward is to run by auto, which keeps another state for the backward passes "
+                 "than cpu_blas");
   if (!built_with_cuda()) return;
   expect_unfused(one_block("custom", ", backend: {forward: custom_naive}"),
                  "conv names custom_naive, which the block has not");
@@ -239,11 +239,11 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
 TEST(Net, PassesOfABlockThatKeepDifferentStatesAreRefused) {
   try {
     make_network(R"(
-backend: auto
+backend: cpu
 data: {dataset: synthetic_images, batch: 2}
 layers:
   - {name: block, type: conv2d_pool_relu, out_channels: 2, kernel: 3, pool_kernel: 2,
-     backend: {backward_filter: cpu_reference}}
+     backend: {forward: auto, backward_filter: cpu_reference}}
   - {type: flatten}
   - {type: linear, out_features: 10}
   - {type: softmax_cross_entropy}
