@@ -1,6 +1,7 @@
 #include "device/tuning_cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -64,6 +65,16 @@ TEST_F(TuningCacheTest, ReplacesAFileThatIsNotOurs) {
     cache.insert("a", entry_);
     EXPECT_EQ(TuningCache(file_).find("a"), entry_) << text;
   }
+}
+
+// Whoever waited for a pipe's content could wait for ever.
+TEST_F(TuningCacheTest, ReplacesAPipe) {
+  fs::create_directories(file_.parent_path());
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  TuningCache cache(file_);
+  cache.insert("a", entry_);
+  EXPECT_EQ(cache.why_not_kept(), "");
+  EXPECT_EQ(TuningCache(file_).find("a"), entry_);
 }
 
 TEST_F(TuningCacheTest, WorksWithoutAFile) {
