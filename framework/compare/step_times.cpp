@@ -8,6 +8,7 @@
 
 #include "compare/step_outcomes.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 
 namespace duet {
 namespace {
@@ -102,6 +103,7 @@ class StepComparison {
     const size_t count = arms_.size();
     std::vector<Contender> training(count), inference(count);
     for (size_t k = 0; k < count; ++k) {
+      InterruptGuard::check();
       const size_t i = round % 2 ? count - 1 - k : k;  // no arm's memory is always the first
       TimedArm& timed = running_[i];
       if (result_.has(i)) timed.arm = start(arms_[i], dataset_, result_.batch, &result_.errors[i]);

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr uint8_t kUnsignedByte = 0x08;  // IDX's code for the only element type that MNIST uses
 constexpr size_t kTooMuch = size_t{1} << 62;
-constexpr size_t kChunk = size_t{1} << 24;  // of data whose size nothing but the header tells
+constexpr size_t kChunk = size_t{1} << 20;  // of data whose size nothing but the header tells
 
 [[noreturn]] void fail(const fs::path& file, size_t offset, const std::string& what) {
   throw DataError(file.string() + ": offset " + std::to_string(offset) +
