@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/parallel.h"
+#include "measure/layer_data.h"
 
 namespace duet {
 namespace {
