@@ -1,7 +1,9 @@
 #include "compare/step_outcomes.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <tuple>
 
 #include "compare/format.h"
 #include "core/interrupt.h"
@@ -49,18 +51,24 @@ StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t evaluations) {
           std::hash<std::string_view>()(bytes)};
 }
 
-std::optional<Fault> check_outcomes(RunningArm& fresh, const std::vector<StepOutcome>& timed) {
-  if (timed.empty()) return {};
+std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> timed) {
   Training& training = fresh.training();
-  const StepOutcome& last = timed.back();
-  for (int64_t i = 0; i < last.steps; ++i) run_interruptibly([&] { training.queue_step(); });
-  for (int64_t i = 0; i < last.evaluations; ++i) {
-    run_interruptibly([&] { training.evaluation_step(); });
-  }
-  fresh.context().synchronize();
-  const StepOutcome untimed = step_outcome(fresh, last.steps, last.evaluations);
+  std::sort(timed.begin(), timed.end(), [](const StepOutcome& a, const StepOutcome& b) {
+    return std::tie(a.steps, a.evaluations) < std::tie(b.steps, b.evaluations);
+  });
+  StepOutcome untimed = {.steps = 0, .evaluations = -1};
   for (const StepOutcome& outcome : timed) {
-    if (outcome.steps != last.steps || outcome.evaluations != last.evaluations) continue;
+    if (outcome.steps != untimed.steps || outcome.evaluations != untimed.evaluations) {
+      for (int64_t i = untimed.steps; i < outcome.steps; ++i) {
+        run_interruptibly([&] { training.queue_step(); });
+      }
+      training.restart_evaluation();
+      for (int64_t i = 0; i < outcome.evaluations; ++i) {
+        run_interruptibly([&] { training.evaluation_step(); });
+      }
+      fresh.context().synchronize();
+      untimed = step_outcome(fresh, outcome.steps, outcome.evaluations);
+    }
     if (!same_bits(outcome, untimed))
       return difference(outcome, untimed, "the same number untimed");
   }

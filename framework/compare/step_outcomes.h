@@ -20,9 +20,10 @@ struct StepOutcome {
 
 StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t evaluations);
 
-/// Runs as many steps (call by call, without a graph) and inferences as the last of `timed` and
-/// compares the outcomes. REQUIRES: `fresh` has done nothing yet; its arm has no other mistake.
-std::optional<Fault> check_outcomes(RunningArm& fresh, const std::vector<StepOutcome>& timed);
+/// Runs as many steps (call by call, without a graph) and inferences as the instances of `timed`
+/// and compares the outcomes. REQUIRES: `fresh` has done nothing yet; the totals of the inference
+/// started at zero in each instance.
+std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> timed);
 
 /// least_seconds() of all layers' passes together; 0 if the ceilings are not known.
 double least_step_seconds(const Ceilings& ceilings, RunningArm& arm, bool training);

@@ -96,8 +96,7 @@ class StepComparison {
 
  private:
   std::vector<std::vector<Contender>> make(int round) {
-    if (round > 0)
-      note_outcomes();  // that of round -1, which finds the number of calls, is its own
+    note_outcomes();
     for (TimedArm& timed : running_) timed = {};
     if (round >= 0) displacement_.grow();
     const size_t count = arms_.size();
@@ -108,6 +107,7 @@ class StepComparison {
       TimedArm& timed = running_[i];
       if (result_.has(i)) timed.arm = start(arms_[i], dataset_, result_.batch, &result_.errors[i]);
       if (!timed.arm) continue;
+      timed.arm->training().restart_evaluation();
       training[i] = counted(training_steps(*timed.arm), &timed.steps);
       inference[i] = counted(inference_steps(*timed.arm), &timed.evaluations);
       if (round < 0) result_.prepare_seconds[i] = timed.arm->prepare_seconds();
