@@ -85,6 +85,17 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv) {
   }
 }
 
+CLI::Validator whole_number() {
+  const auto mistake = [](const std::string& text) -> std::string {
+    const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
+    const bool zero_first = digits.size() > 1 && digits[0] == '0';
+    const bool whole = digits.find_first_not_of("0123456789") == std::string::npos;
+    if (text.empty() || (!digits.empty() && whole && !zero_first)) return "";  // empty: told later
+    return "expected a whole number, found '" + text + "'";
+  };
+  return CLI::Validator(mistake, "", "whole number");
+}
+
 int tell_usage_error(const CLI::App& app, const std::string& what) {
   std::fprintf(stderr, "error: %s\nSee '%s --help'.\n", what.c_str(), app.get_name().c_str());
   return kExitUsage;

@@ -15,6 +15,9 @@ int run_application(int (*run)(int argc, char** argv), int argc, char** argv);
 /// was told, with the option that may have been meant.
 std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
+/// For options that are whole numbers in the decimal system; CLI11 alone takes 010 for 8.
+CLI::Validator whole_number();
+
 /// Prints "error: <what>" and where the help is; returns kExitUsage.
 int tell_usage_error(const CLI::App& app, const std::string& what);
 

@@ -73,9 +73,11 @@ int run(int argc, char** argv) {
           ->delimiter(',')
           ->allow_extra_args(false));
   add(app.add_option("--seeds", options.seeds, "trainings of every arm (default 5)")
-          ->type_name("N"));
+          ->type_name("N")
+          ->check(duet::whole_number()));
   add(app.add_option("--epochs", options.arms.epochs, "of each training (default: the file's)")
-          ->type_name("N"));
+          ->type_name("N")
+          ->check(duet::whole_number()));
   CLI::Option* from =
       app.add_option("--from", options.from, "show a saved run instead of measuring")
           ->type_name("FILE");

@@ -40,8 +40,12 @@ int run(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--data", options.data, "folder of the data set")->type_name("DIR");
   app.add_option("--out", options.out, "run folder (default runs/<name>-<time>)")->type_name("DIR");
-  app.add_option("--epochs", options.setup.epochs, "epochs in all")->type_name("N");
-  app.add_option("--seed", options.setup.seed, "seed of weights, order and masks")->type_name("N");
+  app.add_option("--epochs", options.setup.epochs, "epochs in all")
+      ->type_name("N")
+      ->check(duet::whole_number());
+  app.add_option("--seed", options.setup.seed, "seed of weights, order and masks")
+      ->type_name("N")
+      ->check(duet::whole_number());
   CLI::Option* resume =
       app.add_option("--resume", options.resume, "go on from a checkpoint, or from the 'last' one")
           ->type_name("CKPT");

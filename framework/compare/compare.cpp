@@ -72,15 +72,19 @@ void check_files(const CompareOptions& options) {
                 inputs);
 }
 
+constexpr int64_t kMostSeeds = 1000;
+
 void check_options(const CompareOptions& options) {
   check_sections(options.only);
   for (int64_t batch : options.batches) {
-    if (batch < 1) {
-      throw ConfigError("--batch " + std::to_string(batch) + ": a batch has at least one image");
+    if (batch < 1 || batch > ConfigReader::kMaxInteger) {
+      throw ConfigError("--batch " + std::to_string(batch) + ": a batch has 1 to " +
+                        std::to_string(ConfigReader::kMaxInteger) + " images");
     }
   }
-  if (options.seeds && *options.seeds < 1) {
-    throw ConfigError("--seeds " + std::to_string(*options.seeds) + ": at least one is needed");
+  if (options.seeds && (*options.seeds < 1 || *options.seeds > kMostSeeds)) {
+    throw ConfigError("--seeds " + std::to_string(*options.seeds) + ": expected 1 to " +
+                      std::to_string(kMostSeeds));
   }
   if (!options.into.empty()) {
     read_marked_text(options.into);

@@ -99,6 +99,11 @@ TEST(TrainerCommandLine, SetTellsItsMistakes) {
   }
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --dry-run --epochs 0"), kExitUsage,
                  "command line: train: epochs");
+  for (const char* number : {"010", "0x10", "1e3", "+5", "5.", "nan"}) {
+    EXPECT_OUTCOME(folder.run(std::string("--config tiny.yaml --dry-run --epochs ") + number),
+                   kExitUsage, "--epochs",
+                   std::string("expected a whole number, found '") + number + "'");
+  }
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --dry-run --seed -1"), kExitUsage,
                  "command line: configuration: seed");
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --dry-run --seed 99999999999"), kExitUsage,

@@ -154,5 +154,29 @@ TEST(Config, NearestIsNearEnoughOrNothing) {
   EXPECT_FALSE(nearest("attention", {"conv2d", "relu"}));
 }
 
+TEST(Config, EmptyTextIsAMistake) {
+  const std::string text = mistakes(map_of({{"a", ""}, {"b", ""}}), [](ConfigReader& reader) {
+    EXPECT_EQ(reader.text("a", "fallback"), "fallback");
+    EXPECT_EQ(reader.choice("b", {"one", "two"}), "one");
+  });
+  EXPECT_EQ(text,
+            "net.yaml:10:20: layer conv1: a: expected text, found ''\n"
+            "net.yaml:11:20: layer conv1: b: expected text, found ''");
+}
+
+TEST(Config, OfVeryManyMistakesTheFirstAreTold) {
+  ConfigErrors errors("net.yaml");
+  for (int line = 1; line <= 100'000; ++line) errors.add({line, 1}, "wrong");
+  EXPECT_EQ(errors.count(), 100'000u);
+  try {
+    errors.raise_if_any();
+    ADD_FAILURE() << "nothing thrown";
+  } catch (const ConfigError& e) {
+    const std::string text = e.what();
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 100);
+    EXPECT_NE(text.find("net.yaml:100:1: wrong\nand 99900 more mistakes"), std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace duet
