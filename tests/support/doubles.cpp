@@ -385,7 +385,8 @@ class Double : public Implementation {
   }
 
   /// On a GPU once in a thousand calls; on the CPU more often, where an examination calls less.
-  void change_now_and_then(Pass pass, Context& context, const Tensor& out, int call) {
+  void change_now_and_then([[maybe_unused]] Pass pass, Context& context, const Tensor& out,
+                           int call) {
     if (context.device() == Device::kCpu) {
       if (call > kCallsBeforeRace && call % 4 == 0) out.data<uint32_t>()[0] ^= 1;
       return;
