@@ -60,7 +60,7 @@ TEST_F(InputFileTest, RefusesWhatIsNoRegularFileByItsKind) {
       {folder_ / "none/x", "No such"},
       {std::string(5000, 'x'), "cannot open: File name too long"}};
   for (const auto& [path, expected] : cases) {
-    const std::string error = error_of([&] { read_input_file(path, 1000); });
+    const std::string error = error_of([&path = path] { read_input_file(path, 1000); });
     EXPECT_EQ(error.find(path.string() + ": "), 0u) << error;
     EXPECT_NE(error.find(expected), std::string::npos) << error;
   }

@@ -29,7 +29,7 @@ DUET_FUZZ_TARGET(safetensors) {
       const auto* data = static_cast<const uint8_t*>(entry.data);
       for (size_t i = 0; i < entry.bytes(); ++i) sum += data[i];
     }
-    static volatile unsigned kept;
+    [[maybe_unused]] static volatile unsigned kept;
     kept = sum;
   } catch (const duet::Error&) {
   }
