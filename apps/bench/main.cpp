@@ -44,6 +44,10 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if ((options.write || options.force) && options.ladder.empty()) {
     return "--write and --force belong to --ladder LAYER";
   }
+  if ((options.once || options.sanitize) &&
+      (!options.ladder.empty() || !options.out.empty() || options.json)) {
+    return "--once and --sanitize measure nothing: leave out --ladder, --out and --json";
+  }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
   if (options.write && !whole) {
@@ -82,6 +86,10 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"cpu", "gpu"}));
   app.add_flag("--quick", options.quick, "fewer and shorter blocks");
   app.add_flag("--cold", options.cold, "on a GPU also with the caches flushed before each call");
+  app.add_flag("--once", options.once,
+               "run each implementation once, unchecked and untimed (for profilers)");
+  app.add_flag("--sanitize", options.sanitize,
+               "do that under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");

@@ -3,7 +3,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -16,6 +18,7 @@
 #include "compare/outputs.h"
 #include "compare/problem.h"
 #include "compare/results.h"
+#include "compare/sanitize.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/clock_monitor.h"
@@ -321,6 +324,39 @@ void check_any(const std::vector<BenchProblem>& problems, const BenchOptions& op
                                           : ":" + reasons));
 }
 
+std::vector<ImplCall> calls_of(const std::vector<BenchProblem>& problems,
+                               const BenchOptions& options, Device device) {
+  std::vector<ImplCall> calls;
+  for (const BenchProblem& problem : problems) {
+    for (Pass pass : wanted_passes(problem, options.passes)) {
+      for (const Candidate& each : select(*problem.layer, pass, options.impls, device).candidates) {
+        calls.push_back({problem.layer.get(), pass, each.id});
+      }
+    }
+  }
+  return calls;
+}
+
+// --once and --sanitize.
+ExitCode run_calls(const std::vector<ImplCall>& calls, const BenchOptions& options, Device device,
+                   std::ostream& out) {
+  const InterruptGuard guard;
+  if (options.sanitize) {
+    const char* path = std::getenv("PATH");
+    const std::string sanitizer = find_sanitizer(path ? path : "");
+    const std::string bench = std::filesystem::read_symlink("/proc/self/exe").string();
+    return sanitize(calls, sanitizer, bench, out) ? kExitDone : kExitComparison;
+  }
+  Context context(device);
+  for (const ImplCall& call : calls) {
+    InterruptGuard::check();
+    run_once(call, context);
+    out << call.layer->type() << " " << problem_argument(*call.layer) << " " << to_string(call.pass)
+        << " " << call.id << ": ran once\n";
+  }
+  return kExitDone;
+}
+
 // What does not fit is refused before anything is measured, as Linux would end the process later.
 // `what` takes so much.
 void check_fits(const Layer& layer, const std::string& what, double bytes, size_t memory,
@@ -377,6 +413,11 @@ json measure(const std::vector<BenchProblem>& problems, const BenchOptions& opti
 int run_bench(const BenchOptions& options, std::ostream& out) {
   check_impls(options.impls);
   const Device device = choose_device(options);
+  if (options.sanitize && device == Device::kCpu) {
+    throw UnsupportedError(
+        "--sanitize runs a GPU's kernels under compute-sanitizer; the CPU's code is checked by "
+        "'./duet test --preset sanitize'");
+  }
   std::optional<Ladder> ladder;
   ProblemSource source = options.problems;
   if (!options.ladder.empty()) {
@@ -390,6 +431,9 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   check_passes(problems, options.passes);
   check_any(problems, options, device);
   check_memory(problems, options, device);
+  if (options.once || options.sanitize) {
+    return run_calls(calls_of(problems, options, device), options, device, out);
+  }
   std::exception_ptr stopped;
   const json results = measure(problems, options, device, out, &stopped);
   const ExitCode written =

@@ -22,6 +22,8 @@ struct BenchOptions {
   std::optional<Device> device;     // default: of `impls`, else the GPU if there is one
   bool quick = false;               // fewer and shorter blocks
   bool cold = false;                // also with the caches flushed before each call
+  bool once = false;                // run each implementation once, unchecked and untimed
+  bool sanitize = false;            // do that under compute-sanitizer's tools
   bool json = false;                // print the results instead of tables
   std::string out;                  // file for the results
   std::string ladder;               // layer type whose bench.yaml is run, its table printed
@@ -31,8 +33,8 @@ struct BenchOptions {
 };
 
 /// Measures and prints each problem and pass as it is done; the results are written to
-/// `options.out`. Returns kExitDone, or kExitComparison if an implementation was wrong anywhere.
-/// Throws duet::Error.
+/// `options.out`. With `once` or `sanitize` nothing is measured or written. Returns kExitDone, or
+/// kExitComparison if an implementation was wrong anywhere. Throws duet::Error.
 int run_bench(const BenchOptions& options, std::ostream& out);
 
 }  // namespace duet

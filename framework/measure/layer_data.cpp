@@ -215,6 +215,8 @@ LayerData squared(const Layer& layer, LayerData data, const Reference& reference
 
 /// NamedValues::sizes of one output from the sums of its products' squares.
 std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squares) {
+  // An error of 2^-126, below which float32 loses bits or is flushed to zero, is always allowed.
+  constexpr double kUnderflow = 0x1p-126 / 0x1p-24;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0.0; };
   const Shape& s = output.desc.shape;
   const bool image = s.rank() == 4;
@@ -236,7 +238,7 @@ std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squa
     }
     each([&](size_t i) {
       const double value = finite(output.values[i]);
-      squares[i] = std::sqrt(finite(squares[i]) + mean + value * value);
+      squares[i] = std::sqrt(finite(squares[i]) + mean + value * value + kUnderflow * kUnderflow);
     });
   });
   return squares;

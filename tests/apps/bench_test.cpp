@@ -210,6 +210,31 @@ TEST(BenchProcess, SaysWhatIsWrong) {
                  "name fewer with --impl");
 }
 
+TEST(BenchProcess, RunsEachImplementationOnce) {
+  const BenchFolder folder;
+  const Outcome outcome =
+      folder.run("linear --shape n=4,in=5,out=3 --device cpu --pass backward --once");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_EQ(outcome.out,
+            "linear n=4,in=5,out=3 backward_filter cpu_blas: ran once\n"
+            "linear n=4,in=5,out=3 backward_filter cpu_reference: ran once\n"
+            "linear n=4,in=5,out=3 backward_data cpu_blas: ran once\n"
+            "linear n=4,in=5,out=3 backward_data cpu_reference: ran once\n");
+  EXPECT_OUTCOME(folder.run("conv2d_pool_relu --shape n=2,c=3,h=8,w=8,k=4,r=3,s=3,pool_kernel=2 "
+                            "--device cpu --once"),
+                 kExitDone);
+  EXPECT_OUTCOME(folder.run("softmax_cross_entropy --shape n=4,c=3 --device cpu --once"),
+                 kExitDone);
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--once --out r.json"), kExitUsage,
+                 "measure nothing");
+}
+
+TEST(BenchProcess, SanitizesKernelsOfAGpuAlone) {
+  const BenchFolder folder;
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--sanitize"), kExitUnsupported,
+                 "./duet test --preset sanitize");
+}
+
 TEST(BenchProcess, WritesTheTableOfALadder) {
   const BenchFolder folder;
   const fs::path layer = folder / "framework/layers/linear";

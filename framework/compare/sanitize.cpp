@@ -1,0 +1,193 @@
+#include "compare/sanitize.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <ostream>
+#include <sstream>
+
+#include "compare/problem.h"
+#include "core/error.h"
+#include "core/interrupt.h"
+#include "measure/examine.h"
+
+namespace duet {
+namespace {
+
+constexpr std::string_view kTools[] = {"memcheck", "racecheck", "initcheck", "synccheck"};
+constexpr std::string_view kMark = "=========";
+
+/// Tensors of one kind, each an allocation of its own.
+class Tensors {
+ public:
+  explicit Tensors(Device device) : device_(device) {}
+
+  void add(const TensorDesc& desc) {
+    buffers_.emplace_back(device_, desc.bytes());
+    views_.push_back({desc, buffers_.back().data()});
+  }
+  void add(const TensorDesc& desc, const std::vector<double>& values) {
+    add(desc);
+    const std::vector<std::byte> bytes = encode(desc, values);
+    copy_bytes(buffers_.back().data(), device_, bytes.data(), Device::kCpu, bytes.size());
+  }
+  void leave_out() { views_.push_back({}); }
+  const std::vector<Tensor>& views() const { return views_; }
+
+ private:
+  Device device_;
+  std::vector<Buffer> buffers_;
+  std::vector<Tensor> views_;
+};
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+// Both outputs of a command of the shell.
+std::string output_of(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>&1").c_str(), "r"), pclose);
+  if (!pipe) throw RunError("cannot start " + command);
+  std::string text;
+  std::array<char, 4096> part;
+  while (const size_t count = fread(part.data(), 1, part.size(), pipe.get())) {
+    text.append(part.data(), count);
+  }
+  return text;
+}
+
+// The number before `word` in `line`, or -1.
+int number_before(const std::string& line, const std::string& word) {
+  size_t end = line.find(word);
+  if (end == std::string::npos || end == 0) return -1;
+  const size_t begin = line.find_last_not_of("0123456789", end - 1);
+  const std::string digits = line.substr(begin + 1, end - begin - 1);
+  return digits.empty() || digits.size() > 9 ? -1 : std::stoi(digits);
+}
+
+}  // namespace
+
+void run_once(const ImplCall& call, Context& context) {
+  const Layer& layer = *call.layer;
+  const Device device = context.device();
+  const LayerData data = random_data(layer, 1);
+  Tensors x(device), y(device), dx(device), dy(device), w(device), dw(device);
+  for (size_t i = 0; i < data.x.size(); ++i) {
+    x.add(layer.inputs()[i], data.x[i]);
+    is_float(layer.inputs()[i].dtype) ? dx.add(layer.inputs()[i]) : dx.leave_out();
+  }
+  const auto passes = passes_through(layer, call.id, call.pass);
+  for (size_t i = 0; i < data.dy.size(); ++i) {
+    // A backward pass reads y, also where this implementation cannot run forward.
+    const bool unwritten = passes.front() != Pass::kForward && !data.dy[i].empty();
+    unwritten ? y.add(layer.outputs()[i], data.dy[i]) : y.add(layer.outputs()[i]);
+    data.dy[i].empty() ? dy.leave_out() : dy.add(layer.outputs()[i], data.dy[i]);
+  }
+  for (size_t i = 0; i < data.w.size(); ++i) {
+    w.add(layer.parameters()[i].desc, data.w[i]);
+    dw.add(layer.parameters()[i].desc);
+  }
+  Tensors step(device);
+  step.add({{2}, DType::kInt32}, {static_cast<double>(data.step), 0});
+  context.set_step(static_cast<const uint64_t*>(step.views()[0].memory));
+
+  const auto implementation = layer.make(call.id, context);
+  for (Pass pass : passes) implementation->prepare(pass, context);
+  const Buffer state(device, implementation->state_bytes());
+  LayerTensors tensors = {.x = x.views(),
+                          .y = y.views(),
+                          .dx = dx.views(),
+                          .dy = dy.views(),
+                          .w = w.views(),
+                          .dw = dw.views()};
+  tensors.state = {{{static_cast<int64_t>(state.bytes())}, DType::kUInt8}, state.data()};
+  for (Pass pass : passes) {
+    const Buffer workspace(device, implementation->workspace_bytes(pass));
+    context.set_workspace(workspace.data(), workspace.bytes());
+    implementation->run(pass, context, tensors);
+    context.synchronize();
+  }
+  context.set_workspace(nullptr, 0);
+  context.set_step(nullptr);
+}
+
+SanitizerReport read_sanitizer_report(const std::string& text) {
+  SanitizerReport report;
+  std::istringstream lines(text);
+  int of_first = 0;  // lines of the first error so far
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(kMark)) continue;
+    line.erase(0, kMark.size());
+    if (line.find("SUMMARY:") != std::string::npos) {
+      report.finished = true;
+      // "ERROR SUMMARY: 2 errors", "RACECHECK SUMMARY: 3 hazards displayed (1 error, 2 warnings)"
+      report.errors = std::max(report.errors, number_before(line, " error"));
+      continue;
+    }
+    const size_t begin = line.find_first_not_of(' ');
+    if (begin == std::string::npos || line.find("COMPUTE-SANITIZER") != std::string::npos) continue;
+    const bool indented = begin > 1;
+    if (of_first == 0 && !indented && line.find("Warning") == std::string::npos) {
+      report.first = line.substr(begin);
+      of_first = 1;
+    } else if (of_first == 1 && indented) {
+      report.first += " " + line.substr(begin);
+      of_first = 2;
+    }
+  }
+  if (report.errors == 0) report.first.clear();
+  return report;
+}
+
+std::string find_sanitizer(const std::string& path) {
+  std::istringstream folders(path + ":/usr/local/cuda/bin");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string program = folder + "/compute-sanitizer";
+    if (!folder.empty() && access(program.c_str(), X_OK) == 0) return program;
+  }
+  throw UnsupportedError(
+      "--sanitize needs NVIDIA's compute-sanitizer, which is neither on PATH nor in "
+      "/usr/local/cuda/bin; it is part of the CUDA toolkit (Debian and Ubuntu: "
+      "apt install cuda-sanitizer-13-0, for the toolkit's version)");
+}
+
+bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
+              const std::string& bench, std::ostream& out) {
+  bool clean = true;
+  for (const ImplCall& call : calls) {
+    const std::string command = quoted(bench) + " " + std::string(call.layer->type()) +
+                                " --shape " + quoted(problem_argument(*call.layer)) + " --pass " +
+                                std::string(to_string(call.pass)) + " --impl " + call.id +
+                                " --once --quiet";
+    out << call.layer->type() << " " << problem_argument(*call.layer) << " " << to_string(call.pass)
+        << " " << call.id << ":" << std::flush;
+    std::string found;
+    for (std::string_view tool : kTools) {
+      InterruptGuard::check();
+      const std::string text =
+          output_of(quoted(sanitizer) + " --tool " + std::string(tool) + " " + command);
+      const SanitizerReport report = read_sanitizer_report(text);
+      const bool ran = text.find(": ran once") != std::string::npos;
+      if (!report.finished || (report.errors == 0 && !ran)) {
+        out << "\n";
+        throw RunError("compute-sanitizer --tool " + std::string(tool) + " did not finish " +
+                       command + ":\n" + text);
+      }
+      out << " " << tool
+          << (report.errors ? " " + std::to_string(report.errors) + " errors" : " ok")
+          << std::flush;
+      if (report.errors) found += "\n  " + std::string(tool) + ": " + report.first;
+    }
+    out << found << "\n";
+    clean &= found.empty();
+  }
+  return clean;
+}
+
+}  // namespace duet

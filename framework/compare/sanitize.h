@@ -1,0 +1,44 @@
+// bench --sanitize: implementations of a GPU under NVIDIA's compute-sanitizer, which sees what no
+// comparison of results can: accesses far beyond a buffer, races in shared memory, reads of memory
+// that nobody wrote.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "layers/layer.h"
+
+namespace duet {
+
+struct ImplCall {
+  const Layer* layer;
+  Pass pass;
+  std::string id;
+};
+
+/// Runs the passes that `call` needs, then its own, once, on random data; checks and times nothing.
+/// Every tensor is an allocation of its own, exactly as large as it must be, so that a sanitizer
+/// sees each access beyond it. Waits for the device.
+void run_once(const ImplCall& call, Context& context);
+
+/// What one tool of compute-sanitizer found.
+struct SanitizerReport {
+  int errors = 0;
+  std::string first;      // the first error in its words; empty without errors
+  bool finished = false;  // false if there is no summary: the tool or the process failed
+};
+/// Reads what the tool printed.
+SanitizerReport read_sanitizer_report(const std::string& text);
+
+/// The compute-sanitizer in one of the folders of `path`, which is written as $PATH is, or in
+/// CUDA's own. Throws UnsupportedError that says how to get it.
+std::string find_sanitizer(const std::string& path);
+
+/// Runs every call as `bench ... --once` of the program `bench` under each tool of `sanitizer` and
+/// prints a line a call. True if nothing was found. Throws RunError if a tool did not finish, with
+/// what it printed.
+bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
+              const std::string& bench, std::ostream& out);
+
+}  // namespace duet
