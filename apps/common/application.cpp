@@ -1,8 +1,11 @@
 #include "common/application.h"
 
+#include <fcntl.h>
+#include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -57,10 +60,26 @@ std::string hint_of(const CLI::App& app) {
   return hint;
 }
 
+// Opens /dev/null in place of descriptors 0 to 2 that the caller closed: else the first files that
+// are opened get these numbers, and what is logged is written into them. Writing to a standard
+// output that was closed stays an error.
+void open_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) != -1) continue;
+    // open() returns the lowest number that is free, which is fd.
+    if (open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY) != fd) {
+      throw RunError("descriptor " + std::to_string(fd) +
+                     " is closed and /dev/null cannot be opened in its place");
+    }
+  }
+}
+
 }  // namespace
 
 int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
+    open_standard_descriptors();
+    signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails with EFBIG
     const int code = run(argc, argv);
     // The last flush alone would not tell of an earlier one that failed.
     const bool written = std::cout.flush() && std::fflush(stdout) == 0 && !std::ferror(stdout);

@@ -18,7 +18,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer doctor
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
-130 interrupted (saved; go on with --resume).)";
+130 interrupted (saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
 
 int run(int argc, char** argv) {
   duet::TrainerOptions options;
@@ -49,6 +49,9 @@ int run(int argc, char** argv) {
   CLI::Option* resume =
       app.add_option("--resume", options.resume, "go on from a checkpoint, or from the 'last' one")
           ->type_name("CKPT");
+  app.add_flag("--allow-changes", options.allow_changes,
+               "resume even if network, training or data are not those of the checkpoint")
+      ->needs(resume);
   CLI::Option* evaluate =
       app.add_option("--evaluate", options.evaluate, "evaluate a checkpoint on the validation data")
           ->type_name("CKPT")

@@ -5,8 +5,11 @@
 
 namespace duet {
 
-/// While one of these lives, the first SIGINT or SIGTERM only sets the flag; a second one ends the
-/// process as if nobody listened. One at a time.
+/// While one of these lives, the first SIGINT, SIGTERM or SIGHUP only sets the flag. A second one,
+/// of any of them, ends the process at once, as if nobody listened; within 0.2 s it counts as the
+/// same one, because timeout(1) and others signal the process and then its group. Writing to a pipe
+/// that nobody reads is an error instead of the end: Ctrl-C also ends the `tee` that a log goes to.
+/// What was ignored when the guard was made stays ignored. One at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

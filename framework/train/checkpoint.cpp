@@ -1,18 +1,21 @@
 #include "train/checkpoint.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <set>
+#include <sstream>
 
 #include "core/error.h"
+#include "net/yaml.h"
+#include "train/config_changes.h"
 #include "train/safetensors.h"
 
 namespace duet {
 namespace {
 
-constexpr const char* kFormat = "duet checkpoint 1";
+constexpr const char* kFormat = "duet checkpoint 2";
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
@@ -131,12 +134,85 @@ T number_of(const std::filesystem::path& path, const std::string& key, const std
                   "', expected a number");
 }
 
-void check_same(const std::filesystem::path& path, const std::string& what,
-                const std::string& there, const std::string& here) {
-  if (there == here) return;
-  throw ConfigError(path.string() + ": was trained with " + what + " " + there +
-                    ", but this run has " + here +
-                    "; resume with the same, or start anew without --resume");
+// The metadata of a checkpoint that can be resumed from.
+class Metadata {
+ public:
+  Metadata(const std::filesystem::path& path, const safetensors::Metadata& map)
+      : path_(path), map_(map) {
+    if (text("format") != kFormat) {
+      throw DataError(path_.string() + ": unknown checkpoint format '" + text("format") +
+                      "'; expected '" + kFormat +
+                      "'; a checkpoint of an earlier version can be evaluated, not resumed");
+    }
+  }
+
+  const std::string& text(const std::string& key) const {
+    const auto found = map_.find(key);
+    if (found == map_.end()) {
+      throw DataError(path_.string() + ": cannot be resumed from: its metadata has no '" + key +
+                      "'; it holds parameters only, or was not written by Duet");
+    }
+    return found->second;
+  }
+  template <class T>
+  T number(const std::string& key) const {
+    return number_of<T>(path_, key, text(key));
+  }
+  ConfigNode config() const {
+    try {
+      return read_yaml(text("config"), "configuration");
+    } catch (const ConfigError& error) {
+      damaged(error.what());
+    }
+  }
+  std::vector<std::string> changes() const {
+    std::vector<std::string> lines;
+    const auto found = map_.find("changes");
+    std::istringstream stream(found == map_.end() ? "" : found->second);
+    for (std::string line; std::getline(stream, line);) lines.push_back(line);
+    return lines;
+  }
+  [[noreturn]] void damaged(const std::string& what) const {
+    throw DataError(path_.string() + ": is damaged: its metadata: " + what);
+  }
+
+ private:
+  const std::filesystem::path& path_;
+  const safetensors::Metadata& map_;
+};
+
+// In what the training that was saved differs from the present one.
+struct Differences {
+  std::vector<std::string> all;
+  std::vector<std::string> of_training;  // of these, what needs --allow-changes
+  bool of_steps = false;                 // other data or another batch: epochs have other steps
+};
+
+Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
+  Differences found;
+  bool other_data = false;
+  for (const ConfigChange& change :
+       config_changes(saved.config(), read_yaml(now.config, "configuration"))) {
+    if (change.kind == ConfigChange::Kind::kLength) continue;
+    found.all.push_back(to_string(change));
+    if (change.kind == ConfigChange::Kind::kTraining)
+      found.of_training.push_back(to_string(change));
+    other_data |= change.key.starts_with("data.") && change.key != "data.batch";
+    found.of_steps |= change.key.starts_with("data.");
+  }
+  if (!other_data && saved.text("data") != now.data) {
+    const std::string what = "the files of the data set: other images or labels (fingerprint " +
+                             saved.text("data") + " -> " + now.data + ")";
+    found.all.push_back(what);
+    found.of_training.push_back(what);
+    found.of_steps = true;
+  }
+  return found;
+}
+
+bool has_all(const safetensors::File& file, const std::vector<Saved>& list) {
+  return std::all_of(list.begin(), list.end(),
+                     [&](const Saved& saved) { return file.find(saved.name); });
 }
 
 }  // namespace
@@ -152,63 +228,83 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     entries.push_back({saved.name, DType::kFloat32, dims_of(saved.parameter->spec.desc.shape),
                        values.back().data()});
   }
-  const std::map<std::string, std::string> metadata = {{"format", kFormat},
-                                                       {"network", info.network},
-                                                       {"dataset", info.dataset},
-                                                       {"optimizer", info.optimizer},
-                                                       {"seed", std::to_string(info.seed)},
-                                                       {"batch", std::to_string(info.batch)},
-                                                       {"images", std::to_string(info.images)},
-                                                       {"best_accuracy", exact(info.best_accuracy)},
-                                                       {"step", std::to_string(state.step)},
-                                                       {"loss_sum", exact(state.loss_sum)},
-                                                       {"hits", std::to_string(state.hits)},
-                                                       {"counted", std::to_string(state.counted)},
-                                                       {"last_loss", exact(state.last_loss)}};
+  safetensors::Metadata metadata = {{"format", kFormat},
+                                    {"config", info.config},
+                                    {"data", info.data},
+                                    {"best_accuracy", exact(info.best_accuracy)},
+                                    {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
+                                    {"step", std::to_string(state.step)},
+                                    {"loss_sum", exact(state.loss_sum)},
+                                    {"hits", std::to_string(state.hits)},
+                                    {"counted", std::to_string(state.counted)},
+                                    {"last_loss", exact(state.last_loss)}};
+  if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
 }
 
-CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& training,
-                               const CheckpointInfo& expected) {
-  // Another network is the first thing to tell.
+Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
+                        const CheckpointInfo& now, bool allow_changes) {
+  Differences differences;
   const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
+    differences = differences_of(Metadata(path, described.metadata()), now);
+    if (!differences.of_training.empty() && !allow_changes) {
+      throw ConfigError(path.string() + ": was trained otherwise than this run would be:\n  " +
+                        join(differences.of_training, "\n  ") +
+                        "\nresume with the same, or start anew without --resume, or add "
+                        "--allow-changes if this is meant");
+    }
     check_parameters(path, described, saved_tensors(training, false));
   });
-  const auto meta = [&](const std::string& key) -> const std::string& {
-    const auto found = file.metadata().find(key);
-    if (found == file.metadata().end()) {
-      throw DataError(path.string() + ": cannot be resumed from: its metadata has no '" + key +
-                      "'; it holds parameters only, or was not written by Duet");
-    }
-    return found->second;
-  };
-  if (meta("format") != kFormat) {
-    throw DataError(path.string() + ": unknown checkpoint format '" + meta("format") +
-                    "'; expected '" + kFormat + "'");
+  const Metadata saved(path, file.metadata());
+  std::vector<Saved> list = saved_tensors(training, true);
+  Resumed resumed{.info = now, .changes = differences.all};
+  if (allow_changes && !has_all(file, list)) {
+    list = saved_tensors(training, false);
+    resumed.changes.push_back("the optimizer's state begins anew");
   }
-  check_same(path, "optimizer", meta("optimizer"), expected.optimizer);
-  check_same(path, "data set", meta("dataset"), expected.dataset);
-  check_same(path, "seed", meta("seed"), std::to_string(expected.seed));
-  check_same(path, "batch", meta("batch"), std::to_string(expected.batch));
-  check_same(path, "a number of training images of", meta("images"),
-             std::to_string(expected.images));
-  const std::vector<Saved> list = saved_tensors(training, true);
   check_tensors(path, file, list);
   const std::vector<std::vector<float>> values = values_of(file, list);
+
   StepState state = training.state();
-  state.step = number_of<uint64_t>(path, "step", meta("step"));
-  state.loss_sum = number_of<double>(path, "loss_sum", meta("loss_sum"));
-  state.hits = number_of<int64_t>(path, "hits", meta("hits"));
-  state.counted = number_of<int64_t>(path, "counted", meta("counted"));
-  state.last_loss = number_of<float>(path, "last_loss", meta("last_loss"));
-  CheckpointInfo info = expected;
-  info.best_accuracy = number_of<double>(path, "best_accuracy", meta("best_accuracy"));
+  state.step = saved.number<uint64_t>("step");
+  state.loss_sum = saved.number<double>("loss_sum");
+  state.hits = saved.number<int64_t>("hits");
+  state.counted = saved.number<int64_t>("counted");
+  state.last_loss = saved.number<float>("last_loss");
+  resumed.info.best_accuracy = saved.number<double>("best_accuracy");
+  const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
+  const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
+  if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {
+    saved.damaged("'steps_per_epoch' is " + saved.text("steps_per_epoch"));
+  }
+  resumed.info.changes = saved.changes();
+  for (const std::string& change : resumed.changes) {
+    resumed.info.changes.push_back("at step " + saved.text("step") + ": " + change);
+  }
+  resumed.position = {static_cast<int64_t>(state.step / per_epoch), state.step};
+  if (differences.of_steps) {
+    resumed.position.steps -= state.step % per_epoch;
+    state.step = state.step / per_epoch * per_epoch_now;
+    state.loss_sum = 0.0;
+    state.hits = state.counted = 0;
+  }
   // Nothing can fail any more.
   for (size_t i = 0; i < list.size(); ++i) {
     training.net().write(*list[i].parameter, list[i].memory, values[i]);
   }
   training.set_state(state);
-  return info;
+  return resumed;
+}
+
+double best_accuracy_of(const std::filesystem::path& path, Training& training) {
+  try {
+    const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
+      check_parameters(path, described, saved_tensors(training, false));
+    });
+    return Metadata(path, file.metadata()).number<double>("best_accuracy");
+  } catch (const DataError&) {
+    return -1.0;
+  }
 }
 
 void load_parameters(const std::filesystem::path& path, Training& training) {

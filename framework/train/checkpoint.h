@@ -1,36 +1,48 @@
 // Checkpoints: safetensors files with PyTorch's names and layouts ("conv1.weight" is KCRS), the
-// optimizer's state ("optimizer.exp_avg.conv1.weight"), and step, seed and totals as metadata. The
-// random numbers are a function of seed and step, so those two are the generator's whole state.
+// optimizer's state ("optimizer.exp_avg.conv1.weight"), and configuration, step and totals as
+// metadata. The random numbers are a function of seed and step, so those two are the generator's
+// whole state.
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "train/run_position.h"
 #include "train/training.h"
 
 namespace duet {
 
 /// What a resumed run must share with the one that saved, and where that one stood.
 struct CheckpointInfo {
-  std::string network;
-  std::string dataset;
-  std::string optimizer;
-  uint64_t seed = 0;
-  int64_t batch = 0;
-  int64_t images = 0;           // of the training data
-  double best_accuracy = -1.0;  // of the validation data, over the epochs done
+  std::string config;                // resolved, as YAML
+  std::string data;                  // fingerprint() of the data set
+  double best_accuracy = -1.0;       // of the validation data, over the epochs done
+  std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };
 
-/// Written to a temporary file and renamed: the old file or the new one is there, never half of
-/// one. Throws RunError; the old file is untouched then.
+/// Replaces the file (write_file.h). Throws RunError.
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info);
 
+struct Resumed {
+  CheckpointInfo info;   // `now`, with the checkpoint's best accuracy, and its changes and the new
+  RunPosition position;  // of the run that saved
+  std::vector<std::string> changes;  // the new ones, "key: before -> now"
+};
+
 /// Reads parameters, optimizer state, step and totals. Throws DataError if the file is damaged or
-/// of another network, ConfigError if it was trained with another optimizer, seed, batch or data
-/// set than `expected` names; the training is unchanged then. Returns the info with its
-/// best_accuracy.
-CheckpointInfo load_checkpoint(const std::filesystem::path& path, Training& training,
-                               const CheckpointInfo& expected);
+/// its parameters do not fit, and ConfigError, naming every difference, if it was trained with
+/// another configuration or other data than `now` has; the training is unchanged then. Who computes
+/// (backend, layout, ...) and the number of epochs may differ. With `allow_changes` everything may
+/// that leaves the parameters' shapes: an optimizer without state in the file begins with none, and
+/// with another batch or number of images the epoch that was begun starts over.
+Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
+                        const CheckpointInfo& now, bool allow_changes = false);
+
+/// The best accuracy that a checkpoint of this network knows of; -1 if there is none, or it is
+/// damaged.
+double best_accuracy_of(const std::filesystem::path& path, Training& training);
 
 /// Reads the parameters only, from any safetensors file that has them (also one saved by PyTorch).
 void load_parameters(const std::filesystem::path& path, Training& training);

@@ -52,25 +52,21 @@ std::pair<Profile, StepTrace> measure(Training& training) {
 
 }  // namespace
 
-json run_profiler(Training& training, const Setup& setup, fs::path folder) {
-  if (folder.empty()) folder = make_run_path(setup.spec.name);
-  make_folder(folder);
+json run_profiler(Training& training, const Setup& setup, const fs::path& folder) {
+  const RunFolder out = RunFolder::create(folder.empty() ? make_run_path(setup.spec.name) : folder);
   const json head = about(training, setup.spec);
-  if (const std::string why = why_not_writable(folder / "profile.json"); !why.empty()) {
-    throw ConfigError(folder.string() + ": cannot write to this output folder: " + why);
-  }
   const auto [profile, trace] = measure(training);
 
   json result = profile_json(profile);
   result.update(head);
-  write_file(folder / "config.yaml", write_yaml(setup.config));
-  write_file(folder / "profile.json", json_text(result, 2) + "\n");
-  write_file(folder / "trace.json", json_text(trace_json(trace, training, head)) + "\n");
+  out.write("config.yaml", write_yaml(setup.config));
+  out.write("profile.json", json_text(result, 2) + "\n");
+  out.write("trace.json", json_text(trace_json(trace, training, head)) + "\n");
   std::fputs(profile_table(profile).c_str(), stdout);
-  spdlog::info("the same as JSON: {}", (folder / "profile.json").string());
+  spdlog::info("the same as JSON: {}", (out.path() / "profile.json").string());
   spdlog::info("{} steps on a timeline: {}; open it in https://ui.perfetto.dev or chrome://tracing",
-               kTracedSteps, (folder / "trace.json").string());
-  result["out"] = folder.string();
+               kTracedSteps, (out.path() / "trace.json").string());
+  result["out"] = out.path().string();
   return result;
 }
 

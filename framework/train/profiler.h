@@ -11,8 +11,9 @@ namespace duet {
 
 /// Profiles and traces the step, prints the table, and writes config.yaml, profile.json and
 /// trace.json to `folder` (a new one in runs/ if it is empty); returns what profile.json holds and
-/// "out", the folder. Throws ConfigError if nothing can be written there, before any time is spent.
-/// REQUIRES: training.prepare() was called; RunFolder::check_free(folder) was.
-nlohmann::json run_profiler(Training& training, const Setup& setup, std::filesystem::path folder);
+/// "out", the folder. Throws ConfigError as RunFolder::create() does, before any time is spent.
+/// REQUIRES: training.prepare() was called.
+nlohmann::json run_profiler(Training& training, const Setup& setup,
+                            const std::filesystem::path& folder);
 
 }  // namespace duet

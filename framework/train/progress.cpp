@@ -31,7 +31,7 @@ void Progress::update(const std::string& label, int64_t done, int64_t total, dou
   constexpr int kWidth = 24;
   const int filled = total > 0 ? static_cast<int>(kWidth * done / total) : 0;
   const std::string bar = std::string(filled, '#') + std::string(kWidth - filled, '.');
-  const int left = static_cast<int>(seconds_left);
+  const int left = static_cast<int>(std::min(seconds_left, 1e6));
   char text[256];
   std::snprintf(text, sizeof text,
                 "%s [%s] %lld/%lld  loss %.4f  accuracy %.2f%%  %.0f images/s  %d:%02d left",

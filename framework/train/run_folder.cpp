@@ -1,9 +1,15 @@
 #include "train/run_folder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
+#include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "core/error.h"
 #include "net/table.h"
@@ -13,20 +19,65 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string reason() { return errno ? std::strerror(errno) : "unknown reason"; }
+constexpr size_t kMostLineBytes = 4096;  // of metrics; longer ones no run has written
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
   throw ConfigError(folder.string() + ": cannot write to this output folder: " + why +
                     "; choose another with --out DIR");
 }
 
-// A process that was killed may have left half a line.
-void drop_unfinished_line(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
-  const size_t whole = text.rfind('\n') + 1;  // npos + 1 is 0
-  std::error_code ignored;
-  if (whole < text.size()) fs::resize_file(file, whole, ignored);
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) refuse(folder, error.message());
+}
+
+// Every file that a run or a profile writes.
+std::vector<fs::path> files_of_a_run() {
+  const fs::path checkpoints = "checkpoints";
+  return {"run.json",
+          "config.yaml",
+          checkpoints / "last.safetensors",
+          checkpoints / "best.safetensors",
+          "metrics.jsonl",
+          "profile.json",
+          "trace.json"};
+}
+
+// What --resume last means in a run's folder. A run that was killed in its first epoch's end may
+// have the best checkpoint alone.
+fs::path checkpoint_in(const fs::path& folder) {
+  std::error_code error;
+  for (const char* name : {"last.safetensors", "best.safetensors"}) {
+    const fs::path checkpoint = folder / "checkpoints" / name;
+    if (fs::exists(checkpoint, error)) return checkpoint;
+  }
+  return {};
+}
+
+// True if a run that stands at `position` will write this line once more.
+bool lies_behind(const std::string& line, const RunPosition& position) {
+  if (line.size() > kMostLineBytes) return false;
+  const nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+  const auto number = [&](const char* key) {
+    const auto found = object.is_object() ? object.find(key) : object.end();
+    return found != object.end() && found->is_number_integer() ? found->get<int64_t>() : 0;
+  };
+  const int64_t epoch = number("epoch");  // from 1
+  if (epoch != position.epochs + 1) return epoch > position.epochs;
+  return !object.contains("step") || number("step") > static_cast<int64_t>(position.steps);
+}
+
+// The metrics up to `position`. What is no line of a run stays; half a line, from a process that
+// was killed, does not.
+std::string lines_until(const RunPosition& position, const std::string& text) {
+  std::string kept;
+  for (size_t start = 0, end; (end = text.find('\n', start)) != std::string::npos;
+       start = end + 1) {
+    if (lies_behind(text.substr(start, end - start), position)) continue;
+    kept.append(text, start, end + 1 - start);
+  }
+  return kept;
 }
 
 // "-20260131-235959", and "-2" after it where a second run began in that second.
@@ -44,27 +95,17 @@ bool is_time_of_run(std::string_view text) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)) {
-  make_folder(path_);
-  std::error_code error;
-  fs::create_directories(path_ / "checkpoints", error);
-  if (error) refuse(path_, error.message());
-  errno = 0;
-  metrics_.open(path_ / "metrics.jsonl", std::ios::app);
-  if (!metrics_) refuse(path_, reason());
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(path_) {
+  for (const fs::path& file : files_of_a_run()) remove_temporary_files(path_ / file);
 }
 
 void RunFolder::check_free(const fs::path& folder) {
-  const fs::path last = fs::path("checkpoints") / "last.safetensors";
-  for (const fs::path& file :
-       {fs::path("run.json"), fs::path("config.yaml"), last,
-        fs::path("checkpoints") / "best.safetensors", fs::path("metrics.jsonl"),
-        fs::path("profile.json"), fs::path("trace.json")}) {
+  for (const fs::path& file : files_of_a_run()) {
     std::error_code error;
     const auto bytes = fs::file_size(folder / file, error);
     if (error || bytes == 0) continue;
     const std::string start = folder.string() + ": holds a run already (" + file.string() + "); ";
-    if (fs::exists(folder / last, error)) {
+    if (!checkpoint_in(folder).empty()) {
       throw ConfigError(start + "go on with it by '--resume last --out " + folder.string() +
                         "', or choose another folder with --out DIR");
     }
@@ -75,32 +116,34 @@ void RunFolder::check_free(const fs::path& folder) {
 }
 
 RunFolder RunFolder::create(const fs::path& folder) {
+  make_folder(folder);
+  RunFolder run(folder);
   check_free(folder);
-  return RunFolder(folder);
+  return run;
 }
 
-RunFolder RunFolder::reopen(const fs::path& folder) {
-  drop_unfinished_line(folder / "metrics.jsonl");
-  return RunFolder(folder);
+RunFolder RunFolder::reopen(const fs::path& folder) { return RunFolder(folder); }
+
+void RunFolder::make_checkpoints() const { make_folder(path_ / "checkpoints"); }
+
+void RunFolder::open_metrics(const RunPosition& position) {
+  const fs::path path = path_ / "metrics.jsonl";
+  std::ifstream file(path, std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (file.bad()) throw RunError("cannot read " + path.string());
+  const std::string kept = lines_until(position, text);
+  if (kept != text) write_file(path, kept);
+  metrics_ = Descriptor(path, O_WRONLY | O_APPEND | O_CREAT, 0666);
+  if (!metrics_) refuse(path_, std::strerror(errno));
 }
 
 void RunFolder::append_metrics(const nlohmann::json& line) {
-  const fs::path path = path_ / "metrics.jsonl";
-  std::error_code error;
-  const auto bytes = fs::file_size(path, error);
-  errno = 0;
-  metrics_ << json_text(line) << "\n" << std::flush;
-  if (metrics_) return;
-  const std::string why = reason();
-  metrics_.close();
-  if (!error) fs::resize_file(path, bytes, error);
-  throw RunError("cannot write " + path.string() + ": " + why);
-}
-
-void make_folder(const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) refuse(folder, error.message());
+  const off_t bytes = lseek(metrics_.get(), 0, SEEK_END);
+  if (write_all(metrics_, json_text(line) + "\n")) return;
+  const std::string why = std::strerror(errno);
+  // If this fails too, open_metrics() of the next process removes the half line.
+  if (bytes < 0 || ftruncate(metrics_.get(), bytes) != 0) metrics_.close();
+  throw RunError("cannot write " + (path_ / "metrics.jsonl").string() + ": " + why);
 }
 
 fs::path make_run_path(const std::string& name) {
@@ -119,17 +162,18 @@ fs::path make_run_path(const std::string& name) {
 }
 
 fs::path find_last_checkpoint(const std::string& name, const fs::path& out) {
-  const fs::path inside = fs::path("checkpoints") / "last.safetensors";
   std::error_code error;
   if (!out.empty()) {
-    if (fs::exists(out / inside, error)) return out / inside;
-    throw ConfigError("--resume last: there is no " + (out / inside).string() +
+    const fs::path checkpoint = checkpoint_in(out);
+    if (!checkpoint.empty()) return checkpoint;
+    throw ConfigError("--resume last: there is no " +
+                      (out / "checkpoints" / "last.safetensors").string() +
                       "; name the folder of a run with --out DIR, or leave --resume out");
   }
   fs::path newest;
   fs::file_time_type newest_time{};
   for (const auto& entry : fs::directory_iterator("runs", error)) {
-    const fs::path checkpoint = entry.path() / inside;
+    const fs::path checkpoint = checkpoint_in(entry.path());
     const std::string folder = entry.path().filename().string();
     if (!folder.starts_with(name)) continue;
     if (!is_time_of_run(folder.substr(name.size()))) continue;  // a run of "<name>-2"
@@ -146,6 +190,11 @@ fs::path find_last_checkpoint(const std::string& name, const fs::path& out) {
                       "--resume CKPT");
   }
   return newest;
+}
+
+fs::path run_folder_of(const fs::path& checkpoint) {
+  const fs::path parent = fs::absolute(checkpoint).parent_path();
+  return parent.filename() == "checkpoints" ? parent.parent_path() : fs::path();
 }
 
 }  // namespace duet

@@ -3,25 +3,26 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "train/descriptor.h"
+#include "train/run_lock.h"
+#include "train/run_position.h"
 #include "train/write_file.h"
 
 namespace duet {
 
-/// Makes `folder` if it is not there. Throws ConfigError.
-void make_folder(const std::filesystem::path& folder);
-
+/// A run's folder, locked as long as this lives (run_lock.h).
 class RunFolder {
  public:
   /// Throws ConfigError if `folder` holds anything that a new run would overwrite.
   static void check_free(const std::filesystem::path& folder);
-  /// A new run in `folder`. Throws ConfigError as check_free() does, or if it cannot be written to.
+  /// A new run in `folder`, which is made. Throws ConfigError as check_free() does, or if it cannot
+  /// be written to, or if another process writes into it.
   static RunFolder create(const std::filesystem::path& folder);
-  /// Goes on with the run in `folder`: metrics.jsonl is appended to, less a line that was cut
-  /// short.
+  /// The folder of a run that is to go on. Throws ConfigError as create() does. Changes nothing but
+  /// that temporary files of killed processes are removed.
   static RunFolder reopen(const std::filesystem::path& folder);
 
   const std::filesystem::path& path() const { return path_; }
@@ -31,14 +32,21 @@ class RunFolder {
   void write(const std::string& name, const std::string& text) const {
     write_file(path_ / name, text);
   }
+  /// Makes the folder of last() and best(). Throws ConfigError.
+  void make_checkpoints() const;
+  /// Makes metrics.jsonl ready to go on from `position`: removes the lines behind it, and a line
+  /// that was cut short. Throws ConfigError or RunError.
+  void open_metrics(const RunPosition& position);
   /// Appends one object as a line of metrics.jsonl, all of it or nothing; throws RunError.
+  /// REQUIRES: open_metrics() was called.
   void append_metrics(const nlohmann::json& line);
 
  private:
   explicit RunFolder(std::filesystem::path path);
 
   std::filesystem::path path_;
-  std::ofstream metrics_;
+  RunLock lock_;
+  Descriptor metrics_;
 };
 
 /// Makes and returns runs/<name>-<local time>, one that did not exist. Throws ConfigError.
@@ -47,5 +55,7 @@ std::filesystem::path make_run_path(const std::string& name);
 /// in runs/. Throws ConfigError if there is none.
 std::filesystem::path find_last_checkpoint(const std::string& name,
                                            const std::filesystem::path& out);
+/// The folder of the run that a checkpoint belongs to by its place, or an empty path.
+std::filesystem::path run_folder_of(const std::filesystem::path& checkpoint);
 
 }  // namespace duet

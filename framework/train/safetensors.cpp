@@ -1,22 +1,16 @@
 #include "train/safetensors.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <stdexcept>
 #include <tuple>
-#include <utility>
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "train/write_file.h"
 
 namespace duet::safetensors {
 namespace {
@@ -51,39 +45,6 @@ constexpr TypeName kTypes[] = {{"F32", 4, DType::kFloat32},
                                {"F8_E5M2", 1, {}},
                                {"F8_E4M3", 1, {}}};
 
-// A file descriptor, closed at the end of its scope.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags, mode_t mode = 0)
-      : fd_(::open(path.c_str(), flags | O_CLOEXEC, mode)) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  explicit operator bool() const { return fd_ >= 0; }
-  int get() const { return fd_; }
-  /// False if closing tells of a failed write.
-  bool close() {
-    const int fd = std::exchange(fd_, -1);
-    return fd < 0 || ::close(fd) == 0;
-  }
-
- private:
-  int fd_;
-};
-
-bool write_all(int fd, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = ::write(fd, at, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    at += written;
-    bytes -= static_cast<size_t>(written);
-  }
-  return true;
-}
-
 std::string header_of(const std::vector<Entry>& entries, const Metadata& metadata) {
   // Written entry by entry: an ordered_json would look through all names for each.
   const auto text_of = [](const ordered_json& value) {
@@ -106,32 +67,6 @@ std::string header_of(const std::vector<Entry>& entries, const Metadata& metadat
   text += "}";
   text.resize((text.size() + kHeaderAlignment - 1) / kHeaderAlignment * kHeaderAlignment, ' ');
   return text;
-}
-
-// What went wrong, or nothing. Leaves `temporary` behind if something did.
-std::optional<std::string> write_and_rename(const fs::path& path, const fs::path& temporary,
-                                            const std::vector<Entry>& entries,
-                                            const std::string& header) {
-  const auto failed = [](const char* what) { return std::string(what) + std::strerror(errno); };
-  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
-  if (!file) return failed("");
-  uint8_t length[kLengthBytes];
-  for (uint64_t i = 0; i < kLengthBytes; ++i) {
-    length[i] = static_cast<uint8_t>(uint64_t{header.size()} >> (8 * i));
-  }
-  if (!write_all(file.get(), length, sizeof length)) return failed("");
-  if (!write_all(file.get(), header.data(), header.size())) return failed("");
-  for (const Entry& entry : entries) {
-    if (!write_all(file.get(), entry.data, entry.bytes())) return failed("");
-  }
-  // The data must be on the disk before the name is: else a power cut could leave an empty file.
-  if (::fsync(file.get()) != 0 || !file.close()) return failed("");
-  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename: ");
-  const Descriptor folder(path.has_parent_path() ? path.parent_path() : fs::path("."),
-                          O_RDONLY | O_DIRECTORY);
-  // Some file systems cannot sync a folder; then the rename is as safe as they make it.
-  if (folder && ::fsync(folder.get()) != 0 && errno == EIO) return failed("its folder: ");
-  return {};
 }
 
 // Reads one file; knows where it is for its errors.
@@ -291,11 +226,16 @@ void write(const fs::path& path, const std::vector<Entry>& entries, const Metada
   std::stable_sort(sorted.begin(), sorted.end(), [](const Entry& a, const Entry& b) {
     return size_of(a.dtype) > size_of(b.dtype);
   });
-  const fs::path temporary = path.string() + ".tmp" + std::to_string(::getpid());
-  if (const auto problem = write_and_rename(path, temporary, sorted, header_of(sorted, metadata))) {
-    ::unlink(temporary.c_str());
-    throw RunError("cannot write " + path.string() + ": " + *problem);
+  const std::string header = header_of(sorted, metadata);
+  std::string length(kLengthBytes, '\0');
+  for (uint64_t i = 0; i < kLengthBytes; ++i) {
+    length[i] = static_cast<char>(uint64_t{header.size()} >> (8 * i));
   }
+  std::vector<std::string_view> pieces = {length, header};
+  for (const Entry& entry : sorted) {
+    pieces.emplace_back(static_cast<const char*>(entry.data), entry.bytes());
+  }
+  write_pieces(path, pieces);
 }
 
 File read(const fs::path& path, const std::function<void(const File& described)>& check) {

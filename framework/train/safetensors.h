@@ -28,10 +28,9 @@ struct Entry {
 /// Free text under the header's "__metadata__".
 using Metadata = std::map<std::string, std::string>;
 
-/// Writes `entries` to a temporary file beside `path`, makes sure that it is on the disk and
-/// renames it: whatever happens, `path` is the old file or the whole new one. Throws RunError, with
-/// `path` and the system's reason, and removes the temporary file then. The data of every entry is
-/// aligned to its type in the file. REQUIRES: names are unique and none is "__metadata__".
+/// Writes `entries` as write_file() writes: whatever happens, `path` is the old file or the whole
+/// new one. Throws RunError. The data of every entry is aligned to its type in the file. REQUIRES:
+/// names are unique and none is "__metadata__".
 void write(const std::filesystem::path& path, const std::vector<Entry>& entries,
            const Metadata& metadata = {});
 

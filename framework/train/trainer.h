@@ -9,13 +9,14 @@ namespace duet {
 
 struct TrainerOptions {
   SetupOptions setup;
-  std::string data;      // folder of the data set; empty: the usual places
-  std::string out;       // run folder; empty: runs/<name>-<time>
-  std::string resume;    // checkpoint to go on from, or "last"
-  std::string evaluate;  // checkpoint to evaluate instead of training
-  bool dry_run = false;  // print the resolved network and stop
-  bool profile = false;  // time every layer and pass in the network instead of training
-  bool json = false;     // one JSON object on standard output at the end
+  std::string data;            // folder of the data set; empty: the usual places
+  std::string out;             // run folder; empty: runs/<name>-<time>
+  std::string resume;          // checkpoint to go on from, or "last"
+  bool allow_changes = false;  // resume with another network or training too
+  std::string evaluate;        // checkpoint to evaluate instead of training
+  bool dry_run = false;        // print the resolved network and stop
+  bool profile = false;        // time every layer and pass in the network instead of training
+  bool json = false;           // one JSON object on standard output at the end
 };
 
 /// Returns kExitDone, or kExitInterrupted after a signal (the run is saved then). Logs to standard

@@ -1,19 +1,23 @@
 #include "train/write_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 
 #include "core/error.h"
+#include "train/descriptor.h"
 
 namespace duet {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr const char* kTemporary = ".tmp";
 
 std::string reason() { return errno ? std::strerror(errno) : "unknown reason"; }
 
@@ -28,12 +32,48 @@ fs::path behind_links(fs::path path) {
 
 // What is written first, to be renamed when it is whole.
 fs::path temporary_of(const fs::path& target) {
-  return target.string() + ".tmp" + std::to_string(getpid());
+  return target.string() + kTemporary + std::to_string(getpid());
 }
 
-}  // namespace
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
 
-std::string why_not_writable(const fs::path& path) {
+bool write_all_of(const Descriptor& file, const std::vector<std::string_view>& pieces) {
+  return std::all_of(pieces.begin(), pieces.end(),
+                     [&](std::string_view piece) { return write_all(file, piece); });
+}
+
+// The functions that follow return what went wrong, or nothing.
+
+std::string write_to(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  Descriptor file(path, O_WRONLY | O_TRUNC);
+  return file && write_all_of(file, pieces) && file.close() ? "" : reason();
+}
+
+std::string replace(const fs::path& path, const fs::file_status& status,
+                    const std::vector<std::string_view>& pieces) {
+  const fs::path temporary = temporary_of(path);
+  const auto failed = [&](const std::string& what) {
+    const std::string why = what + reason();
+    unlink(temporary.c_str());
+    return why;
+  };
+  Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+  if (!file) return reason();
+  if (fs::exists(status)) fchmod(file.get(), static_cast<mode_t>(status.permissions()));
+  if (!write_all_of(file, pieces)) return failed("");
+  // The data must be on the disk before the name is: else a power cut could leave an empty file.
+  if (fsync(file.get()) != 0 || !file.close()) return failed("");
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) return failed("cannot rename: ");
+  const Descriptor folder(folder_of(path), O_RDONLY | O_DIRECTORY);
+  // Some file systems cannot sync a folder; then the rename is as safe as they make it.
+  if (folder && fsync(folder.get()) != 0 && errno == EIO) return "its folder: " + reason();
+  return "";
+}
+
+// Why write_file() cannot write there, as far as that shows without trying.
+std::string why_refused(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) return "it is a folder";
@@ -48,14 +88,19 @@ std::string why_not_writable(const fs::path& path) {
     if (refused(path)) return reason();
   }
   if (fs::exists(status) && !fs::is_regular_file(status)) return "";
-  const fs::path target = behind_links(path);
-  if (refused(target.parent_path())) return "its folder: " + reason();
+  return refused(behind_links(path).parent_path()) ? "its folder: " + reason() : "";
+}
+
+}  // namespace
+
+std::string why_not_writable(const fs::path& path) {
+  if (const std::string why = why_refused(path); !why.empty()) return why;
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return "";
   // Only trying tells whether its name is too long for this file system, and whatever else.
-  const fs::path temporary = temporary_of(target);
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (file < 0) return reason();
-  ::close(file);
-  ::unlink(temporary.c_str());
+  const fs::path temporary = temporary_of(behind_links(path));
+  if (!Descriptor(temporary, O_WRONLY | O_CREAT, 0600)) return reason();
+  unlink(temporary.c_str());
   return "";
 }
 
@@ -69,26 +114,28 @@ bool same_file(const fs::path& a, const fs::path& b) {
   return !known.empty() && known == full(b);
 }
 
-void write_file(const fs::path& path, const std::string& text) {
-  const auto fail = [&](const std::string& why) {
-    throw RunError("cannot write " + path.string() + ": " + why);
-  };
-  if (const std::string why = why_not_writable(path); !why.empty()) fail(why);
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  const bool replaces = !fs::exists(status) || fs::is_regular_file(status);
-  const fs::path target = replaces ? behind_links(path) : path;
-  const fs::path written = replaces ? temporary_of(target) : path;
-  errno = 0;
-  std::ofstream file(written, std::ios::trunc);
-  file << text;
-  file.close();
-  if (file && !replaces) return;
-  if (file && fs::exists(status)) fs::permissions(written, status.permissions(), error);
-  if (file && std::rename(written.c_str(), target.c_str()) == 0) return;
-  const std::string why = reason();
-  if (replaces) std::remove(written.c_str());
-  fail(why);
+void write_file(const fs::path& path, const std::string& text) { write_pieces(path, {text}); }
+
+void write_pieces(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  std::string why = why_refused(path);
+  if (why.empty()) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    const bool replaces = !fs::exists(status) || fs::is_regular_file(status);
+    why = replaces ? replace(behind_links(path), status, pieces) : write_to(path, pieces);
+  }
+  if (!why.empty()) throw RunError("cannot write " + path.string() + ": " + why);
+}
+
+void remove_temporary_files(const fs::path& path) {
+  const std::string start = path.filename().string() + kTemporary;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_of(path), ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(start) || name.size() == start.size()) continue;
+    if (name.find_first_not_of("0123456789", start.size()) != std::string::npos) continue;
+    fs::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace duet

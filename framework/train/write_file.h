@@ -3,12 +3,22 @@
 
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 namespace duet {
 
-/// Replaces a whole file: all of it or, throwing RunError, nothing. A link stays and what it leads
-/// to is replaced; a device or a pipe is written to.
+/// Replaces a whole file, and makes sure that it is on the disk. It is written to a temporary file,
+/// "<path>.tmp<process id>", which is then renamed: whatever happens, `path` is the old file or the
+/// whole new one. A link stays and what it leads to is replaced; a device or a pipe is written to.
+/// Throws RunError, with `path` and the system's reason.
 void write_file(const std::filesystem::path& path, const std::string& text);
+/// The same with several pieces, one behind the other.
+void write_pieces(const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
+
+/// Removes the temporary files of `path` that killed processes left. REQUIRES: no other process
+/// writes it.
+void remove_temporary_files(const std::filesystem::path& path);
 
 /// Why write_file() cannot write there, as far as that shows without content; empty if it can.
 /// REQUIRES: the folder is there, or the path is to have no folder.

@@ -191,7 +191,8 @@ TEST_F(TrainerCheckpoint, PathsThatAreNone) {
 TEST_F(TrainerCheckpoint, OfAnotherNetwork) {
   const std::string from = " run/checkpoints/last.safetensors";
   for (const std::string option : {"--resume", "--evaluate"}) {
-    const std::string start = "--config tiny.yaml --epochs 9 " + option + from;
+    const std::string allow = option == "--resume" ? "--allow-changes " : "";
+    const std::string start = "--config tiny.yaml --epochs 9 " + allow + option + from;
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.out_features=5"), kExitUsage,
                    "another network", "'fc1.weight' is 4x144 there, but 5x144");
     EXPECT_OUTCOME(folder_.run(start + " --set layers.fc1.name=fc"), kExitUsage, "another network",
@@ -227,15 +228,6 @@ TEST_F(TrainerCheckpoint, LargerThanTheNetwork) {
   header.erase("optimizer.more.fc1.weight");
   header["fc2.weight"] = tensor;
   expect(header, "another network");
-}
-
-TEST_F(TrainerCheckpoint, OfAnotherRun) {
-  const std::string resume =
-      "--config tiny.yaml --epochs 9 --resume run/checkpoints/last.safetensors ";
-  EXPECT_OUTCOME(folder_.run(resume + "--seed 2"), kExitUsage, "seed 1", "has 2", "--resume");
-  EXPECT_OUTCOME(folder_.run(resume + "--set data.batch=8"), kExitUsage, "batch 16", "has 8");
-  EXPECT_OUTCOME(folder_.run(resume + "--set optimizer.type=sgd"), kExitUsage, "adam", "sgd");
-  EXPECT_OUTCOME(folder_.run(resume + "--set data.train_count=80"), kExitUsage, "images", "80");
 }
 
 TEST_F(TrainerCheckpoint, ParametersAloneCanBeEvaluatedButNotResumed) {
@@ -277,10 +269,10 @@ TEST_F(TrainerCheckpoint, ResumeLastWithoutARun) {
 }
 
 TEST_F(TrainerCheckpoint, FullDiskKeepsTheLastGoodOne) {
-  // The first file that does not fit is the next checkpoint.
+  // The first file that does not fit is the next checkpoint, the best or the last.
   const Outcome outcome = folder_.run("--config tiny.yaml --resume last --out run --epochs 3",
                                       {.most_file_bytes = last_.size() - 100});
-  EXPECT_OUTCOME(outcome, kExitFailure, "cannot write run/checkpoints/last.safetensors",
+  EXPECT_OUTCOME(outcome, kExitFailure, "cannot write run/checkpoints/",
                  "the last good checkpoint is kept: run/checkpoints/last.safetensors");
   // TearDown sees that its bytes are the same; nothing half-written is left beside it.
   for (const auto& file : fs::recursive_directory_iterator(folder_ / "run")) {
@@ -305,7 +297,8 @@ TEST_F(TrainerCheckpoint, FullDiskKeepsConfigurationAndMetrics) {
 
 TEST_F(TrainerCheckpoint, LossThatIsNotFiniteKeepsTheLastGoodOne) {
   const Outcome outcome = folder_.run(
-      "--config tiny.yaml --resume last --out run --epochs 9 --set optimizer.learning_rate=1e30");
+      "--config tiny.yaml --resume last --out run --epochs 9 --allow-changes "
+      "--set optimizer.learning_rate=1e30");
   EXPECT_OUTCOME(outcome, kExitFailure, "the loss became nan at step 10", "layer fc1",
                  "smaller learning rate", "kept: run/checkpoints/last.safetensors");
   EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate run/checkpoints/last.safetensors"),

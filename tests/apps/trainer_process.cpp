@@ -85,8 +85,9 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
   if (options.most_file_bytes) {
     const rlimit limit = {*options.most_file_bytes, *options.most_file_bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
-    signal(SIGXFSZ, SIG_IGN);  // stays ignored in the trainer, where the write then fails
   }
+  for (const int fd : options.closed) close(fd);
+  for (const int one : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ}) signal(one, SIG_DFL);
   execve(program_.c_str(), argv.data(), envp.data());
   _exit(127);
 }

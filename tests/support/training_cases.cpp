@@ -56,7 +56,7 @@ std::filesystem::path temporary_path(const std::string& name) {
 
 void check_resume(const std::string& first, const std::string& second) {
   const std::filesystem::path path = temporary_path("resume.safetensors");
-  const CheckpointInfo info{"small", "synthetic_images", "adam", 1, 100};
+  const CheckpointInfo info{.config = small_training(first)};
   TestTraining whole(small_training(first));
   for (int i = 0; i < 25; ++i) whole.training->step();
   {

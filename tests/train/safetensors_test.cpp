@@ -302,7 +302,8 @@ TEST_F(SafetensorsTest, SaysWhyItCannotWrite) {
     return "no error";
   };
   const fs::path nowhere = folder_ / "none" / "model.safetensors";
-  EXPECT_EQ(error_of(nowhere), "cannot write " + nowhere.string() + ": No such file or directory");
+  EXPECT_EQ(error_of(nowhere),
+            "cannot write " + nowhere.string() + ": its folder: No such file or directory");
   put("a file");
   EXPECT_EQ(error_of(path_ / "model"),
             "cannot write " + (path_ / "model").string() + ": Not a directory");

@@ -65,7 +65,7 @@ TEST(Training, OptimizersAgreeWithTheirDefinition) {
 TEST(Checkpoint, RefusesAnotherNetworkAndOtherSettings) {
   const std::filesystem::path path = temporary_path("other.safetensors");
   TestTraining t(small_training("cpu"));
-  const CheckpointInfo info{"net", "synthetic_images", "adam", 1, 100};
+  const CheckpointInfo info{.config = small_training("cpu"), .data = "0"};
   save_checkpoint(path, *t.training, info);
 
   std::string other = small_training("cpu");
@@ -73,12 +73,14 @@ TEST(Checkpoint, RefusesAnotherNetworkAndOtherSettings) {
   TestTraining different(other);
   EXPECT_THROW(load_checkpoint(path, *different.training, info), DataError);
   EXPECT_THROW(load_parameters(path, *different.training), DataError);
-  CheckpointInfo seed = info;
-  seed.seed = 2;
+  const CheckpointInfo seed{.config = small_training("cpu\nseed: 2"), .data = "0"};
   EXPECT_THROW(load_checkpoint(path, *t.training, seed), ConfigError);
-  CheckpointInfo batch = info;
-  batch.batch = 50;
-  EXPECT_THROW(load_checkpoint(path, *t.training, batch), ConfigError);
+  EXPECT_EQ(load_checkpoint(path, *t.training, seed, true).changes.size(), 1u);
+  const CheckpointInfo data{.config = info.config, .data = "1"};
+  EXPECT_THROW(load_checkpoint(path, *t.training, data), ConfigError);
+  const CheckpointInfo backend{.config = small_training("cpu_reference"), .data = "0"};
+  EXPECT_EQ(load_checkpoint(path, *t.training, backend).changes,
+            std::vector<std::string>{"backend: cpu -> cpu_reference"});
   std::filesystem::remove(path);
 }
 

@@ -1,0 +1,48 @@
+#include "data/fingerprint.h"
+
+#include <cstdio>
+#include <cstring>
+
+namespace duet {
+namespace {
+
+// FNV-1a by words of 8 bytes, with the upper half mixed into the lower: 10 ms for the 55 MB of
+// Fashion-MNIST, where the same by bytes takes 60 ms.
+class Hash {
+ public:
+  void add(const void* data, size_t bytes) {
+    const char* at = static_cast<const char*>(data);
+    for (; bytes >= sizeof(uint64_t); bytes -= sizeof(uint64_t), at += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, at, sizeof word);
+      mix(word);
+    }
+    uint64_t rest = bytes;
+    std::memcpy(&rest, at, bytes);
+    mix(rest);
+  }
+  uint64_t value() const { return value_; }
+
+ private:
+  void mix(uint64_t word) {
+    value_ = (value_ ^ word) * 0x100000001b3;
+    value_ ^= value_ >> 32;
+  }
+
+  uint64_t value_ = 0xcbf29ce484222325;
+};
+
+}  // namespace
+
+std::string fingerprint(const Dataset& dataset) {
+  Hash hash;
+  for (const Split* split : {&dataset.train, &dataset.validation}) {
+    hash.add(split->labels.data(), split->labels.size() * sizeof split->labels[0]);
+    hash.add(split->images.data(), split->images.size());
+  }
+  char text[17];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));
+  return text;
+}
+
+}  // namespace duet

@@ -1,0 +1,147 @@
+#include "train/config_changes.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+namespace duet {
+namespace {
+
+constexpr const char* kNone = "(none)";
+
+using Values = std::map<std::string, std::string>;  // by key
+
+std::string value_text(const ConfigNode& node) {
+  if (node.kind == ConfigNode::Kind::kScalar) return node.scalar;
+  std::vector<std::string> parts;
+  for (const ConfigNode& item : node.items) parts.push_back(value_text(item));
+  for (const auto& [key, value] : node.entries) parts.push_back(key + ": " + value_text(value));
+  return node.kind == ConfigNode::Kind::kNull ? kNone : "[" + join(parts) + "]";
+}
+
+void collect(const ConfigNode& node, const std::string& path, Values* values);
+
+// A layer's keys are below its name.
+void collect_layers(const ConfigNode& list, Values* values) {
+  for (const ConfigNode& layer : list.items) {
+    const ConfigNode* name = layer.find("name");
+    const std::string path = "layers." + (name ? name->scalar : kNone);
+    for (const auto& [key, value] : layer.entries) {
+      if (key != "name") collect(value, path + "." + key, values);
+    }
+  }
+}
+
+void collect(const ConfigNode& node, const std::string& path, Values* values) {
+  if (path == "layers") return collect_layers(node, values);
+  if (node.kind != ConfigNode::Kind::kMap) {
+    (*values)[path] = value_text(node);
+    return;
+  }
+  for (const auto& [key, value] : node.entries) {
+    collect(value, path.empty() ? key : path + "." + key, values);
+  }
+}
+
+std::vector<std::string> layer_names(const ConfigNode& root) {
+  std::vector<std::string> names;
+  const ConfigNode* layers = root.find("layers");
+  for (const ConfigNode& layer : layers ? layers->items : std::vector<ConfigNode>()) {
+    const ConfigNode* name = layer.find("name");
+    names.push_back(name ? name->scalar : kNone);
+  }
+  return names;
+}
+
+std::string layer_type(const ConfigNode& root, const std::string& name) {
+  for (const ConfigNode& layer : root.find("layers")->items) {
+    const ConfigNode *found = layer.find("name"), *type = layer.find("type");
+    if (found && found->scalar == name) return type ? type->scalar : kNone;
+  }
+  return kNone;
+}
+
+// "[3, 3]" is "3"
+std::string collapsed(const std::string& text) {
+  if (!text.starts_with("[") || !text.ends_with("]")) return text;
+  const std::string inside = text.substr(1, text.size() - 2);
+  const size_t comma = inside.find(", ");
+  const std::string first = inside.substr(0, comma);
+  return inside == first || inside == first + ", " + first ? first : text;
+}
+
+bool same_value(const std::string& a, const std::string& b) {
+  const std::string x = collapsed(a), y = collapsed(b);
+  if (x == y) return true;
+  char *x_end = nullptr, *y_end = nullptr;
+  const double x_number = std::strtod(x.c_str(), &x_end);
+  const double y_number = std::strtod(y.c_str(), &y_end);
+  return !x.empty() && !y.empty() && !*x_end && !*y_end && x_number == y_number;
+}
+
+bool is_any_of(const std::string& text, const std::vector<std::string>& list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+ConfigChange::Kind kind_of(const std::string& key) {
+  if (is_any_of(key, {"train.epochs", "train.log_every"})) return ConfigChange::Kind::kLength;
+  const bool of_layer = key.starts_with("layers.");
+  const std::string inner = of_layer ? key.substr(key.find('.', 7) + 1) : key;
+  const bool implementation =
+      is_any_of(inner.substr(0, inner.find('.')), {"backend", "layout"}) ||
+      is_any_of(key, {"fuse", "graph", "deterministic", "workspace_limit_mib"});
+  return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
+}
+
+}  // namespace
+
+std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigNode& now) {
+  std::vector<ConfigChange> changes;
+  // A layer that is in one alone is one change, not one a key.
+  const std::vector<std::string> old_names = layer_names(before), new_names = layer_names(now);
+  std::vector<std::string> old_common, new_common;
+  for (const std::string& name : old_names) {
+    if (is_any_of(name, new_names)) {
+      old_common.push_back(name);
+    } else {
+      changes.push_back({"layers." + name, layer_type(before, name), kNone});
+    }
+  }
+  for (const std::string& name : new_names) {
+    if (is_any_of(name, old_names)) {
+      new_common.push_back(name);
+    } else {
+      changes.push_back({"layers." + name, kNone, layer_type(now, name)});
+    }
+  }
+  if (old_common != new_common) {
+    changes.push_back({"layers", "[" + join(old_common) + "]", "[" + join(new_common) + "]"});
+  }
+  Values old_values, new_values;
+  collect(before, "", &old_values);
+  collect(now, "", &new_values);
+  std::set<std::string> keys;
+  for (const Values* values : {&old_values, &new_values}) {
+    for (const auto& [key, value] : *values) keys.insert(key);
+  }
+  for (const std::string& key : keys) {
+    const auto layer = [&] { return key.substr(7, key.find('.', 7) - 7); };
+    if (key.starts_with("layers.") && !is_any_of(layer(), old_common)) continue;
+    const auto value = [&](const Values& values) {
+      const auto found = values.find(key);
+      return found == values.end() ? kNone : found->second;
+    };
+    if (same_value(value(old_values), value(new_values))) continue;
+    changes.push_back({key, value(old_values), value(new_values), kind_of(key)});
+  }
+  return changes;
+}
+
+std::string to_string(const ConfigChange& change) {
+  std::string text = change.key + ": " + change.before + " -> " + change.now;
+  std::replace(text.begin(), text.end(), '\n', ' ');  // one line
+  return text;
+}
+
+}  // namespace duet

@@ -1,0 +1,29 @@
+// What differs between two configurations, as a resumed run needs to know.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/config.h"
+
+namespace duet {
+
+struct ConfigChange {
+  enum class Kind {
+    kTraining,        // another network, or another training
+    kImplementation,  // who computes it and how: the same up to rounding
+    kLength,          // how many epochs, how many lines of metrics
+  };
+  std::string key;  // "optimizer.learning_rate", "layers.conv1.kernel"
+  std::string before, now;
+  Kind kind = Kind::kTraining;
+};
+
+/// The keys whose values differ, by name. Values are compared by meaning: 0.001 is 1e-3, and
+/// [3, 3] is 3. Layers are known by their names. REQUIRES: both are resolved.
+std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigNode& now);
+
+/// "optimizer.learning_rate: 0.01 -> 0.1"
+std::string to_string(const ConfigChange& change);
+
+}  // namespace duet

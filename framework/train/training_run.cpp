@@ -1,0 +1,290 @@
+#include "train/training_run.h"
+
+#include <spdlog/spdlog.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "core/error.h"
+#include "core/interrupt.h"
+#include "data/fingerprint.h"
+#include "device/gpu.h"
+#include "net/table.h"
+#include "net/yaml.h"
+#include "train/progress.h"
+#include "train/version.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+// Seconds since this process was started by the kernel, so that library loading counts.
+double seconds_since_process_start() {
+  std::ifstream file("/proc/self/stat");
+  std::string text;
+  std::getline(file, text);
+  const size_t end_of_name = text.rfind(')');
+  if (end_of_name == std::string::npos) return 0.0;
+  std::istringstream fields(text.substr(end_of_name + 1));
+  std::string field;
+  for (int i = 3; i <= 22 && fields >> field; ++i) {  // field 22: start time in clock ticks
+  }
+  timespec now{};
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  const double started =
+      std::strtod(field.c_str(), nullptr) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  return std::max(
+      0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
+}
+
+std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
+
+}  // namespace
+
+std::string device_name(const NetSpec& spec) {
+  return device_of(spec) == Device::kGpu ? gpu_name() : "cpu";
+}
+
+TrainingRun::TrainingRun(const TrainerOptions& options, const Setup& setup, const Dataset& data,
+                         Training& training)
+    : options_(options), setup_(setup), spec_(setup.spec), data_(data), training_(training) {}
+
+int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint) {
+  info_ = {.config = write_yaml(setup_.config), .data = fingerprint(data_)};
+  try {
+    if (!checkpoint.empty()) resume(checkpoint);
+    const fs::path out = options_.out;
+    folder_.emplace(folder ? std::move(*folder)
+                           : RunFolder::create(out.empty() ? make_run_path(spec_.name) : out));
+    training_.prepare();
+    startup_seconds_ = seconds_since_process_start();
+    spdlog::info("ready {:.2f} s after start; run folder {}", startup_seconds_,
+                 folder_->path().string());
+    spdlog::info("the network:\n{}", network_table(setup_.layers, &training_.net()));
+    const InterruptGuard guard;
+    watch_ = Stopwatch();
+    const uint64_t step = training_.state().step;
+    const auto per_epoch = static_cast<uint64_t>(training_.steps_per_epoch());
+    const uint64_t end = per_epoch * static_cast<uint64_t>(spec_.train.epochs);
+    if (step < end) {
+      start_folder(checkpoint);
+      return train(step, per_epoch, end);
+    }
+    spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
+                 checkpoint.string(), step / per_epoch, spec_.train.epochs);
+    finish_folder();
+    const Metrics validation = training_.evaluate();
+    summary_ = {{"epoch", step / per_epoch},
+                {"val_loss", validation.loss},
+                {"val_accuracy", validation.accuracy}};
+    print_summary(false);
+    return kExitDone;
+  } catch (const RunError& e) {
+    throw RunError(std::string(e.what()) + (saved_.empty()
+                                                ? "; no checkpoint had been saved yet"
+                                                : "; the last good checkpoint is kept: " + saved_));
+  }
+}
+
+void TrainingRun::resume(const fs::path& checkpoint) {
+  const Resumed resumed = load_checkpoint(checkpoint, training_, info_, options_.allow_changes);
+  info_ = resumed.info;
+  position_ = resumed.position;
+  saved_ = checkpoint.string();
+  spdlog::info("resuming from {} at step {}", saved_, training_.state().step);
+  for (const std::string& change : resumed.changes) {
+    spdlog::warn("otherwise than it was trained so far: {}", change);
+  }
+}
+
+// Makes the folder that of a run at position_, whatever a process that was killed left in it.
+void TrainingRun::start_folder(const fs::path& checkpoint) {
+  folder_->make_checkpoints();
+  std::error_code error;
+  if (!checkpoint.empty()) {
+    const double best = best_accuracy_of(folder_->best(), training_);
+    if (best < info_.best_accuracy) {
+      spdlog::warn("{} does not hold the best epoch so far ({}); from here on the best is kept",
+                   folder_->best().string(), percent(info_.best_accuracy));
+      info_.best_accuracy = best;
+    }
+    // Before metrics are removed, which the last checkpoint must not be ahead of.
+    if (!fs::equivalent(checkpoint, folder_->last(), error)) save(folder_->last());
+  }
+  folder_->open_metrics(position_);
+  write_run_json();
+}
+
+// The same where nothing is left to do: what is there stays as it is.
+void TrainingRun::finish_folder() {
+  folder_->make_checkpoints();
+  std::error_code error;
+  if (!fs::exists(folder_->last(), error)) save(folder_->last());
+  if (!fs::exists(folder_->path() / "run.json", error)) write_run_json();
+}
+
+int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) {
+  while (step < end) {
+    step = run_epoch(step, per_epoch);
+    if (InterruptGuard::requested() && step % per_epoch != 0) break;
+    finish_epoch(static_cast<int64_t>(step / per_epoch));
+    if (InterruptGuard::requested()) break;
+  }
+  const bool interrupted = InterruptGuard::requested() && step < end;
+  if (interrupted) {
+    save(folder_->last());
+    spdlog::warn("interrupted after step {}; saved. Go on with: --resume {}", step,
+                 folder_->last().string());
+  }
+  print_summary(interrupted);
+  return interrupted ? kExitInterrupted : kExitDone;
+}
+
+void TrainingRun::write_run_json() {
+  folder_->write("config.yaml", info_.config);
+  json versions = json::object();
+  for (const auto& [name, version] : gpu::versions()) versions[name] = version;
+  json object = {{"name", spec_.name},
+                 {"duet", version_text()},
+                 {"versions", versions},
+                 {"device", device_name(spec_)},
+                 {"backend", spec_.backend.name},
+                 {"seed", spec_.seed},
+                 {"dataset", {{"name", data_.name}, {"source", data_.source}}},
+                 {"parameters", parameter_count(setup_.layers)},
+                 {"memory_bytes", training_.net().memory_bytes()},
+                 {"startup_seconds", startup_seconds_},
+                 {"layers", network_json(setup_.layers, &training_.net())}};
+  if (!info_.changes.empty()) object["changes"] = info_.changes;
+  folder_->write("run.json", json_text(object, 2) + "\n");
+}
+
+// Runs steps until the epoch ends or a signal comes; returns the step number.
+uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
+  const uint64_t epoch = step / per_epoch;
+  const uint64_t first = step;
+  const uint64_t epoch_end = (epoch + 1) * per_epoch;
+  const std::string label = fmt::format("epoch {}/{}", epoch + 1, spec_.train.epochs);
+  Progress progress(spdlog::should_log(spdlog::level::info));
+  const Stopwatch watch;
+  double looked = 0.0, told = 0.0;
+  const auto rate = [&] {
+    return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
+  };
+  while (step < epoch_end && !InterruptGuard::requested()) {
+    training_.step();
+    ++step;
+    const bool log = step % static_cast<uint64_t>(spec_.train.log_every) == 0;
+    const double now = watch.seconds();
+    const bool show = progress.active() && now - looked > 0.1;
+    const bool tell = !progress.active() && now - told > 10.0;
+    if (!log && !show && !tell) continue;
+    const StepState state = checked_state();
+    looked = watch.seconds();
+    const Metrics so_far = metrics_of(state);
+    if (log) {
+      folder_->append_metrics({{"event", "step"},
+                               {"epoch", epoch + 1},
+                               {"step", step},
+                               {"loss", state.last_loss},
+                               {"images_per_second", rate()}});
+    }
+    const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
+    const double left = per_second(images_left, rate());  // images / (images/s)
+    progress.update(label, static_cast<int64_t>(step - epoch * per_epoch),
+                    static_cast<int64_t>(per_epoch), so_far.loss, so_far.accuracy, rate(), left);
+    if (tell) {
+      spdlog::info("{}  step {}/{}  loss {:.4f}  accuracy {}  {:.0f} images/s", label,
+                   step - epoch * per_epoch, per_epoch, so_far.loss, percent(so_far.accuracy),
+                   rate());
+      told = looked;
+    }
+  }
+  progress.clear();
+  checked_state();
+  epoch_seconds_ = watch.seconds();
+  epoch_images_ = static_cast<int64_t>(step - first) * spec_.data.batch;
+  train_seconds_ += epoch_seconds_;
+  train_images_ += epoch_images_;
+  return step;
+}
+
+void TrainingRun::finish_epoch(int64_t epoch) {
+  const Metrics train = metrics_of(training_.state());
+  const Stopwatch watch;
+  const Metrics validation = training_.evaluate();
+  const double evaluation_seconds = watch.seconds();
+  const double rate = per_second(epoch_images_, epoch_seconds_);
+  spdlog::info(
+      "epoch {}/{}  train loss {:.4f} accuracy {}  validation loss {:.4f} accuracy {}  {} "
+      "images/s  {:.2f} s",
+      epoch, spec_.train.epochs, train.loss, percent(train.accuracy), validation.loss,
+      percent(validation.accuracy), format_count(std::llround(rate)), epoch_seconds_);
+  summary_ = {{"event", "epoch"},
+              {"epoch", epoch},
+              {"train_loss", train.loss},
+              {"train_accuracy", train.accuracy},
+              {"val_loss", validation.loss},
+              {"val_accuracy", validation.accuracy},
+              {"images_per_second", rate},
+              {"seconds", epoch_seconds_},
+              {"evaluation_seconds", evaluation_seconds}};
+  folder_->append_metrics(summary_);
+  if (!std::isfinite(validation.loss)) {
+    throw RunError(
+        fmt::format("the validation loss is not finite after epoch {}; try a smaller "
+                    "learning rate (it is {})",
+                    epoch, training_.optimizer().learning_rate()));
+  }
+  training_.clear_totals();
+  if (validation.accuracy > info_.best_accuracy) {
+    info_.best_accuracy = validation.accuracy;
+    // Before the last one, which says by its best accuracy that this one is there: a run that is
+    // ended between the two goes on from the epoch before, and comes to the same.
+    save(folder_->best());
+  }
+  save(folder_->last());
+}
+
+void TrainingRun::save(const fs::path& path) {
+  save_checkpoint(path, training_, info_);
+  saved_ = path.string();
+}
+
+StepState TrainingRun::checked_state() {
+  const StepState state = training_.state();
+  if (!state.halted) return state;
+  const std::string where = training_.explain_halt();
+  throw RunError(fmt::format(
+      "the loss became {} at step {}; the first that is not finite is {}; try a smaller learning "
+      "rate (it is {})",
+      std::isnan(state.last_loss) ? "nan" : "infinite", state.step + 1, where,
+      training_.optimizer().learning_rate()));
+}
+
+void TrainingRun::print_summary(bool interrupted) {
+  json object = summary_;
+  object.erase("event");
+  object["name"] = spec_.name;
+  object["backend"] = spec_.backend.name;
+  object["device"] = device_name(spec_);
+  object["dataset"] = data_.name;
+  object["epochs"] = spec_.train.epochs;
+  object["batch"] = spec_.data.batch;
+  object["seconds"] = watch_.seconds();
+  object["images_per_second"] = per_second(train_images_, train_seconds_);
+  object["startup_seconds"] = startup_seconds_;
+  object["interrupted"] = interrupted;
+  object["out"] = folder_->path().string();
+  if (options_.json) std::printf("%s\n", json_text(object).c_str());
+}
+
+}  // namespace duet

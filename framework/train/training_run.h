@@ -1,0 +1,61 @@
+// A training as `trainer` runs it: epochs, what they leave in the run's folder, signals.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "data/dataset.h"
+#include "train/checkpoint.h"
+#include "train/elapsed.h"
+#include "train/run_folder.h"
+#include "train/setup.h"
+#include "train/trainer.h"
+#include "train/training.h"
+
+namespace duet {
+
+/// "cpu", or the GPU's name
+std::string device_name(const NetSpec& spec);
+
+class TrainingRun {
+ public:
+  /// `training` is `setup`'s, over `data`. All must outlive this.
+  TrainingRun(const TrainerOptions& options, const Setup& setup, const Dataset& data,
+              Training& training);
+
+  /// Trains to the end, from the start or, if `checkpoint` is not empty, from there; in `folder`,
+  /// or if there is none in a new one. Returns kExitDone, or kExitInterrupted after a signal.
+  /// Throws duet::Error, with what is kept.
+  int run(std::optional<RunFolder> folder, const std::filesystem::path& checkpoint);
+
+ private:
+  void resume(const std::filesystem::path& checkpoint);
+  void start_folder(const std::filesystem::path& checkpoint);
+  void finish_folder();
+  void write_run_json();
+  int train(uint64_t step, uint64_t per_epoch, uint64_t end);
+  uint64_t run_epoch(uint64_t step, uint64_t per_epoch);
+  void finish_epoch(int64_t epoch);
+  void save(const std::filesystem::path& path);
+  StepState checked_state();
+  void print_summary(bool interrupted);
+
+  const TrainerOptions& options_;
+  const Setup& setup_;
+  const NetSpec& spec_;
+  const Dataset& data_;
+  Training& training_;
+  std::optional<RunFolder> folder_;
+  CheckpointInfo info_;
+  RunPosition position_;  // where it was resumed
+  std::string saved_;     // the last good checkpoint
+  nlohmann::json summary_ = nlohmann::json::object();
+  Stopwatch watch_;  // from the first step
+  double startup_seconds_ = 0.0;
+  double epoch_seconds_ = 0.0, train_seconds_ = 0.0;
+  int64_t epoch_images_ = 0, train_images_ = 0;
+};
+
+}  // namespace duet

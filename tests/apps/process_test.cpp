@@ -1,0 +1,87 @@
+// Closed descriptors, limits of files, signals and clocks as a process may meet them.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "apps/trainer_process.h"
+#include "core/error.h"
+#include "core/interrupt.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+TEST(ClosedDescriptors, LogLinesNeverRunIntoTheFilesOfARun) {
+  const TrainerFolder folder;
+  for (const std::vector<int>& closed : {std::vector{2}, {1, 2}, {0, 1, 2}, {0}}) {
+    const std::string run = "run" + std::to_string(closed.size()) + std::to_string(closed[0]);
+    const Outcome outcome = folder.run("--config tiny.yaml --set train.log_every=1 --out " + run,
+                                       {.environment = {}, .closed = closed});
+    EXPECT_EQ(outcome.code, kExitDone);
+    EXPECT_EQ(metrics(folder, run, "step").size(), 8u);  // throws at a line that is no JSON
+    EXPECT_EQ(metrics(folder, run, "epoch").size(), 2u);
+  }
+}
+
+TEST(ClosedDescriptors, ErrorsStillSetTheExitCode) {
+  const TrainerFolder folder;
+  EXPECT_EQ(folder.run("--config none.yaml", {.environment = {}, .closed = {0, 1, 2}}).code,
+            kExitUsage);
+  for (const char* program : {DUET_COMPARE, DUET_BENCH}) {
+    const TrainerFolder other(program);
+    EXPECT_EQ(other.run("--config none.yaml", {.environment = {}, .closed = {0, 1, 2}}).code,
+              kExitUsage);
+  }
+  // What was asked for on standard output is lost, and that is an error.
+  EXPECT_OUTCOME(folder.run("list layers", {.environment = {}, .closed = {1}}), kExitFailure,
+                 "cannot write to standard output");
+}
+
+TEST(SignalsDeathTest, OfOneMomentAreOneAndALaterOneEndsAtOnce) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto interrupted_twice = [] {
+    for (const int one : {SIGINT, SIGTERM, SIGHUP}) signal(one, SIG_DFL);
+    const InterruptGuard guard;
+    raise(SIGPIPE);  // ignored
+    raise(SIGTERM);
+    raise(SIGTERM);  // timeout(1) signals the process and then its group
+    raise(SIGINT);
+    if (!InterruptGuard::requested()) _exit(1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    raise(SIGINT);
+    _exit(2);
+  };
+  EXPECT_EXIT(interrupted_twice(), testing::KilledBySignal(SIGINT), "");
+  const auto ignored = [] {
+    signal(SIGHUP, SIG_IGN);  // as under nohup
+    const InterruptGuard guard;
+    raise(SIGHUP);
+    _exit(InterruptGuard::requested());
+  };
+  EXPECT_EXIT(ignored(), testing::ExitedWithCode(0), "");
+}
+
+TEST(Clocks, ThatStandStillOrGoBackwardGiveNoAbsurdRates) {
+  const TrainerFolder folder;
+  for (const std::string how : {"frozen", "backward"}) {
+    const Outcome outcome =
+        folder.run("--config tiny.yaml --set train.log_every=1 --json --out " + how,
+                   {.environment = {"LD_PRELOAD=" DUET_PRELOAD_CLOCK, "DUET_CLOCK=" + how,
+                                    "ASAN_OPTIONS=verify_asan_link_order=0"}});
+    EXPECT_OUTCOME(outcome, kExitDone, "  0 images/s  0.00 s");
+    for (const char* event : {"step", "epoch"}) {
+      for (const json& line : metrics(folder, how, event)) EXPECT_EQ(line["images_per_second"], 0);
+    }
+    const json summary = json::parse(outcome.out);
+    EXPECT_EQ(summary["images_per_second"], 0);
+    EXPECT_GE(summary["startup_seconds"], 0);
+    EXPECT_GE(summary["seconds"], 0);
+  }
+}
+
+}  // namespace
+}  // namespace duet
