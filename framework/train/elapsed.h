@@ -8,7 +8,7 @@
 
 namespace duet {
 
-class Stopwatch {
+class Elapsed {
  public:
   /// Seconds since it was made, at least 0.
   double seconds() const {

@@ -56,7 +56,7 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
 json evaluate(const fs::path& checkpoint, const NetSpec& spec, Training& training) {
   load_parameters(checkpoint, training);
   training.prepare();
-  const Stopwatch watch;
+  const Elapsed watch;
   const Metrics metrics = training.evaluate();
   const double seconds = watch.seconds();
   spdlog::info("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),

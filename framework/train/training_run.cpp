@@ -70,7 +70,7 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
                  folder_->path().string());
     spdlog::info("the network:\n{}", network_table(setup_.layers, &training_.net()));
     const InterruptGuard guard;
-    watch_ = Stopwatch();
+    watch_ = Elapsed();
     const uint64_t step = training_.state().step;
     const auto per_epoch = static_cast<uint64_t>(training_.steps_per_epoch());
     const uint64_t end = per_epoch * static_cast<uint64_t>(spec_.train.epochs);
@@ -174,7 +174,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
   const uint64_t epoch_end = (epoch + 1) * per_epoch;
   const std::string label = fmt::format("epoch {}/{}", epoch + 1, spec_.train.epochs);
   Progress progress(spdlog::should_log(spdlog::level::info));
-  const Stopwatch watch;
+  const Elapsed watch;
   double looked = 0.0, told = 0.0;
   const auto rate = [&] {
     return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
@@ -219,7 +219,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
 
 void TrainingRun::finish_epoch(int64_t epoch) {
   const Metrics train = metrics_of(training_.state());
-  const Stopwatch watch;
+  const Elapsed watch;
   const Metrics validation = training_.evaluate();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);

@@ -52,7 +52,7 @@ class TrainingRun {
   RunPosition position_;  // where it was resumed
   std::string saved_;     // the last good checkpoint
   nlohmann::json summary_ = nlohmann::json::object();
-  Stopwatch watch_;  // from the first step
+  Elapsed watch_;  // from the first step
   double startup_seconds_ = 0.0;
   double epoch_seconds_ = 0.0, train_seconds_ = 0.0;
   int64_t epoch_images_ = 0, train_images_ = 0;
