@@ -33,17 +33,12 @@ struct Samples {
 };
 
 /// How much longer a call may take on changing data. Caches and branch prediction like data that
-/// stay the same, on a CPU more than on a GPU; who remembers is faster by a factor of 8 and more.
+/// stay the same; who remembers is faster by a factor of 8 and more.
 struct Margin {
   double factor, seconds;
 };
-Margin margin_to_same(Device device) {
-  return device == Device::kGpu ? Margin{1.5, 0.5e-6} : Margin{2, 2e-6};
-}
-// Back to back, the inputs are nearer and launches overlap.
-Margin margin_to_plain(Device device) {
-  return device == Device::kGpu ? Margin{3, 2e-6} : Margin{3, 5e-6};
-}
+constexpr Margin kToSame = {2, 3e-6};
+constexpr Margin kToPlain = {3, 5e-6};  // back to back, the inputs are nearer and launches overlap
 
 // Only where nearly all samples say so.
 bool is_longer(const std::vector<double>& changing, const std::vector<double>& other, Margin m) {
@@ -54,8 +49,12 @@ bool is_longer(const std::vector<double>& changing, const std::vector<double>& o
 class Repeater {
  public:
   Repeater(const ExamineSubject& subject, LayerRig& rig)
-      : subject_(subject), context_(subject.context), rig_(rig), numbers_(context_.device(), 32) {
+      : subject_(subject),
+        context_(subject.context),
+        rig_(rig),
+        numbers_(context_.device(), 5 * sizeof(uint64_t)) {
     fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
+    queue_advance(context_, number(kSame), 1);
     rig_.load(subject_.evidence.other_data);
     other_inputs_ = copies(rig_.read_by(Pass::kForward));
     rig_.load(subject_.evidence.data);
@@ -63,8 +62,9 @@ class Repeater {
     inputs_ = copies(rig_.read_by(subject_.pass));
     queue_call(kSame);
     outputs_ = copies(rig_.written_by(subject_.pass));
-    fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
-    queue_advance(context_, number(kChanging), 1);
+    fill_bytes(differences(kSame), context_.device(), 0, 2 * sizeof(uint64_t));
+    fill_bytes(number(kChanging), context_.device(), 0, sizeof(uint64_t));
+    queue_advance(context_, number(kChanging), 2);
   }
 
   RepeatedCalls run() {
@@ -109,6 +109,7 @@ class Repeater {
     copy_bytes(&result, Device::kCpu, memory, context_.device(), sizeof result);
     return result;
   }
+  uint64_t* zero() { return static_cast<uint64_t*>(numbers_.data()) + 4; }
   uint64_t* differences(Mode mode) { return static_cast<uint64_t*>(numbers_.data()) + 2 + mode; }
 
   // What surrounds a call is the same for both modes, so that only what is written differs.
@@ -119,9 +120,13 @@ class Repeater {
     }
     queue_step(context_, rig_.step(), subject_.evidence.data.step, number(mode));
   }
-  void queue_after(Mode mode) {
+  // Counting differences takes longer where there are some: where they are expected, equal bytes are
+  // compared.
+  void queue_after(Mode mode, bool called = true) {
     for (const Copy& output : outputs_) {
-      queue_count_differences(context_, output.tensor.memory, output.values.data(),
+      const void* written = output.tensor.memory;
+      const void* first = output.values.data();
+      queue_count_differences(context_, called ? written : first, mode == kSame ? first : written,
                               output.tensor.bytes() / 4 * 4, differences(mode));
     }
     queue_advance(context_, number(mode), mode == kChanging ? 1 : 0);
@@ -210,14 +215,15 @@ class Repeater {
     same_ = repeated([&] { queue_call(kSame); });
     changing_ = repeated([&] { queue_call(kChanging); });
     idle_ = repeated([&] {
-      queue_before(kChanging);
-      queue_after(kChanging);
+      queue_before(kSame);
+      queue_after(kSame, false);
     });
     plain_ = repeated([&] { rig_.queue(subject_.pass); });
   }
 
   /// Of data never seen, at once behind calls on other data: the same bits as after a pause.
   bool is_computed_anew() {
+    for (int i = 0; i < 3; ++i) queue_call(kChanging);
     queue_before(kChanging);
     rig_.queue(subject_.pass);
     const std::vector<Copy> at_once = copies(rig_.written_by(subject_.pass));
@@ -238,7 +244,7 @@ class Repeater {
     for (const Copy& input : other_inputs_) {
       context_.queue_copy(input.tensor.memory, input.values.data(), input.tensor.bytes());
     }
-    queue_step(context_, rig_.step(), evidence.other_data.step, number(kSame));
+    queue_step(context_, rig_.step(), evidence.other_data.step, zero());
     queue_through(rig_, subject_.pass, evidence.other_expected);
     context_.synchronize();
     return all_agree(hold_to(evidence.other_expected, rig_, subject_.pass));
@@ -266,9 +272,8 @@ class Repeater {
   }
 
   std::optional<Fault> fault_of_times(const Samples& samples) const {
-    const Device device = context_.device();
-    const bool than_same = is_longer(samples.changing, samples.same, margin_to_same(device));
-    const bool than_plain = is_longer(samples.changing, samples.plain, margin_to_plain(device));
+    const bool than_same = is_longer(samples.changing, samples.same, kToSame);
+    const bool than_plain = is_longer(samples.changing, samples.plain, kToPlain);
     if (!than_same && !than_plain) return {};
     char text[160];
     std::snprintf(text, sizeof text, "%.4g us on %s, and %.4g us on data that change",
@@ -284,7 +289,7 @@ class Repeater {
   const ExamineSubject& subject_;
   Context& context_;
   LayerRig& rig_;
-  Buffer numbers_;  // of the variants that are written next, and counts of differences, by mode
+  Buffer numbers_;  // of the variants that are written next and of differences, by mode; and a zero
   std::vector<Copy> inputs_, other_inputs_, outputs_;
   int64_t replayed_ = 0;
   int in_graph_ = 1;

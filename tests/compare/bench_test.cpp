@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -27,14 +28,21 @@ BenchOptions options_for(const std::string& layer, const std::string& shape) {
   return options;
 }
 
-void check_all_doubles_are_named(const std::string& layer, const std::string& shape) {
+void check_doubles_are_named(const std::string& layer, const std::string& shape) {
   BenchOptions options = options_for(layer, "n=" + std::to_string(kBenchedBatch) + "," + shape);
-  for (const DoubleInfo& info : register_doubles(Device::kCpu)) options.impls.push_back(info.id);
+  std::vector<DoubleInfo> doubles;  // one of each fault
+  for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+    const bool known = std::any_of(doubles.begin(), doubles.end(), [&](const DoubleInfo& other) {
+      return other.fault == info.fault;
+    });
+    if (!known) doubles.push_back(info);
+  }
+  for (const DoubleInfo& info : doubles) options.impls.push_back(info.id);
   std::ostringstream text;
   EXPECT_EQ(run_bench(options, text), kExitComparison);
   EXPECT_EQ(text.str().find("agreement"), std::string::npos) << "a table of times\n" << text.str();
   EXPECT_EQ(text.str().find("GFLOP/s"), std::string::npos);
-  for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+  for (const DoubleInfo& info : doubles) {
     const std::string line = "  " + info.id + ": " + std::string(to_string(info.fault)) + ": ";
     size_t count = 0;
     for (size_t at = 0; (at = text.str().find(line, at)) != std::string::npos; ++at) ++count;
@@ -43,10 +51,10 @@ void check_all_doubles_are_named(const std::string& layer, const std::string& sh
   }
 }
 
-TEST(Bench, NamesEveryCheatAmongLinears) { check_all_doubles_are_named("linear", "in=37,out=29"); }
+TEST(Bench, NamesEveryCheatAmongLinears) { check_doubles_are_named("linear", "in=37,out=29"); }
 
 TEST(Bench, NamesEveryCheatAmongConvolutions) {
-  check_all_doubles_are_named("conv2d", "c=5,h=8,w=7,k=9,r=3,s=3,pad=1");
+  check_doubles_are_named("conv2d", "c=5,h=8,w=7,k=9,r=3,s=3,pad=1");
 }
 
 TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "compare/results.h"
 #include "compare/small_comparison.h"
@@ -122,7 +123,11 @@ TEST(LayersComparison, NamesALayerThatIsWrongInTheNetworkAlone) {
 
 TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
   const ComparisonFolder folder;
+  // Some of every stage; the tests of examinations have them all.
+  const std::set<std::string> some = {"cpu_double_zeros", "cpu_double_unrepeatable",
+                                      "cpu_double_wrong_later", "cpu_double_remembers_step"};
   for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+    if (!some.count(info.id)) continue;
     folder.write("cheat.yaml", {{"type: conv2d", "type: conv2d, backend: " + info.id},
                                 {"type: linear", "type: linear, backend: " + info.id}});
     ArmsOptions options = folder.options({"cpu_reference", folder.path("cheat.yaml").string()});
