@@ -1,5 +1,6 @@
 #include "device/device.h"
 
+#include <malloc.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,6 +11,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "device/fresh_memory.h"
 #include "device/gpu.h"
 
 namespace duet {
@@ -19,6 +21,8 @@ namespace {
 // Host memory in use by all buffers. Linux promises more than there is and then ends the process
 // that comes to need it; so what can never fit is refused here.
 std::atomic<size_t> host_bytes = 0;
+
+std::atomic<bool> fills_fresh_memory = false;
 
 void* allocate_on_host(size_t bytes) {
   const size_t total = host_bytes += bytes;
@@ -44,6 +48,7 @@ Buffer::Buffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
   if (bytes == 0) return;
   if (device == Device::kGpu) {
     data_ = gpu::allocate(bytes);
+    if (fills_fresh_memory) gpu::fill(data_, 0xFF, bytes);
   } else {
     data_ = allocate_on_host(bytes);
   }
@@ -68,6 +73,16 @@ Buffer& Buffer::operator=(Buffer&& other) noexcept {
   std::swap(data_, other.data_);
   std::swap(bytes_, other.bytes_);
   return *this;
+}
+
+FilledFreshMemory::FilledFreshMemory() {
+  fills_fresh_memory = true;
+  mallopt(M_PERTURB, 0x80);  // what is allocated gets the complement
+}
+
+FilledFreshMemory::~FilledFreshMemory() {
+  fills_fresh_memory = false;
+  mallopt(M_PERTURB, 0);
 }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes) {

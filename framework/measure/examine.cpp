@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "device/fresh_memory.h"
 #include "device/step_graph.h"
 #include "measure/classify.h"
 #include "measure/examine_checks.h"
@@ -55,6 +56,7 @@ class Examiner {
     if (result_.passed()) add(find_shape_bound(subject));
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
+    if (result_.passed()) add(find_memory_taken(subject));
     if (result_.passed()) {
       RepeatedCalls calls = examine_repeats(subject, rig_);
       result_.replayed = calls.replayed;
@@ -347,6 +349,7 @@ Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) 
 Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
                     Context& context) {
   try {
+    const FilledFreshMemory fill;
     return Examiner(layer, id, pass, evidence, context).run();
   } catch (const UnsupportedError& e) {
     return {.faults = {{FaultKind::kFailed, std::string("failed: ") + e.what()}}};
@@ -391,6 +394,8 @@ std::string_view to_string(FaultKind kind) {
       return "sometimes wrong";
     case FaultKind::kRemembers:
       return "remembers";
+    case FaultKind::kTakesMemory:
+      return "takes memory";
     case FaultKind::kDataBound:
       return "some data only";
     case FaultKind::kOverrun:

@@ -37,6 +37,7 @@ enum class FaultKind {
   kKeepsWorkspace,    // keeps something in its workspace from one pass to the next
   kSometimesWrong,    // differs in some of many calls on the same data
   kRemembers,         // faster, or right, only as long as its data stay the same
+  kTakesMemory,       // leaks, or takes much memory beside its workspace and its state
   kDataBound,         // wrong on numbers that are rare: ties, signed zeros, large and small ones
   kOverrun,           // writes beyond a tensor or its state
   kWorkspaceOverrun,  // writes beyond the workspace that it asked for

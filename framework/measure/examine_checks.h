@@ -35,6 +35,9 @@ std::optional<Fault> find_data_bound(const ExamineSubject& subject);
 /// so far; its data are loaded anew.
 std::optional<Fault> find_shared_state(const ExamineSubject& subject, LayerRig& rig);
 
+/// What instances take beside what they ask for, and whether they give it back.
+std::optional<Fault> find_memory_taken(const ExamineSubject& subject);
+
 struct RepeatedCalls {
   std::optional<Fault> fault;
   int64_t replayed = 0;  // on the same data

@@ -13,6 +13,8 @@ class ExamineOnGpu : public GpuTest {};
 
 TEST_F(ExamineOnGpu, DoublesAreCaught) { check_doubles_are_caught(Device::kGpu); }
 TEST_F(ExamineOnGpu, FarWritesAreCaught) { check_far_writes_are_caught(Device::kGpu); }
+TEST_F(ExamineOnGpu, MemoryIsWatched) { check_memory_is_watched(Device::kGpu); }
+TEST_F(ExamineOnGpu, FreshMemoryIsFilled) { check_fresh_memory_is_filled(Device::kGpu); }
 TEST_F(ExamineOnGpu, SoundImplementationsPass) { check_sound_ones_pass(Device::kGpu); }
 
 }  // namespace

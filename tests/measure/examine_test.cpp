@@ -3,6 +3,7 @@
 #include "layers/dropout/dropout_impls.h"
 #include "layers/layer_cases.h"
 #include "measure/examine.h"
+#include "measure/memory_use.h"
 #include "support/case_rig.h"
 #include "support/examine_cases.h"
 
@@ -11,6 +12,14 @@ namespace {
 
 TEST(Examine, DoublesAreCaught) { check_doubles_are_caught(Device::kCpu); }
 TEST(Examine, FarWritesAreCaught) { check_far_writes_are_caught(Device::kCpu); }
+TEST(Examine, MemoryIsWatched) {
+  if (memory_in_use(Device::kCpu) == 0) GTEST_SKIP() << "the heap is not the C library's";
+  check_memory_is_watched(Device::kCpu);
+}
+TEST(Examine, FreshMemoryIsFilled) {
+  if (memory_in_use(Device::kCpu) == 0) GTEST_SKIP() << "the heap is not the C library's";
+  check_fresh_memory_is_filled(Device::kCpu);
+}
 TEST(Examine, SoundImplementationsPass) { check_sound_ones_pass(Device::kCpu); }
 
 /// Draws the mask of the first step again and again.

@@ -88,8 +88,8 @@ class FarWriter : public Implementation {
   const int64_t distance_;
 };
 
-template <Device kDevice, int64_t kDistance>
-std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Context& context) {
+template <Device kDevice>
+std::unique_ptr<Implementation> make_sound(const LinearProblem& problem, Context& context) {
   const std::string_view sound = kDevice == Device::kCpu ? "cpu_blas" : "custom";
   for (const auto& entry : linear_impls()) {
     if (!entry.id.starts_with(sound) || entry.unsupported(problem, Pass::kForward) ||
@@ -97,38 +97,113 @@ std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Co
         entry.unsupported(problem, Pass::kBackwardData)) {
       continue;
     }
-    return std::make_unique<FarWriter>(entry.make(problem, context), kDistance);
+    return entry.make(problem, context);
   }
   throw std::logic_error("nothing to make a double of");
 }
 
 template <Device kDevice, int64_t kDistance>
-void check_far_writer() {
+std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Context& context) {
+  return std::make_unique<FarWriter>(make_sound<kDevice>(problem, context), kDistance);
+}
+
+/// What an implementation does with memory of its own.
+enum class Habit { kLeaks, kTakesWhenPrepared, kTakesInFirstCall, kExpectsZeros, kIsFrugal };
+
+class MemoryTaker : public Implementation {
+ public:
+  MemoryTaker(std::unique_ptr<Implementation> sound, Habit habit)
+      : sound_(std::move(sound)), habit_(habit) {}
+  void prepare(Pass pass, Context& context) override {
+    sound_->prepare(pass, context);
+    if (habit_ == Habit::kLeaks) {
+      static auto* leaked = new std::vector<Buffer>;  // outlives the GPU's driver
+      leaked->emplace_back(context.device(), leak(context));
+    }
+    if (habit_ == Habit::kTakesWhenPrepared) taken_ = Buffer(context.device(), much(context));
+    if (habit_ == Habit::kExpectsZeros) taken_ = Buffer(context.device(), 1 << 20);
+    if (habit_ == Habit::kIsFrugal) taken_ = Buffer(context.device(), 1 << 20);
+  }
+  size_t workspace_bytes(Pass pass) const override { return sound_->workspace_bytes(pass); }
+  size_t state_bytes() const override { return sound_->state_bytes(); }
+  void run(Pass pass, Context& context, const LayerTensors& t) override {
+    if (habit_ == Habit::kTakesInFirstCall && !taken_.data()) {
+      taken_ = Buffer(context.device(), much(context));
+    }
+    sound_->run(pass, context, t);
+    if (habit_ != Habit::kExpectsZeros) return;
+    const Tensor& out = pass == Pass::kForward          ? t.y[0]
+                        : pass == Pass::kBackwardFilter ? t.dw[0]
+                                                        : t.dx[0];
+    context.queue_copy(out.memory, taken_.data(), 4);
+    context.queue_copy(taken_.data(), static_cast<char*>(out.memory) + 4, 4);
+  }
+
+ private:
+  static size_t much(const Context& context) {
+    return size_t{context.device() == Device::kGpu ? 128u : 16u} << 20;
+  }
+  static size_t leak(const Context& context) {
+    return context.device() == Device::kGpu ? size_t{8} << 20 : size_t{64} << 10;
+  }
+
+  const std::unique_ptr<Implementation> sound_;
+  const Habit habit_;
+  Buffer taken_;
+};
+
+template <Device kDevice, Habit kHabit>
+std::unique_ptr<Implementation> make_memory_taker(const LinearProblem& problem, Context& context) {
+  return std::make_unique<MemoryTaker>(make_sound<kDevice>(problem, context), kHabit);
+}
+
+using MakeLinear = std::unique_ptr<Implementation> (*)(const LinearProblem&, Context&);
+
+/// Examines every pass of what `make` makes; `kind` is the fault's, or empty for a sound one.
+void check_linear(Device device, MakeLinear make, std::string_view kind) {
   auto& list = linear_impls();
-  const std::string_view id = kDevice == Device::kCpu ? "cpu_far_writer" : "custom_far_writer";
-  list.push_back({id, supports_all<LinearProblem>, make_far_writer<kDevice, kDistance>});
+  const std::string_view id = device == Device::kCpu ? "cpu_double" : "custom_double";
+  list.push_back({id, supports_all<LinearProblem>, make});
   const auto layer = make_layer("linear", linear_case());
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
-    const Examination found = examine(*layer, id, pass, evidence, test_context(kDevice));
-    EXPECT_FALSE(found.passed()) << to_string(pass) << " " << kDistance;
-    if (found.passed()) continue;
-    EXPECT_EQ(to_string(found.faults[0].kind), "writes outside") << texts(found);
+    const Examination found = examine(*layer, id, pass, evidence, test_context(device));
+    EXPECT_EQ(found.passed() ? "" : to_string(found.faults[0].kind), kind)
+        << to_string(pass) << ": " << texts(found);
   }
   list.pop_back();
 }
 
 template <Device kDevice>
 void check_far_writers() {
-  check_far_writer<kDevice, 4 << 10>();
-  check_far_writer<kDevice, 250 << 10>();
-  check_far_writer<kDevice, -(100 << 10)>();
+  check_linear(kDevice, make_far_writer<kDevice, 4 << 10>, "writes outside");
+  check_linear(kDevice, make_far_writer<kDevice, 250 << 10>, "writes outside");
+  check_linear(kDevice, make_far_writer<kDevice, -(100 << 10)>, "writes outside");
+}
+
+template <Device kDevice>
+void check_memory_takers() {
+  check_linear(kDevice, make_memory_taker<kDevice, Habit::kLeaks>, "takes memory");
+  check_linear(kDevice, make_memory_taker<kDevice, Habit::kTakesWhenPrepared>, "takes memory");
+  check_linear(kDevice, make_memory_taker<kDevice, Habit::kTakesInFirstCall>, "takes memory");
+  check_linear(kDevice, make_memory_taker<kDevice, Habit::kIsFrugal>, "");
 }
 
 }  // namespace
 
 void check_far_writes_are_caught(Device device) {
   device == Device::kCpu ? check_far_writers<Device::kCpu>() : check_far_writers<Device::kGpu>();
+}
+
+void check_memory_is_watched(Device device) {
+  device == Device::kCpu ? check_memory_takers<Device::kCpu>()
+                         : check_memory_takers<Device::kGpu>();
+}
+
+void check_fresh_memory_is_filled(Device device) {
+  device == Device::kCpu
+      ? check_linear(device, make_memory_taker<Device::kCpu, Habit::kExpectsZeros>, "wrong")
+      : check_linear(device, make_memory_taker<Device::kGpu, Habit::kExpectsZeros>, "half written");
 }
 
 void check_sound_ones_pass(Device device) {

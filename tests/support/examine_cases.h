@@ -8,6 +8,10 @@ namespace duet {
 
 /// Every double is caught in every pass, under its name, by measure_pass(), and gets no time.
 void check_doubles_are_caught(Device device);
+/// Who leaks, or takes much memory of its own, is found; who takes little is not.
+void check_memory_is_watched(Device device);
+/// Memory of its own that is assumed to be zero is not.
+void check_fresh_memory_is_filled(Device device);
 /// Writes 4 KiB to 256 KiB away from an output are found.
 void check_far_writes_are_caught(Device device);
 /// No implementation of the layer types' own lists is accused of anything on their cases.

@@ -1,0 +1,76 @@
+// Memory that an implementation takes beside its workspace and its state.
+#include <algorithm>
+
+#include "measure/examine_checks.h"
+#include "measure/memory_use.h"
+
+namespace duet {
+namespace {
+
+// What a heap and a GPU's allocator keep for themselves.
+int64_t noise(Device device) { return device == Device::kGpu ? 3 << 20 : 16 << 10; }
+
+/// Descriptors, tables and a copy of the weights in another order are within it.
+int64_t most_beside(const Layer& layer, Device device) {
+  size_t bytes = 0;
+  for (const auto* tensors : {&layer.inputs(), &layer.outputs()}) {
+    for (const TensorDesc& tensor : *tensors) bytes += tensor.bytes();
+  }
+  for (const ParameterSpec& p : layer.parameters()) bytes += 2 * p.desc.bytes();
+  return std::max(static_cast<int64_t>(bytes), int64_t{device == Device::kGpu ? 64 : 4} << 20);
+}
+
+struct Use {
+  int64_t prepared = 0;  // by being made and prepared
+  int64_t run = 0;       // in its first calls
+  int64_t leaked = 0;    // when it is gone
+};
+
+Use use_of_instance(const ExamineSubject& subject) {
+  const Device device = subject.context.device();
+  const auto passes = passes_through(subject.layer, subject.id, subject.pass);
+  const int64_t before = memory_in_use(device);
+  Use use;
+  {
+    const auto implementation = subject.layer.make(subject.id, subject.context);
+    for (Pass pass : passes) implementation->prepare(pass, subject.context);
+    use.prepared = memory_in_use(device) - before;
+  }
+  {
+    LayerRig rig(subject.layer, subject.id, passes, subject.context, subject.evidence.situation);
+    rig.load(subject.evidence.data);
+    const int64_t loaded = memory_in_use(device);
+    queue_through(rig, subject.pass, subject.evidence.expected);
+    subject.context.synchronize();
+    use.run = memory_in_use(device) - loaded;
+  }
+  use.leaked = memory_in_use(device) - before;
+  return use;
+}
+
+std::string mib(int64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
+
+}  // namespace
+
+std::optional<Fault> find_memory_taken(const ExamineSubject& subject) {
+  const Device device = subject.context.device();
+  // The least of two: other threads and, on a GPU, other processes take memory too.
+  const Use first = use_of_instance(subject), second = use_of_instance(subject);
+  const Use least = {std::min(first.prepared, second.prepared), std::min(first.run, second.run),
+                     std::min(first.leaked, second.leaked)};
+  if (least.leaked > noise(device)) {
+    return Fault{FaultKind::kTakesMemory, "leaks: every instance leaves " +
+                                              std::to_string(least.leaked >> 10) +
+                                              " KiB behind when it is gone"};
+  }
+  const int64_t beside = std::max(least.prepared, int64_t{0}) + std::max(least.run, int64_t{0});
+  if (beside > most_beside(subject.layer, device)) {
+    return Fault{FaultKind::kTakesMemory,
+                 "takes " + mib(least.prepared) + " when it is prepared and " + mib(least.run) +
+                     " more in its first call, beside the workspace and the state that it asks "
+                     "for; scratch memory belongs into the workspace, which is counted and shared"};
+  }
+  return {};
+}
+
+}  // namespace duet
