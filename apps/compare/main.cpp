@@ -66,8 +66,10 @@ int run(int argc, char** argv) {
           ->type_name("SECTION,...")
           ->delimiter(',')
           ->allow_extra_args(false));
-  add(app.add_flag("--quick", options.quick,
-                   "shorter blocks, no cold times, one epoch, two seeds, three batch sizes"));
+  add(app.add_flag(
+      "--quick", options.quick,
+      "about a minute: shorter blocks, no cold times, one epoch (or a part of it), two "
+      "seeds, up to three batch sizes"));
   add(app.add_option("--batch", batches, "batch sizes of throughput: 64, 1,8,64 or 1..1024x2")
           ->type_name("N,...")
           ->delimiter(',')

@@ -19,6 +19,7 @@
 #include "compare/outputs.h"
 #include "compare/report.h"
 #include "compare/results.h"
+#include "compare/schedule.h"
 #include "compare/tables.h"
 #include "compare/throughput_comparison.h"
 #include "compare/training_comparison.h"
@@ -26,6 +27,7 @@
 #include "core/interrupt.h"
 #include "device/clock_monitor.h"
 #include "device/host_load.h"
+#include "device/stopwatch.h"
 #include "net/table.h"
 
 namespace duet {
@@ -131,7 +133,8 @@ class Comparison {
     load_.emplace();
     StepTimer timer(arms_, dataset, timing(), ceilings);
     const int64_t batch = arms_[0].spec.data.batch;
-    const bool wants_steps = wants("layers") || wants("training");
+    // --quick and the time left go by the steps of this batch, whatever is wanted.
+    const bool wants_steps = wants("layers") || wants("training") || options_.quick;
     if (wants_steps) timer.at(batch);  // while nothing else is in memory
     RunningArms running;
     for (const Arm& arm : arms_) {
@@ -143,20 +146,33 @@ class Comparison {
                    network_table(started.setup().layers, &started.training().net()));
     }
     results_["arms"] = arms_json(running);
+    const StepTimes known = wants_steps ? timer.at(batch) : StepTimes{};
+    const TrainingSize size = training_size(known, dataset);
+    const std::vector<int64_t> of_throughput = batches(known);
+    if (options_.quick) results_["left_out"] = left_out(size, dataset, of_throughput);
+    const Dataset& learned =
+        size.train < dataset.train.count || size.validation < dataset.validation.count
+            ? part_.emplace(first_images(dataset, size))
+            : dataset;
+    expect(known, running, size, of_throughput);
     if (wants("layers")) {
+      left_.start("layers");
       json& section = results_["layers"].emplace_back();
       compare_layers(running, steps(timer, batch), ceilings, layers_plan(), &section);
       note_clocks();
     }
     running.clear();  // what follows makes its own, and larger ones
     if (wants("training")) {
+      left_.start("training");
+      progress(0);
       results_["training"] =
-          compare_training(arms_, dataset, steps(timer, batch),
-                           {.steps = options_.quick ? 50 : 200, .seeds = seeds()});
+          compare_training(arms_, learned, steps(timer, batch),
+                           {.steps = losses(), .seeds = seeds(), .progress = told()});
       note_clocks();
     }
     if (wants("throughput")) {
-      results_["throughput"] = compare_throughput(timer, batches());
+      left_.start("throughput");
+      results_["throughput"] = compare_throughput(timer, of_throughput, told());
     }
     note_clocks();
   }
@@ -199,22 +215,84 @@ class Comparison {
     const LoadReport load = load_->report();
     if (load.known) results_["environment"]["load"] = load_json(load);
   }
-  LayersPlan layers_plan() const {
+  LayersPlan layers_plan() {
     LayersPlan plan = {.pass = {.timing = timing(),
                                 .cold = !options_.quick,
                                 .before_round = InterruptGuard::check},
                        .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20},
-                       .stop = InterruptGuard::requested};
+                       .stop = InterruptGuard::requested,
+                       .progress = told()};
     if (options_.quick) plan.network = TimingPlan::quick();
     if (arms_[0].device() == Device::kCpu) plan.network.rounds = plan.network.most_rounds = 5;
     return plan;
   }
   TimingPlan timing() const { return options_.quick ? TimingPlan::quick() : TimingPlan::full(); }
   int64_t seeds() const { return options_.seeds.value_or(options_.quick ? 2 : 5); }
-  std::vector<int64_t> batches() const {
+  int64_t losses() const { return options_.quick ? 20 : 200; }
+  std::vector<int64_t> batches(const StepTimes& known) const {
     if (!options_.batches.empty()) return options_.batches;
-    if (options_.quick) return {1, 64, 1024};
-    return {1, 8, 32, 64, 256, 1024};
+    if (options_.quick) return quick_batches(known);
+    return all_batches();
+  }
+  static std::vector<int64_t> all_batches() { return {1, 8, 32, 64, 256, 1024}; }
+  /// All images, unless --quick is left to say how many; --epochs asks for whole ones.
+  TrainingSize training_size(const StepTimes& known, const Dataset& dataset) const {
+    if (!options_.quick || options_.arms.epochs) {
+      return {dataset.train.count, dataset.validation.count};
+    }
+    return quick_training(known, seeds(), dataset);
+  }
+  json left_out(const TrainingSize& size, const Dataset& dataset,
+                const std::vector<int64_t>& of_throughput) const {
+    std::vector<std::string> parts = {"blocks of 10 ms instead of 50, 7 rounds instead of 10"};
+    if (arms_[0].device() == Device::kGpu) parts.push_back("no times with cold caches");
+    if (wants("training")) {
+      parts.push_back(std::to_string(losses()) + " losses instead of 200, " +
+                      std::to_string(seeds()) + " seeds, " +
+                      std::to_string(arms_[0].spec.train.epochs) + " epoch on " +
+                      format_count(size.train) + " of " + format_count(dataset.train.count) +
+                      " images, accuracy on " + format_count(size.validation) + " of " +
+                      format_count(dataset.validation.count));
+    }
+    if (wants("throughput")) {
+      std::vector<std::string> missing;
+      for (const int64_t batch : all_batches()) {
+        const bool there =
+            std::find(of_throughput.begin(), of_throughput.end(), batch) != of_throughput.end();
+        if (!there) missing.push_back(format_count(batch));
+      }
+      if (!missing.empty()) parts.push_back("no throughput at batch " + join(missing));
+    }
+    return parts;
+  }
+
+  // ---- the time left ----
+
+  void expect(const StepTimes& known, const RunningArms& running, const TrainingSize& size,
+              const std::vector<int64_t>& of_throughput) {
+    if (wants("layers")) {
+      const size_t rows = running[0]->training().net().calls().size();
+      left_.expect("layers",
+                   expected_layers_seconds(known, rows, timing(),
+                                           !options_.quick && arms_[0].device() == Device::kGpu));
+    }
+    if (wants("training")) {
+      left_.expect("training", expected_training_seconds(known, losses(), seeds(), size,
+                                                         arms_[0].spec.train.epochs));
+    }
+    if (!wants("throughput")) return;
+    double seconds = 0;
+    for (const int64_t batch : of_throughput) {
+      if (batch != known.batch) seconds += expected_steps_seconds(known, batch, timing());
+    }
+    left_.expect("throughput", seconds);
+  }
+  void progress(double share) {
+    const std::string text = left_.text(share);
+    if (!text.empty()) spdlog::info("{}", text);
+  }
+  std::function<void(double)> told() {
+    return [this](double share) { progress(share); };
   }
 
   const CompareOptions& options_;
@@ -223,6 +301,8 @@ class Comparison {
       monitor_;  // after the ceilings, which drive the machine to its limits
   std::optional<HostLoad> load_;
   const std::vector<Arm> arms_;
+  std::optional<Dataset> part_;  // what --quick learns from
+  TimeLeft left_{now_seconds};
 };
 
 void finish(json& results, std::chrono::steady_clock::time_point start) {

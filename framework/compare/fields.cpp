@@ -77,6 +77,14 @@ std::string stopped_text(const json& results) {
   return why.empty() ? "" : why + "; what had not been measured by then is missing";
 }
 
+std::string left_out_text(const json& results) {
+  std::string text;
+  for (const json& part : list(member(results, "left_out"))) {
+    if (part.is_string()) text += (text.empty() ? "" : "; ") + part.get<std::string>();
+  }
+  return text;
+}
+
 size_t arm_count(const json& results) {
   size_t count = list(member(results, "arms")).size();
   for (const json& batch : list(member(results, "layers"))) {

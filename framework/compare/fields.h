@@ -37,6 +37,8 @@ std::string arm_of(const nlohmann::json& results, const nlohmann::json& value,
                    const std::string& key = "arm");
 /// That the measurement did not come to its end, and why; empty if it did.
 std::string stopped_text(const nlohmann::json& results);
+/// What --quick changed and left out; empty if that is not told.
+std::string left_out_text(const nlohmann::json& results);
 /// The number of arms: those named, and those that results speak of.
 size_t arm_count(const nlohmann::json& results);
 

@@ -64,6 +64,8 @@ class LayersComparison {
       if (seats[b].node && b < a) return;
     }
     InterruptGuard::check();
+    const size_t all = arms_[a]->training().net().calls().size();
+    plan_.progress(std::min(0.99, static_cast<double>(rows->size()) / static_cast<double>(all)));
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
 
     std::vector<PassMeasurement> measured(arms_.size());

@@ -2,6 +2,7 @@
 // and where the time of a training step goes.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 
 #include "compare/step_times.h"
@@ -15,6 +16,7 @@ struct LayersPlan {
   TimingPlan network;        // the parts of a step in the network
   int64_t steps = 20;        // of training before the activations are taken
   bool (*stop)() = nullptr;  // gather_evidence's
+  std::function<void(double)> progress = [](double) {};  // hears the share that is done
 };
 
 /// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is

@@ -178,6 +178,7 @@ ResultTable environment_table(const json& results) {
   add(&table, "math", text_at(results, "math"));
   if (member(results, "quick").is_boolean()) {
     add(&table, "measured", is_true(results, "quick") ? "quickly (--quick)" : "in full");
+    add(&table, "changed by --quick", left_out_text(results));
   }
   const json& environment = member(results, "environment");
   if (!environment.is_object()) return table;

@@ -1,6 +1,8 @@
 // Does the network learn the same? Losses step by step, accuracy over seeds, speed and memory.
 #pragma once
 
+#include <functional>
+
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@ namespace duet {
 struct TrainingPlan {
   int64_t steps = 200;  // whose losses are compared
   int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
+  std::function<void(double)> progress = [](double) {};  // hears the share that is done
 };
 
 /// Mean accuracies that differ by less than this are the same; 0.002 is 20 images of 10,000.

@@ -89,6 +89,16 @@ function verdictEdge(label) {
   return table.tBodies[0].rows[0].cells[place].getBoundingClientRect().right;
 }
 
+// The tables of which a part is cut off or has to be scrolled to.
+function cutTables() {
+  return [...document.querySelectorAll("table")]
+    .filter((table) => {
+      const box = table.parentElement;
+      return box.scrollHeight > box.clientHeight + 2 || box.scrollWidth > box.clientWidth + 2;
+    })
+    .map((table) => table.getAttribute("aria-label"));
+}
+
 function tableHeights() {
   return [...document.querySelectorAll("table")].map((table) => table.getBoundingClientRect().height);
 }

@@ -400,6 +400,9 @@ class ReportTest(unittest.TestCase):
             self.script("dispatchEvent(new Event('beforeprint'));")
             self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width)
             self.assertEqual(self.script("return beyond(arguments[0]);", width), [], kind)
+            self.assertEqual(self.script("return cutTables();"), [], kind)
+            self.assertEqual(
+                len(self.script("return tableTexts();")["Loss and differences at every step"]), 200)
             for height in self.script("return tableHeights();"):
                 self.assertGreater(height, 20)
             charts = self.charts()
