@@ -14,6 +14,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/gpu_state.h"
 #include "device/step_graph.h"
 
 namespace duet {
@@ -222,6 +223,32 @@ void* allocate(size_t bytes) {
 }
 
 void release(void* memory) noexcept { cudaFree(memory); }
+
+std::string take_error() {
+  const cudaError_t error = cudaGetLastError();
+  if (error == cudaSuccess) return "";
+  return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
+}
+
+PersistingCache persisting_cache(CUstream_st* stream) {
+  PersistingCache cache;
+  DUET_CUDA(cudaDeviceGetLimit(&cache.bytes, cudaLimitPersistingL2CacheSize));
+  cudaStreamAttrValue value = {};
+  DUET_CUDA(cudaStreamGetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &value));
+  cache.window_bytes = value.accessPolicyWindow.num_bytes;
+  return cache;
+}
+
+void set_persisting_cache(CUstream_st* stream, const PersistingCache& cache) {
+  if (persisting_cache(stream).window_bytes != cache.window_bytes) {
+    cudaStreamAttrValue none = {};
+    none.accessPolicyWindow.hitProp = cudaAccessPropertyNormal;
+    none.accessPolicyWindow.missProp = cudaAccessPropertyNormal;
+    DUET_CUDA(cudaStreamSetAttribute(stream, cudaStreamAttributeAccessPolicyWindow, &none));
+  }
+  DUET_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, cache.bytes));
+  DUET_CUDA(cudaCtxResetPersistingL2Cache());
+}
 
 void copy(void* to, const void* from, size_t bytes) {
   DUET_CUDA(cudaDeviceSynchronize());  // our streams do not wait for the default stream

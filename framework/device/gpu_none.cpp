@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/gpu_state.h"
 #include "device/graph_time.h"
 #include "device/step_graph.h"
 #include "device/stream_times.h"
@@ -81,6 +82,9 @@ void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
 void destroy_event(void*) noexcept {}
 void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
 double seconds_between(void*, void*) { throw UnsupportedError(gpu_missing_reason()); }
+std::string take_error() { return ""; }
+PersistingCache persisting_cache(CUstream_st*) { return {}; }
+void set_persisting_cache(CUstream_st*, const PersistingCache&) {}
 std::vector<std::pair<std::string, std::string>> versions() { return {{"CUDA", "not built in"}}; }
 }  // namespace gpu
 

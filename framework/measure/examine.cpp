@@ -14,6 +14,7 @@
 #include "device/step_graph.h"
 #include "measure/classify.h"
 #include "measure/examine_checks.h"
+#include "measure/process_state.h"
 #include "measure/repeat_work.h"
 
 namespace duet {
@@ -348,14 +349,18 @@ Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) 
 
 Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
                     Context& context) {
+  ProcessState process(context);
+  Examination result;
   try {
     const FilledFreshMemory fill;
-    return Examiner(layer, id, pass, evidence, context).run();
-  } catch (const UnsupportedError& e) {
-    return {.faults = {{FaultKind::kFailed, std::string("failed: ") + e.what()}}};
-  } catch (const DeviceError& e) {
-    return {.faults = {{FaultKind::kFailed, std::string("failed: ") + e.what()}}};
+    result = Examiner(layer, id, pass, evidence, context).run();
+  } catch (...) {  // whatever an implementation throws
+    result.faults = {{FaultKind::kFailed, text_of_failure()}};
   }
+  if (const std::string left = process.restore(); !left.empty()) {
+    result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});
+  }
+  return result;
 }
 
 std::string_view to_string(FaultKind kind) {
@@ -410,6 +415,8 @@ std::string_view to_string(FaultKind kind) {
       return "wrong in the network";
     case FaultKind::kImpossiblyFast:
       return "impossibly fast";
+    case FaultKind::kChangesProcess:
+      return "changes the process";
     case FaultKind::kFailed:
       return "failed";
   }

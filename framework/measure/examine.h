@@ -45,6 +45,7 @@ enum class FaultKind {
   kWrongWhenTimed,    // the output is wrong after the timed runs
   kWrongInNetwork,    // wrong in the running network, beside other layers
   kImpossiblyFast,    // far faster than this machine can be
+  kChangesProcess,    // leaves the rounding mode, a CUDA error or a busy thread behind
   kFailed,            // threw an error
 };
 /// "wrong", "zeros", "unwritten", "half written", ...

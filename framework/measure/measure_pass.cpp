@@ -8,6 +8,7 @@
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
 #include "device/stopwatch.h"
+#include "measure/process_state.h"
 
 namespace duet {
 namespace {
@@ -166,10 +167,9 @@ struct Entry {
   int calls_in_graph = 0;
 };
 
-// REQUIRES: `error` is being handled. Nobody's fault is an interrupt, which goes on.
-void fail(PassMeasurement& result, const Error& error) {
-  if (dynamic_cast<const InterruptedError*>(&error)) throw;
-  result.examination.faults.push_back({FaultKind::kFailed, std::string("failed: ") + error.what()});
+// REQUIRES: called in a catch block. An interrupt goes on.
+void fail(PassMeasurement& result) {
+  result.examination.faults.push_back({FaultKind::kFailed, text_of_failure()});
 }
 
 /// Times the entries side by side, warm and cold. Where they are small enough to stay in a cache,
@@ -223,8 +223,8 @@ class PassTimer {
         auto fault = entry.runner->fault(thoroughly);
         if (!fault) continue;
         entry.result->examination.faults.push_back(std::move(*fault));
-      } catch (const Error& error) {
-        fail(*entry.result, error);
+      } catch (...) {
+        fail(*entry.result);
       }
       entry.runner.reset();
     }
@@ -242,8 +242,8 @@ class PassTimer {
         entry.runner = std::make_unique<Runner>(*entry.candidate, pass_, *entry.evidence, context_);
         entry.runner->capture(entry.calls_in_graph);
         entry.calls_in_graph = entry.runner->calls_in_graph();
-      } catch (const Error& error) {
-        fail(*entry.result, error);
+      } catch (...) {
+        fail(*entry.result);
         entry.runner.reset();
       }
     }
@@ -349,8 +349,8 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       result.workspace_bytes = implementation->workspace_bytes(pass);
       result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);
       if (result.examination.passed()) entries.push_back({&candidate, own, &result, {}});
-    } catch (const Error& error) {
-      fail(result, error);
+    } catch (...) {
+      fail(result);
     }
   }
   if (entries.empty()) return results;

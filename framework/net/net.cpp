@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "device/gpu_state.h"
 #include "device/range.h"
 
 namespace duet {
@@ -189,11 +190,26 @@ void Net::plan_calls() {
 
 void Net::run(Node& node, const Node::Step& step) {
   const Range range(step.label);
+  const auto named = [&](const std::string& what) {
+    return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
+                       std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
+  };
   try {
     step.implementation->run(step.pass, context_, node.tensors);
   } catch (const DeviceError& e) {
-    throw DeviceError(std::string(e.what()) + " (layer " + node.name + ", " + step.id + ", " +
-                      std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
+    throw named(e.what());
+  } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw named(e.what());
+  } catch (...) {
+    throw named("it threw what is no std::exception");
+  }
+  if (context_.device() == Device::kCpu) return;
+  if (const std::string error = gpu::take_error(); !error.empty()) {
+    throw named("it left a CUDA error behind: " + error);
   }
 }
 

@@ -1,0 +1,123 @@
+#include "measure/process_state.h"
+
+#include <time.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "core/config.h"
+#include "core/error.h"
+#include "device/stopwatch.h"
+
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+
+namespace duet {
+namespace {
+
+// A library opens some when it is first used.
+constexpr size_t kManyDescriptors = 64;
+
+// Whether results and operands that are denormal become zero.
+unsigned flushing() {
+#if defined(__SSE2__)
+  constexpr unsigned kFlushToZero = 0x8000, kDenormalsAreZero = 0x0040;
+  return _mm_getcsr() & (kFlushToZero | kDenormalsAreZero);
+#else
+  return 0;
+#endif
+}
+
+size_t open_descriptors() {
+  std::error_code error;
+  size_t count = 0;
+  for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end;
+       at.increment(error)) {
+    ++count;
+  }
+  return count;
+}
+
+double processor_seconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+// Whether some thread computes while this one sleeps. Duet's own sleep between loops.
+bool is_busy() {
+  constexpr double kBusy = 0.2;  // of a processor; a machine with other work gives no more
+  const double start = now_seconds(), before = processor_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  return processor_seconds() - before > kBusy * (now_seconds() - start);
+}
+
+// What is about to end is no fault.
+bool stays_busy() {
+  for (int i = 0; i < 25; ++i) {
+    if (!is_busy()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+ProcessState::ProcessState(Context& context)
+    : context_(context),
+      rounding_(std::fegetround()),
+      flushing_(flushing()),
+      descriptors_(open_descriptors()),
+      busy_(is_busy()) {
+  std::fegetenv(&environment_);
+  if (context.device() == Device::kCpu) return;
+  context.synchronize();
+  cache_ = gpu::persisting_cache(context.stream());
+}
+
+std::string ProcessState::restore() {
+  std::vector<std::string> changes;
+  const auto note = [&](std::string text) {
+    if (!text.empty()) changes.push_back(std::move(text));
+  };
+  note(restore_floating_point());
+  if (context_.device() == Device::kGpu) note(restore_gpu());
+  const size_t descriptors = open_descriptors();
+  if (descriptors > descriptors_ + kManyDescriptors) {
+    note(std::to_string(descriptors - descriptors_) + " open files");
+  }
+  if (!busy_ && stays_busy()) note("a thread that keeps computing, so that no time is sound");
+  return join(changes);
+}
+
+std::string ProcessState::restore_floating_point() {
+  const bool rounds = std::fegetround() != rounding_, flushes = flushing() != flushing_;
+  if (!rounds && !flushes) return "";
+  std::fesetenv(&environment_);
+  return rounds ? "another rounding mode" : "denormal numbers flushed to zero";
+}
+
+std::string ProcessState::restore_gpu() {
+  std::string text = gpu::take_error();
+  if (!text.empty()) text = "the CUDA error " + text;
+  if (gpu::persisting_cache(context_.stream()) == cache_) return text;
+  context_.synchronize();
+  gpu::set_persisting_cache(context_.stream(), cache_);
+  return text + (text.empty() ? "" : ", ") + "a share of the L2 cache that it keeps for itself";
+}
+
+std::string text_of_failure() {
+  try {
+    throw;
+  } catch (const InterruptedError&) {
+    throw;
+  } catch (const std::exception& error) {
+    return "failed: " + message_of(error);
+  } catch (...) {
+    return "failed: it threw what is no std::exception";
+  }
+}
+
+}  // namespace duet

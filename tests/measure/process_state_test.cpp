@@ -1,0 +1,122 @@
+// What implementations leave behind is found, undone and named.
+#include "measure/process_state.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cfenv>
+#include <stdexcept>
+#include <thread>
+
+#include "core/error.h"
+#include "layers/relu/relu_impls.h"
+#include "measure/examine.h"
+#include "measure/measure_pass.h"
+#include "support/case_rig.h"
+
+namespace duet {
+namespace {
+
+TEST(ProcessState, SeesNothingWhereNothingChanged) {
+  Context context(Device::kCpu);
+  ProcessState state(context);
+  EXPECT_EQ(state.restore(), "");
+}
+
+TEST(ProcessState, RestoresTheRoundingMode) {
+  Context context(Device::kCpu);
+  ProcessState state(context);
+  std::fesetround(FE_UPWARD);
+  EXPECT_EQ(state.restore(), "another rounding mode");
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  EXPECT_EQ(state.restore(), "");
+}
+
+TEST(ProcessState, NamesOpenFiles) {
+  Context context(Device::kCpu);
+  ProcessState state(context);
+  std::vector<int> files;
+  for (int i = 0; i < 100; ++i) files.push_back(open("/dev/null", O_RDONLY));
+  EXPECT_EQ(state.restore(), "100 open files");
+  for (int file : files) close(file);
+  EXPECT_EQ(state.restore(), "");
+}
+
+TEST(ProcessState, NamesAThreadThatKeepsComputing) {
+  Context context(Device::kCpu);
+  ProcessState state(context);
+  std::atomic<bool> stop = false;
+  std::thread thread([&] {
+    while (!stop) {
+    }
+  });
+  std::string found;  // on a machine that gives the thread its share at least once
+  for (int i = 0; i < 100 && found.empty(); ++i) found = state.restore();
+  EXPECT_NE(found.find("a thread that keeps computing"), std::string::npos) << found;
+  stop = true;
+  thread.join();
+  EXPECT_EQ(state.restore(), "");
+}
+
+enum class Trick { kRounds, kThrowsInt, kThrowsForeign };
+
+/// cpu_reference of ReLU, and a trick.
+class Rude : public Implementation {
+ public:
+  Rude(Trick trick, std::unique_ptr<Implementation> sound)
+      : trick_(trick), sound_(std::move(sound)) {}
+  size_t state_bytes() const override { return sound_->state_bytes(); }
+  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
+    sound_->run(pass, context, tensors);
+    if (trick_ == Trick::kRounds) std::fesetround(FE_DOWNWARD);
+    if (trick_ == Trick::kThrowsInt) throw 7;
+    if (trick_ == Trick::kThrowsForeign) throw std::range_error("beyond");
+  }
+
+ private:
+  const Trick trick_;
+  const std::unique_ptr<Implementation> sound_;
+};
+
+template <Trick kTrick>
+std::unique_ptr<Implementation> make_rude(const ActivationProblem& problem, Context& context) {
+  for (const auto& entry : relu_impls()) {
+    if (entry.id == "cpu_reference") {
+      return std::make_unique<Rude>(kTrick, entry.make(problem, context));
+    }
+  }
+  throw std::logic_error("no reference");
+}
+
+TEST(ProcessState, ExaminationsNameWhoLeavesOrThrowsWhat) {
+  auto& list = relu_impls();
+  const auto before = list;
+  list.push_back({"cpu_double_rounds", supports_all, make_rude<Trick::kRounds>});
+  list.push_back({"cpu_double_throws_int", supports_all, make_rude<Trick::kThrowsInt>});
+  list.push_back({"cpu_double_throws_foreign", supports_all, make_rude<Trick::kThrowsForeign>});
+  const auto layer = make_layer("relu", {.name = "rude", .x = {{{16, 20}}}});
+  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+  Context context(Device::kCpu);
+  const auto found =
+      measure_pass({{layer.get(), "cpu_double_rounds"},
+                    {layer.get(), "cpu_double_throws_int"},
+                    {layer.get(), "cpu_double_throws_foreign"},
+                    {layer.get(), "cpu_reference"}},
+                   Pass::kForward, evidence, context,
+                   {.timing = {.block_seconds = 1e-3, .rounds = 1, .most_rounds = 1}});
+  const auto last_fault = [&](size_t i) { return found[i].examination.faults.back(); };
+  ASSERT_FALSE(found[0].examination.passed());
+  EXPECT_EQ(last_fault(0).kind, FaultKind::kChangesProcess) << last_fault(0).text;
+  EXPECT_NE(last_fault(0).text.find("another rounding mode"), std::string::npos);
+  EXPECT_EQ(last_fault(1).text, "failed: it threw what is no std::exception");
+  EXPECT_EQ(last_fault(2).text, "failed: beyond");
+  for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(found[i].warm);
+  EXPECT_TRUE(found[3].examination.passed());  // the others' tricks are not its own
+  EXPECT_TRUE(found[3].warm);
+  list = before;
+}
+
+}  // namespace
+}  // namespace duet
