@@ -248,13 +248,13 @@ class Comparison {
     if (arms_[0].device() == Device::kGpu) parts.push_back("no times with cold caches");
     if (wants("training")) {
       parts.push_back(std::to_string(losses()) + " losses instead of 200, " +
-                      std::to_string(seeds()) + " seeds, " +
+                      std::to_string(seeds()) + (seeds() == 1 ? " seed, " : " seeds, ") +
                       std::to_string(arms_[0].spec.train.epochs) + " epoch on " +
                       format_count(size.train) + " of " + format_count(dataset.train.count) +
                       " images, accuracy on " + format_count(size.validation) + " of " +
                       format_count(dataset.validation.count));
     }
-    if (wants("throughput")) {
+    if (wants("throughput") && options_.batches.empty()) {
       std::vector<std::string> missing;
       for (const int64_t batch : all_batches()) {
         const bool there =

@@ -67,16 +67,19 @@ class SeenLayer {
     data_.step = step;
   }
 
-  /// Reads dy, and writes it back where rounding would decide its way (Layer::settle).
-  void read_gradients() {
-    if (has_gradients_) return;
+  /// Reads dy, and writes it back where rounding would decide its way (Layer::settle). Whether it
+  /// has written.
+  bool read_gradients() {
+    if (has_gradients_) return false;
     has_gradients_ = true;
     for (size_t i = 0; i < data_.dy.size(); ++i) {
       if (!data_.dy[i].empty()) data_.dy[i] = rows_of(node_.tensors.dy[i]);
     }
     const auto before = data_.dy;
     layer().settle(data_.x, data_.w, data_.dy);
-    if (data_.dy != before) write_gradients();
+    if (data_.dy == before) return false;
+    write_gradients();
+    return true;
   }
 
   /// Runs `run` with a dy that is zero in all rows that are not looked at, and restores it.
@@ -286,6 +289,7 @@ class NetworkCheck {
                                             context_.device());
         layer->read_inputs(step);
       }
+      if (call.step->pass != Pass::kForward && layer->read_gradients()) watch.look();
       if (!run(call, *layer)) return;  // what follows has no input
       const std::string changed = watch.changed_by(call);
       if (changed.empty()) continue;
@@ -303,7 +307,6 @@ class NetworkCheck {
   bool run(const Net::Call& call, SeenLayer& layer) {
     const Pass pass = call.step->pass;
     try {
-      if (pass != Pass::kForward) layer.read_gradients();
       if (pass == Pass::kBackwardFilter && layer.is_sampled()) {
         layer.with_masked_gradients([&] {
           layer.poison_outputs(pass);

@@ -283,8 +283,9 @@ std::string results_text(const json& results) {
     if (line.is_string()) text += line.get<std::string>() + "\n";
   }
   text += about(results);
-  const std::string left_out = left_out_text(results);
-  if (!left_out.empty()) text += "--quick: " + left_out + "\n";
+  for (const json& part : list(member(results, "left_out"))) {
+    if (part.is_string()) text += "--quick: " + part.get<std::string>() + "\n";
+  }
   const auto section = [&](const std::string& title, const std::string& body) {
     if (!body.empty()) text += "\n" + title + "\n" + body;
   };

@@ -54,12 +54,12 @@ struct Part {
   int64_t worst = -1;
 };
 
-/// Of every element, or one for all.
+/// Of every element, or one for all; and their RMS.
 struct Sizes {
   const std::vector<double>& each;
-  double all;
+  double rms;
 
-  double at(int64_t i) const { return each.empty() ? all : each[i]; }
+  double at(int64_t i) const { return each.empty() ? rms : each[i]; }
 };
 
 Part compare_part(const std::vector<double>& expected, const std::vector<double>& found,
@@ -76,8 +76,8 @@ Part compare_part(const std::vector<double>& expected, const std::vector<double>
     } else if (limit.kind == Limit::Kind::kElementwise) {
       share = error / (limit.atol + limit.rtol * std::abs(e));
     } else {
-      const double allowed =
-          limit.kind == Limit::Kind::kRms ? kWorstElement * limit.rms * sizes.at(i) : 0;
+      const double size = kWorstElement * sizes.at(i) + kAnyElement * sizes.rms;
+      const double allowed = limit.kind == Limit::Kind::kRms ? limit.rms * size : 0;
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     part.error_square += error * error;
@@ -110,12 +110,13 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   }
   n = std::max(n, 1.0);
   const double reference_rms = std::sqrt(reference_square / n);
+  const double size_rms = sizes.empty() ? reference_rms : std::sqrt(size_square / n);
 
   constexpr int64_t kPart = 1 << 15, kOperations = 20;
   const auto count = static_cast<int64_t>(expected.size());
   std::vector<Part> parts((expected.size() + kPart - 1) / kPart);
   parallel_for(static_cast<int64_t>(parts.size()), count * kOperations, [&](int64_t i) {
-    parts[i] = compare_part(expected, found, limit, {sizes, reference_rms}, i * kPart,
+    parts[i] = compare_part(expected, found, limit, {sizes, size_rms}, i * kPart,
                             std::min(count, (i + 1) * kPart));
   });
   Part all;
@@ -146,7 +147,6 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   if (error_rms > 0) a.rms_relative = reference_rms > 0 ? error_rms / reference_rms : kInfinity;
   a.share_of_limit = std::max(all.worst_share, 0.0);
   if (limit.kind == Limit::Kind::kRms && a.rms_relative > 0) {
-    const double size_rms = sizes.empty() ? reference_rms : std::sqrt(size_square / n);
     a.share_of_limit =
         std::max(a.share_of_limit, size_rms > 0 ? error_rms / (limit.rms * size_rms) : kInfinity);
   }

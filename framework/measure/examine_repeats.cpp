@@ -120,8 +120,8 @@ class Repeater {
     }
     queue_step(context_, rig_.step(), subject_.evidence.data.step, number(mode));
   }
-  // Counting differences takes longer where there are some: where they are expected, equal bytes are
-  // compared.
+  // Counting differences takes longer where there are some: where they are expected, equal bytes
+  // are compared.
   void queue_after(Mode mode, bool called = true) {
     for (const Copy& output : outputs_) {
       const void* written = output.tensor.memory;

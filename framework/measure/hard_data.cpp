@@ -11,8 +11,9 @@ constexpr double kSmallChannel = 1e-6;
 std::vector<double> values_for(const Layer& layer, bool finite) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   std::vector<double> values = {0.0, -0.0, 0.5, 0.5, -0.5, 1, 1, -1, 1e-20, -1e-20, 2e-20};
-  // Not in sums of products: there one large term hides what becomes of all others.
-  if (layer.parameters().empty()) values.insert(values.end(), {1e4, -1e4, 1e-6, -1e-6});
+  // Not in sums of products: there one large term hides what becomes of all others. Of one sign,
+  // as large ones that cancel leave an average of nothing but their rounding.
+  if (layer.parameters().empty()) values.insert(values.end(), {1e4, 2e4, 1e-6, -1e-6});
   if (!finite) {
     values.insert(values.end(), {std::numeric_limits<double>::quiet_NaN(), kInfinity, -kInfinity});
   }

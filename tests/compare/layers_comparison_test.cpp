@@ -145,11 +145,7 @@ TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
       ASSERT_EQ(cheat["implementation"], info.id);
       EXPECT_EQ(cheat["agrees"], false) << where;
       ASSERT_FALSE(cheat["faults"].empty()) << where;
-      // A few bits of one of four terms are beyond the limit.
-      const bool few_terms = row["layer"] == "fc1" && row["pass"] == "backward_data";
-      const bool also_wrong = info.fault == FaultKind::kUnrepeatable && few_terms;
-      EXPECT_EQ(cheat["faults"][0]["kind"], to_string(also_wrong ? FaultKind::kWrong : info.fault))
-          << where << cheat["faults"];
+      EXPECT_EQ(cheat["faults"][0]["kind"], to_string(info.fault)) << where << cheat["faults"];
       EXPECT_TRUE(cheat["us"].is_null()) << where;
       EXPECT_TRUE(row["ratios"].empty()) << where;
       EXPECT_EQ(sound["agrees"], true) << where << sound["faults"];

@@ -86,8 +86,10 @@ TEST_F(NetworkOnGpu, NamesTheLayerThatIsWrong) {
     RunningArm running(arms[0], dataset);
     const auto faults = check_network(running);
     ASSERT_FALSE(faults.empty()) << name;
-    EXPECT_EQ(faults[0].layer, layer) << name << "\n" << text_of(faults);
-    EXPECT_EQ(faults[0].pass, pass) << name << "\n" << text_of(faults);
+    const bool named = std::any_of(faults.begin(), faults.end(), [&](const NetworkFault& fault) {
+      return fault.layer == layer && fault.pass == pass;
+    });
+    EXPECT_TRUE(named) << name << "\n" << text_of(faults);
   }
   fs::remove(path);
 }
