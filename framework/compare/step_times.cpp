@@ -57,10 +57,11 @@ struct TimedArm {
 
 /// Counts calls.
 Contender counted(Contender contender, int64_t* count) {
-  return {[seconds = std::move(contender.seconds), count](int64_t calls) {
+  contender.seconds = [seconds = std::move(contender.seconds), count](int64_t calls) {
     *count += calls;
     return seconds(calls);
-  }};
+  };
+  return contender;
 }
 
 /// Measures all arms at one batch, and checks what it measures.

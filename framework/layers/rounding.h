@@ -30,6 +30,6 @@ double rounding_limit(Math math, double terms);
 inline constexpr double kWorstElement = 16;
 /// Besides, every element may be wrong by so many times the limit by the RMS of all sizes:
 /// libraries' transforms leave 1e-11 of the largest where the operands of a whole image are zero.
-inline constexpr double kAnyElement = 1e-3;
+inline constexpr double kAnyElement = 1e-4;
 
 }  // namespace duet

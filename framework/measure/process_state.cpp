@@ -47,20 +47,21 @@ double processor_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Whether some thread computes while this one sleeps. Duet's own sleep between loops.
-bool is_busy() {
+using std::chrono::milliseconds;
+
+// Whether some thread computes while this one sleeps so long. Duet's own sleep between loops.
+bool is_busy(milliseconds time) {
   constexpr double kBusy = 0.2;  // of a processor; a machine with other work gives no more
   const double start = now_seconds(), before = processor_seconds();
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  std::this_thread::sleep_for(time);
   return processor_seconds() - before > kBusy * (now_seconds() - start);
 }
 
 // What is about to end is no fault.
 bool stays_busy() {
-  for (int i = 0; i < 25; ++i) {
-    if (!is_busy()) return false;
-  }
-  return true;
+  if (!is_busy(milliseconds(2))) return false;
+  std::this_thread::sleep_for(milliseconds(40));
+  return is_busy(milliseconds(40));
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ ProcessState::ProcessState(Context& context)
       rounding_(std::fegetround()),
       flushing_(flushing()),
       descriptors_(open_descriptors()),
-      busy_(is_busy()) {
+      busy_(is_busy(milliseconds(2))) {
   std::fegetenv(&environment_);
   if (context.device() == Device::kCpu) return;
   context.synchronize();
