@@ -15,6 +15,7 @@
 
 #include "core/config.h"
 #include "core/error.h"
+#include "core/running.h"
 
 namespace duet {
 namespace {
@@ -79,6 +80,7 @@ void open_standard_descriptors() {
 int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
     open_standard_descriptors();
+    name_crashes();
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails with EFBIG
     const int code = run(argc, argv);
     // The last flush alone would not tell of an earlier one that failed.

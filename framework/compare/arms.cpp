@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/running.h"
 #include "measure/measure_pass.h"
 #include "net/table.h"
 #include "net/yaml.h"
@@ -271,8 +272,19 @@ nlohmann::json arms_json(const RunningArms& arms) {
   return list;
 }
 
+namespace {
+
+// A GPU replays a graph of the whole network; on a CPU each layer tells that it runs.
+std::unique_ptr<Running> running_graph(RunningArm& arm, const char* what) {
+  if (arm.context().device() == Device::kCpu) return nullptr;
+  return std::make_unique<Running>("arm " + arm.arm().name, "a whole network's", what);
+}
+
+}  // namespace
+
 Contender training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
+            const auto running = running_graph(arm, "training step");
             return seconds_of(
                 arm.context(), [&] { arm.training().step(); }, calls);
           },
@@ -281,6 +293,7 @@ Contender training_steps(RunningArm& arm) {
 
 Contender inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
+            const auto running = running_graph(arm, "evaluation step");
             return seconds_of(
                 arm.context(), [&] { arm.training().evaluation_step(); }, calls);
           },

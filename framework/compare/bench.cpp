@@ -152,7 +152,7 @@ Selection select(const Layer& layer, Pass pass, const std::vector<std::string>& 
 class Bench {
  public:
   Bench(const BenchOptions& options, Device device, std::ostream& out)
-      : options_(options), device_(device), out_(out), context_(device) {
+      : options_(options), device_(device), out_(out), context_(device), partial_(options.out) {
     results_ = {{"schema", kBenchSchema},      {"command", options.command},
                 {"date", now_text()},          {"quick", options.quick},
                 {"device", to_string(device)}, {"environment", environment_json()},
@@ -221,6 +221,10 @@ class Bench {
   void measure(const BenchProblem& problem, Pass pass, const Evidence* evidence) {
     InterruptGuard::check();
     const Layer& layer = *problem.layer;
+    if (!results_["rows"].empty() && partial_.due()) {
+      partial_.write(results_, std::string(layer.type()) + " " + problem_argument(layer) + " " +
+                                   std::string(to_string(pass)));
+    }
     const Selection selection = select(layer, pass, options_.impls, device_);
     std::vector<PassMeasurement> measured;
     if (!selection.candidates.empty()) {
@@ -300,6 +304,7 @@ class Bench {
   std::optional<ClockMonitor> clocks_;  // after the ceilings, which drive the machine to its limits
   Context context_;
   Ceilings ceilings_;
+  PartialResults partial_;
   json results_;
 };
 
@@ -400,10 +405,10 @@ json measure(const std::vector<BenchProblem>& problems, const BenchOptions& opti
   const InterruptGuard guard;
   try {
     bench.run(problems);
-  } catch (const std::exception& error) {
-    if (bench.results()["rows"].empty()) throw;
-    bench.results()["stopped"] = message_of(error);
-    *stopped = std::current_exception();
+  } catch (const std::exception&) {
+    *stopped = named_error();
+    if (bench.results()["rows"].empty()) std::rethrow_exception(*stopped);
+    bench.results()["stopped"] = message_of(*stopped);
   }
   return std::move(bench.results());
 }

@@ -116,6 +116,12 @@ CompareOptions with_report_possible(CompareOptions options) {
 
 // ---- measuring ----
 
+bool holds_times(const json& results) {
+  const json& layers = element(member(results, "layers"), 0);
+  return results.contains("training") || results.contains("throughput") ||
+         !list(member(layers, "rows")).empty();
+}
+
 class Comparison {
  public:
   Comparison(const CompareOptions& options, json* results)
@@ -164,7 +170,7 @@ class Comparison {
     running.clear();  // what follows makes its own, and larger ones
     if (wants("training")) {
       left_.start("training");
-      progress(0);
+      progress(0, "the training");
       results_["training"] =
           compare_training(arms_, learned, steps(timer, batch),
                            {.steps = losses(), .seeds = seeds(), .progress = told()});
@@ -172,7 +178,11 @@ class Comparison {
     }
     if (wants("throughput")) {
       left_.start("throughput");
-      results_["throughput"] = compare_throughput(timer, of_throughput, told());
+      for (size_t i = 0; i < of_throughput.size(); ++i) {
+        progress(static_cast<double>(i) / static_cast<double>(of_throughput.size()),
+                 "throughput at batch " + std::to_string(of_throughput[i]));
+        results_["throughput"].push_back(compare_throughput(timer, {of_throughput[i]})[0]);
+      }
     }
     note_clocks();
   }
@@ -287,12 +297,17 @@ class Comparison {
     }
     left_.expect("throughput", seconds);
   }
-  void progress(double share) {
+  void progress(double share, const std::string& work) {
     const std::string text = left_.text(share);
     if (!text.empty()) spdlog::info("{}", text);
+    if (!holds_times(results_) || !partial_.due()) return;
+    note_clocks();
+    json results = results_;
+    results["summary"] = summarise_results(results);
+    partial_.write(std::move(results), work);
   }
-  std::function<void(double)> told() {
-    return [this](double share) { progress(share); };
+  std::function<void(double, const std::string&)> told() {
+    return [this](double share, const std::string& work) { progress(share, work); };
   }
 
   const CompareOptions& options_;
@@ -303,6 +318,7 @@ class Comparison {
   const std::vector<Arm> arms_;
   std::optional<Dataset> part_;  // what --quick learns from
   TimeLeft left_{now_seconds};
+  PartialResults partial_{options_.out};
 };
 
 void finish(json& results, std::chrono::steady_clock::time_point start) {
@@ -349,12 +365,6 @@ void print(const CompareOptions& options, const json& results) {
   }
 }
 
-bool holds_times(const json& results) {
-  const json& layers = element(member(results, "layers"), 0);
-  return results.contains("training") || results.contains("throughput") ||
-         !list(member(layers, "rows")).empty();
-}
-
 // Measures; what is finished when something stops it is returned, with the reason. If that is
 // nothing, this throws the reason.
 json measure(const CompareOptions& options, std::exception_ptr* stopped) {
@@ -367,10 +377,10 @@ json measure(const CompareOptions& options, std::exception_ptr* stopped) {
   const InterruptGuard guard;
   try {
     comparison.run();
-  } catch (const std::exception& error) {
-    if (!holds_times(results)) throw;
-    results["stopped"] = message_of(error);
-    *stopped = std::current_exception();
+  } catch (const std::exception&) {
+    *stopped = named_error();
+    if (!holds_times(results)) std::rethrow_exception(*stopped);
+    results["stopped"] = message_of(*stopped);
   }
   finish(results, start);
   return results;

@@ -46,6 +46,7 @@ class LayersComparison {
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
+    plan_.progress(0.99, "each layer in the network");
     InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
     (*section)["step_faults"] = json::array();
@@ -65,7 +66,8 @@ class LayersComparison {
     }
     InterruptGuard::check();
     const size_t all = arms_[a]->training().net().calls().size();
-    plan_.progress(std::min(0.99, static_cast<double>(rows->size()) / static_cast<double>(all)));
+    plan_.progress(std::min(0.99, static_cast<double>(rows->size()) / static_cast<double>(all)),
+                   call.node->name + " " + std::string(to_string(call.step->pass)));
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
 
     std::vector<PassMeasurement> measured(arms_.size());

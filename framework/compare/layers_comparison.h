@@ -16,7 +16,8 @@ struct LayersPlan {
   TimingPlan network;        // the parts of a step in the network
   int64_t steps = 20;        // of training before the activations are taken
   bool (*stop)() = nullptr;  // gather_evidence's
-  std::function<void(double)> progress = [](double) {};  // hears the share that is done
+  /// Hears the share that is done, and what begins.
+  std::function<void(double, const std::string&)> progress = [](double, const std::string&) {};
 };
 
 /// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is

@@ -2,8 +2,13 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
+#include "compare/results.h"
+#include "core/running.h"
+#include "device/stopwatch.h"
 #include "train/write_file.h"
 
 namespace duet {
@@ -46,6 +51,38 @@ void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<Name
   }
   for (const NamedFile& output : outputs) {
     if (!output.file.empty()) check_writable(output);
+  }
+}
+
+bool PartialResults::due() const {
+  return !file_.empty() && holds_one(file_) && now_seconds() >= next_;
+}
+
+void PartialResults::write(nlohmann::json results, const std::string& work) {
+  const double start = now_seconds();
+  results["stopped"] = "the program ended without a word while " + work + " was measured";
+  try {
+    write_file(file_, results_file_text(results));
+  } catch (const RunError& error) {
+    spdlog::warn("{}; what is measured is written at the end only", error.what());
+    file_.clear();
+  }
+  const double end = now_seconds();
+  next_ = end + std::max(0.25, 20 * (end - start));
+}
+
+std::exception_ptr named_error() {
+  try {
+    throw;
+  } catch (const DeviceLostError&) {  // names it
+    return std::current_exception();
+  } catch (const DeviceError& error) {
+    const std::string last = Running::last();
+    const std::string named =
+        last.empty() ? error.what() : std::string(error.what()) + " (" + last + " ran last)";
+    return std::make_exception_ptr(DeviceError(named));
+  } catch (...) {
+    return std::current_exception();
   }
 }
 

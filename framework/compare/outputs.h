@@ -2,7 +2,9 @@
 // by itself, so that one that fails leaves the others.
 #pragma once
 
+#include <exception>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,26 @@ struct NamedFile {
 /// That each of `outputs` can be written later, when there is something to lose, and is neither
 /// another one of them nor one of `inputs`; their folders are made. Throws ConfigError.
 void check_outputs(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
+
+/// Keeps what has been measured in the results' file while more is measured, so that a crash or a
+/// kill loses no more than what is in work and a quarter of a second.
+class PartialResults {
+ public:
+  /// Writes nothing if `file` is empty, a device or a pipe.
+  explicit PartialResults(std::string file) : file_(std::move(file)) {}
+  /// `work` begins. Replaces the file by `results` with "stopped", which names `work`: what the
+  /// file says if nothing more is written. Takes a twentieth of the time at most.
+  void write(nlohmann::json results, const std::string& work);
+  bool due() const;
+
+ private:
+  std::string file_;
+  double next_ = 0;
+};
+
+/// The error that ended the measuring, with the implementation that ran last where a device tells
+/// nothing of it. REQUIRES: called in a catch block.
+std::exception_ptr named_error();
 
 /// Writes what `make` returns to `file`, if that is not empty, and logs "<what> <file>". An error
 /// is logged and its exit code returned.

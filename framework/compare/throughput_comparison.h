@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
@@ -13,9 +12,6 @@ namespace duet {
 /// The "throughput" of the results: a row for each batch size. An arm that cannot run at a size has
 /// {"arm", "error"}, with the reason, in that row; so has one that is wrong at that size, with what
 /// is wrong in words. "faults", of every arm that ran, lists that again.
-/// `progress` hears the share that is done.
-nlohmann::json compare_throughput(
-    StepTimer& timer, const std::vector<int64_t>& batches,
-    const std::function<void(double)>& progress = [](double) {});
+nlohmann::json compare_throughput(StepTimer& timer, const std::vector<int64_t>& batches);
 
 }  // namespace duet

@@ -158,7 +158,8 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
   for (int64_t i = 0; i < plan.seeds; ++i) {
     const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
     seeds.push_back(seed);
-    plan.progress(static_cast<double>(i + 1) / static_cast<double>(plan.seeds + 1));
+    plan.progress(static_cast<double>(i + 1) / static_cast<double>(plan.seeds + 1),
+                  "the training of seed " + std::to_string(seed));
     for (size_t j = 0; j < arms.size(); ++j) {
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
       train_one_seed(arms[arm], dataset, seed, &results[arm]);

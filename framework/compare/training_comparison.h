@@ -14,7 +14,8 @@ namespace duet {
 struct TrainingPlan {
   int64_t steps = 200;  // whose losses are compared
   int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
-  std::function<void(double)> progress = [](double) {};  // hears the share that is done
+  /// Hears the share that is done, and what begins.
+  std::function<void(double, const std::string&)> progress = [](double, const std::string&) {};
 };
 
 /// Mean accuracies that differ by less than this are the same; 0.002 is 20 images of 10,000.

@@ -2,6 +2,7 @@
 // exits with exit_code_of(); who catches one on its way saves something first.
 #pragma once
 
+#include <exception>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -72,12 +73,26 @@ class DeviceError : public Error {
   explicit DeviceError(const std::string& message) : Error(message, kExitFailure) {}
 };
 
+/// The GPU does nothing more for this process: an implementation made an access that it must not.
+class DeviceLostError : public DeviceError {
+ public:
+  using DeviceError::DeviceError;
+};
+
 /// What the user is told of it.
 inline std::string message_of(const std::exception& error) {
   return dynamic_cast<const std::bad_alloc*>(&error) ? "out of memory: this machine has too little "
                                                        "for what was asked for; make it smaller, "
                                                        "the batch first"
                                                      : error.what();
+}
+
+inline std::string message_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return message_of(e);
+  }
 }
 
 inline ExitCode exit_code_of(const std::exception& error) {

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "core/error.h"
+#include "core/running.h"
 
 namespace duet {
 namespace {
@@ -35,6 +36,7 @@ void on_signal(int signal) {
   if (!interrupted.exchange(true)) {
     first_at = now;
   } else if (now - first_at >= kSameMilliseconds) {
+    write_running("ended while ");
     ::signal(signal, SIG_DFL);
     raise(signal);  // delivered when the handler returns
   }

@@ -230,6 +230,12 @@ std::string take_error() {
   return std::string(cudaGetErrorName(error)) + ": " + cudaGetErrorString(error);
 }
 
+bool is_lost() {
+  (void)cudaDeviceSynchronize();
+  (void)cudaGetLastError();  // takes away what does not stay
+  return cudaDeviceSynchronize() != cudaSuccess;
+}
+
 PersistingCache persisting_cache(CUstream_st* stream) {
   PersistingCache cache;
   DUET_CUDA(cudaDeviceGetLimit(&cache.bytes, cudaLimitPersistingL2CacheSize));

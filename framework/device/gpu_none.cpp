@@ -83,6 +83,7 @@ void destroy_event(void*) noexcept {}
 void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
 double seconds_between(void*, void*) { throw UnsupportedError(gpu_missing_reason()); }
 std::string take_error() { return ""; }
+bool is_lost() { return false; }
 PersistingCache persisting_cache(CUstream_st*) { return {}; }
 void set_persisting_cache(CUstream_st*, const PersistingCache&) {}
 std::vector<std::pair<std::string, std::string>> versions() { return {{"CUDA", "not built in"}}; }

@@ -13,6 +13,9 @@ namespace duet::gpu {
 /// none. The next launch that is checked would be blamed for it.
 std::string take_error();
 
+/// Waits for the GPU. True if an illegal access, or the like, has made every further call fail.
+bool is_lost();
+
 /// The share of the L2 cache that is set aside for accesses marked as persisting, and how much
 /// memory a stream marks.
 struct PersistingCache {

@@ -355,7 +355,7 @@ Examination examine(const Layer& layer, std::string_view id, Pass pass, const Ev
     const FilledFreshMemory fill;
     result = Examiner(layer, id, pass, evidence, context).run();
   } catch (...) {  // whatever an implementation throws
-    result.faults = {{FaultKind::kFailed, text_of_failure()}};
+    result.faults = {{FaultKind::kFailed, text_of_failure(id, context.device())}};
   }
   if (const std::string left = process.restore(); !left.empty()) {
     result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/running.h"
 #include "layers/gpu_reference.h"
 
 namespace duet {
@@ -36,6 +37,11 @@ void restore(std::vector<GuardedTensor>& tensors,
   }
 }
 
+std::unique_ptr<Implementation> made(const Layer& layer, std::string_view id, Context& context) {
+  const Running running(id, layer.type(), "constructor");
+  return id == kGpuReference ? make_gpu_reference(layer) : layer.make(id, context);
+}
+
 }  // namespace
 
 LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pass>& passes,
@@ -45,12 +51,13 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       situation_(situation),
       context_(context),
       step_(context.device(), sizeof(uint64_t), guard_bytes),
-      impl_(id == kGpuReference ? make_gpu_reference(layer) : layer.make(id, context)) {
+      impl_(made(layer, id, context)) {
   const Device device = context_.device();
   step_.upload(&loaded_step_);
   context_.set_step(static_cast<const uint64_t*>(step_.data()));
   context_.set_training(situation_.training);
   for (Pass pass : passes) {
+    const Running running(id_, layer.type(), "prepare");
     impl_->prepare(pass, context_);
     workspaces_[pass] =
         GuardedBuffer(device, impl_->workspace_bytes(pass), std::max(kWorkspaceGuard, guard_bytes));
@@ -137,7 +144,9 @@ void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
   context_.set_workspace(workspace.address(), workspace.bytes());
   context_.set_step(static_cast<const uint64_t*>(step_.data()));
   context_.set_training(situation_.training);
-  impl_->run(pass, context_, tensors(without_dx));
+  const LayerTensors given = tensors(without_dx);
+  const Running running(id_, layer_.type(), to_string(pass));
+  impl_->run(pass, context_, given);
 }
 
 void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "core/error.h"
+#include "core/running.h"
 #include "device/cache_flush.h"
 #include "device/step_graph.h"
 #include "device/stopwatch.h"
@@ -32,6 +33,16 @@ size_t cache_bytes(const Context& context) {
   return context.device() == Device::kGpu ? l2_bytes() : size_t{1} << 20;
 }
 
+std::unique_ptr<Implementation> made_ready(const Candidate& candidate, Pass pass,
+                                           Context& context) {
+  const Running running(candidate.id, candidate.layer->type(), "constructor or prepare");
+  auto implementation = candidate.layer->make(candidate.id, context);
+  for (Pass each : passes_through(*candidate.layer, candidate.id, pass)) {
+    implementation->prepare(each, context);
+  }
+  return implementation;
+}
+
 /// A candidate that passed, in several sets of buffers that take turns as long as all of them fit
 /// into half of the cache: a call finds its inputs near, but never in the registers' or L1's reach,
 /// and never where the last call left them.
@@ -39,6 +50,7 @@ class Runner {
  public:
   Runner(const Candidate& candidate, Pass pass, const Evidence& evidence, Context& context)
       : context_(context),
+        candidate_(candidate),
         pass_(pass),
         evidence_(evidence),
         code_(candidate.id + " of " + task_text(*candidate.layer)) {
@@ -81,8 +93,12 @@ class Runner {
   }
   Contender contender() {
     return {[this](int64_t calls) {
+              if (!graph_)
+                return seconds_of(
+                    context_, [this] { queue(); }, calls);
+              const Running running(candidate_.id, candidate_.layer->type(), to_string(pass_));
               return seconds_of(
-                  context_, [this] { graph_ ? graph_.launch() : queue(); }, calls);
+                  context_, [this] { graph_.launch(); }, calls);
             },
             code_};
   }
@@ -148,6 +164,7 @@ class Runner {
   }
 
   Context& context_;
+  const Candidate& candidate_;
   const Pass pass_;
   const Evidence& evidence_;
   const std::string code_;
@@ -167,9 +184,10 @@ struct Entry {
   int calls_in_graph = 0;
 };
 
-// REQUIRES: called in a catch block. An interrupt goes on.
-void fail(PassMeasurement& result) {
-  result.examination.faults.push_back({FaultKind::kFailed, text_of_failure()});
+// REQUIRES: called in a catch block. What text_of_failure() lets pass goes on.
+void fail(PassMeasurement& result, const Candidate& candidate, const Context& context) {
+  result.examination.faults.push_back(
+      {FaultKind::kFailed, text_of_failure(candidate.id, context.device())});
 }
 
 /// Times the entries side by side, warm and cold. Where they are small enough to stay in a cache,
@@ -224,7 +242,7 @@ class PassTimer {
         if (!fault) continue;
         entry.result->examination.faults.push_back(std::move(*fault));
       } catch (...) {
-        fail(*entry.result);
+        fail(*entry.result, *entry.candidate, context_);
       }
       entry.runner.reset();
     }
@@ -243,7 +261,7 @@ class PassTimer {
         entry.runner->capture(entry.calls_in_graph);
         entry.calls_in_graph = entry.runner->calls_in_graph();
       } catch (...) {
-        fail(*entry.result);
+        fail(*entry.result, *entry.candidate, context_);
         entry.runner.reset();
       }
     }
@@ -340,17 +358,14 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
     PassMeasurement& result = results[i];
     const double start = now_seconds();
     try {
-      auto implementation = candidate.layer->make(candidate.id, context);
-      for (Pass each : passes_through(*candidate.layer, candidate.id, pass)) {
-        implementation->prepare(each, context);
-      }
+      auto implementation = made_ready(candidate, pass, context);
       result.prepare_seconds = now_seconds() - start;
       result.detail = implementation->detail(pass);
       result.workspace_bytes = implementation->workspace_bytes(pass);
       result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);
       if (result.examination.passed()) entries.push_back({&candidate, own, &result, {}});
     } catch (...) {
-      fail(result);
+      fail(result, candidate, context);
     }
   }
   if (entries.empty()) return results;

@@ -109,16 +109,25 @@ std::string ProcessState::restore_gpu() {
   return text + (text.empty() ? "" : ", ") + "a share of the L2 cache that it keeps for itself";
 }
 
-std::string text_of_failure() {
+std::string text_of_failure(std::string_view id, Device device) {
+  std::string text;
   try {
     throw;
   } catch (const InterruptedError&) {
     throw;
+  } catch (const DeviceLostError&) {
+    throw;
   } catch (const std::exception& error) {
-    return "failed: " + message_of(error);
+    text = "failed: " + message_of(error);
   } catch (...) {
-    return "failed: it threw what is no std::exception";
+    text = "failed: it threw what is no std::exception";
   }
+  if (device == Device::kGpu && gpu::is_lost()) {
+    throw DeviceLostError(std::string(id) + " " + text +
+                          "; after that the GPU does nothing more for this process, so that "
+                          "nothing else is measured (bench --sanitize finds the place)");
+  }
+  return text;
 }
 
 }  // namespace duet

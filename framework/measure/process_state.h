@@ -4,6 +4,7 @@
 #include <cfenv>
 #include <exception>
 #include <string>
+#include <string_view>
 
 #include "device/context.h"
 #include "device/gpu_state.h"
@@ -35,8 +36,9 @@ class ProcessState {
   gpu::PersistingCache cache_;
 };
 
-/// "failed: ..." of the exception that is being handled, of whatever type; an interrupt goes on.
-/// REQUIRES: called in a catch block.
-std::string text_of_failure();
+/// "failed: ..." of the exception that is being handled, of whatever type, thrown where
+/// implementation `id` ran; an interrupt and a DeviceLostError go on. Throws DeviceLostError, which
+/// names `id`, if the GPU does nothing more for this process. REQUIRES: called in a catch block.
+std::string text_of_failure(std::string_view id, Device device);
 
 }  // namespace duet

@@ -5,6 +5,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "core/running.h"
 #include "device/gpu_state.h"
 #include "device/range.h"
 
@@ -78,11 +79,13 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
         if (step.id == choice.id) implementation = step.implementation;
       }
       if (!implementation) {
+        const Running running(choice.id, resolved.layer->type(), "constructor", resolved.name);
         node.implementations.push_back(resolved.layer->make(choice.id, context_));
         implementation = node.implementations.back().get();
       }
       const bool first = nodes_.empty();
       if (!(first && choice.pass == Pass::kBackwardData)) {  // nobody needs the images' gradient
+        const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
         implementation->prepare(choice.pass, context_);
       }
       node.steps.push_back(
@@ -195,6 +198,7 @@ void Net::run(Node& node, const Node::Step& step) {
                        std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
   };
   try {
+    const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     step.implementation->run(step.pass, context_, node.tensors);
   } catch (const DeviceError& e) {
     throw named(e.what());

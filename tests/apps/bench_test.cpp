@@ -96,6 +96,16 @@ TEST(BenchProcess, InterruptedLeavesWhatIsMeasured) {
   EXPECT_NE(outcome.out.find("relu forward"), std::string::npos);
 }
 
+TEST(BenchProcess, KilledLeavesTheRowsThatAreFinished) {
+  const BenchFolder folder;
+  const std::string arguments = "relu --shape n=1..1024x2,c=64 --device cpu --quick --out ";
+  EXPECT_EQ(folder.run_until(arguments + "r.json", "stderr", SIGKILL, "x=4x64").code,
+            128 + SIGKILL);
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_GE(results["rows"].size(), 1u);
+  EXPECT_NE(results["stopped"].get<std::string>().find("while relu x="), std::string::npos);
+}
+
 TEST(BenchProcess, InterruptedInTheReferenceStopsSoon) {
   const BenchFolder folder;
   folder.write("two.yaml",

@@ -213,7 +213,8 @@ TEST(Compare, InterruptedLeavesWhatIsFinished) {
   const json results = json::parse(folder.read("r.json"));
   EXPECT_EQ(results["stopped"], "interrupted");
   EXPECT_TRUE(results.contains("training"));
-  EXPECT_FALSE(results.contains("throughput"));
+  ASSERT_EQ(results["throughput"].size(), 1u);
+  EXPECT_EQ(results["throughput"][0]["batch"], 1);
   EXPECT_NE(late.out.find("training, batch 16"), std::string::npos);
   EXPECT_EQ(late.out.find("STOPPED before its end: interrupted; "), 0u) << late.out;
 }
@@ -232,6 +233,21 @@ TEST(Compare, InterruptedLeavesTheRowsOfLayers) {
   EXPECT_FALSE(results["layers"][0].contains("totals"));
   EXPECT_NE(outcome.out.find("layers, batch 16"), std::string::npos) << outcome.out;
   EXPECT_EQ(folder.read("page.md"), page);
+}
+
+TEST(Compare, KilledLeavesTheRowsThatAreFinished) {
+  const CompareFolder folder;
+  const std::string arguments = std::string("--config tiny.yaml ") + kCpuArms + kShort;
+  const Outcome outcome =
+      folder.run_until(arguments + "--out r.json", "stderr", SIGKILL, "measuring fc1 forward");
+  EXPECT_EQ(outcome.code, 128 + SIGKILL);
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_GE(results["layers"][0]["rows"].size(), 1u);
+  const std::string stopped = results["stopped"];
+  EXPECT_EQ(stopped.find("the program ended without a word while "), 0u) << stopped;
+  const Outcome shown = folder.run("--from r.json");
+  EXPECT_OUTCOME(shown, kExitDone);
+  EXPECT_EQ(shown.out.find("STOPPED before its end: the program ended"), 0u) << shown.out;
 }
 
 TEST(Compare, OneOutputThatFailsLeavesTheOthers) {

@@ -1,0 +1,33 @@
+// Which implementation runs, for whoever must tell when the process ends in the middle of it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace duet {
+
+/// While one of these lives, that implementation runs: "ID in TYPE WHAT (layer NAME)". They do not
+/// nest, and one thread makes them. Costs tens of nanoseconds.
+class Running {
+ public:
+  /// `layer` may be empty: a layer by itself.
+  Running(std::string_view id, std::string_view type, std::string_view what,
+          std::string_view layer = {});
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  /// Of the one that runs or, if none does, that ran last; empty if none has.
+  static std::string last();
+};
+
+/// From now on a SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT first writes to standard error which
+/// implementation crashed; then it ends the process as it would have. A signal that somebody else
+/// handles (AddressSanitizer) stays theirs.
+void name_crashes();
+
+/// Writes "<what>" and the implementation that runs or ran last to standard error, if there is one.
+/// For a signal's handler.
+void write_running(const char* what);
+
+}  // namespace duet

@@ -1,0 +1,176 @@
+// A crash, an abort, a lost GPU and a later Ctrl-C tell which implementation ran, and leave the
+// results so far.
+#include "core/running.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "compare/bench.h"
+#include "compare/outputs.h"
+#include "core/error.h"
+#include "core/interrupt.h"
+#include "layers/relu/relu_impls.h"
+
+namespace duet {
+namespace {
+
+// AddressSanitizer does.
+bool others_handle_crashes() {
+  struct sigaction now {};
+  sigaction(SIGSEGV, nullptr, &now);
+  return (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
+}
+
+enum class End { kCrash, kLostDevice };
+
+/// cpu_reference of ReLU that ends so in its backward pass.
+template <End kEnd>
+class Ending : public Implementation {
+ public:
+  explicit Ending(std::unique_ptr<Implementation> sound) : sound_(std::move(sound)) {}
+  size_t state_bytes() const override { return sound_->state_bytes(); }
+  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
+    if (pass != Pass::kForward) {
+      if (kEnd == End::kLostDevice) throw DeviceLostError("cpu_double_ends failed");
+      *reinterpret_cast<volatile int*>(8) = 1;
+    }
+    sound_->run(pass, context, tensors);
+  }
+
+ private:
+  const std::unique_ptr<Implementation> sound_;
+};
+
+template <End kEnd>
+std::unique_ptr<Implementation> make_ending(const ActivationProblem& problem, Context& context) {
+  for (const auto& entry : relu_impls()) {
+    if (entry.id == "cpu_reference") {
+      return std::make_unique<Ending<kEnd>>(entry.make(problem, context));
+    }
+  }
+  throw std::logic_error("no reference");
+}
+
+/// bench, whose second row ends so.
+template <End kEnd>
+void bench_that_ends(const std::string& file) {
+  auto& list = relu_impls();
+  const auto before = list;
+  list.push_back({"cpu_double_ends", supports_all, make_ending<kEnd>});
+  BenchOptions options;
+  options.problems.layer = "relu";
+  options.problems.shape = "n=2,c=3";
+  options.device = Device::kCpu;
+  options.quick = true;
+  options.impls = {"cpu_double_ends", "cpu_reference"};
+  options.out = file;
+  std::ostringstream out;
+  EXPECT_THROW(run_bench(options, out), DeviceLostError);
+  list = before;
+}
+
+/// The same in a death test's process, which is a new one.
+std::string results_path() {
+  const std::string name = "duet-crash-" + std::to_string(getpid()) + ".json";
+  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
+  return getenv("DUET_TEST_RESULTS");
+}
+
+nlohmann::json take_results() {
+  const std::string path = results_path();
+  std::ifstream file(path);
+  nlohmann::json results = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  return results;
+}
+
+class RunningDeathTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (others_handle_crashes()) GTEST_SKIP() << "a sanitizer tells of crashes";
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+  }
+};
+
+TEST_F(RunningDeathTest, ACrashNamesTheImplementationAndKeepsTheRowsBefore) {
+  const std::string file = results_path();
+  const auto crash = [&] {
+    name_crashes();
+    bench_that_ends<End::kCrash>(file);
+  };
+  EXPECT_EXIT(crash(), testing::KilledBySignal(SIGSEGV),
+              "error: cpu_double_ends in relu backward crashed: SIGSEGV");
+  const auto results = take_results();
+  ASSERT_EQ(results["rows"].size(), 1u);
+  EXPECT_EQ(results["rows"][0]["pass"], "forward");
+  EXPECT_EQ(results["stopped"],
+            "the program ended without a word while relu x=2x3 backward was measured");
+}
+
+TEST_F(RunningDeathTest, AnAbortOutsideNamesTheLastOne) {
+  const auto abort_after = [] {
+    name_crashes();
+    { const Running running("custom_mine", "conv2d", "backward_data", "conv1"); }
+    std::abort();
+  };
+  EXPECT_EXIT(abort_after(), testing::KilledBySignal(SIGABRT),
+              "error: crashed: SIGABRT.*; custom_mine in conv2d backward_data \\(layer conv1\\) "
+              "ran last");
+}
+
+TEST_F(RunningDeathTest, ALaterCtrlCNamesWhatHangs) {
+  const auto hang = [] {
+    const InterruptGuard guard;
+    const Running running("custom_mine", "conv2d", "forward");
+    raise(SIGINT);
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    raise(SIGINT);
+  };
+  EXPECT_EXIT(hang(), testing::KilledBySignal(SIGINT),
+              "ended while custom_mine in conv2d forward ran");
+}
+
+TEST_F(RunningDeathTest, ASignalThatSomebodyHandlesStaysTheirs) {
+  const auto handled = [] {
+    signal(SIGFPE, [](int) { _exit(7); });
+    name_crashes();
+    raise(SIGFPE);
+  };
+  EXPECT_EXIT(handled(), testing::ExitedWithCode(7), "");
+}
+
+TEST(Running, ALostGpuEndsTheMeasuringAndBlamesNobodyElse) {
+  bench_that_ends<End::kLostDevice>(results_path());
+  const auto results = take_results();
+  ASSERT_EQ(results["rows"].size(), 1u);
+  EXPECT_EQ(results["stopped"], "cpu_double_ends failed");
+}
+
+TEST(Running, AnErrorOfTheDeviceNamesWhoRanLast) {
+  { const Running running("custom_mine", "conv2d", "forward", std::string(500, 'x')); }
+  EXPECT_EQ(Running::last().find("custom_mine in conv2d forward (layer xxx"), 0u);
+  { const Running running("arm mine", "a whole network's", "training step"); }
+  try {
+    throw DeviceError("cudaErrorSomething");
+  } catch (...) {
+    EXPECT_EQ(message_of(named_error()),
+              "cudaErrorSomething (arm mine in a whole network's training step ran last)");
+  }
+  try {
+    throw RunError("the disk is full");
+  } catch (...) {
+    EXPECT_EQ(message_of(named_error()), "the disk is full");
+  }
+}
+
+}  // namespace
+}  // namespace duet

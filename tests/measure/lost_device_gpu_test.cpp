@@ -1,0 +1,52 @@
+// An illegal access on the GPU ends the measuring under the name of who made it. It ends all work
+// of its process on the GPU, so that it is made in another one.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+
+#include "core/error.h"
+#include "layers/relu/relu_impls.h"
+#include "measure/measure_pass.h"
+#include "support/case_rig.h"
+#include "support/double_kernels.h"
+#include "support/gpu_test.h"
+
+namespace duet {
+namespace {
+
+class WritesNowhere : public Implementation {
+ public:
+  void run(Pass, Context& context, const LayerTensors& tensors) override {
+    queue_rare_fault(context, reinterpret_cast<uint64_t*>(16), tensors.y[0].memory);
+  }
+};
+
+class LostGpuDeathTest : public GpuTest {};
+
+TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto lose = [] {
+    relu_impls().push_back(
+        {"custom_double_nowhere", supports_all,
+         [](const ActivationProblem&, Context&) -> std::unique_ptr<Implementation> {
+           return std::make_unique<WritesNowhere>();
+         }});
+    const auto layer = make_layer("relu", {.name = "lost", .x = {{{16, 20}}}});
+    const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+    Context context(Device::kGpu);
+    try {
+      measure_pass({{layer.get(), "custom_double_nowhere"}, {layer.get(), "cudnn"}}, Pass::kForward,
+                   evidence, context, {});
+    } catch (const DeviceLostError& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+      _exit(3);
+    }
+  };
+  EXPECT_EXIT(lose(), testing::ExitedWithCode(3),
+              "custom_double_nowhere failed: .*does nothing more");
+}
+
+}  // namespace
+}  // namespace duet
