@@ -46,8 +46,8 @@ HostLoad::Sample HostLoad::take() {
        at.increment(error)) {
     double ran = 0, waited = 0;  // nanoseconds
     std::ifstream(at->path() / "schedstat") >> ran >> waited;
-    sample.ran += 1e-9 * ran;
-    sample.waited += 1e-9 * waited;
+    const long id = std::strtol(at->path().filename().c_str(), nullptr, 10);
+    sample.threads[id] = {1e-9 * ran, 1e-9 * waited};
   }
   return sample;
 }
@@ -61,7 +61,14 @@ LoadReport HostLoad::report() const {
   report.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   const double others = std::max(busy - (now.own - start_.own), 0.0);
   report.others_share = std::min(others / (busy + idle), 1.0);
-  report.waited_share = share(now.waited - start_.waited, now.ran - start_.ran);
+  Thread all;
+  for (const auto& [id, thread] : now.threads) {
+    const auto before = start_.threads.find(id);
+    const bool is_new = before == start_.threads.end();
+    all.ran += thread.ran - (is_new ? 0 : before->second.ran);
+    all.waited += thread.waited - (is_new ? 0 : before->second.waited);
+  }
+  report.waited_share = share(all.waited, all.ran);
   double average = 0;
   if (getloadavg(&average, 1) == 1) report.load_average = average;
   return report;

@@ -1,6 +1,8 @@
 // What else this machine's cores do while something is measured.
 #pragma once
 
+#include <map>
+
 namespace duet {
 
 struct LoadReport {
@@ -21,9 +23,13 @@ class HostLoad {
   LoadReport report() const;
 
  private:
-  /// Sums since the machine or the process started, in seconds.
+  struct Thread {
+    double ran = 0, waited = 0;
+  };
+  /// Sums since the machine, the process or the thread started, in seconds.
   struct Sample {
-    double busy = 0, idle = 0, own = 0, ran = 0, waited = 0;
+    double busy = 0, idle = 0, own = 0;
+    std::map<long, Thread> threads;  // those that live, by their ids
   };
   static Sample take();
 

@@ -76,8 +76,8 @@ Part compare_part(const std::vector<double>& expected, const std::vector<double>
     } else if (limit.kind == Limit::Kind::kElementwise) {
       share = error / (limit.atol + limit.rtol * std::abs(e));
     } else {
-      const double size = kWorstElement * sizes.at(i) + kAnyElement * sizes.rms;
-      const double allowed = limit.kind == Limit::Kind::kRms ? limit.rms * size : 0;
+      const double allowed =
+          limit.kind == Limit::Kind::kRms ? kWorstElement * limit.rms * sizes.at(i) : 0;
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     part.error_square += error * error;

@@ -16,7 +16,7 @@ struct Limit {
   enum class Kind {
     kExact,        // every element equal
     kRms,          // RMS of the error <= rms * RMS of the sizes, and no element's error beyond
-                   // kWorstElement * rms * its own size + kAnyElement * rms * RMS of the sizes
+                   // kWorstElement * rms * its own size
     kElementwise,  // |error| <= atol + rtol * |reference|, and RMS of the error <= 1e-3 of the
                    // reference
   };

@@ -8,6 +8,7 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "layers/gpu_reference.h"
+#include "layers/rounding.h"
 #include "measure/layer_rig.h"
 
 namespace duet {
@@ -221,6 +222,12 @@ std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squa
   const Shape& s = output.desc.shape;
   const bool image = s.rank() == 4;
   const int64_t planes = image ? s[0] * s[1] : 1;
+  double mixed = 0;
+  if (image) {
+    for (double square : squares) mixed += finite(square);
+    mixed *=
+        kMixedChannels * kMixedChannels / static_cast<double>(std::max<size_t>(squares.size(), 1));
+  }
   parallel_for(planes, output.desc.elements() * 8, [&](int64_t plane) {
     const auto each = [&](auto&& visit) {
       if (!image) {
@@ -238,7 +245,8 @@ std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squa
     }
     each([&](size_t i) {
       const double value = finite(output.values[i]);
-      squares[i] = std::sqrt(finite(squares[i]) + mean + value * value + kUnderflow * kUnderflow);
+      squares[i] =
+          std::sqrt(finite(squares[i]) + mean + mixed + value * value + kUnderflow * kUnderflow);
     });
   });
   return squares;

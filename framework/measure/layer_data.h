@@ -25,8 +25,8 @@ struct NamedValues {
   bool parameter = false;
   std::vector<double> values;
   /// Of a reference whose values are sums of products: the size of each (layers/rounding.h), its
-  /// square grown by the mean over the image of its channel (or the filter's), where transforms
-  /// spread errors. Empty for other values.
+  /// square grown by the mean over the image of its channel (or the filter's) and a little of that
+  /// over all (kMixedChannels), where transforms spread errors. Empty for other values.
   std::vector<double> sizes = {};
 };
 

@@ -192,7 +192,7 @@ TEST(Agreement, RmsLimitBoundsTheMeanAndTheWorstElement) {
     auto found = expected;
     found[77] += share * kWorstElement * 3e-6;  // a quarter of the limit as RMS
     const Agreement one = compare(expected, found, limit);
-    EXPECT_NEAR(one.share_of_limit, share, 1e-5);  // a little more is allowed to any element
+    EXPECT_NEAR(one.share_of_limit, share, 1e-6);
     EXPECT_EQ(one.agrees, share < 1);
     EXPECT_EQ(one.worst, 77);
   }

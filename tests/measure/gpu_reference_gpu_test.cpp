@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "layers/layer_cases.h"
 #include "measure/agreement.h"
 #include "support/gpu_test.h"
@@ -18,12 +21,17 @@ void expect_same(const Reference& expected, const Reference& found, const std::s
   ASSERT_EQ(expected.device, Device::kCpu);
   ASSERT_EQ(found.device, Device::kGpu);
   ASSERT_EQ(expected.outputs.size(), found.outputs.size()) << where;
-  const Limit limit = {.kind = Limit::Kind::kElementwise, .rtol = kRounding, .atol = kRounding};
   for (size_t i = 0; i < expected.outputs.size(); ++i) {
     const auto& [pass, wanted] = expected.outputs[i];
     for (size_t j = 0; j < wanted.size(); ++j) {
       const NamedValues& output = found.of(pass)[j];
       EXPECT_EQ(output.name, wanted[j].name);
+      double square = 0;
+      for (double value : wanted[j].values) square += std::isfinite(value) ? value * value : 0;
+      const double rms = std::sqrt(square / static_cast<double>(wanted[j].values.size()));
+      const Limit limit = {.kind = Limit::Kind::kElementwise,
+                           .rtol = kRounding,
+                           .atol = kRounding * std::max(rms, 1.0)};
       const Agreement a = compare(wanted[j].values, output.values, limit);
       EXPECT_TRUE(a.agrees) << where << ", " << to_string(pass) << ", " << output.name << ": "
                             << a.to_string() << " at " << index_text(output.desc, a.worst);
