@@ -268,7 +268,7 @@ TEST(Rounding, SizesAreTheRootsOfTheSquares) {
   }
 }
 
-// In an image the mean of the squares over the channel is added.
+// In an image the mean of the squares over the channel is added, and a little of that over all.
 TEST(Rounding, SizesOfAnImageKnowItsChannel) {
   for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
     const auto layer = make_layer("conv2d", {.name = "",
@@ -277,18 +277,20 @@ TEST(Rounding, SizesOfAnImageKnowItsChannel) {
     const LayerData data = random_data(*layer, 5);
     const NamedValues y = run_reference(*layer, data, {}, {Pass::kForward}).of(Pass::kForward)[0];
     const TensorDesc &in = layer->inputs()[0], &out = layer->outputs()[0];
+    const auto square = [&](int64_t n, int64_t k, int64_t i) {
+      const double product = data.x[0][offset_of(in, n, 0, i / 3, i % 3)] * data.w[0][k];
+      return product * product + data.w[1][k] * data.w[1][k];
+    };
+    double all = 0;
+    for (int64_t i = 0; i < 24; ++i) all += square(i / 12, i / 6 % 2, i % 6) / 24;
     for (int64_t n = 0; n < 2; ++n) {
       for (int64_t k = 0; k < 2; ++k) {
-        const auto squares = [&](int64_t h, int64_t w) {
-          const double product = data.x[0][offset_of(in, n, 0, h, w)] * data.w[0][k];
-          return product * product + data.w[1][k] * data.w[1][k];
-        };
-        double mean = 0;
-        for (int64_t i = 0; i < 6; ++i) mean += squares(i / 3, i % 3) / 6;
+        double mean = kMixedChannels * kMixedChannels * all;
+        for (int64_t i = 0; i < 6; ++i) mean += square(n, k, i) / 6;
         for (int64_t i = 0; i < 6; ++i) {
           const int64_t at = offset_of(out, n, k, i / 3, i % 3);
           EXPECT_DOUBLE_EQ(y.sizes[at],
-                           std::sqrt(squares(i / 3, i % 3) + mean + y.values[at] * y.values[at]));
+                           std::sqrt(square(n, k, i) + mean + y.values[at] * y.values[at]));
         }
       }
     }
