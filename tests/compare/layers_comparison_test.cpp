@@ -102,7 +102,7 @@ TEST(LayersComparison, ArmsOfTheSameCodeAreMeasuredOnceAndNotCompared) {
 }
 
 TEST(LayersComparison, NamesALayerThatIsWrongInTheNetworkAlone) {
-  register_network_doubles(Device::kCpu);
+  const NetworkDoubles doubles(Device::kCpu);
   const ComparisonFolder folder;
   folder.write("cheat.yaml",
                {{"backend: cpu", "backend: cpu_blas"},

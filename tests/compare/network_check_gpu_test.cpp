@@ -60,7 +60,7 @@ TEST_F(NetworkOnGpu, TimedStepsOfSoundArmsAreRepeatable) {
 }
 
 TEST_F(NetworkOnGpu, NamesTheLayerThatIsWrong) {
-  register_network_doubles(Device::kGpu);
+  const NetworkDoubles doubles(Device::kGpu);
   const fs::path path = fs::temp_directory_path() / "duet-network-check.yaml";
   for (const auto& [name, layer, pass] : {std::tuple("shared_state", "fc0", "backward_filter"),
                                           std::tuple("shared_workspace", "fc0", "backward_filter"),

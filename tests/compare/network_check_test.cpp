@@ -41,7 +41,7 @@ std::string text_of(const std::vector<NetworkFault>& faults) {
 
 class NetworkCheck : public testing::Test {
  protected:
-  void SetUp() override { register_network_doubles(Device::kCpu); }
+  const NetworkDoubles doubles_{Device::kCpu};
   static std::string id(const std::string& name) { return network_double(Device::kCpu, name); }
 };
 

@@ -51,7 +51,7 @@ TEST(StepTimer, MakesTheArmsAnewForEveryRound) {
 
 /// cpu_reference, and cpu_blas with a double for its linear layer.
 std::vector<Arm> arms_with_double(const ComparisonFolder& folder, const std::string& name) {
-  register_network_doubles(Device::kCpu);
+  const NetworkDoubles doubles(Device::kCpu);
   const std::string id = network_double(Device::kCpu, name);
   folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
                               {"type: linear", "type: linear, backend: " + id}});

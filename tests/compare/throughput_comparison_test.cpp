@@ -42,7 +42,7 @@ TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
 }
 
 TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
-  register_network_doubles(Device::kCpu);
+  const NetworkDoubles doubles(Device::kCpu);
   const ComparisonFolder folder;
   folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
                               {"type: linear", "type: linear, backend: cpu_double_wrong_above"}});

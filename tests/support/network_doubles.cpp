@@ -138,12 +138,13 @@ void append() {
 
 }  // namespace
 
-void register_network_doubles(Device device) {
-  static bool cpu = false, gpu = false;
-  bool& known = device == Device::kCpu ? cpu : gpu;
-  if (known) return;
-  known = true;
+NetworkDoubles::NetworkDoubles(Device device) : before_(linear_impls().size()) {
   device == Device::kCpu ? append<Device::kCpu>() : append<Device::kGpu>();
+}
+
+NetworkDoubles::~NetworkDoubles() {
+  auto& list = linear_impls();
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(before_), list.end());
 }
 
 std::string network_double(Device device, const std::string& name) {

@@ -2,6 +2,7 @@
 // another batch, in evaluation mode or in some instances only. They are implementations of linear.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "device/device.h"
@@ -11,14 +12,23 @@ namespace duet {
 /// The batch up to which "wrong_above" is right.
 inline constexpr int kLargestRightBatch = 40;
 
-/// Appends them to the list of linear, once:
+/// In the list of linear while this lives; one at a time:
 ///   shared_state         keeps forward's x in one memory for all instances
 ///   shared_workspace     keeps x in its forward's workspace until its backward_filter
 ///   writes_elsewhere     overwrites the start of another instance's y
 ///   wrong_above          is wrong for batches above kLargestRightBatch
 ///   wrong_in_evaluation  returns zeros with training off
 ///   idle_at_first        does nothing in instances made before set_idle_instances() says otherwise
-void register_network_doubles(Device device);
+class NetworkDoubles {
+ public:
+  explicit NetworkDoubles(Device device);
+  ~NetworkDoubles();
+  NetworkDoubles(const NetworkDoubles&) = delete;
+  NetworkDoubles& operator=(const NetworkDoubles&) = delete;
+
+ private:
+  const size_t before_;  // entries
+};
 /// "cpu_double_NAME" or "custom_double_NAME"
 std::string network_double(Device device, const std::string& name);
 
