@@ -51,7 +51,6 @@ TEST(StepTimer, MakesTheArmsAnewForEveryRound) {
 
 /// cpu_reference, and cpu_blas with a double for its linear layer.
 std::vector<Arm> arms_with_double(const ComparisonFolder& folder, const std::string& name) {
-  const NetworkDoubles doubles(Device::kCpu);
   const std::string id = network_double(Device::kCpu, name);
   folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
                               {"type: linear", "type: linear, backend: " + id}});
@@ -59,6 +58,7 @@ std::vector<Arm> arms_with_double(const ComparisonFolder& folder, const std::str
 }
 
 TEST(StepTimer, GivesNoTimeToWhatIsWrongAtABatch) {
+  const NetworkDoubles doubles(Device::kCpu);
   const ComparisonFolder folder;
   const auto arms = arms_with_double(folder, "wrong_above");
   const Dataset dataset = arms[0].setup().dataset.load({});
@@ -73,6 +73,7 @@ TEST(StepTimer, GivesNoTimeToWhatIsWrongAtABatch) {
 }
 
 TEST(StepTimer, GivesNoTimeToInstancesThatComputeLess) {
+  const NetworkDoubles doubles(Device::kCpu);
   const ComparisonFolder folder;
   const auto arms = arms_with_double(folder, "idle_at_first");
   const Dataset dataset = arms[0].setup().dataset.load({});
