@@ -232,7 +232,7 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
   expect_unfused(one_block("custom", ", backend: {forward: cudnn}"),
                  "forward is to run by cudnn, which keeps another state for the backward passes "
                  "than custom_direct");
-  EXPECT_EQ(one_block("custom", ", backend: {backward_filter: custom_fused}")[0].name,
+  EXPECT_EQ(one_block("custom", ", backend: {backward_filter: custom_direct}")[0].name,
             "conv+pool+relu");
 }
 
