@@ -22,8 +22,9 @@ A shape has cuDNN's letters and the layer's keys: 'trainer list layers' names th
 the keys. What bench and trainer print as a problem can be pasted. A word may have several values, as
 n=1,8,64 or n=1..1024x2 (doubling) or c=16..64+16 (adding); every combination is measured.
 
-Exit codes: 0 done, 1 failure, 2 wrong usage, 3 nothing of it can run here, 4 an implementation is
-wrong (it is named, and has no time).)";
+Exit codes: 0 done, 1 failure, 2 wrong usage or files, 3 nothing of it can run here, 4 an implementation
+is wrong (it is named, and has no time) or --sanitize found something, 130 interrupted (what is finished is
+written).)";
 
 // Exactly one thing to measure, with what belongs to it.
 std::string mistake_in(const duet::BenchOptions& options) {
@@ -61,35 +62,41 @@ int run(int argc, char** argv) {
   duet::ProblemSource& source = options.problems;
   bool quiet = false;
   std::string device;
-  CLI::App app("Holds every implementation of a layer to the reference, then times them.", "bench");
+  CLI::App app("Checks the implementations of a layer against the reference, then times them.",
+               "bench");
   app.footer(kExamples);
   app.set_version_flag("--version", duet::version_text());
-  app.add_option("LAYER", source.layer, "layer type, e.g. conv2d");
-  app.add_option("--shape", source.shape, "its problem")->type_name("WORD=VALUE,...");
-  app.add_option("--config", source.config, "every layer of a network")->type_name("FILE");
+  app.add_option("LAYER", source.layer, "a layer type, e.g. conv2d");
+  app.add_option("--shape", source.shape, "the problem of LAYER")->type_name("WORD=VALUE,...");
+  app.add_option("--config", source.config, "the layers of a network")->type_name("FILE");
   app.add_option("--shapes", source.shapes, "a list of problems, as YAML")->type_name("FILE");
-  app.add_option("--ladder", options.ladder, "the problems of that layer's bench.yaml, as a table")
+  app.add_option("--ladder", options.ladder,
+                 "the problems of the layer's bench.yaml, as the table of its README")
       ->type_name("LAYER");
-  app.add_flag("--write", options.write, "... written into that layer's README");
-  app.add_flag("--force", options.force, "... also a CPU's numbers over a GPU's");
+  app.add_flag("--write", options.write, "with --ladder: write the table into that README");
+  app.add_flag("--force", options.force, "with --write: also a CPU's numbers over a GPU's");
   const auto list = [&](const char* name, std::vector<std::string>& value, const char* what) {
     return app.add_option(name, value, what)->delimiter(',')->allow_extra_args(false);
   };
-  list("--impl", options.impls, "families or implementation ids; all of the device by default")
+  list("--impl", options.impls, "families and implementation ids (default: all of the device)")
       ->type_name("NAME,...");
-  list("--pass", options.passes, "forward, backward, backward_data, backward_filter")
+  list("--pass", options.passes,
+       "forward, backward_data, backward_filter; backward: all but forward (default: all)")
       ->type_name("PASS,...");
-  app.add_option("--batch", source.batch, "batch sizes: 64, 1,8,64 or 1..1024x2")
+  app.add_option("--batch", source.batch,
+                 "batch sizes, in place of the problems' own: 64, 1,8,64 or 1..1024x2")
       ->type_name("N,...");
-  app.add_option("--math", source.math, "fp32 or tf32")->type_name("MATH");
-  app.add_option("--device", device, "cpu or gpu (default: the GPU if there is one)")
+  app.add_option("--math", source.math, "fp32 or tf32, in place of the problems' own")
+      ->type_name("MATH");
+  app.add_option("--device", device,
+                 "cpu or gpu (default: that of --impl, else the GPU if there is one)")
       ->check(CLI::IsMember({"cpu", "gpu"}));
-  app.add_flag("--quick", options.quick, "fewer and shorter blocks");
+  app.add_flag("--quick", options.quick, "fewer and shorter blocks of calls");
   app.add_flag("--cold", options.cold, "on a GPU also with the caches flushed before each call");
   app.add_flag("--once", options.once,
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag("--sanitize", options.sanitize,
-               "do that under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
+               "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");

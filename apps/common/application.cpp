@@ -16,19 +16,10 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/running.h"
+#include "core/shell_word.h"
 
 namespace duet {
 namespace {
-
-// In quotes if it means something to a shell.
-std::string shell_word(const std::string& text) {
-  constexpr std::string_view kPlain =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./,:=+%@-";
-  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string word = "'";
-  for (char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return word + "'";
-}
 
 // Options that were given without a value, which would count as not given.
 std::string empty_values(const CLI::App& app) {
@@ -50,10 +41,8 @@ std::string hint_of(const CLI::App& app) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   std::string hint;
   for (const std::string& word : app.remaining(true)) {
-    const auto near = nearest(word, known);
-    if (!near) continue;
-    if (*near != word) {
-      hint += " (did you mean '" + *near + "'?)";
+    if (std::find(known.begin(), known.end(), word) == known.end()) {
+      hint += did_you_mean(word, known);
     } else if (!commands.empty()) {
       hint += " (" + word + " does not belong to '" + commands.back()->get_name() + "')";
     }

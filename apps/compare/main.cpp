@@ -21,10 +21,10 @@ constexpr const char* kExamples = R"(Examples:
 
 An arm is a family (cpu, custom, cudnn), auto, the id of an implementation, or a YAML file of the same
 network. Without any, custom is compared with cudnn, or cpu_blas with cpu_reference where there is no
-GPU; a single one is compared with one of these.
+GPU; a single one of --a to --d is compared with one of these.
 
-Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here, 4 --fail-on
-struck (results are written first), 130 interrupted (finished sections are written).)";
+Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here, 4 a
+condition of --fail-on was met (results are written first), 130 interrupted (what is finished is written).)";
 
 // Beside a single arm that was named, whatever its place, the default that it is not.
 void fill_in(std::vector<std::string>* named) {
@@ -40,8 +40,7 @@ int run(int argc, char** argv) {
   duet::CompareOptions options;
   bool quiet = false;
   std::vector<std::string> named(4), more, batches;
-  CLI::App app("Compares several ways to compute one network: the same task, side by side.",
-               "compare");
+  CLI::App app("Trains and times one network in several ways, the arms, side by side.", "compare");
   app.footer(kExamples);
   app.set_version_flag("--version", duet::version_text());
   CLI::Option* config =
@@ -50,51 +49,60 @@ int run(int argc, char** argv) {
   std::vector<CLI::Option*> measuring = {config};
   for (size_t i = 0; i < 4; ++i) {
     measuring.push_back(
-        app.add_option(kArms[i], named[i], i ? "another arm" : "the arm judged")->type_name("ARM"));
+        app.add_option(kArms[i], named[i],
+                       i ? "another arm" : "the first arm, which is compared with the others")
+            ->type_name("ARM"));
   }
   const auto add = [&](CLI::Option* option) { measuring.push_back(option); };
-  add(app.add_option("--arm", more, "an arm; may be given any number of times")
+  add(app.add_option("--arm", more, "one more arm; may be given several times")
           ->type_name("ARM")
           ->allow_extra_args(false));
   add(app.add_option("--set", options.arms.assignments,
-                     "override one key in every arm, e.g. data.batch=256")
+                     "override a key in every arm, e.g. data.batch=256; may be given several times")
           ->type_name("A.B=VALUE")
           ->allow_extra_args(false));
-  add(app.add_option("--data", options.data, "folder of the data set")->type_name("DIR"));
+  add(app.add_option("--data", options.data,
+                     "folder of the data set, or one that holds it under its name")
+          ->type_name("DIR"));
   add(app.add_option("--only", options.only,
-                     "sections: " + duet::join(duet::compare_sections(), ","))
+                     "these sections only: " + duet::join(duet::compare_sections(), ","))
           ->type_name("SECTION,...")
           ->delimiter(',')
           ->allow_extra_args(false));
   add(app.add_flag(
       "--quick", options.quick,
       "about a minute: shorter blocks, no cold times, one epoch (or a part of it), two "
-      "seeds, up to three batch sizes"));
-  add(app.add_option("--batch", batches, "batch sizes of throughput: 64, 1,8,64 or 1..1024x2")
+      "seeds, up to three batch sizes, and a smaller batch for slow layers (the output "
+      "says what was changed)"));
+  add(app.add_option(
+             "--batch", batches,
+             "batch sizes of throughput, e.g. 64 or 1..1024x2 (default: 1,8,32,64,256,1024)")
           ->type_name("N,...")
           ->delimiter(',')
           ->allow_extra_args(false));
-  add(app.add_option("--seeds", options.seeds, "trainings of every arm (default 5)")
+  add(app.add_option("--seeds", options.seeds, "trainings of every arm (default: 5)")
           ->type_name("N")
           ->check(duet::whole_number()));
-  add(app.add_option("--epochs", options.arms.epochs, "of each training (default: the file's)")
+  add(app.add_option("--epochs", options.arms.epochs,
+                     "epochs of each training (default: the file's)")
           ->type_name("N")
           ->check(duet::whole_number()));
   CLI::Option* from =
-      app.add_option("--from", options.from, "show a saved run instead of measuring")
+      app.add_option("--from", options.from, "show the results of a saved run instead of measuring")
           ->type_name("FILE");
   for (CLI::Option* option : measuring) from->excludes(option);
-  app.add_option("--out", options.out, "write results as JSON")->type_name("FILE");
-  app.add_option("--report", options.report, "write a page for the browser")
+  app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
+  app.add_option("--report", options.report, "write the results as a page for the browser")
       ->type_name("FILE.html");
   app.add_option("--into", options.into,
                  "write the layers' table between <!-- compare --> and <!-- /compare --> of a page")
       ->type_name("FILE");
   app.add_option("--markdown", options.markdown, "write the tables as Markdown")->type_name("FILE");
-  app.add_flag("--json", options.json, "print results as JSON instead of tables");
-  app.add_option("--fail-on", options.fail_on,
-                 "exit with 4 on: mismatch; slower, or slower:RATIO: the first arm has less than "
-                 "RATIO times another's speed")
+  app.add_flag("--json", options.json, "print the results as JSON instead of tables");
+  app.add_option(
+         "--fail-on", options.fail_on,
+         "exit with 4 where an arm is wrong (mismatch), or where a step of the first arm has "
+         "clearly less than RATIO times another's speed (slower:RATIO; slower: 1)")
       ->type_name("WHAT,...")
       ->delimiter(',')
       ->allow_extra_args(false);

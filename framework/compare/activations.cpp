@@ -5,9 +5,7 @@
 namespace duet {
 
 std::vector<double> values_of(const Tensor& tensor, Device device) {
-  std::vector<std::byte> bytes(tensor.bytes());
-  copy_bytes(bytes.data(), Device::kCpu, tensor.memory, device, bytes.size());
-  return decode(tensor.desc, bytes);
+  return decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
 }
 
 Activations take_activations(Training& training) {

@@ -11,6 +11,7 @@
 #include "measure/measure_pass.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/config_changes.h"
 
 namespace duet {
 namespace {
@@ -55,52 +56,10 @@ class Mistakes {
 
 // ---- the same task ----
 
-// Keys that say how something is computed, or reported, and not what.
-bool says_how(const std::string& path) {
-  static const std::vector<std::string> kKeys = {
-      "name",           "backend", "layout", "fuse", "graph", "math", "workspace_limit_mib",
-      "train.log_every"};
-  if (std::find(kKeys.begin(), kKeys.end(), path) != kKeys.end()) return true;
-  if (!path.starts_with("layers.")) return false;
-  const std::string key = path.substr(path.find_last_of('.') + 1);
-  return key == "layout" || key == "backend" || path.find(".backend.") != std::string::npos;
-}
-
-// Values by path ("layers.conv1.kernel"), without those that only say how.
-using Values = std::map<std::string, std::string>;
-
-void collect(const ConfigNode& node, const std::string& path, Values* values) {
-  if (says_how(path)) return;
-  const std::string prefix = path.empty() ? "" : path + ".";
-  switch (node.kind) {
-    case ConfigNode::Kind::kNull:
-      break;
-    case ConfigNode::Kind::kScalar:
-      (*values)[path] = node.scalar;
-      break;
-    case ConfigNode::Kind::kList:
-      for (size_t i = 0; i < node.items.size(); ++i) {
-        const ConfigNode* name = node.items[i].find("name");
-        collect(node.items[i], prefix + (name ? name->scalar : std::to_string(i)), values);
-      }
-      break;
-    case ConfigNode::Kind::kMap:
-      for (const auto& [key, value] : node.entries) collect(value, prefix + key, values);
-      break;
-  }
-}
-
-std::string shown(const Values& values, const std::string& path) {
-  const auto found = values.find(path);
-  return found == values.end() ? "nothing" : "'" + found->second + "'";
-}
-
-// "0.10" and "1e-1" are the same number.
-bool alike(const std::string& a, const std::string& b) {
-  if (a == b) return true;
-  char *end_a = nullptr, *end_b = nullptr;
-  const double x = std::strtod(a.c_str(), &end_a), y = std::strtod(b.c_str(), &end_b);
-  return !a.empty() && !b.empty() && !*end_a && !*end_b && x == y;
+// Changes that arms may show: of how something is computed, or reported, and not of what.
+bool may_differ(const ConfigChange& change) {
+  return change.kind == ConfigChange::Kind::kImplementation || change.key == "name" ||
+         change.key == "math" || change.key == "train.log_every";
 }
 
 std::vector<std::string> layer_types_of(const NetSpec& spec) {
@@ -127,16 +86,9 @@ std::vector<std::string> differences(const Arm& a, const ConfigNode& config_a, c
             format_count(parameter_count(b.layers)));
     return lines;  // that the keys differ follows from it
   }
-  Values values_a, values_b;
-  collect(config_a, "", &values_a);
-  collect(config_b, "", &values_b);
-  Values all = values_a;
-  all.insert(values_b.begin(), values_b.end());
-  for (const auto& [path, value] : all) {
-    const auto at_a = values_a.find(path), at_b = values_b.find(path);
-    const bool same =
-        at_a != values_a.end() && at_b != values_b.end() && alike(at_a->second, at_b->second);
-    if (!same) differs(path, shown(values_a, path), shown(values_b, path));
+  for (const ConfigChange& change : config_changes(config_a, config_b)) {
+    if (may_differ(change)) continue;
+    differs(change.key, "'" + change.before + "'", "'" + change.now + "'");
   }
   return lines;
 }
@@ -186,7 +138,7 @@ Setup Arm::setup(std::optional<int64_t> batch, std::optional<uint64_t> seed) con
   SetupOptions with = options;
   if (batch) with.assignments.push_back("data.batch=" + std::to_string(*batch));
   if (seed) with.seed = static_cast<int64_t>(*seed);
-  return read_setup(with);
+  return read_setup(file, with);
 }
 
 std::vector<std::string> default_arms() {
@@ -203,6 +155,7 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
     configs.emplace_back();
   }
   tell_apart(&arms);
+  std::map<std::string, ConfigNode> files;  // arms of one file share one reading of it
   for (const std::string& assignment : options.assignments) {
     if (!assignment.starts_with("backend=") && !assignment.starts_with("backend.")) continue;
     mistakes.add(ConfigError("--set " + assignment +
@@ -215,6 +168,9 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
       if (const auto reason = missing_gpu(arm.name, arm.options.backend.value_or(""))) {
         throw UnsupportedError(*reason);
       }
+      const std::string& path = arm.options.config;
+      if (!files.contains(path)) files[path] = read_yaml_file(path);
+      arm.file = files[path];
       Setup setup = arm.setup();
       if (const auto reason = missing_gpu(arm.name, setup.spec.backend.name)) {
         throw UnsupportedError(*reason);

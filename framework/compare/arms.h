@@ -23,15 +23,17 @@ struct ArmsOptions {
 
 /// One side. Its network is resolved; nothing is in memory yet.
 struct Arm {
-  std::string name;     // "custom", "other"; two of the same request are told apart by "#2"
-  std::string request;  // as the user gave it
-  SetupOptions options;
+  std::string name;      // "custom", "other"; two of the same request are told apart by "#2"
+  std::string request;   // as the user gave it
+  ConfigNode file;       // as it was read, once
+  SetupOptions options;  // what is changed in it
   NetSpec spec;
   std::vector<ResolvedLayer> layers;  // `auto` is resolved by RunningArm
   std::string config;                 // resolved, as YAML
 
   Device device() const { return device_of(spec); }
-  /// The same arm with another batch or seed. Throws what read_setup() throws.
+  /// The same arm with another batch or seed, whatever the file holds by now. Throws what
+  /// read_setup() throws.
   Setup setup(std::optional<int64_t> batch = {}, std::optional<uint64_t> seed = {}) const;
 };
 

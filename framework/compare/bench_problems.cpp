@@ -18,7 +18,7 @@ void add_problems(const std::string& name, const std::string& layer, const std::
   if (!source.math.empty()) set_word(words, "math", {source.math});
   for (const ProblemWords& each : combinations(words)) {
     BenchProblem problem{.name = name, .layer = bind_problem(type, each)};
-    if (problem.layer->is_view()) {
+    if (problem.layer->passes().empty()) {
       throw ConfigError(layer + " computes nothing: its output is its input's memory");
     }
     problem.passes = problem.layer->passes();
@@ -61,13 +61,12 @@ std::vector<BenchProblem> read_shapes(const ProblemSource& source) {
 
 // The network's own implementations decide which layers become blocks. Where there is no GPU, or
 // none is wanted, those of the CPU do.
-SetupOptions setup_options(const ProblemSource& source, Device device) {
+SetupOptions setup_options(const ProblemSource& source, const ConfigNode& file, Device device) {
   SetupOptions options{.config = source.config};
   if (!source.math.empty()) options.assignments.push_back("math=" + source.math);
   if (device == Device::kGpu) return options;
   options.backend = "cpu";
-  ConfigNode root = read_yaml_file(source.config);
-  const ConfigNode* layers = root.find("layers");
+  const ConfigNode* layers = file.find("layers");
   for (size_t i = 0; layers && i < layers->items.size(); ++i) {
     if (!layers->items[i].find("backend")) continue;
     options.assignments.push_back("layers." + std::to_string(i) + ".backend=cpu");
@@ -78,22 +77,19 @@ SetupOptions setup_options(const ProblemSource& source, Device device) {
 std::vector<BenchProblem> read_network(const ProblemSource& source, Device device) {
   std::vector<std::string> batches = {""};
   if (!source.batch.empty()) batches = split_values(source.batch, "--batch");
+  const ConfigNode file = read_yaml_file(source.config);
   std::vector<BenchProblem> problems;
   for (const std::string& batch : batches) {
-    SetupOptions options = setup_options(source, device);
+    SetupOptions options = setup_options(source, file, device);
     if (!batch.empty()) options.assignments.push_back("data.batch=" + batch);
-    const Setup setup = read_setup(options);
-    bool first = true;
+    const Setup setup = read_setup(file, options);
     for (const ResolvedLayer& resolved : setup.layers) {
-      if (resolved.layer->is_view()) continue;
+      if (resolved.layer->passes().empty()) continue;
       BenchProblem problem{.name = resolved.name, .layer = resolved.layer->clone()};
       problem.layer->bind(resolved.layer->inputs(), resolved.layer->options());
       for (Pass pass : resolved.layer->passes()) {
-        // Nobody needs the gradient of the images.
-        if (first && (pass == Pass::kBackwardData || pass == Pass::kBackward)) continue;
-        problem.passes.push_back(pass);
+        if (runs(resolved, pass)) problem.passes.push_back(pass);
       }
-      first = false;
       problems.push_back(std::move(problem));
     }
   }

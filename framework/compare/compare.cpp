@@ -25,6 +25,7 @@
 #include "compare/training_comparison.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/watchdog.h"
 #include "device/clock_monitor.h"
 #include "device/host_load.h"
 #include "device/stopwatch.h"
@@ -44,9 +45,7 @@ void check_sections(const std::vector<std::string>& only) {
   std::vector<std::string> mistakes;
   for (const std::string& name : only) {
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const auto near = nearest(name, known);
-    mistakes.push_back("--only " + name + ": unknown" +
-                       (near ? " (did you mean '" + *near + "'?)" : "") + "; there are " +
+    mistakes.push_back("--only " + name + ": unknown" + did_you_mean(name, known) + "; there are " +
                        join(known));
   }
   if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
@@ -122,10 +121,23 @@ bool holds_times(const json& results) {
          !list(member(layers, "rows")).empty();
 }
 
+// Whether some arm has a time in some section.
+bool any_time(const json& results) {
+  const json& layers = element(member(results, "layers"), 0);
+  for (const json* rows : {&member(results, "throughput"), &member(layers, "rows")}) {
+    for (const json& row : list(*rows)) {
+      for (const json& arm : list(member(row, "arms"))) {
+        if (member(arm, "us").is_object() || member(arm, "training_us").is_object()) return true;
+      }
+    }
+  }
+  return results.contains("training");
+}
+
 class Comparison {
  public:
   Comparison(const CompareOptions& options, json* results)
-      : options_(options), results_(*results), arms_(read_arms(arms_options(options))) {}
+      : options_(options), results_(*results), arms_(read_arms(arms_options(options, {}))) {}
 
   // Sections that are finished, and rows of layers, stand in the results even if this throws.
   void run() {
@@ -137,11 +149,15 @@ class Comparison {
     results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());
     monitor_.emplace();
     load_.emplace();
-    StepTimer timer(arms_, dataset, timing(), ceilings);
+    choose_batch(dataset);
     const int64_t batch = arms_[0].spec.data.batch;
+    StepTimer timer(arms_, dataset, timing(), ceilings, shares());
     // --quick and the time left go by the steps of this batch, whatever is wanted.
     const bool wants_steps = wants("layers") || wants("training") || options_.quick;
-    if (wants_steps) timer.at(batch);  // while nothing else is in memory
+    if (wants_steps) {
+      left_.start("steps");
+      timer.at(batch);  // while nothing else is in memory
+    }
     RunningArms running;
     for (const Arm& arm : arms_) {
       running.push_back(std::make_unique<RunningArm>(arm, dataset));
@@ -160,7 +176,7 @@ class Comparison {
         size.train < dataset.train.count || size.validation < dataset.validation.count
             ? part_.emplace(first_images(dataset, size))
             : dataset;
-    expect(known, running, size, of_throughput);
+    expect(known, size, of_throughput);
     if (wants("layers")) {
       left_.start("layers");
       json& section = results_["layers"].emplace_back();
@@ -171,27 +187,62 @@ class Comparison {
     if (wants("training")) {
       left_.start("training");
       progress(0, "the training");
-      results_["training"] =
-          compare_training(arms_, learned, steps(timer, batch),
-                           {.steps = losses(), .seeds = seeds(), .progress = told()});
+      results_["training"] = compare_training(
+          arms_, learned, steps(timer, batch),
+          {.steps = losses(), .seeds = seeds(), .progress = told(), .step_done = shares()});
       note_clocks();
     }
     if (wants("throughput")) {
-      left_.start("throughput");
-      for (size_t i = 0; i < of_throughput.size(); ++i) {
-        progress(static_cast<double>(i) / static_cast<double>(of_throughput.size()),
-                 "throughput at batch " + std::to_string(of_throughput[i]));
-        results_["throughput"].push_back(compare_throughput(timer, {of_throughput[i]})[0]);
+      for (const int64_t each : of_throughput) {
+        left_.start(throughput_at(each));
+        progress(0, throughput_at(each));
+        results_["throughput"].push_back(compare_throughput(timer, {each})[0]);
       }
     }
     note_clocks();
   }
 
  private:
-  static ArmsOptions arms_options(const CompareOptions& options) {
+  static ArmsOptions arms_options(const CompareOptions& options, std::optional<int64_t> batch) {
     ArmsOptions arms = options.arms;
     if (options.quick && !arms.epochs) arms.epochs = 1;
+    if (batch) arms.assignments.push_back("data.batch=" + std::to_string(*batch));
     return arms;
+  }
+
+  /// With --quick a smaller batch than the configuration's where its steps take long, unless
+  /// `--set data.batch` asks for one; and a first idea of the time left.
+  void choose_batch(const Dataset& dataset) {
+    const int64_t configured = arms_[0].spec.data.batch;
+    StepTimes estimate = estimate_steps(arms_, dataset, configured);
+    const auto& set = options_.arms.assignments;
+    const bool asked = std::any_of(set.begin(), set.end(), [](const std::string& assignment) {
+      return assignment.starts_with("data.batch=");
+    });
+    const int64_t batch = options_.quick && !asked ? quick_batch(estimate) : configured;
+    if (batch != configured) {
+      arms_ = read_arms(arms_options(options_, batch));
+      const double share = static_cast<double>(batch) / static_cast<double>(configured);
+      for (auto* times : {&estimate.training, &estimate.inference}) {
+        for (Times& each : *times) each.seconds[0] *= share;
+      }
+      estimate.batch = batch;
+      if (wants("layers") || wants("training")) {
+        smaller_batch_ = fmt::format(
+            "batch {} instead of {} in all rows of layers and in training (--set data.batch={} "
+            "asks "
+            "for it)",
+            batch, configured, configured);
+        spdlog::info("--quick: {}", smaller_batch_);
+      }
+    }
+    const bool any_on_cpu = std::any_of(
+        arms_.begin(), arms_.end(), [](const Arm& arm) { return arm.device() == Device::kCpu; });
+    if (!any_on_cpu) return;  // steps on a GPU take seconds
+    if (wants("layers") || wants("training") || options_.quick) {
+      left_.expect("steps", expected_steps_seconds(estimate, batch, timing()));
+    }
+    expect(estimate, training_size(estimate, dataset), batches(estimate));
   }
 
   Dataset load() {
@@ -204,6 +255,11 @@ class Comparison {
                  format_count(dataset.train.count), format_count(dataset.validation.count),
                  dataset.source == "generated" ? dataset.source : "from " + dataset.source);
     check_batch(setup, arms_[0].options.config, dataset);
+    for (const int64_t batch : wants("throughput") ? options_.batches : std::vector<int64_t>()) {
+      if (batch <= dataset.train.count) continue;
+      throw ConfigError("--batch " + std::to_string(batch) + ": " + dataset.name + " has " +
+                        format_count(dataset.train.count) + " training images");
+    }
     return dataset;
   }
 
@@ -231,7 +287,8 @@ class Comparison {
                                 .before_round = InterruptGuard::check},
                        .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20},
                        .stop = InterruptGuard::requested,
-                       .progress = told()};
+                       .progress = told(),
+                       .row_part = shares()};
     if (options_.quick) plan.network = TimingPlan::quick();
     if (arms_[0].device() == Device::kCpu) plan.network.rounds = plan.network.most_rounds = 5;
     return plan;
@@ -254,7 +311,9 @@ class Comparison {
   }
   json left_out(const TrainingSize& size, const Dataset& dataset,
                 const std::vector<int64_t>& of_throughput) const {
-    std::vector<std::string> parts = {"blocks of 10 ms instead of 50, 7 rounds instead of 10"};
+    std::vector<std::string> parts;
+    if (!smaller_batch_.empty()) parts.push_back(smaller_batch_);
+    parts.push_back("blocks of 10 ms instead of 50, 7 rounds instead of 10");
     if (arms_[0].device() == Device::kGpu) parts.push_back("no times with cold caches");
     if (wants("training")) {
       parts.push_back(std::to_string(losses()) + " losses instead of 200, " +
@@ -278,10 +337,14 @@ class Comparison {
 
   // ---- the time left ----
 
-  void expect(const StepTimes& known, const RunningArms& running, const TrainingSize& size,
+  static std::string throughput_at(int64_t batch) {
+    return "throughput at batch " + std::to_string(batch);
+  }
+  void expect(const StepTimes& known, const TrainingSize& size,
               const std::vector<int64_t>& of_throughput) {
     if (wants("layers")) {
-      const size_t rows = running[0]->training().net().calls().size();
+      size_t rows = 0;
+      for (const ResolvedLayer& layer : arms_[0].layers) rows += layer.passes.size();
       left_.expect("layers",
                    expected_layers_seconds(known, rows, timing(),
                                            !options_.quick && arms_[0].device() == Device::kGpu));
@@ -291,15 +354,17 @@ class Comparison {
                                                          arms_[0].spec.train.epochs));
     }
     if (!wants("throughput")) return;
-    double seconds = 0;
     for (const int64_t batch : of_throughput) {
-      if (batch != known.batch) seconds += expected_steps_seconds(known, batch, timing());
+      left_.expect(throughput_at(batch),
+                   batch == known.batch ? 0 : expected_steps_seconds(known, batch, timing()));
     }
-    left_.expect("throughput", seconds);
   }
-  void progress(double share, const std::string& work) {
+  void tell(double share) {
     const std::string text = left_.text(share);
     if (!text.empty()) spdlog::info("{}", text);
+  }
+  void progress(double share, const std::string& work) {
+    tell(share);
     if (!holds_times(results_) || !partial_.due()) return;
     note_clocks();
     json results = results_;
@@ -309,13 +374,17 @@ class Comparison {
   std::function<void(double, const std::string&)> told() {
     return [this](double share, const std::string& work) { progress(share, work); };
   }
+  std::function<void(double)> shares() {
+    return [this](double share) { tell(share); };
+  }
 
   const CompareOptions& options_;
   json& results_;
   std::optional<ClockMonitor>
       monitor_;  // after the ceilings, which drive the machine to its limits
   std::optional<HostLoad> load_;
-  const std::vector<Arm> arms_;
+  std::vector<Arm> arms_;
+  std::string smaller_batch_;    // what --quick says of it, if it chose one
   std::optional<Dataset> part_;  // what --quick learns from
   TimeLeft left_{now_seconds};
   PartialResults partial_{options_.out};
@@ -375,12 +444,16 @@ json measure(const CompareOptions& options, std::exception_ptr* stopped) {
                   {"quick", options.quick}};
   Comparison comparison(options, &results);
   const InterruptGuard guard;
+  const Watchdog watchdog;
   try {
     comparison.run();
   } catch (const std::exception&) {
     *stopped = named_error();
     if (!holds_times(results)) std::rethrow_exception(*stopped);
     results["stopped"] = message_of(*stopped);
+  }
+  if (!*stopped && !any_time(results)) {
+    *stopped = std::make_exception_ptr(RunError("nothing was timed; the reasons stand above"));
   }
   finish(results, start);
   return results;

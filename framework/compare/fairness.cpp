@@ -1,9 +1,12 @@
 #include "compare/fairness.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
+#include "compare/distinct.h"
 #include "compare/fields.h"
 #include "core/config.h"
 #include "measure/environment.h"
@@ -14,10 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-void add_once(std::vector<std::string>* texts, const std::string& text) {
-  if (std::find(texts->begin(), texts->end(), text) == texts->end()) texts->push_back(text);
-}
-
 std::string both(const std::vector<std::string>& texts) {
   if (texts.size() < 2) return join(texts);
   return join({texts.begin(), texts.end() - 1}) + " and " + texts.back();
@@ -27,12 +26,23 @@ const json& network_of(const json& results, size_t arm) {
   return list(member(element(member(results, "arms"), arm), "network"));
 }
 
-const json& layer_of(const json& results, size_t arm, const std::string& name) {
-  static const json none;
-  for (const json& layer : network_of(results, arm)) {
-    if (text_at(layer, "name") == name) return layer;
+// The layers of every arm's network by name; of two of one name the first.
+using Networks = std::vector<std::map<std::string, const json*>>;
+
+Networks networks_of(const json& results) {
+  Networks networks(arm_count(results));
+  for (size_t arm = 0; arm < networks.size(); ++arm) {
+    for (const json& layer : network_of(results, arm)) {
+      networks[arm].emplace(text_at(layer, "name"), &layer);
+    }
   }
-  return none;
+  return networks;
+}
+
+const json& layer_of(const Networks& networks, size_t arm, const std::string& name) {
+  static const json none;
+  const auto found = networks[arm].find(name);
+  return found == networks[arm].end() ? none : *found->second;
 }
 
 // How an arm computes a block. Results of before calls were noted say nothing.
@@ -49,78 +59,77 @@ Way way_of(const json& layer) {
 }
 
 std::vector<std::string> blocks_of(const json& results) {
-  std::vector<std::string> names;
+  Distinct names;
   for (size_t arm = 0; arm < arm_count(results); ++arm) {
     for (const json& layer : network_of(results, arm)) {
       const std::string name = text_at(layer, "name");
-      if (name.find('+') != std::string::npos) add_once(&names, name);
+      if (name.find('+') != std::string::npos) names.add(name);
     }
   }
-  return names;
+  return names.texts();
 }
 
 // "3 to 5 calls a pass (cudnnConvolutionForward, ...)"
-std::string calls_text(const json& results, size_t arm, const std::vector<std::string>& blocks) {
+std::string calls_text(const Networks& networks, size_t arm,
+                       const std::vector<std::string>& blocks) {
   size_t fewest = SIZE_MAX, most = 0;
-  std::vector<std::string> forward;
+  Distinct forward;
   for (const std::string& block : blocks) {
-    for (const json& pass : list(member(layer_of(results, arm, block), "passes"))) {
+    for (const json& pass : list(member(layer_of(networks, arm, block), "passes"))) {
       const json& calls = list(member(pass, "calls"));
       fewest = std::min(fewest, calls.size());
       most = std::max(most, calls.size());
       if (text_at(pass, "pass") != "forward") continue;
       for (const json& call : calls) {
-        if (call.is_string()) add_once(&forward, call.get<std::string>());
+        if (call.is_string()) forward.add(call.get<std::string>());
       }
     }
   }
   const std::string count =
       (fewest == most ? "" : std::to_string(fewest) + " to ") + std::to_string(most);
   return "by " + count + (most == 1 ? " call" : " calls") + " a pass, one after the other (" +
-         join(forward) + " in forward)";
+         join(forward.texts()) + " in forward)";
 }
 
 // "one layer after the other (conv1 names custom_naive, which the block has not)"
 std::string unfused_text(const json& results, size_t arm, const std::vector<std::string>& blocks) {
-  std::vector<std::string> reasons;
+  const std::set<std::string> told(blocks.begin(), blocks.end());
+  Distinct reasons;
   for (const json& layer : network_of(results, arm)) {
     const std::string unfused = text_at(layer, "unfused");
     const size_t colon = unfused.find(": ");
     if (colon == std::string::npos) continue;
     const std::string block = unfused.substr(0, colon);
-    if (std::find(blocks.begin(), blocks.end(), block) == blocks.end()) continue;
-    add_once(&reasons, unfused.substr(colon + 2));
+    if (told.count(block)) reasons.add(unfused.substr(colon + 2));
   }
   return std::string("one layer after the other") +
-         (reasons.empty() ? "" : " (" + join(reasons, "; ") + ")");
+         (reasons.texts().empty() ? "" : " (" + join(reasons.texts(), "; ") + ")");
 }
 
 // "custom computes conv1+pool1+relu1 fused, by kernels of its own; cudnn by 3 calls ..."
 void tell_blocks(const json& results, std::vector<std::string>* lines) {
   // Blocks that the arms compute in the same ways are told together.
+  const Networks networks = networks_of(results);
   std::vector<std::pair<std::vector<Way>, std::vector<std::string>>> groups;
+  std::map<std::vector<Way>, size_t> places;  // of the groups
   for (const std::string& block : blocks_of(results)) {
     std::vector<Way> ways;
-    for (size_t arm = 0; arm < arm_count(results); ++arm) {
-      ways.push_back(way_of(layer_of(results, arm, block)));
+    for (size_t arm = 0; arm < networks.size(); ++arm) {
+      ways.push_back(way_of(layer_of(networks, arm, block)));
     }
     const bool known = std::find(ways.begin(), ways.end(), Way::kUnknown) == ways.end();
     const bool differ = std::any_of(ways.begin(), ways.end(), [&](Way w) { return w != ways[0]; });
     if (!known || !differ) continue;
-    const auto same = std::find_if(groups.begin(), groups.end(),
-                                   [&](const auto& group) { return group.first == ways; });
-    if (same == groups.end()) {
-      groups.push_back({ways, {block}});
-    } else {
-      same->second.push_back(block);
-    }
+    const auto [place, is_new] = places.emplace(ways, groups.size());
+    if (is_new) groups.push_back({ways, {}});
+    groups[place->second].second.push_back(block);
   }
   for (const auto& [ways, blocks] : groups) {
     std::vector<std::string> parts;
     for (size_t arm = 0; arm < ways.size(); ++arm) {
       parts.push_back(arm_name(results, arm) + " " +
                       (ways[arm] == Way::kOwnKernels ? "fused, by kernels of its own"
-                       : ways[arm] == Way::kCalls    ? calls_text(results, arm, blocks)
+                       : ways[arm] == Way::kCalls    ? calls_text(networks, arm, blocks)
                                                      : unfused_text(results, arm, blocks)));
     }
     lines->push_back("not computed alike: " + both(blocks) + ": " + join(parts, "; "));
@@ -140,21 +149,19 @@ std::string interface_of(const std::string& call) {
 
 void tell_interfaces(const json& results, std::vector<std::string>* lines) {
   for (size_t arm = 0; arm < arm_count(results); ++arm) {
-    std::vector<std::string> names;
+    Distinct found;
     for (const json& layer : network_of(results, arm)) {
       for (const json& pass : list(member(layer, "passes"))) {
         for (const json& call : list(member(pass, "calls"))) {
           const std::string name =
               call.is_string() ? interface_of(call.get<std::string>()) : std::string();
-          if (!name.empty()) add_once(&names, name);
+          if (!name.empty()) found.add(name);
         }
       }
     }
+    const std::vector<std::string>& names = found.texts();
     if (names.empty()) continue;
-    const auto has = [&](const char* name) {
-      return std::find(names.begin(), names.end(), name) != names.end();
-    };
-    const bool legacy_only = has("cuDNN's legacy API") && !has("cuDNN's graph API");
+    const bool legacy_only = found.has("cuDNN's legacy API") && !found.has("cuDNN's graph API");
     lines->push_back(arm_name(results, arm) + " calls " + both(names) +
                      (legacy_only ? ", and not cuDNN's graph API, which can fuse layers" : ""));
   }

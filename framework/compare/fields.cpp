@@ -87,6 +87,7 @@ std::string left_out_text(const json& results) {
 
 size_t arm_count(const json& results) {
   size_t count = list(member(results, "arms")).size();
+  if (count > 0) return count;
   for (const json& batch : list(member(results, "layers"))) {
     for (const json& row : list(member(batch, "rows"))) {
       count = std::max(count, list(member(row, "arms")).size());

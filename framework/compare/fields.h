@@ -39,7 +39,7 @@ std::string arm_of(const nlohmann::json& results, const nlohmann::json& value,
 std::string stopped_text(const nlohmann::json& results);
 /// What --quick changed and left out; empty if that is not told.
 std::string left_out_text(const nlohmann::json& results);
-/// The number of arms: those named, and those that results speak of.
+/// The number of arms; where none is named, of those in the rows of layers. Files have them all.
 size_t arm_count(const nlohmann::json& results);
 
 }  // namespace duet

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "compare/results.h"
 #include "core/interrupt.h"
@@ -58,12 +59,12 @@ double added_us(const Times& later, const Times* earlier) {
 }
 
 InNetwork::Part part_of(const Training::Operation& operation, double in_network_us,
-                        double alone_us) {
+                        std::vector<double> alone) {
   return {.layer = operation.layer,
           .pass = operation.pass,
           .implementation = operation.implementation,
           .in_network_us = in_network_us,
-          .alone_us = is_layer(operation) ? -1 : alone_us};
+          .alone = is_layer(operation) ? std::vector<double>() : std::move(alone)};
 }
 
 // Graphs of the first k operations for every k, so that nothing comes between the kernels; and of
@@ -86,8 +87,10 @@ std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
   const auto times = time_interleaved(contenders, plan);
   std::vector<InNetwork::Part> parts;
   for (size_t k = 0; k < operations.size(); ++k) {
-    const double alone = median_us(times[operations.size() + k].seconds) / kRepetitions;
-    parts.push_back(part_of(operations[k], added_us(times[k], k ? &times[k - 1] : nullptr), alone));
+    std::vector<double> alone = times[operations.size() + k].seconds;
+    for (double& seconds : alone) seconds /= kRepetitions;
+    parts.push_back(
+        part_of(operations[k], added_us(times[k], k ? &times[k - 1] : nullptr), std::move(alone)));
   }
   return parts;
 }
@@ -103,8 +106,7 @@ std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& pla
   }
   std::vector<InNetwork::Part> parts;
   for (size_t k = 0; k < operations.size(); ++k) {
-    const double us = median_us(seconds[k]);
-    parts.push_back(part_of(operations[k], us, us));
+    parts.push_back(part_of(operations[k], median_us(seconds[k]), seconds[k]));
   }
   return parts;
 }
@@ -132,7 +134,7 @@ void InNetwork::add_to(json* rows) {
   std::vector<std::pair<std::string, std::string>> order;
   for (size_t arm = 0; arm < parts.size(); ++arm) {
     for (const Part& part : parts[arm]) {
-      if (part.alone_us >= 0) {
+      if (!part.alone.empty()) {
         const auto key = std::make_pair(part.layer, part.pass);
         json& row = others[key];
         if (row.is_null()) {
@@ -145,8 +147,7 @@ void InNetwork::add_to(json* rows) {
           order.push_back(key);
         }
         row["arms"][arm] = {{"implementation", part.implementation},
-                            {"us", microseconds_json({1e-6 * part.alone_us, 1e-6 * part.alone_us,
-                                                      1e-6 * part.alone_us})},
+                            {"us", microseconds_json(summarise(part.alone))},
                             {"in_network_us", part.in_network_us}};
         continue;
       }

@@ -13,7 +13,9 @@ struct InNetwork {
   struct Part {
     std::string layer, pass, implementation;
     double in_network_us = 0;
-    double alone_us = -1;  // of those that no layer is: the batch, the update, the advance
+    /// Seconds, a value a round: of those that no layer is, the batch, the update, the
+    /// advance. Empty for layers.
+    std::vector<double> alone;
   };
   std::vector<std::vector<Part>> parts;  // by arm, in the order they run
   std::vector<size_t> memory_bytes;

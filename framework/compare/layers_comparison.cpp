@@ -33,6 +33,11 @@ class LayersComparison {
       if (arm->context().device() != Device::kGpu) continue;
       if (!gpu_) gpu_ = std::make_unique<Context>(Device::kGpu);
     }
+    // In the place of PassPlan's own, which need not know the share.
+    plan_.pass.before_round = [this, before = plan.pass.before_round] {
+      if (before) before();
+      plan_.row_part(share_);
+    };
     for (Context* context : {&cpu_, gpu_.get()}) {
       if (context) context->set_workspace_limit(arms_[0]->context().workspace_limit());
     }
@@ -46,7 +51,7 @@ class LayersComparison {
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
-    plan_.progress(0.99, "each layer in the network");
+    plan_.progress(0.95, "each layer in the network");
     InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
     (*section)["step_faults"] = json::array();
@@ -65,9 +70,9 @@ class LayersComparison {
       if (seats[b].node && b < a) return;
     }
     InterruptGuard::check();
-    const size_t all = arms_[a]->training().net().calls().size();
-    plan_.progress(std::min(0.99, static_cast<double>(rows->size()) / static_cast<double>(all)),
-                   call.node->name + " " + std::string(to_string(call.step->pass)));
+    share_ = std::min(0.95, work_before_ / work_of(*arms_[a]));
+    work_before_ += work_of(call);
+    plan_.progress(share_, call.node->name + " " + std::string(to_string(call.step->pass)));
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
 
     std::vector<PassMeasurement> measured(arms_.size());
@@ -103,6 +108,24 @@ class LayersComparison {
     }
     row["error_ratio"] = error_ratio(row_arms);
     rows->push_back(std::move(row));
+  }
+
+  /// What a row takes beside the others, roughly: half of the time goes by rows, half by how long
+  /// their passes take at least.
+  double work_of(const Net::Call& call) const {
+    const Net& net = arms_[0]->training().net();
+    double floors = 0;
+    for (const Net::Call& each : net.calls()) floors += floor_of(each);
+    const auto rows = static_cast<double>(std::max<size_t>(1, net.calls().size()));
+    return 0.5 / rows + (floors > 0 ? 0.5 * floor_of(call) / floors : 0.5 / rows);
+  }
+  double work_of(RunningArm& arm) const {
+    double work = 0;
+    for (const Net::Call& call : arm.training().net().calls()) work += work_of(call);
+    return work > 0 ? work : 1;
+  }
+  double floor_of(const Net::Call& call) const {
+    return floor_seconds(ceilings_, *call.node->layer, call.step->pass).value_or(0);
   }
 
   /// Those of the layer in the network, and of times that cannot be.
@@ -144,7 +167,7 @@ class LayersComparison {
     for (const auto& [arm, candidate] : places) (*measured)[arm] = results[candidate];
   }
 
-  /// What the judge makes of a node's activations; kept, because its backward passes come last.
+  /// What the reference makes of a node's activations; kept, because its backward passes come last.
   const Evidence& evidence_of(size_t arm, const Net::Node& node) {
     auto& slot = evidence_[&node];
     if (!slot) {
@@ -209,7 +232,8 @@ class LayersComparison {
   RunningArms& arms_;
   const StepTimes& steps_;
   const Ceilings ceilings_;
-  const LayersPlan plan_;
+  LayersPlan plan_;
+  double work_before_ = 0, share_ = 0;  // of the rows so far
   Context cpu_{Device::kCpu};
   std::unique_ptr<Context> gpu_;
   std::map<size_t, Activations> activations_;  // by arm

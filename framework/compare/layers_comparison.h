@@ -18,6 +18,8 @@ struct LayersPlan {
   bool (*stop)() = nullptr;  // gather_evidence's
   /// Hears the share that is done, and what begins.
   std::function<void(double, const std::string&)> progress = [](double, const std::string&) {};
+  /// Hears the share within a row, too; called before each of its examinations and rounds.
+  std::function<void(double)> row_part = [](double) {};
 };
 
 /// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is

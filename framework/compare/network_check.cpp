@@ -20,9 +20,7 @@ constexpr int64_t kRows = 16;
 constexpr double kMostWatched = 5e8;  // bytes compared in a step
 
 Bytes bytes_of(const Tensor& tensor, Device device) {
-  Bytes bytes(tensor.bytes());
-  copy_bytes(bytes.data(), Device::kCpu, tensor.memory, device, bytes.size());
-  return bytes;
+  return download(tensor.memory, device, tensor.bytes());
 }
 
 /// In the order of Reference's outputs of a pass.
@@ -122,19 +120,16 @@ class SeenLayer {
     for (const auto& step : node_.steps) {
       const auto found = found_.find(step.pass);
       if (found == found_.end()) continue;
-      std::vector<NamedValues> outputs = expected.of(step.pass);
+      const std::vector<NamedValues>& wanted = expected.of(step.pass);
+      std::vector<NamedValues> outputs = wanted;
       std::vector<TensorResult> tensors;
       for (size_t i = 0; i < outputs.size(); ++i) {
         outputs[i].desc.dtype = dtype_of(step.pass, i);
-        const Limit limit = limit_of(layer(), step.pass, outputs[i].desc, outputs[i].parameter,
-                                     layer().options().math);
-        tensors.push_back({outputs[i].name, outputs[i].desc,
-                           compare(outputs[i].values, found->second[i], limit, outputs[i].sizes),
-                           limit});
         outputs[i].values = found->second[i];
+        tensors.push_back(hold_to(wanted[i], outputs[i], layer(), step.pass));
       }
       if (all_agree(tensors)) continue;
-      const Fault fault = classify(tensors, outputs, expected.of(step.pass));
+      const Fault fault = classify(tensors, outputs, wanted);
       all.push_back({node_.name,
                      std::string(to_string(step.pass)),
                      {FaultKind::kWrongInNetwork, words(fault.text)}});
@@ -205,7 +200,7 @@ class TensorWatch {
     add("the labels", {net.labels()});
     for (const Net::Node& node : net.nodes()) {
       const LayerTensors& t = node.tensors;
-      if (node.layer->is_view()) continue;  // its tensors are its neighbours'
+      if (node.layer->passes().empty()) continue;  // its tensors are its neighbours'
       add("the output of layer " + node.name, t.y);
       add("the gradient of the output of layer " + node.name, t.dy);
       add("a parameter of layer " + node.name, t.w);
@@ -337,7 +332,7 @@ class NetworkCheck {
   void check_evaluation() {
     std::vector<SeenLayer> layers;
     for (Net::Node& node : net_.nodes()) {
-      if (node.steps.empty()) continue;
+      if (node.layer->is_view(Pass::kForward)) continue;
       layers.emplace_back(node, std::vector{Pass::kForward}, LayerSituation{.training = false},
                           context_.device());
       layers.back().poison_outputs(Pass::kForward);

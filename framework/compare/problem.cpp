@@ -4,6 +4,7 @@
 #include <charconv>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "core/error.h"
 #include "layers/layers.h"
@@ -59,7 +60,7 @@ class Binder {
       fail("dtype=" + *dtype + ": implementations are measured in float32 alone");
     }
     ConfigNode keys = take_keys();
-    const TensorDesc x = take_input(layout);
+    std::vector<TensorDesc> inputs = take_inputs(layout);
     refuse_unknown(kDerivedWords);
 
     ConfigErrors errors("problem");
@@ -71,8 +72,7 @@ class Binder {
     } catch (const ConfigError& e) {
       fail_in_words(e.what());
     }
-    std::vector<TensorDesc> inputs = {x};
-    if (layer->takes_labels()) inputs.push_back({{x.shape[0]}, DType::kInt32});
+    if (layer->takes_labels()) inputs.push_back({{inputs[0].shape[0]}, DType::kInt32});
     try {
       layer->bind(inputs, options);
     } catch (const ShapeError& e) {
@@ -98,9 +98,7 @@ class Binder {
   std::string take_choice(const std::string& name, const std::vector<std::string>& choices) {
     const std::string value = take(name).value_or(choices[0]);
     if (contains(choices, value)) return value;
-    const auto near = nearest(value, choices);
-    fail(name + "=" + value + ": expected " + join(choices, " or ") +
-         (near ? " (did you mean '" + *near + "'?)" : ""));
+    fail(name + "=" + value + ": expected " + join(choices, " or ") + did_you_mean(value, choices));
   }
 
   int64_t size(const std::string& name, const std::string& value) const {
@@ -157,12 +155,17 @@ class Binder {
     return node;
   }
 
-  TensorDesc take_input(Layout layout) {
+  std::vector<TensorDesc> take_inputs(Layout layout) {
     const auto n = take("n"), c = take("c"), h = take("h"), w = take("w"), in = take("in"),
                x = take("x");
     if (x) {
       if (c || h || w || in) fail("x=" + *x + " already says c, h, w or in; give one or the other");
-      return from_x(*x, n, layout);
+      std::vector<TensorDesc> inputs;
+      std::istringstream parts(*x);
+      for (std::string part; std::getline(parts, part, '+');) {
+        inputs.push_back(from_x(part, n, layout));
+      }
+      return inputs;
     }
     const char* const expected =
         "expected n, c, h and w of images, n and in (or n and c) of features, or x=64x1x28x28";
@@ -177,9 +180,9 @@ class Binder {
            (given.empty() ? "none of them" : join(given)));
     }
     const int64_t rows = size("n", *n);
-    if (in) return {{rows, size("in", *in)}};
-    if (!h) return {{rows, size("c", *c)}};
-    return {{rows, size("c", *c), size("h", *h), size("w", *w)}, DType::kFloat32, layout};
+    if (in) return {{{rows, size("in", *in)}}};
+    if (!h) return {{{rows, size("c", *c)}}};
+    return {{{rows, size("c", *c), size("h", *h), size("w", *w)}, DType::kFloat32, layout}};
   }
 
   TensorDesc from_x(const std::string& x, const std::optional<std::string>& n,
@@ -224,8 +227,7 @@ class Binder {
   void refuse_unknown(const std::vector<std::string>& but) const {
     for (const auto& [name, value] : left_) {
       if (contains(but, name)) continue;
-      const auto near = nearest(name, known_words());
-      fail("unknown word '" + name + "'" + (near ? " (did you mean '" + *near + "'?)" : "") +
+      fail("unknown word '" + name + "'" + did_you_mean(name, known_words()) +
            "; known: " + join(known_words()));
     }
   }
@@ -269,13 +271,11 @@ class Binder {
 
 }  // namespace
 
-const LayerType& layer_type(const std::string& name) {
+const LayerType& layer_type(std::string_view name) {
   if (const LayerType* type = find_layer_type(name)) return *type;
   std::vector<std::string> names;
   for (const LayerType* type : layer_types()) names.emplace_back(type->name);
-  const auto near = nearest(name, names);
-  throw ConfigError("no layer type '" + name + "'" +
-                    (near ? " (did you mean '" + *near + "'?)" : "") +
+  throw ConfigError("no layer type '" + std::string(name) + "'" + did_you_mean(name, names) +
                     "; there are: " + join(names));
 }
 
@@ -284,7 +284,7 @@ std::unique_ptr<Layer> bind_problem(const LayerType& type, const ProblemWords& w
 }
 
 std::string problem_argument(const Layer& layer) {
-  const LayerType& type = layer_type(std::string(layer.type()));
+  const LayerType& type = layer_type(layer.type());
   ProblemWords words = split_problem(layer.problem_text());
   if (layer.options().math != Math::kFP32) {
     set_word(words, "math", {std::string(to_string(layer.options().math))});

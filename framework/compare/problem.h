@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "compare/problem_words.h"
 #include "layers/layer.h"
@@ -15,7 +16,7 @@
 namespace duet {
 
 /// The layer type of that name. Throws ConfigError with the nearest one.
-const LayerType& layer_type(const std::string& name);
+const LayerType& layer_type(std::string_view name);
 
 /// REQUIRES: one value for each word. Throws ConfigError in terms of the words.
 std::unique_ptr<Layer> bind_problem(const LayerType& type, const ProblemWords& words);

@@ -75,10 +75,9 @@ void append(std::vector<std::string>& values, const std::string& value, const st
 [[noreturn]] void refuse_bare(const std::string& token) {
   std::vector<std::string> known;
   for (const auto& [word, meaning] : bare_words()) known.push_back(word);
-  const auto near = nearest(token, known);
+  const std::string hint = did_you_mean(token, known);
   throw ConfigError("'" + token + "' has no value; expected " + token + "=VALUE" +
-                    (near ? " (or did you mean '" + *near + "'?)"
-                          : ", or one of the words without: " + join(known)));
+                    (hint.empty() ? ", or one of the words without: " + join(known) : hint));
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ constexpr size_t kMostCells = 1'000'000;   // ten arms by ten thousand rows
   throw DataError(path.string() + ": " + why);
 }
 
+constexpr size_t kMostEntries = 10'000;  // of a list that is no table: batches, layers of a network
+
 // Every place of an arm that results speak of is that of an arm.
 void check_places(const fs::path& path, const json& value, size_t arms) {
   if (value.is_object()) {
@@ -61,6 +63,30 @@ void check_size(const fs::path& path, const json& results, size_t arms) {
   }
 }
 
+// Lists that a reader walks for each arm or each other list.
+void check_lists(const fs::path& path, const json& results, size_t arms) {
+  const auto bound = [&](const json& all, size_t most, const std::string& what) {
+    if (list(all).size() <= most) return;
+    refuse(path, "has " + std::to_string(list(all).size()) + " " + what + ", more than " +
+                     std::to_string(most) + "; the file is damaged");
+  };
+  for (const json& arm : list(member(results, "arms"))) {
+    bound(member(arm, "network"), kMostEntries, "layers of an arm's network");
+  }
+  bound(member(results, "layers"), kMostEntries, "batches of 'layers'");
+  bound(member(results, "throughput"), kMostEntries, "batches of 'throughput'");
+  for (const json& batch : list(member(results, "layers"))) {
+    bound(member(batch, "totals"), arms, "totals of a batch");
+    for (const json& row : list(member(batch, "rows"))) {
+      bound(member(row, "arms"), arms, "arms in a row of 'layers'");
+    }
+  }
+  for (const json& row : list(member(results, "throughput"))) {
+    bound(member(row, "arms"), arms, "arms in a row of 'throughput'");
+  }
+  bound(member(member(results, "training"), "arms"), arms, "arms in 'training'");
+}
+
 // The form of results, as far as a reader that copes with whatever is missing relies on it.
 void check_form(const fs::path& path, const json& results) {
   const auto expect = [&](bool right, const std::string& key, const std::string& form) {
@@ -83,6 +109,7 @@ void check_form(const fs::path& path, const json& results) {
   for (const char* key : {"layers", "training", "throughput"}) {
     check_places(path, member(results, key), count);
   }
+  check_lists(path, results, count);
   check_size(path, results, count);
 }
 
@@ -218,9 +245,8 @@ FailOn read_fail_on(const std::vector<std::string>& words) {
                            ": expected a ratio above 0 after the colon, e.g. slower:0.95");
       }
     } else {
-      const auto near = nearest(word, {"mismatch", "slower"});
       mistakes.push_back("--fail-on " + word + ": unknown" +
-                         (near ? " (did you mean '" + *near + "'?)" : "") +
+                         did_you_mean(word, {"mismatch", "slower"}) +
                          "; there are mismatch, slower and slower:RATIO");
     }
   }

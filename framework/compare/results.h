@@ -62,7 +62,7 @@ FailOn read_fail_on(const std::vector<std::string>& words);
 /// Why a run counts as failed, a line each. `slower` strikes where the first arm's speed, in a
 /// whole step of training or inference, is below `ratio` times another arm's with all of its
 /// interval; for a ratio of at most 1 the verdict must also be neither "same" nor "unclear". What
-/// has nothing to judge fails, too. The results' own "summary" is not looked at.
+/// has nothing to compare fails, too. The results' own "summary" is not looked at.
 std::vector<std::string> failures(const nlohmann::json& results, const FailOn& fail_on);
 
 }  // namespace duet

@@ -6,13 +6,14 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <ostream>
 #include <sstream>
 
 #include "compare/problem.h"
-#include "core/error.h"
 #include "core/interrupt.h"
+#include "core/shell_word.h"
 #include "measure/examine.h"
 
 namespace duet {
@@ -44,12 +45,6 @@ class Tensors {
   std::vector<Tensor> views_;
 };
 
-std::string quoted(const std::string& text) {
-  std::string result = "'";
-  for (char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
 // Both outputs of a command of the shell.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>&1").c_str(), "r"), pclose);
@@ -69,6 +64,11 @@ int number_before(const std::string& line, const std::string& word) {
   const size_t begin = line.find_last_not_of("0123456789", end - 1);
   const std::string digits = line.substr(begin + 1, end - begin - 1);
   return digits.empty() || digits.size() > 9 ? -1 : std::stoi(digits);
+}
+
+std::string text_of(const ImplCall& call) {
+  return std::string(call.layer->type()) + " " + problem_argument(*call.layer) + " " +
+         std::string(to_string(call.pass)) + " " + call.id + ":";
 }
 
 }  // namespace
@@ -117,6 +117,17 @@ void run_once(const ImplCall& call, Context& context) {
   context.set_step(nullptr);
 }
 
+ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out) {
+  const InterruptGuard guard;
+  Context context(device);
+  for (const ImplCall& call : calls) {
+    InterruptGuard::check();
+    run_once(call, context);
+    out << text_of(call) << " ran once\n";
+  }
+  return kExitDone;
+}
+
 SanitizerReport read_sanitizer_report(const std::string& text) {
   SanitizerReport report;
   std::istringstream lines(text);
@@ -161,17 +172,16 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
               const std::string& bench, std::ostream& out) {
   bool clean = true;
   for (const ImplCall& call : calls) {
-    const std::string command = quoted(bench) + " " + std::string(call.layer->type()) +
-                                " --shape " + quoted(problem_argument(*call.layer)) + " --pass " +
-                                std::string(to_string(call.pass)) + " --impl " + call.id +
-                                " --once --quiet";
-    out << call.layer->type() << " " << problem_argument(*call.layer) << " " << to_string(call.pass)
-        << " " << call.id << ":" << std::flush;
+    const std::string command = shell_word(bench) + " " + std::string(call.layer->type()) +
+                                " --shape " + shell_word(problem_argument(*call.layer)) +
+                                " --pass " + std::string(to_string(call.pass)) + " --impl " +
+                                call.id + " --once --quiet";
+    out << text_of(call) << std::flush;
     std::string found;
     for (std::string_view tool : kTools) {
       InterruptGuard::check();
       const std::string text =
-          output_of(quoted(sanitizer) + " --tool " + std::string(tool) + " " + command);
+          output_of(shell_word(sanitizer) + " --tool " + std::string(tool) + " " + command);
       const SanitizerReport report = read_sanitizer_report(text);
       const bool ran = text.find(": ran once") != std::string::npos;
       if (!report.finished || (report.errors == 0 && !ran)) {
@@ -188,6 +198,14 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
     clean &= found.empty();
   }
   return clean;
+}
+
+ExitCode sanitize(const std::vector<ImplCall>& calls, std::ostream& out) {
+  const InterruptGuard guard;
+  const char* path = std::getenv("PATH");
+  const std::string bench = std::filesystem::read_symlink("/proc/self/exe").string();
+  return sanitize(calls, find_sanitizer(path ? path : ""), bench, out) ? kExitDone
+                                                                       : kExitComparison;
 }
 
 }  // namespace duet

@@ -1,12 +1,13 @@
-// bench --sanitize: implementations of a GPU under NVIDIA's compute-sanitizer, which sees what no
-// comparison of results can: accesses far beyond a buffer, races in shared memory, reads of memory
-// that nobody wrote.
+// bench --once and --sanitize: implementations run once, for profilers, and on a GPU under NVIDIA's
+// compute-sanitizer, which sees what no comparison of results can: accesses far beyond a buffer,
+// races in shared memory, reads of memory that nobody wrote.
 #pragma once
 
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "core/error.h"
 #include "layers/layer.h"
 
 namespace duet {
@@ -21,6 +22,9 @@ struct ImplCall {
 /// Every tensor is an allocation of its own, exactly as large as it must be, so that a sanitizer
 /// sees each access beyond it. Waits for the device.
 void run_once(const ImplCall& call, Context& context);
+
+/// Does that with every call on `device` and prints a line a call.
+ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out);
 
 /// What one tool of compute-sanitizer found.
 struct SanitizerReport {
@@ -40,5 +44,8 @@ std::string find_sanitizer(const std::string& path);
 /// what it printed.
 bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
               const std::string& bench, std::ostream& out);
+/// The same with the sanitizer of this machine and this program, which must be bench.
+/// kExitComparison if something was found.
+ExitCode sanitize(const std::vector<ImplCall>& calls, std::ostream& out);
 
 }  // namespace duet

@@ -12,6 +12,9 @@ namespace {
 constexpr double kQuickTrainingSeconds = 12, kQuickEvaluationSeconds = 3;
 // Of the steps of training and inference of all arms, once each: they are run some 30 times.
 constexpr double kQuickStepSeconds = 0.2;
+// The same of the configuration's batch, whose work is done some 150 times: the steps, the losses,
+// and the examinations and times of layers.
+constexpr double kQuickConfiguredStepSeconds = 0.3;
 
 struct StepSums {
   double training = 0, inference = 0;  // seconds of all arms' steps
@@ -63,14 +66,26 @@ Dataset first_images(const Dataset& dataset, const TrainingSize& size) {
   return first;
 }
 
+int64_t quick_batch(const StepTimes& steps) {
+  const StepSums sums = sums_of(steps);
+  const double seconds = sums.training + sums.inference;
+  if (seconds <= kQuickConfiguredStepSeconds) return steps.batch;
+  const double fits = static_cast<double>(steps.batch) * kQuickConfiguredStepSeconds / seconds;
+  int64_t batch = kLeastQuickBatch;
+  while (static_cast<double>(2 * batch) <= fits) batch *= 2;
+  return std::min(batch, steps.batch);
+}
+
 std::vector<int64_t> quick_batches(const StepTimes& steps) {
   const StepSums sums = sums_of(steps);
   const double of_image =
       steps.batch > 0 ? (sums.training + sums.inference) / static_cast<double>(steps.batch) : 0;
   std::vector<int64_t> batches;
   for (const int64_t batch : {1, 64, 1024}) {
-    if (batch <= 64 || of_image * static_cast<double>(batch) <= kQuickStepSeconds) {
+    if (batch == 1 || of_image * static_cast<double>(batch) <= kQuickStepSeconds) {
       batches.push_back(batch);
+    } else if (batch == 64 && steps.batch > 1 && steps.batch < 64) {
+      batches.push_back(steps.batch);
     }
   }
   return batches;
@@ -79,6 +94,12 @@ std::vector<int64_t> quick_batches(const StepTimes& steps) {
 TimeLeft::TimeLeft(std::function<double()> clock) : clock_(std::move(clock)), started_(clock_()) {}
 
 void TimeLeft::expect(const std::string& section, double seconds) {
+  for (Section& known : sections_) {
+    if (known.name == section) {
+      known.seconds = seconds;
+      return;
+    }
+  }
   sections_.push_back({section, seconds});
 }
 
@@ -102,7 +123,7 @@ double TimeLeft::seconds(double share) const {
 }
 
 std::string TimeLeft::text(double share) {
-  if (clock_() - told_ < 5) return "";
+  if (sections_.empty() || clock_() - told_ < 5) return "";
   told_ = clock_();
   const double left = seconds(share);
   char text[48];
@@ -128,7 +149,7 @@ double expected_training_seconds(const StepTimes& steps, int64_t losses, int64_t
   const auto batches = [&](int64_t images) {
     return static_cast<double>(images) / static_cast<double>(std::max<int64_t>(steps.batch, 1));
   };
-  return 1.5 * static_cast<double>(losses) * sums.training +
+  return 2 * static_cast<double>(losses) * sums.training +
          static_cast<double>(seeds) *
              (static_cast<double>(epochs) * batches(size.train) * sums.training +
               batches(size.validation) * sums.inference);

@@ -55,9 +55,10 @@ struct TimedArm {
   int64_t steps = 0, evaluations = 0;
 };
 
-/// Counts calls.
-Contender counted(Contender contender, int64_t* count) {
-  contender.seconds = [seconds = std::move(contender.seconds), count](int64_t calls) {
+/// Counts calls, and tells of each block before it runs.
+Contender counted(Contender contender, int64_t* count, const std::function<void()>& tell) {
+  contender.seconds = [seconds = std::move(contender.seconds), count, tell](int64_t calls) {
+    tell();
     *count += calls;
     return seconds(calls);
   };
@@ -68,10 +69,11 @@ Contender counted(Contender contender, int64_t* count) {
 class StepComparison {
  public:
   StepComparison(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch,
-                 const Ceilings& ceilings)
+                 const Ceilings& ceilings, const std::function<void(double)>& progress)
       : arms_(arms),
         dataset_(dataset),
         ceilings_(ceilings),
+        progress_(progress),
         displacement_(device_of(arms)),
         running_(arms.size()),
         outcomes_(arms.size()) {
@@ -83,12 +85,14 @@ class StepComparison {
   }
 
   StepTimes run(const TimingPlan& plan) {
+    rounds_ = plan.rounds;
     auto times = time_anew([this](int round) { return make(round); }, plan);
     note_outcomes();
     running_.clear();
     result_.training = std::move(times[0]);
     result_.inference = std::move(times[1]);
     for (size_t i = 0; i < arms_.size(); ++i) {
+      tell(1 - kChecksShare * (1 - static_cast<double>(i) / static_cast<double>(arms_.size())));
       if (result_.errors[i].empty()) check(i);
       if (!result_.has(i)) result_.training[i] = result_.inference[i] = {};
     }
@@ -96,7 +100,15 @@ class StepComparison {
   }
 
  private:
+  static constexpr double kChecksShare = 0.2;  // of the time, that of the checks after the rounds
+
+  void tell(double share) const {
+    if (progress_) progress_(share);
+  }
+
   std::vector<std::vector<Contender>> make(int round) {
+    const double share = std::min(1.0, (round + 1.0) / (rounds_ + 1)) * (1 - kChecksShare);
+    const auto tell_block = [this, share] { tell(share); };
     note_outcomes();
     for (TimedArm& timed : running_) timed = {};
     if (round >= 0) displacement_.grow();
@@ -109,8 +121,8 @@ class StepComparison {
       if (result_.has(i)) timed.arm = start(arms_[i], dataset_, result_.batch, &result_.errors[i]);
       if (!timed.arm) continue;
       timed.arm->training().restart_evaluation();
-      training[i] = counted(training_steps(*timed.arm), &timed.steps);
-      inference[i] = counted(inference_steps(*timed.arm), &timed.evaluations);
+      training[i] = counted(training_steps(*timed.arm), &timed.steps, tell_block);
+      inference[i] = counted(inference_steps(*timed.arm), &timed.evaluations, tell_block);
       if (round < 0) result_.prepare_seconds[i] = timed.arm->prepare_seconds();
     }
     return {training, inference};
@@ -142,6 +154,8 @@ class StepComparison {
   const std::vector<Arm>& arms_;
   const Dataset& dataset_;
   const Ceilings& ceilings_;
+  const std::function<void(double)>& progress_;
+  int rounds_ = 1;
   Displacement displacement_;
   StepTimes result_;
   std::vector<TimedArm> running_;
@@ -165,6 +179,32 @@ std::string StepTimes::fault_text(size_t arm) const {
   return text;
 }
 
+StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch) {
+  const int64_t few = std::min<int64_t>(8, batch);
+  const double scale = static_cast<double>(batch) / static_cast<double>(few);
+  StepTimes estimate = {.batch = batch,
+                        .training = std::vector<Times>(arms.size()),
+                        .inference = std::vector<Times>(arms.size()),
+                        .prepare_seconds = std::vector<double>(arms.size()),
+                        .errors = std::vector<std::string>(arms.size()),
+                        .faults = std::vector<std::vector<NetworkFault>>(arms.size())};
+  for (size_t i = 0; i < arms.size(); ++i) {
+    estimate.training[i].seconds = estimate.inference[i].seconds = {0.0};
+    if (arms[i].device() != Device::kCpu) continue;
+    const auto arm = start(arms[i], dataset, few, &estimate.errors[i]);
+    if (!arm) continue;
+    // The first step pays for what only a first one does.
+    const auto least_of_two = [&](const Contender& contender) {
+      const double first = contender.seconds(1);
+      return scale * std::min(first, contender.seconds(1));
+    };
+    estimate.training[i].seconds = {least_of_two(training_steps(*arm))};
+    arm->training().restart_evaluation();
+    estimate.inference[i].seconds = {least_of_two(inference_steps(*arm))};
+  }
+  return estimate;
+}
+
 nlohmann::json faults_json(const std::vector<NetworkFault>& faults) {
   nlohmann::json list = nlohmann::json::array();
   for (const NetworkFault& each : faults) {
@@ -180,7 +220,7 @@ const StepTimes& StepTimer::at(int64_t batch) {
   const auto known = known_.find(batch);
   if (known != known_.end()) return known->second;
   spdlog::info("steps of batch {}: all arms side by side", batch);
-  StepComparison comparison(arms_, dataset_, batch, ceilings_);
+  StepComparison comparison(arms_, dataset_, batch, ceilings_, progress_);
   return known_.emplace(batch, comparison.run(plan_)).first->second;
 }
 

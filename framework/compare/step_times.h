@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compare/arms.h"
@@ -33,6 +35,11 @@ struct StepTimes {
   std::vector<const Times*> pointers(const std::vector<Times>& times) const;
 };
 
+/// What steps of `batch` roughly take where they run on a CPU, from two steps of at most eight
+/// images: enough to choose a batch and to tell the time left. Arms on a GPU, whose first instance
+/// is timed with what its libraries do when they are first used, are taken to take no time.
+StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch);
+
 /// A list of {"layer", "pass", "kind", "text"}.
 nlohmann::json faults_json(const std::vector<NetworkFault>& faults);
 
@@ -49,9 +56,15 @@ nlohmann::json faults_json(const std::vector<NetworkFault>& faults);
 class StepTimer {
  public:
   /// `arms` and `dataset` must outlive this.
+  /// `progress`, if there is one, hears before every block and every check the share of a batch
+  /// that is done.
   StepTimer(const std::vector<Arm>& arms, const Dataset& dataset, const TimingPlan& plan,
-            const Ceilings& ceilings = {})
-      : arms_(arms), dataset_(dataset), plan_(plan), ceilings_(ceilings) {}
+            const Ceilings& ceilings = {}, std::function<void(double)> progress = {})
+      : arms_(arms),
+        dataset_(dataset),
+        plan_(plan),
+        ceilings_(ceilings),
+        progress_(std::move(progress)) {}
 
   /// Measured when it is first asked for. No arm may be in memory meanwhile that is not needed: all
   /// are once more.
@@ -62,6 +75,7 @@ class StepTimer {
   const Dataset& dataset_;
   const TimingPlan plan_;
   const Ceilings ceilings_;
+  const std::function<void(double)> progress_;
   std::map<int64_t, StepTimes> known_;  // by batch
 };
 

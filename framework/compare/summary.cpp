@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compare/distinct.h"
 #include "compare/fairness.h"
 #include "compare/fields.h"
 #include "compare/format.h"
@@ -202,7 +203,7 @@ void tell_training(const json& results, json* lines) {
     const std::string halted = join(diverged(results, d), " and ");
     if (!halted.empty()) {
       lines->push_back("the accuracies of " + arm_of(results, d, "a") + " and " +
-                       arm_of(results, d, "b") + " are not judged: the training of " + halted +
+                       arm_of(results, d, "b") + " are not compared: the training of " + halted +
                        " diverged");
       continue;
     }
@@ -288,19 +289,19 @@ json first_wrong(const json& results) {
 
 // ---- --fail-on ----
 
-bool is_judged(const json& entry, const char* key) { return member(entry, key).is_boolean(); }
+bool is_checked(const json& entry, const char* key) { return member(entry, key).is_boolean(); }
 
 // Whether anything in the results tells right from wrong.
 bool has_agreement(const json& results) {
   for (const json& batch : list(member(results, "layers"))) {
     for (const json& row : list(member(batch, "rows"))) {
       for (const json& arm : list(member(row, "arms"))) {
-        if (is_judged(arm, "agrees") || !list(member(arm, "faults")).empty()) return true;
+        if (is_checked(arm, "agrees") || !list(member(arm, "faults")).empty()) return true;
       }
     }
   }
   for (const json& d : list(member(member(results, "training"), "differences"))) {
-    if (is_judged(d, "losses_agree") || !text_at(d, "verdict").empty()) return true;
+    if (is_checked(d, "losses_agree") || !text_at(d, "verdict").empty()) return true;
   }
   for (const json& row : list(member(results, "throughput"))) {
     for (const json& arm : list(member(row, "arms"))) {
@@ -327,21 +328,18 @@ bool is_slower(const json& ratio, double asked) {
   return *number_at(ratio, "high") < asked;
 }
 
-void add_once(std::vector<std::string>* lines, const std::string& line) {
-  if (std::find(lines->begin(), lines->end(), line) == lines->end()) lines->push_back(line);
-}
-
 // Every section has the step of its batch, which was measured once.
 void tell_slower(const json& results, double asked, std::vector<std::string>* lines) {
   bool timed = false;
+  Distinct slower;
   const auto look = [&](const json& ratios, const std::string& what) {
     for (const json& ratio : list(ratios)) {
       const bool same = text_at(ratio, "verdict") == kSameCode;
       timed |= same || number_at(ratio, "high");
       if (same || !number_at(ratio, "high")) continue;
       if (!is_slower(ratio, asked)) continue;
-      add_once(lines, "slower: " + speed_sentence(results, ratio, what) + ", and " +
-                          format_speedup(asked) + " is asked for");
+      slower.add("slower: " + speed_sentence(results, ratio, what) + ", and " +
+                 format_speedup(asked) + " is asked for");
     }
   };
   for (const json& batch : list(member(results, "layers"))) {
@@ -353,7 +351,8 @@ void tell_slower(const json& results, double asked, std::vector<std::string>* li
     look(member(row, "training_ratios"), "in a training step of " + batch_text(row));
     look(member(row, "inference_ratios"), "in inference of " + batch_text(row));
   }
-  if (!timed) lines->push_back("slower: nothing to judge: no step was timed in two arms");
+  lines->insert(lines->end(), slower.texts().begin(), slower.texts().end());
+  if (!timed) lines->push_back("slower: nothing to compare: no step was timed in two arms");
 }
 
 }  // namespace
@@ -381,7 +380,7 @@ std::vector<std::string> failures(const json& results, const FailOn& fail_on) {
       if (!where.empty()) where += " " + text_at(first, "pass") + ": ";
       lines.push_back("mismatch: " + where + text_at(first, "arm") + ": " + text_at(first, "text"));
     } else if (!has_agreement(results)) {
-      lines.push_back("mismatch: nothing to judge: neither layers nor training were compared");
+      lines.push_back("mismatch: nothing to compare: neither layers nor training were compared");
     } else if (const std::string halted = all_diverged(results); !halted.empty()) {
       lines.push_back("mismatch: nothing to compare after training: that of " + halted +
                       " diverged");

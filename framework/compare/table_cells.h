@@ -11,7 +11,7 @@
 
 namespace duet {
 
-/// The places of two arms, of which the first is judged against the second.
+/// The places of two arms, of which the first is compared with the second.
 using ArmPair = std::pair<size_t, size_t>;
 
 /// Adds the pairs that `ratios` compare.

@@ -18,8 +18,48 @@ using nlohmann::json;
 
 constexpr size_t kFirstSteps = 10;
 
+// How much of the section is done, by how long the steps of each arm took when they were timed.
+class TrainingShare {
+ public:
+  TrainingShare(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& times,
+                const TrainingPlan& plan)
+      : plan_(plan) {
+    for (size_t i = 0; i < arms.size(); ++i) {
+      const bool timed = times.has(i);
+      step_.push_back(timed ? times.training[i].summary().median : 1e-3);
+      evaluation_.push_back(timed ? times.inference[i].summary().median : 1e-3);
+    }
+    const NetSpec& spec = arms[0].spec;
+    const auto seeds = static_cast<double>(plan.seeds);
+    const auto batches = [&](int64_t images) {
+      return static_cast<double>(images / spec.data.batch);
+    };
+    evaluations_ = batches(dataset.validation.count);
+    const double steps = batches(dataset.train.count) * static_cast<double>(spec.train.epochs);
+    for (size_t i = 0; i < arms.size(); ++i) {
+      all_ += (2.0 * static_cast<double>(plan.steps) + seeds * steps) * step_[i] +
+              seeds * evaluations_ * evaluation_[i];
+    }
+  }
+  void add_step(size_t arm) { add(step_[arm]); }
+  void add_evaluation(size_t arm) { add(evaluations_ * evaluation_[arm]); }
+  double share() const { return all_ > 0 ? std::min(1.0, done_ / all_) : 0.0; }
+
+ private:
+  void add(double seconds) {
+    done_ += seconds;
+    plan_.step_done(share());
+  }
+
+  const TrainingPlan& plan_;
+  std::vector<double> step_, evaluation_;  // seconds, by arm
+  double evaluations_ = 0, all_ = 0, done_ = 0;
+};
+
 // Losses of the first steps; NaN from the first that is not finite.
-std::vector<double> losses(const Arm& arm, const Dataset& dataset, int64_t steps) {
+std::vector<double> losses(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
+                           int64_t steps, TrainingShare* share) {
+  const Arm& arm = arms[index];
   RunningArm running(arm, dataset);
   std::vector<double> losses;
   bool halted = false;
@@ -31,6 +71,7 @@ std::vector<double> losses(const Arm& arm, const Dataset& dataset, int64_t steps
       if (!halted) losses.push_back(state.last_loss);
     }
     if (halted) losses.push_back(std::numeric_limits<double>::quiet_NaN());
+    share->add_step(index);
   }
   return losses;
 }
@@ -54,20 +95,24 @@ struct SeedResults {
   size_t memory_bytes = 0;
 };
 
-void train_one_seed(const Arm& arm, const Dataset& dataset, uint64_t seed, SeedResults* results) {
+void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
+                    uint64_t seed, TrainingShare* share, SeedResults* results) {
   using Clock = std::chrono::steady_clock;
+  const Arm& arm = arms[index];
   RunningArm running(arm, dataset, {}, seed);
   Training& training = running.training();
   const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
   const auto start = Clock::now();
   for (int64_t i = 0; i < steps; ++i) {
     run_interruptibly([&] { training.step(); });
+    share->add_step(index);
   }
   running.context().synchronize();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (training.state().halted) results->halted.push_back(seed);
   Metrics metrics;
   run_interruptibly([&] { metrics = training.evaluate(); });
+  share->add_evaluation(index);
   results->accuracy.push_back(metrics.accuracy);
   results->final_loss.push_back(metrics.loss);
   results->seconds.push_back(seconds);
@@ -130,12 +175,12 @@ json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
       {"accuracy_mean_difference", diverged ? json() : json(accuracy.mean)},
       {"low", interval ? json(accuracy.low) : json()},
       {"high", interval ? json(accuracy.high) : json()},
-      {"verdict", diverged ? "diverged" : judge_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
+      {"verdict", diverged ? "diverged" : compare_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
 }
 
 }  // namespace
 
-std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b) {
+std::string compare_accuracies(const std::vector<double>& a, const std::vector<double>& b) {
   if (are_far_apart(a, b)) return "different";
   if (!enough_seeds(a, b)) return "unclear";
   const Difference d = difference_of_means(a, b);
@@ -148,9 +193,12 @@ std::string judge_accuracies(const std::vector<double>& a, const std::vector<dou
 json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
                       const TrainingPlan& plan) {
   spdlog::info("training: {} losses of each arm, twice", plan.steps);
+  TrainingShare share(arms, dataset, steps, plan);
   std::vector<std::vector<double>> loss, repeat;
   for (auto* both : {&loss, &repeat}) {
-    for (const Arm& arm : arms) both->push_back(losses(arm, dataset, plan.steps));
+    for (size_t i = 0; i < arms.size(); ++i) {
+      both->push_back(losses(arms, i, dataset, plan.steps, &share));
+    }
   }
 
   json seeds = json::array();
@@ -158,11 +206,10 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
   for (int64_t i = 0; i < plan.seeds; ++i) {
     const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
     seeds.push_back(seed);
-    plan.progress(static_cast<double>(i + 1) / static_cast<double>(plan.seeds + 1),
-                  "the training of seed " + std::to_string(seed));
+    plan.progress(share.share(), "the training of seed " + std::to_string(seed));
     for (size_t j = 0; j < arms.size(); ++j) {
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
-      train_one_seed(arms[arm], dataset, seed, &results[arm]);
+      train_one_seed(arms, arm, dataset, seed, &share, &results[arm]);
     }
     std::string accuracies;
     for (size_t j = 0; j < arms.size(); ++j) {

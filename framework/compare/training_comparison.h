@@ -16,6 +16,8 @@ struct TrainingPlan {
   int64_t seeds = 5;    // trainings of every arm, from the configuration's seed on
   /// Hears the share that is done, and what begins.
   std::function<void(double, const std::string&)> progress = [](double, const std::string&) {};
+  /// Hears the share that is done, after every step: must take no time worth mentioning.
+  std::function<void(double)> step_done = [](double) {};
 };
 
 /// Mean accuracies that differ by less than this are the same; 0.002 is 20 images of 10,000.
@@ -57,6 +59,6 @@ nlohmann::json compare_training(const std::vector<Arm>& arms, const Dataset& dat
                                 const StepTimes& steps, const TrainingPlan& plan);
 
 /// The verdict on two arms' accuracies, a value a seed.
-std::string judge_accuracies(const std::vector<double>& a, const std::vector<double>& b);
+std::string compare_accuracies(const std::vector<double>& a, const std::vector<double>& b);
 
 }  // namespace duet

@@ -234,8 +234,7 @@ std::string ConfigReader::choice(std::string_view key, const std::vector<std::st
   if (value.empty()) return fallback.value_or(options.front());  // told already
   if (std::find(options.begin(), options.end(), value) != options.end()) return value;
   if (has(key)) {
-    const auto near = nearest(value, options);
-    error(key, "unknown value '" + value + "'" + (near ? " (did you mean '" + *near + "'?)" : "") +
+    error(key, "unknown value '" + value + "'" + did_you_mean(value, options) +
                    "; known: " + join(options));
   }
   return fallback.value_or(options.front());
@@ -298,10 +297,9 @@ ConfigReader ConfigReader::map(std::string_view key) {
 void ConfigReader::finish() {
   for (const auto& [key, value] : node_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    const auto near = nearest(key, asked_);
-    errors_.add(value.key_mark,
-                path_ + ": unknown key '" + key + "'" +
-                    (near ? " (did you mean '" + *near + "'?)" : "; known keys: " + join(asked_)));
+    const std::string hint = did_you_mean(key, asked_);
+    errors_.add(value.key_mark, path_ + ": unknown key '" + key + "'" +
+                                    (hint.empty() ? "; known keys: " + join(asked_) : hint));
   }
 }
 
@@ -317,6 +315,11 @@ std::optional<std::string> nearest(std::string_view word,
     }
   }
   return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+  const auto near = nearest(word, candidates);
+  return near ? " (did you mean '" + *near + "'?)" : "";
 }
 
 std::string join(const std::vector<std::string>& words, std::string_view separator) {

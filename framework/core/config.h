@@ -130,6 +130,8 @@ class ConfigReader {
 /// The candidate nearest to `word` by edit distance, if near enough to be a slip.
 std::optional<std::string> nearest(std::string_view word,
                                    const std::vector<std::string>& candidates);
+/// " (did you mean 'x'?)" of the nearest; empty if there is none.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 /// "a, b, c"
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

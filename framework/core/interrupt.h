@@ -13,7 +13,7 @@ namespace duet {
 class InterruptGuard {
  public:
   InterruptGuard();
-  ~InterruptGuard();
+  ~InterruptGuard();  // not before 0.2 s after the first signal: it may come a second time
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -41,7 +42,11 @@ struct Loop {
 class Pool {
  public:
   Pool() {
-    for (int i = 1; i < cpu_threads(); ++i) threads_.emplace_back([this] { work(); });
+    try {
+      for (int i = 1; i < cpu_threads(); ++i) threads_.emplace_back([this] { work(); });
+    } catch (const std::exception&) {
+      // The system gives no more (a limit of processes, no memory): those there are do the work.
+    }
   }
   ~Pool() {
     {

@@ -13,7 +13,7 @@
 namespace duet {
 
 /// Threads that share a loop, the caller among them: OMP_NUM_THREADS if it is set, else the CPUs
-/// that this process may run on.
+/// that this process may run on. Where the system gives fewer, fewer share it.
 int cpu_threads();
 
 /// Multiply-adds, or operations as simple, below which a loop is not worth waking a thread for:

@@ -45,4 +45,10 @@ std::string TensorDesc::to_string() const {
   return s;
 }
 
+std::string to_text(const std::vector<TensorDesc>& descs) {
+  std::string s;
+  for (size_t i = 1; i < descs.size(); ++i) s += descs[i - 1].shape.to_string() + "+";
+  return s + descs.back().to_string();
+}
+
 }  // namespace duet

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "core/shape.h"
 
@@ -40,6 +41,9 @@ struct TensorDesc {
   std::string to_string() const;
   bool operator==(const TensorDesc&) const = default;
 };
+
+/// Tensors of one dtype and layout: "2x3x5x7+2x8x5x7 float32 nchw".
+std::string to_text(const std::vector<TensorDesc>& descs);
 
 /// A view of memory on one device. Copying it copies the view. A Tensor without memory is falsy
 /// (an absent bias, an input whose gradient nobody needs).

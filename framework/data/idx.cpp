@@ -42,33 +42,6 @@ fs::path existing(const fs::path& file) {
   return fs::exists(file, ignored) ? file : fs::path(file.string() + ".gz");
 }
 
-Split load_split(const fs::path& images_file, const fs::path& labels_file,
-                 const DatasetInfo& info) {
-  IdxArray images = read_idx(images_file, 3, [&](const std::vector<int64_t>& dims) {
-    if (dims[1] != info.height || dims[2] != info.width) {
-      fail(images_file, 8,
-           "expected images of " + dims_text({info.height, info.width}) + " pixels, found " +
-               dims_text({dims[1], dims[2]}));
-    }
-    if (dims[0] == 0) fail(images_file, 4, "expected at least one image, found none");
-  });
-  const int64_t count = images.dims[0];
-  const IdxArray labels = read_idx(labels_file, 1, [&](const std::vector<int64_t>& dims) {
-    if (dims[0] == count) return;
-    fail(labels_file, 4,
-         "expected " + std::to_string(count) + " labels, one for each image of " +
-             images_file.string() + ", found " + std::to_string(dims[0]));
-  });
-  for (size_t i = 0; i < labels.bytes.size(); ++i) {
-    if (labels.bytes[i] >= info.classes) {
-      fail(labels_file, 8 + i,
-           "expected a label from 0 to " + std::to_string(info.classes - 1) + ", found " +
-               std::to_string(labels.bytes[i]));
-    }
-  }
-  return {count, std::move(images.bytes), {labels.bytes.begin(), labels.bytes.end()}};
-}
-
 // The sizes that the header announces.
 std::vector<int64_t> read_header(const fs::path& path, DatasetFile& file, int rank) {
   std::array<uint8_t, 4 + 4 * 255> bytes;
@@ -102,6 +75,35 @@ std::vector<int64_t> read_header(const fs::path& path, DatasetFile& file, int ra
   return dims;
 }
 
+// What dimensions stand for. A corrupt header may ask for more than 64 bits can count; that is too
+// much all the same.
+size_t bytes_of(const std::vector<int64_t>& dims) {
+  size_t bytes = 1;
+  for (const int64_t size : dims) {
+    const auto dim = static_cast<size_t>(size);
+    bytes = dim != 0 && bytes > kTooMuch / dim ? kTooMuch : bytes * dim;
+  }
+  return bytes;
+}
+
+size_t header_bytes(const std::vector<int64_t>& dims) { return 4 + 4 * dims.size(); }
+
+[[noreturn]] void refuse_size(const fs::path& path, const std::vector<int64_t>& dims,
+                              uint64_t found, bool more) {
+  const size_t expected = bytes_of(dims);
+  fail(path, header_bytes(dims) + std::min<uint64_t>(found, expected),
+       std::string(found < expected ? "the file is truncated" : "there are bytes left over") +
+           ": expected " + dims_text(dims) + " bytes of data, found " +
+           (more ? "more" : std::to_string(found)));
+}
+
+// As far as the size shows without reading.
+void check_size(const fs::path& path, const DatasetFile& file, const std::vector<int64_t>& dims) {
+  if (!file.size()) return;
+  const uint64_t found = *file.size() - header_bytes(dims);
+  if (found != bytes_of(dims)) refuse_size(path, dims, found, false);
+}
+
 // `expected` bytes, and the end of the file.
 std::vector<uint8_t> read_data(DatasetFile& file, size_t expected,
                                const std::function<void(uint64_t found, bool more)>& refuse) {
@@ -118,26 +120,71 @@ std::vector<uint8_t> read_data(DatasetFile& file, size_t expected,
   return bytes;
 }
 
+using Check = std::function<void(const std::vector<int64_t>& dims)>;
+
+// What comes before the data of one file.
+void check_header(const fs::path& path, int rank, const Check& check) {
+  DatasetFile file(path);
+  const std::vector<int64_t> dims = read_header(path, file, rank);
+  check_size(path, file, dims);
+  check(dims);
+}
+
+// The files of one split: what their headers have to say, to be held to before any data is read.
+struct SplitFiles {
+  fs::path images;
+  fs::path labels;
+
+  void check_images(const std::vector<int64_t>& dims, const DatasetInfo& info) const {
+    if (dims[1] != info.height || dims[2] != info.width) {
+      fail(images, 8,
+           "expected images of " + dims_text({info.height, info.width}) + " pixels, found " +
+               dims_text({dims[1], dims[2]}));
+    }
+    if (dims[0] == 0) fail(images, 4, "expected at least one image, found none");
+  }
+  void check_labels(const std::vector<int64_t>& dims, int64_t count) const {
+    if (dims[0] == count) return;
+    fail(labels, 4,
+         "expected " + std::to_string(count) + " labels, one for each image of " + images.string() +
+             ", found " + std::to_string(dims[0]));
+  }
+};
+
+void check_headers(const SplitFiles& files, const DatasetInfo& info) {
+  int64_t count = 0;
+  check_header(files.images, 3, [&](const std::vector<int64_t>& dims) {
+    files.check_images(dims, info);
+    count = dims[0];
+  });
+  check_header(files.labels, 1,
+               [&](const std::vector<int64_t>& dims) { files.check_labels(dims, count); });
+}
+
+// The headers are looked at again: the files may have been replaced.
+Split load_split(const SplitFiles& files, const DatasetInfo& info) {
+  IdxArray images = read_idx(
+      files.images, 3, [&](const std::vector<int64_t>& dims) { files.check_images(dims, info); });
+  const int64_t count = images.dims[0];
+  const IdxArray labels = read_idx(
+      files.labels, 1, [&](const std::vector<int64_t>& dims) { files.check_labels(dims, count); });
+  for (size_t i = 0; i < labels.bytes.size(); ++i) {
+    if (labels.bytes[i] >= info.classes) {
+      fail(files.labels, 8 + i,
+           "expected a label from 0 to " + std::to_string(info.classes - 1) + ", found " +
+               std::to_string(labels.bytes[i]));
+    }
+  }
+  return {count, std::move(images.bytes), {labels.bytes.begin(), labels.bytes.end()}};
+}
+
 }  // namespace
 
 IdxArray read_idx(const fs::path& path, int rank,
                   const std::function<void(const std::vector<int64_t>& dims)>& check) {
   DatasetFile file(path);
   IdxArray array{read_header(path, file, rank), {}};
-  const size_t header = 4 + 4 * static_cast<size_t>(rank);
-  size_t expected = 1;
-  for (const int64_t size : array.dims) {
-    const auto dim = static_cast<size_t>(size);
-    // A corrupt header may ask for more than 64 bits can count; that is too much all the same.
-    expected = dim != 0 && expected > kTooMuch / dim ? kTooMuch : expected * dim;
-  }
-  const auto refuse = [&](uint64_t found, bool more) {
-    fail(path, header + std::min<uint64_t>(found, expected),
-         std::string(found < expected ? "the file is truncated" : "there are bytes left over") +
-             ": expected " + dims_text(array.dims) + " bytes of data, found " +
-             (more ? "more" : std::to_string(found)));
-  };
-  if (file.size() && *file.size() - header != expected) refuse(*file.size() - header, false);
+  check_size(path, file, array.dims);
   if (check) check(array.dims);
   const auto too_large = [&] {
     fail(path, 4,
@@ -145,9 +192,12 @@ IdxArray read_idx(const fs::path& path, int rank,
              std::to_string(host_memory() >> 20) + " MiB holds, found " + dims_text(array.dims) +
              " bytes");
   };
+  const size_t expected = bytes_of(array.dims);
   if (expected > host_memory()) too_large();
   try {
-    array.bytes = read_data(file, expected, refuse);
+    array.bytes = read_data(file, expected, [&](uint64_t found, bool more) {
+      refuse_size(path, array.dims, found, more);
+    });
   } catch (const std::bad_alloc&) {
     too_large();
   }
@@ -175,8 +225,11 @@ Dataset load_idx_dataset(const DatasetType& type, const DatasetInfo& info,
   }
   const auto file = [&](size_t i) { return existing(folder / idx_dataset_files()[i]); };
   Dataset dataset{info};
-  dataset.train = load_split(file(0), file(1), info);
-  dataset.validation = load_split(file(2), file(3), info);
+  const SplitFiles train = {file(0), file(1)}, validation = {file(2), file(3)};
+  check_headers(train, info);
+  check_headers(validation, info);
+  dataset.train = load_split(train, info);
+  dataset.validation = load_split(validation, info);
   dataset.source = folder.string();
   return dataset;
 }

@@ -76,6 +76,17 @@ class TensorDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateT
   }
 };
 
+/// `rows` rows of `width` float32, each `pitch` elements behind the one before.
+class RowsDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
+                                         cudnnDestroyTensorDescriptor> {
+ public:
+  RowsDescriptor(int64_t rows, int64_t width, int64_t pitch) {
+    DUET_CUDNN(cudnnSetTensor4dDescriptorEx(get(), CUDNN_DATA_FLOAT, static_cast<int>(rows),
+                                            static_cast<int>(width), 1, 1, static_cast<int>(pitch),
+                                            1, 1, 1));
+  }
+};
+
 /// A value for each channel of images in `layout` (a bias, batch statistics): 1 x channels x 1 x 1,
 /// which cuDNN spreads over N, H and W.
 inline TensorDescriptor per_channel_descriptor(int64_t channels, DType dtype, Layout layout) {
@@ -148,6 +159,16 @@ class ActivationDescriptor
     const auto nan =
         mode == CUDNN_ACTIVATION_IDENTITY ? CUDNN_NOT_PROPAGATE_NAN : CUDNN_PROPAGATE_NAN;
     DUET_CUDNN(cudnnSetActivationDescriptor(get(), mode, nan, coefficient));
+  }
+};
+
+/// An operation on two tensors, in float32. NaN propagates.
+class OpTensorDescriptor
+    : public Descriptor<cudnnOpTensorDescriptor_t, cudnnCreateOpTensorDescriptor,
+                        cudnnDestroyOpTensorDescriptor> {
+ public:
+  explicit OpTensorDescriptor(cudnnOpTensorOp_t operation) {
+    DUET_CUDNN(cudnnSetOpTensorDescriptor(get(), operation, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN));
   }
 };
 

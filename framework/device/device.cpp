@@ -1,7 +1,6 @@
 #include "device/device.h"
 
 #include <malloc.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -30,17 +29,11 @@ void* allocate_on_host(size_t bytes) {
   if (data) return data;
   host_bytes -= bytes;
   throw OutOfMemoryError("out of memory: this needs more than " + std::to_string(total >> 20) +
-                         " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
+                         " MiB, and this process may have " + std::to_string(host_memory() >> 20) +
                          " MiB; choose a smaller batch or smaller layers");
 }
 
 }  // namespace
-
-size_t host_memory() {
-  static const size_t bytes =
-      static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-  return bytes;
-}
 
 std::string_view to_string(Device device) { return device == Device::kCpu ? "cpu" : "gpu"; }
 
@@ -101,6 +94,12 @@ void fill_bytes(void* memory, Device device, int byte, size_t bytes) {
   } else {
     gpu::fill(memory, byte, bytes);
   }
+}
+
+std::vector<std::byte> download(const void* memory, Device device, size_t bytes) {
+  std::vector<std::byte> copy(bytes);
+  copy_bytes(copy.data(), Device::kCpu, memory, device, bytes);
+  return copy;
 }
 
 }  // namespace duet

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace duet {
 
@@ -22,7 +23,8 @@ std::string gpu_missing_reason(std::string_view instead = "'--backend cpu'");
 std::string gpu_name();
 /// Bytes of the GPU's memory; 0 without a GPU.
 size_t gpu_memory();
-/// Bytes of the host's memory.
+/// Bytes of the host's memory that this process may have: the machine's, or what its control groups
+/// leave of it (device/host_memory.h).
 size_t host_memory();
 
 /// Uninitialised memory of one device, aligned to kAlignment, freed on destruction. Move-only.
@@ -52,5 +54,6 @@ class Buffer {
 /// use inside a step.
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, size_t bytes);
 void fill_bytes(void* memory, Device device, int byte, size_t bytes);
+std::vector<std::byte> download(const void* memory, Device device, size_t bytes);
 
 }  // namespace duet

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@ void* allocate(size_t bytes);                         // throws DeviceError
 void release(void* memory) noexcept;                  // nullptr is fine
 void copy(void* to, const void* from, size_t bytes);  // any direction, synchronous
 void fill(void* memory, int byte, size_t bytes);
+int64_t memory_in_use();  // bytes, by every process
 
 /// What device/range.h does. `name` is copied.
 void push_range(const char* name);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/error.h"
+#include "core/watchdog.h"
 #include "device/check.h"
 #include "device/context.h"
 #include "device/device.h"
@@ -125,6 +126,7 @@ cublasContext* Context::cublas() {
 }
 
 void Context::synchronize() {
+  const GpuWait wait;
   if (gpu_) DUET_CUDA(cudaDeviceSynchronize());
 }
 
@@ -257,6 +259,7 @@ void set_persisting_cache(CUstream_st* stream, const PersistingCache& cache) {
 }
 
 void copy(void* to, const void* from, size_t bytes) {
+  const GpuWait wait;
   DUET_CUDA(cudaDeviceSynchronize());  // our streams do not wait for the default stream
   DUET_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
   // From ordinary memory it returns when all is on its way, and our streams would not wait for it.
@@ -264,9 +267,16 @@ void copy(void* to, const void* from, size_t bytes) {
 }
 
 void fill(void* memory, int byte, size_t bytes) {
+  const GpuWait wait;
   DUET_CUDA(cudaDeviceSynchronize());
   DUET_CUDA(cudaMemset(memory, byte, bytes));
   DUET_CUDA(cudaDeviceSynchronize());
+}
+
+int64_t memory_in_use() {
+  size_t free = 0, total = 0;
+  DUET_CUDA(cudaMemGetInfo(&free, &total));
+  return static_cast<int64_t>(total) - static_cast<int64_t>(free);
 }
 
 // Without a tool that listens, a call is a test of one pointer.

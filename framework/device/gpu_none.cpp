@@ -74,6 +74,7 @@ void* allocate(size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void release(void*) noexcept {}
 void copy(void*, const void*, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
+int64_t memory_in_use() { return 0; }
 void push_range(const char*) {}
 void pop_range() {}
 

@@ -52,23 +52,28 @@ HostLoad::Sample HostLoad::take() {
   return sample;
 }
 
-LoadReport HostLoad::report() const {
-  const Sample now = take();
-  const double busy = now.busy - start_.busy, idle = now.idle - start_.idle;
+LoadReport HostLoad::between(const Sample& start, const Sample& end) {
+  const double busy = end.busy - start.busy, idle = end.idle - start.idle;
   LoadReport report;
   if (!(busy + idle > 0)) return report;
   report.known = true;
-  report.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const double others = std::max(busy - (now.own - start_.own), 0.0);
+  const double others = std::max(busy - (end.own - start.own), 0.0);
   report.others_share = std::min(others / (busy + idle), 1.0);
   Thread all;
-  for (const auto& [id, thread] : now.threads) {
-    const auto before = start_.threads.find(id);
-    const bool is_new = before == start_.threads.end();
+  for (const auto& [id, thread] : end.threads) {
+    const auto before = start.threads.find(id);
+    const bool is_new = before == start.threads.end();
     all.ran += thread.ran - (is_new ? 0 : before->second.ran);
     all.waited += thread.waited - (is_new ? 0 : before->second.waited);
   }
   report.waited_share = share(all.waited, all.ran);
+  return report;
+}
+
+LoadReport HostLoad::report() const {
+  LoadReport report = between(start_, take());
+  if (!report.known) return report;
+  report.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
   double average = 0;
   if (getloadavg(&average, 1) == 1) report.load_average = average;
   return report;

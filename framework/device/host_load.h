@@ -22,7 +22,6 @@ class HostLoad {
   HostLoad();
   LoadReport report() const;
 
- private:
   struct Thread {
     double ran = 0, waited = 0;
   };
@@ -32,7 +31,10 @@ class HostLoad {
     std::map<long, Thread> threads;  // those that live, by their ids
   };
   static Sample take();
+  /// What happened between two samples; `cores` and `load_average` are left as they are.
+  static LoadReport between(const Sample& start, const Sample& end);
 
+ private:
   const Sample start_;
 };
 

@@ -2,13 +2,27 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
+
+#include "device/check.h"
+#include "device/context.h"
 
 namespace duet::gpu_reference {
 
 constexpr int kThreads = 256;  // of every block
 
-inline unsigned blocks_for(int64_t threads) {
-  return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+/// Queues `blocks` blocks of `kernel`.
+template <class... Parameters>
+void launch_blocks(Context& context, int64_t blocks, void (*kernel)(Parameters...),
+                   const std::type_identity_t<Parameters>&... arguments) {
+  kernel<<<static_cast<unsigned>(blocks), kThreads, 0, context.stream()>>>(arguments...);
+  DUET_LAUNCHED();
+}
+/// Queues as many blocks as hold `threads`; thread_index() tells them apart.
+template <class... Parameters>
+void launch_threads(Context& context, int64_t threads, void (*kernel)(Parameters...),
+                    const std::type_identity_t<Parameters>&... arguments) {
+  launch_blocks(context, (threads + kThreads - 1) / kThreads, kernel, arguments...);
 }
 __device__ inline int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;

@@ -53,8 +53,16 @@ Init read_init(ConfigReader& reader) {
   return Init::kDefault;
 }
 
-void Layer::check_sizes() const {
+void Layer::set_inputs(const std::vector<TensorDesc>& inputs) {
+  const size_t labels = takes_labels() ? 1 : 0;
+  if (inputs.size() < 1 + labels || (inputs.size() > 1 + labels && !takes_many())) {
+    throw ShapeError("takes one input, not " + std::to_string(inputs.size() - labels));
+  }
+  inputs_ = inputs;
   for (const TensorDesc& x : inputs_) x.elements();
+}
+
+void Layer::check_sizes() const {
   for (const TensorDesc& y : outputs_) y.elements();
   for (const ParameterSpec& parameter : parameters_) parameter.desc.elements();
 }

@@ -40,17 +40,25 @@ Device device_of(Family family);
 
 /// Initial values of a parameter. kDefault is PyTorch's for conv2d and linear: uniform within
 /// +-1/sqrt(fan_in), weights and bias alike. Xavier: Glorot & Bengio 2010; He: He et al. 2015 (gain
-/// sqrt(2)); a bias starts at zero with those.
-enum class Init { kDefault, kXavierUniform, kXavierNormal, kHeUniform, kHeNormal, kZeros };
+/// sqrt(2)); a bias starts at zero with those. kOnes is no value of the key.
+enum class Init { kDefault, kXavierUniform, kXavierNormal, kHeUniform, kHeNormal, kZeros, kOnes };
 /// Reads the key `init` of a layer.
 Init read_init(ConfigReader& reader);
 
 struct ParameterSpec {
+  /// kBuffer: no gradient, and nothing for an optimizer; forward updates it in training and reads
+  /// it in evaluation (running statistics). Float32 (or float64), and saved as the trained ones
+  /// are.
+  enum class Role { kTrained, kBuffer };
+
   std::string name;  // "weight", "bias"; PyTorch's names
   TensorDesc desc;   // shape as PyTorch's (KCRS, or out_features x in_features); layout may differ
   Init init = Init::kDefault;
   int64_t fan_in = 1;
   int64_t fan_out = 1;
+  Role role = Role::kTrained;
+
+  bool trained() const { return role == Role::kTrained; }
 };
 
 /// What a network decides for a layer.
@@ -68,7 +76,7 @@ struct LayerTensors {
   std::vector<Tensor> dx;
   std::vector<Tensor> dy;
   std::vector<Tensor> w;   // parameters, in parameters() order
-  std::vector<Tensor> dw;  // their gradients
+  std::vector<Tensor> dw;  // their gradients; falsy for a buffer
   Tensor state;            // state_bytes() kept from forward to backward (bytes, kUInt8)
 };
 
@@ -152,8 +160,12 @@ class Layer {
   }
   /// True for the loss: its second input is the int32 labels of the batch.
   virtual bool takes_labels() const { return false; }
-  /// True if the output is the input's memory under another shape; there is nothing to run then.
-  virtual bool is_view() const { return false; }
+  /// True if a network may give it more than one input.
+  virtual bool takes_many() const { return false; }
+  /// True if a network runs no `pass`, since it can share memory: in forward if every output is the
+  /// input (under another shape), in backward if the gradient of every input is that of the output.
+  /// A layer by itself, in memory of its own, copies.
+  virtual bool is_view(Pass /*pass*/) const { return false; }
 
   /// Applies the shape rule; everything below needs it. Throws ShapeError.
   virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
@@ -183,7 +195,10 @@ class Layer {
   virtual std::unique_ptr<Implementation> make(std::string_view id, Context& context) const = 0;
 
  protected:
-  /// Throws ShapeError if an input, output or parameter is too large to be counted.
+  /// What bind() begins with. Throws ShapeError if there are too many or too few, or one is too
+  /// large to be counted.
+  void set_inputs(const std::vector<TensorDesc>& inputs);
+  /// Throws ShapeError if an output or parameter is too large to be counted.
   void check_sizes() const;
 
   LayerOptions options_;
@@ -207,10 +222,9 @@ class LayerOf : public Layer {
 
   void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) final {
     options_ = options;
-    inputs_ = inputs;
+    set_inputs(inputs);
     outputs_.clear();
     parameters_.clear();
-    check_sizes();
     problem_ = infer(inputs, options);
     check_sizes();
   }

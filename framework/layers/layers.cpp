@@ -1,6 +1,10 @@
 #include "layers/layers.h"
 
+#include <algorithm>
+
+#include "layers/add/add.h"
 #include "layers/avg_pool2d/avg_pool2d.h"
+#include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
@@ -19,7 +23,9 @@ namespace duet {
 const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
       // clang-format off
+      &add_type(),
       &avg_pool2d_type(),
+      &concat_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),
       &dropout_type(),
@@ -31,6 +37,7 @@ const std::vector<const LayerType*>& layer_types() {
       &reorder_type(),
       &sigmoid_type(),
       &softmax_cross_entropy_type(),
+      &split_type(),
       &tanh_type(),
       // clang-format on
   };
@@ -42,6 +49,12 @@ const LayerType* find_layer_type(std::string_view name) {
     if (type->name == name) return type;
   }
   return nullptr;
+}
+
+void add_ids(const LayerType& type, std::vector<std::string>* ids) {
+  for (const ImplInfo& info : type.implementations()) {
+    if (std::find(ids->begin(), ids->end(), info.id) == ids->end()) ids->emplace_back(info.id);
+  }
 }
 
 }  // namespace duet

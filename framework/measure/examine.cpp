@@ -298,12 +298,16 @@ std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig
   const auto found = rig.outputs(pass);
   const auto& wanted = expected.of(pass);
   for (size_t i = 0; i < found.size(); ++i) {
-    const Limit limit =
-        limit_of(rig.layer(), pass, found[i].desc, found[i].parameter, rig.layer().options().math);
-    results.push_back({found[i].name, found[i].desc,
-                       compare(wanted[i].values, found[i].values, limit, wanted[i].sizes), limit});
+    results.push_back(hold_to(wanted[i], found[i], rig.layer(), pass));
   }
   return results;
+}
+
+TensorResult hold_to(const NamedValues& expected, const NamedValues& found, const Layer& layer,
+                     Pass pass) {
+  const Limit limit = limit_of(layer, pass, found.desc, found.parameter, layer.options().math);
+  return {found.name, found.desc, compare(expected.values, found.values, limit, expected.sizes),
+          limit};
 }
 
 bool all_agree(const std::vector<TensorResult>& tensors) {
@@ -361,66 +365,6 @@ Examination examine(const Layer& layer, std::string_view id, Pass pass, const Ev
     result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});
   }
   return result;
-}
-
-std::string_view to_string(FaultKind kind) {
-  switch (kind) {
-    case FaultKind::kWrong:
-      return "wrong";
-    case FaultKind::kZeros:
-      return "zeros";
-    case FaultKind::kUnwritten:
-      return "unwritten";
-    case FaultKind::kHalfWritten:
-      return "half written";
-    case FaultKind::kNotFinite:
-      return "not finite";
-    case FaultKind::kLowPrecision:
-      return "low precision";
-    case FaultKind::kPreviousOutput:
-      return "previous output";
-    case FaultKind::kCached:
-      return "cached";
-    case FaultKind::kFirstTimeOnly:
-      return "first time only";
-    case FaultKind::kUnrepeatable:
-      return "not deterministic";
-    case FaultKind::kReturnsEarly:
-      return "returns early";
-    case FaultKind::kNotInGraph:
-      return "not in a graph";
-    case FaultKind::kChangesInput:
-      return "changes its input";
-    case FaultKind::kSharedState:
-      return "shares state";
-    case FaultKind::kKeepsWorkspace:
-      return "keeps its workspace";
-    case FaultKind::kSometimesWrong:
-      return "sometimes wrong";
-    case FaultKind::kRemembers:
-      return "remembers";
-    case FaultKind::kTakesMemory:
-      return "takes memory";
-    case FaultKind::kDataBound:
-      return "some data only";
-    case FaultKind::kOverrun:
-      return "writes outside";
-    case FaultKind::kWorkspaceOverrun:
-      return "workspace overrun";
-    case FaultKind::kShapeBound:
-      return "one shape only";
-    case FaultKind::kWrongWhenTimed:
-      return "wrong when timed";
-    case FaultKind::kWrongInNetwork:
-      return "wrong in the network";
-    case FaultKind::kImpossiblyFast:
-      return "impossibly fast";
-    case FaultKind::kChangesProcess:
-      return "changes the process";
-    case FaultKind::kFailed:
-      return "failed";
-  }
-  return "?";
 }
 
 }  // namespace duet

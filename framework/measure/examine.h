@@ -1,11 +1,11 @@
-// Whether an implementation can be believed: agreement with the judge, and the ways in which a
+// Whether an implementation can be believed: agreement with the reference, and the ways in which a
 // kernel that looks right is not.
 //
-// The judge is cpu_reference in double on the same numbers. An implementation must agree with it
-// on two sets of data in the same buffers, also where these still hold its results of other data,
-// repeatedly and to the same bits, replayed from a graph, on shapes beside the one asked for, and
-// with other instances at work between its passes; it must be done when its stream is, and leave
-// its inputs, other passes' gradients, the memory around its buffers and what lies behind its
+// The reference is cpu_reference in double on the same numbers. An implementation must agree with
+// it on two sets of data in the same buffers, also where these still hold its results of other
+// data, repeatedly and to the same bits, replayed from a graph, on shapes beside the one asked for,
+// and with other instances at work between its passes; it must be done when its stream is, and
+// leave its inputs, other passes' gradients, the memory around its buffers and what lies behind its
 // workspace alone; thousands of calls must give the same bits, and must not be faster where the
 // data stay the same than where they change. No time is worth printing before that.
 #pragma once
@@ -15,48 +15,12 @@
 #include <vector>
 
 #include "measure/agreement.h"
+#include "measure/fault.h"
 #include "measure/layer_rig.h"
 
 namespace duet {
 
-enum class FaultKind {
-  kWrong,             // disagrees with the judge, in no way that has a name
-  kZeros,             // all zeros where the judge has others
-  kUnwritten,         // the output is as it was before
-  kHalfWritten,       // part of the output is as it was before
-  kNotFinite,         // NaN or infinity where the judge has none
-  kLowPrecision,      // the errors of a narrower arithmetic than was asked for
-  kPreviousOutput,    // returns what it should have returned the call before
-  kCached,            // goes on returning the result of earlier data, or takes it for that of new
-  kFirstTimeOnly,     // right once, then wrong
-  kUnrepeatable,      // two runs on the same data differ
-  kReturnsEarly,      // work goes on when its stream is done, or is not on its stream
-  kNotInGraph,        // wrong, or refused, when captured and replayed
-  kChangesInput,      // writes to x, w, dy, in a backward pass y, or another pass's gradient
-  kSharedState,       // wrong while another instance is at work
-  kKeepsWorkspace,    // keeps something in its workspace from one pass to the next
-  kSometimesWrong,    // differs in some of many calls on the same data
-  kRemembers,         // faster, or right, only as long as its data stay the same
-  kTakesMemory,       // leaks, or takes much memory beside its workspace and its state
-  kDataBound,         // wrong on numbers that are rare: ties, signed zeros, large and small ones
-  kOverrun,           // writes beyond a tensor or its state
-  kWorkspaceOverrun,  // writes beyond the workspace that it asked for
-  kShapeBound,        // wrong on a neighbouring shape that it says it supports
-  kWrongWhenTimed,    // the output is wrong after the timed runs
-  kWrongInNetwork,    // wrong in the running network, beside other layers
-  kImpossiblyFast,    // far faster than this machine can be
-  kChangesProcess,    // leaves the rounding mode, a CUDA error or a busy thread behind
-  kFailed,            // threw an error
-};
-/// "wrong", "zeros", "unwritten", "half written", ...
-std::string_view to_string(FaultKind kind);
-
-struct Fault {
-  FaultKind kind;
-  std::string text;  // a sentence for people: what was found, where, by how much
-};
-
-/// One output of the pass beside the judge's.
+/// One output of the pass beside the reference's.
 struct TensorResult {
   std::string name;
   TensorDesc desc;
@@ -72,7 +36,7 @@ struct Examination {
 };
 
 /// Two sets of data for one problem, of different steps and different in every value, and what the
-/// judge makes of them.
+/// reference makes of them.
 struct Evidence {
   LayerSituation situation;
   LayerData data, other_data;
@@ -100,8 +64,10 @@ void queue_through(LayerRig& rig, Pass pass, const Reference& expected);
 /// The passes among `passes_before` that `id` can run, and `pass`.
 std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass);
 
-/// Every output of `pass` as it lies in the rig, held to the judge's.
+/// Every output of `pass` as it lies in the rig, held to the reference's.
 std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass);
+TensorResult hold_to(const NamedValues& expected, const NamedValues& found, const Layer& layer,
+                     Pass pass);
 bool all_agree(const std::vector<TensorResult>& tensors);
 
 }  // namespace duet

@@ -68,18 +68,15 @@ void GuardedBuffer::upload(const void* from) {
 }
 
 std::vector<std::byte> GuardedBuffer::download() const {
-  std::vector<std::byte> bytes(bytes_);
-  copy_bytes(bytes.data(), Device::kCpu, data(), device(), bytes_);
-  return bytes;
+  return duet::download(data(), device(), bytes_);
 }
 
 std::optional<std::string> GuardedBuffer::damage() const {
   if (guard_bytes_ == 0) return {};
-  std::vector<std::byte> found(guard_bytes_);
   for (const bool after : {false, true}) {
     const std::vector<std::byte>& expected = band(after);
-    copy_bytes(found.data(), Device::kCpu, buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(),
-               guard_bytes_);
+    const std::vector<std::byte> found =
+        duet::download(buffer_.at(after ? guard_bytes_ + bytes_ : 0), device(), guard_bytes_);
     if (std::memcmp(found.data(), expected.data(), guard_bytes_) == 0) continue;
     size_t changed = 0, nearest = 0;
     for (size_t i = 0; i < guard_bytes_; ++i) {

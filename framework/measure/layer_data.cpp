@@ -23,10 +23,6 @@ std::vector<double> draw(int64_t count, std::mt19937& random, Distribution distr
 
 }  // namespace
 
-bool LayerSituation::updates(const ParameterSpec& parameter) const {
-  return std::find(updated.begin(), updated.end(), parameter.name) != updated.end();
-}
-
 const std::vector<NamedValues>& Reference::of(Pass pass) const {
   for (const auto& [p, values] : outputs) {
     if (p == pass) return values;
@@ -257,12 +253,12 @@ std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squa
 Reference run_reference(const Layer& layer, const LayerData& data, const LayerSituation& situation,
                         const std::vector<Pass>& passes, bool (*stop)(),
                         std::optional<Device> device) {
-  const auto judge = in_double(layer);
+  const auto exact = in_double(layer);
   const std::vector<Pass> all = with_passes_before(layer, passes);
-  Reference reference = run_reference_anywhere(*judge, data, situation, all, stop, device);
+  Reference reference = run_reference_anywhere(*exact, data, situation, all, stop, device);
   if (!weight_of(layer)) return reference;
   Reference squares =
-      run_reference_anywhere(*judge, squared(layer, data, reference), situation, all, stop, device);
+      run_reference_anywhere(*exact, squared(layer, data, reference), situation, all, stop, device);
   for (size_t i = 0; i < reference.outputs.size(); ++i) {
     auto& outputs = reference.outputs[i].second;
     for (size_t j = 0; j < outputs.size(); ++j) {

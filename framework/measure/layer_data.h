@@ -1,4 +1,4 @@
-// Numbers to run a layer on, and what the judge makes of them.
+// Numbers to run a layer on, and what the reference makes of them.
 #pragma once
 
 #include <optional>
@@ -30,13 +30,11 @@ struct NamedValues {
   std::vector<double> sizes = {};
 };
 
-/// Whether the layer is in training, and which parameters forward updates (running statistics):
-/// those are outputs of forward and have no gradient.
+/// Whether the layer is in training. Its buffers (running statistics) are outputs of forward then.
 struct LayerSituation {
   bool training = true;
-  std::vector<std::string> updated = {};
 
-  bool updates(const ParameterSpec& parameter) const;
+  bool updates(const ParameterSpec& parameter) const { return training && !parameter.trained(); }
 };
 
 /// What the reference in double makes of some data.

@@ -75,7 +75,7 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
   }
   for (const ParameterSpec& p : layer.parameters()) {
     w_.push_back(guarded(p.desc));
-    dw_.push_back(situation_.updates(p) ? GuardedTensor() : guarded(p.desc));
+    dw_.push_back(p.trained() ? guarded(p.desc) : GuardedTensor());
   }
   state_ = GuardedBuffer(device, impl_->state_bytes(), guard_bytes);
 }
@@ -288,8 +288,7 @@ void LayerRig::queue_snapshot(Pass pass) {
 std::vector<std::vector<std::byte>> LayerRig::snapshot_bytes() const {
   std::vector<std::vector<std::byte>> all;
   for (const Buffer& buffer : snapshot_) {
-    auto& bytes = all.emplace_back(buffer.bytes());
-    copy_bytes(bytes.data(), Device::kCpu, buffer.data(), buffer.device(), bytes.size());
+    all.push_back(download(buffer.data(), buffer.device(), buffer.bytes()));
   }
   return all;
 }

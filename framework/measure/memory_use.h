@@ -11,9 +11,4 @@ namespace duet {
 /// as under a sanitizer), on a GPU of the device, by every process on it.
 int64_t memory_in_use(Device device);
 
-namespace gpu {
-/// The GPU's part; memory_use_cuda.cpp.
-int64_t memory_in_use();
-}  // namespace gpu
-
 }  // namespace duet

@@ -3,8 +3,9 @@
 #include "device/attribute.h"
 #include "device/check.h"
 #include "measure/repeat_work.h"
+#include "measure/repeat_work_cpu.h"
 
-namespace duet::gpu {
+namespace duet {
 namespace {
 
 constexpr int kThreads = 256;
@@ -30,8 +31,6 @@ __global__ void step_kernel(uint64_t* to, uint64_t from, const uint64_t* number)
   *to = from + *number;
 }
 
-__global__ void advance_kernel(uint64_t* number, uint64_t by) { *number += by; }
-
 __global__ void count_differences_kernel(const uint32_t* a, const uint32_t* b, uint64_t count,
                                          unsigned long long* differences) {
   unsigned long long different = 0;
@@ -53,6 +52,7 @@ __global__ void fill_shared_kernel(int words, uint32_t* sink) {
 }  // namespace
 
 void queue_variant(Context& context, const Tensor& to, const void* from, const uint64_t* number) {
+  if (context.device() == Device::kCpu) return write_variant(to, from, number);
   const auto count = static_cast<uint64_t>(to.elements());
   variant_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
       static_cast<uint32_t*>(to.memory), static_cast<const uint32_t*>(from), count,
@@ -61,17 +61,17 @@ void queue_variant(Context& context, const Tensor& to, const void* from, const u
 }
 
 void queue_step(Context& context, uint64_t* to, uint64_t from, const uint64_t* number) {
+  if (context.device() == Device::kCpu) {
+    *to = from + *number;
+    return;
+  }
   step_kernel<<<1, 1, 0, context.stream()>>>(to, from, number);
-  DUET_LAUNCHED();
-}
-
-void queue_advance(Context& context, uint64_t* number, uint64_t by) {
-  advance_kernel<<<1, 1, 0, context.stream()>>>(number, by);
   DUET_LAUNCHED();
 }
 
 void queue_count_differences(Context& context, const void* a, const void* b, size_t bytes,
                              uint64_t* count) {
+  if (context.device() == Device::kCpu) return count_differences(a, b, bytes, count);
   count_differences_kernel<<<blocks_for(bytes / 4), kThreads, 0, context.stream()>>>(
       static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), bytes / 4,
       reinterpret_cast<unsigned long long*>(count));
@@ -80,6 +80,7 @@ void queue_count_differences(Context& context, const void* a, const void* b, siz
 
 // As many blocks as there are SMs, each with all the shared memory that a block can have.
 void queue_fill_shared_memory(Context& context) {
+  if (context.device() == Device::kCpu) return;
   const int bytes = gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   const int blocks = gpu_attribute(cudaDevAttrMultiProcessorCount);
   DUET_CUDA(
@@ -89,4 +90,4 @@ void queue_fill_shared_memory(Context& context) {
   DUET_LAUNCHED();
 }
 
-}  // namespace duet::gpu
+}  // namespace duet

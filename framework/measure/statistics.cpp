@@ -80,7 +80,7 @@ std::string_view to_string(Verdict verdict) {
   return "?";
 }
 
-Verdict judge(double low, double high) {
+Verdict verdict_of(double low, double high) {
   if (low >= 1 - kSameWithin && high <= 1 + kSameWithin) return Verdict::kSame;
   if (low > 1 + kSameWithin / 2) return Verdict::kFaster;
   if (high < 1 - kSameWithin / 2) return Verdict::kSlower;
@@ -95,7 +95,7 @@ Ratio speedup(const std::vector<double>& a, const std::vector<double>& b) {
   Ratio result{.speedup = quantile(ratios, 0.5),
                .low = ratios[rank - 1],
                .high = ratios[ratios.size() - rank]};
-  if (ratios.size() >= kLeastRounds) result.verdict = judge(result.low, result.high);
+  if (ratios.size() >= kLeastRounds) result.verdict = verdict_of(result.low, result.high);
   return result;
 }
 

@@ -29,7 +29,7 @@ struct Ratio {
 
 /// kSame: the interval lies within kSameWithin of 1. kFaster, kSlower: it lies wholly beyond half
 /// of that on one side. Else kUnclear: more rounds are needed, or a calmer machine.
-Verdict judge(double low, double high);
+Verdict verdict_of(double low, double high);
 
 /// Fewer rounds than this give no verdict but kUnclear.
 inline constexpr size_t kLeastRounds = 7;

@@ -45,12 +45,9 @@ struct Question {
 std::vector<Question> questions(std::vector<ResolvedLayer>& layers) {
   std::vector<Question> all;
   for (ResolvedLayer& layer : layers) {
-    const bool first = &layer == &layers.front();
     Question together{&layer};
     for (PassChoice& choice : layer.passes) {
-      const bool unused = first && (choice.pass == Pass::kBackwardData ||
-                                    choice.pass == Pass::kBackward);  // of the images
-      if (choice.id != kAuto || unused) continue;
+      if (choice.id != kAuto || !runs(layer, choice.pass)) continue;
       if (layer.layer->chooses_per_pass()) {
         all.push_back({&layer, {&choice}});
       } else {
@@ -72,11 +69,11 @@ std::vector<Pass> open_passes(const ResolvedLayer& layer, std::vector<ResolvedLa
 }
 
 // Passes that nobody runs: by an implementation that the layer has already, if it can.
-void settle_unused(std::vector<ResolvedLayer>& layers) {
-  for (PassChoice& choice : layers.front().passes) {
+void settle_unused(ResolvedLayer& layer) {
+  for (PassChoice& choice : layer.passes) {
     if (choice.id != kAuto) continue;
     choice.id = choice.candidates.front().id;
-    for (const PassChoice& other : layers.front().passes) {
+    for (const PassChoice& other : layer.passes) {
       const bool can = std::any_of(choice.candidates.begin(), choice.candidates.end(),
                                    [&](const AutoCandidate& each) { return each.id == other.id; });
       if (can && other.id != kAuto) choice.id = other.id;
@@ -183,7 +180,9 @@ size_t recall_choices(std::vector<ResolvedLayer>& layers, Device device, size_t 
   for (const Question& question : questions(layers)) {
     if (!recall(question, place, cache)) left += question.passes.size();
   }
-  if (left == 0 && !layers.empty()) settle_unused(layers);
+  if (left == 0) {
+    for (ResolvedLayer& layer : layers) settle_unused(layer);
+  }
   return left;
 }
 
@@ -219,7 +218,7 @@ void choose_automatically(std::vector<ResolvedLayer>& layers, Context& context, 
     remember(question, place, candidates, cache);
     settle(question, std::move(candidates));
   }
-  settle_unused(layers);
+  for (ResolvedLayer& layer : layers) settle_unused(layer);
 }
 
 }  // namespace duet

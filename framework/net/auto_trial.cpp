@@ -14,7 +14,7 @@ namespace duet {
 namespace {
 
 constexpr uint64_t kSeed = 1;
-constexpr double kJudgeFlops = 1e8;  // about a second of one thread of cpu_reference in double
+constexpr double kReferenceFlops = 1e8;  // about a second of one thread of cpu_reference in double
 constexpr int64_t kFewestImages = 2;
 constexpr double kFarSlower = 10, kCostlyMicroseconds = 2e3;
 constexpr double kCpuBlockSeconds = 0.005;
@@ -30,13 +30,13 @@ double flops_of(const Layer& layer, const std::vector<Pass>& passes) {
   return flops;
 }
 
-// The layer with as many images as the judge can do; nothing if that is all, or if fewer are not
-// for everybody who can do all.
+// The layer with as many images as the reference can do; nothing if that is all, or if fewer are
+// not for everybody who can do all.
 std::unique_ptr<Layer> smaller(const Layer& layer, const std::vector<Pass>& passes) {
   std::vector<TensorDesc> inputs = layer.inputs();
   const int64_t all = inputs[0].shape[0];
   const double an_image = flops_of(layer, passes) / static_cast<double>(all);
-  const double most = kJudgeFlops * cpu_threads() / an_image;
+  const double most = kReferenceFlops * cpu_threads() / an_image;
   const auto images = std::max(kFewestImages, static_cast<int64_t>(std::min(most, 1e9)));
   if (images >= all) return nullptr;
   for (TensorDesc& x : inputs) x.shape = x.shape.with(0, images);

@@ -11,8 +11,8 @@
 namespace duet {
 
 /// One layer, on which implementations are checked and timed. Implementations are timed on the
-/// problem as it is. They are checked on as many of its images as the judge, which is slow, can do
-/// in a second or so; that is all of them for small problems.
+/// problem as it is. They are checked on as many of its images as the reference, which is slow, can
+/// do in a second or so; that is all of them for small problems.
 class AutoTrial {
  public:
   /// For contests over any of `passes`. REQUIRES: layer and context outlive this.

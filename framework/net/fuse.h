@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "net/spec.h"
 
@@ -16,9 +17,17 @@ struct FusedBlock {
 };
 
 /// The block that starts at layer `i`, or nothing. Today: conv2d + max_pool2d + relu, and conv2d +
-/// relu + max_pool2d (the same values and gradients). It is hindered where a layer names a layout,
-/// where pooling or relu name an implementation, and where the convolution names one that the block
-/// does not have. Whether the block can run is for the caller to find out.
+/// relu + max_pool2d (the same values and gradients), where nobody else reads what stands between
+/// them. It is hindered where a layer names a layout, where pooling or relu name an implementation,
+/// and where the convolution names one that the block does not have. Whether the block can run is
+/// for the caller to find out.
 std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i);
+
+/// The type of the blocks that start with such a layer, or nullptr.
+const LayerType* block_type_of(std::string_view type);
+
+/// The first name that `backend` gives and `layer` does not know: which is neither a family, nor
+/// kAuto, nor in its list. Empty if there is none.
+std::string unknown_name(const Layer& layer, const BackendChoice& backend);
 
 }  // namespace duet

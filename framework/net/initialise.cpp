@@ -23,6 +23,7 @@ double scale_of(const ParameterSpec& spec) {
     case Init::kHeNormal:
       return std::sqrt(2.0 / in);
     case Init::kZeros:
+    case Init::kOnes:
       return 0.0;
   }
   return 0.0;
@@ -33,6 +34,9 @@ double unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }  // in (0, 1)
 }  // namespace
 
 std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint32_t index) {
+  if (spec.init == Init::kOnes) {
+    return std::vector<float>(static_cast<size_t>(spec.desc.elements()), 1.0f);
+  }
   const double scale = scale_of(spec);
   const bool normal = spec.init == Init::kXavierNormal || spec.init == Init::kHeNormal;
   std::vector<float> values(spec.desc.elements());

@@ -72,7 +72,7 @@ void Net::plan_parameters(const std::vector<ResolvedLayer>& layers) {
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
   for (const ResolvedLayer& resolved : layers) {
-    Node node{.name = resolved.name, .layer = resolved.layer};
+    Node node{.name = resolved.name, .layer = resolved.layer, .inputs = resolved.inputs};
     for (const PassChoice& choice : resolved.passes) {
       Implementation* implementation = nullptr;
       for (const Node::Step& step : node.steps) {
@@ -83,13 +83,12 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
         node.implementations.push_back(resolved.layer->make(choice.id, context_));
         implementation = node.implementations.back().get();
       }
-      const bool first = nodes_.empty();
-      if (!(first && choice.pass == Pass::kBackwardData)) {  // nobody needs the images' gradient
+      if (runs(resolved, choice.pass)) {
         const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
         implementation->prepare(choice.pass, context_);
       }
       node.steps.push_back(
-          {choice.pass, choice.id, choice.shared, implementation,
+          {choice.pass, choice.id, choice.shared, runs(resolved, choice.pass), implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
     }
     nodes_.push_back(std::move(node));
@@ -105,27 +104,28 @@ void Net::plan_memory() {
     placed.emplace_back(&tensor, plan.reserve(desc.bytes()));
   };
   size_t workspace_bytes = 0;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    Node& node = nodes_[i];
+  for (Node& node : nodes_) {
     LayerTensors& t = node.tensors;
     const Layer& layer = *node.layer;
     t.x.resize(layer.inputs().size());
     t.dx.resize(layer.inputs().size());
     t.y.resize(layer.outputs().size());
     t.dy.resize(layer.outputs().size());
-    if (i == 0) place(t.x[0], layer.inputs()[0]);
+    if (&node == &nodes_.front()) place(t.x[0], layer.inputs()[0]);
     if (layer.takes_labels()) place(t.x[1], layer.inputs()[1]);
-    if (!layer.is_view()) {
-      for (size_t j = 0; j < t.y.size(); ++j) {
-        place(t.y[j], layer.outputs()[j]);
-        if (layer.outputs()[j].dtype != DType::kInt32) place(t.dy[j], layer.outputs()[j]);
+    if (!layer.is_view(Pass::kForward)) {
+      for (size_t j = 0; j < t.y.size(); ++j) place(t.y[j], layer.outputs()[j]);
+    }
+    if (layer.takes_labels()) place(t.dy[0], layer.outputs()[0]);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      if (node.inputs[k].gradient && !layer.is_view(Pass::kBackward)) {
+        place(t.dx[k], layer.inputs()[k]);
       }
     }
     size_t state_bytes = 0;
     for (const Node::Step& step : node.steps) {
       state_bytes = std::max(state_bytes, step.implementation->state_bytes());
-      const bool unused = i == 0 && step.pass == Pass::kBackwardData;
-      if (!unused) {
+      if (step.runs) {
         workspace_bytes =
             std::max(workspace_bytes, step.implementation->workspace_bytes(step.pass));
       }
@@ -137,30 +137,21 @@ void Net::plan_memory() {
   activation_memory_ = Buffer(context_.device(), plan.bytes());
   fill_bytes(activation_memory_.data(), context_.device(), 0, plan.bytes());
   for (auto& [tensor, offset] : placed) tensor->memory = activation_memory_.at(offset);
-  // A kernel that writes a little beyond its workspace is compare's to find; it should live to
-  // tell.
+  // A kernel that writes a little beyond its workspace is compare's to find: it must not stop the
+  // process before that.
   constexpr size_t kSlack = 4096;
   workspace_ = Buffer(context_.device(), workspace_bytes + kSlack);
   context_.set_workspace(workspace_.data(), workspace_bytes);
 
   size_t parameter = 0;
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    LayerTensors& t = nodes_[i].tensors;
-    for (const ParameterSpec& spec : nodes_[i].layer->parameters()) {
+  for (Node& node : nodes_) {
+    for (const ParameterSpec& spec : node.layer->parameters()) {
       const size_t offset = parameters_[parameter++].offset;
-      t.w.push_back({spec.desc, parameter_memory_.at(offset)});
-      t.dw.push_back({spec.desc, gradient_memory_.at(offset)});
-    }
-    if (i > 0) {
-      LayerTensors& before = nodes_[i - 1].tensors;
-      t.x[0] = {nodes_[i].layer->inputs()[0], before.y[0].memory};
-      t.dx[0] = {nodes_[i].layer->inputs()[0], before.dy[0].memory};
-    }
-    if (nodes_[i].layer->is_view()) {
-      t.y[0] = {nodes_[i].layer->outputs()[0], t.x[0].memory};
-      t.dy[0] = {nodes_[i].layer->outputs()[0], t.dx[0].memory};
+      node.tensors.w.push_back({spec.desc, parameter_memory_.at(offset)});
+      node.tensors.dw.push_back({spec.desc, gradient_memory_.at(offset)});
     }
   }
+  share_views();
   // d loss / d loss = 1 starts the backward pass.
   const Tensor& dloss = nodes_.back().tensors.dy[0];
   const float one = 1.0f;
@@ -168,6 +159,37 @@ void Net::plan_memory() {
   const void* from = dloss.desc.dtype == DType::kFloat64 ? static_cast<const void*>(&one_double)
                                                          : static_cast<const void*>(&one);
   copy_bytes(dloss.memory, context_.device(), from, Device::kCpu, dloss.bytes());
+}
+
+// A layer's input is the memory of what it reads, an output's gradient that of its reader's input;
+// views pass on what they are given.
+void Net::share_views() {
+  for (Node& node : nodes_) {
+    LayerTensors& t = node.tensors;
+    const std::vector<TensorDesc>& x = node.layer->inputs();
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const InputSource& source = node.inputs[k];
+      t.x[k] = {x[k], source.layer == kImages ? nodes_.front().tensors.x[0].memory
+                                              : nodes_[static_cast<size_t>(source.layer)]
+                                                    .tensors.y[static_cast<size_t>(source.output)]
+                                                    .memory};
+    }
+    if (!node.layer->is_view(Pass::kForward)) continue;
+    for (size_t j = 0; j < t.y.size(); ++j) t.y[j] = {node.layer->outputs()[j], t.x[0].memory};
+  }
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    LayerTensors& t = node->tensors;
+    for (size_t k = 0; k < node->inputs.size(); ++k) {
+      const InputSource& source = node->inputs[k];
+      if (!source.gradient) continue;
+      if (node->layer->is_view(Pass::kBackward)) {
+        t.dx[k] = {node->layer->inputs()[k], t.dy[0].memory};
+      }
+      Node& from = nodes_[static_cast<size_t>(source.layer)];
+      const auto output = static_cast<size_t>(source.output);
+      from.tensors.dy[output] = {from.layer->outputs()[output], t.dx[k].memory};
+    }
+  }
 }
 
 void Net::initialise(uint64_t seed) {
@@ -179,14 +201,14 @@ void Net::initialise(uint64_t seed) {
 
 void Net::plan_calls() {
   for (Node& node : nodes_) {
-    if (!node.steps.empty()) calls_.push_back({&node, &node.steps.front()});
+    for (const Node::Step& step : node.steps) {
+      if (step.pass == Pass::kForward && step.runs) calls_.push_back({&node, &step});
+    }
   }
   forward_calls_ = calls_.size();
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     for (const Node::Step& step : node->steps) {
-      if (step.pass == Pass::kForward) continue;
-      if (step.pass != Pass::kBackwardFilter && !node->tensors.dx[0]) continue;
-      calls_.push_back({&*node, &step});
+      if (step.pass != Pass::kForward && step.runs) calls_.push_back({&*node, &step});
     }
   }
 }
@@ -276,8 +298,8 @@ std::string Net::find_non_finite() const {
     for (const Tensor& dw : node->tensors.dw) {
       if (!all_finite(dw, device)) return "a parameter gradient of layer " + node->name;
     }
-    if (!all_finite(node->tensors.dx[0], device)) {
-      return "the input gradient of layer " + node->name;
+    for (const Tensor& dx : node->tensors.dx) {
+      if (!all_finite(dx, device)) return "the input gradient of layer " + node->name;
     }
   }
   return "";

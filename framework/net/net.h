@@ -25,19 +25,21 @@ class Net {
       Pass pass;
       std::string id;
       bool shared = false;
+      bool runs = true;                          // in a training step
       Implementation* implementation = nullptr;  // owned by Node::implementations
       std::string label;                         // "conv1 forward custom_direct"
     };
     std::string name;
     std::shared_ptr<Layer> layer;
+    std::vector<InputSource> inputs;  // layers by their numbers in nodes()
     std::vector<std::unique_ptr<Implementation>> implementations;
-    std::vector<Step> steps;  // in passes() order; empty for a view
+    std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
   };
 
   /// Makes the implementations, plans and takes all memory, and initialises the parameters from
   /// `seed`. Computes in the type of the first layer's input: float32, or float64 with
-  /// cpu_reference everywhere (the judge of a whole network). REQUIRES: `context` outlives the
+  /// cpu_reference everywhere (the reference of a whole network). REQUIRES: `context` outlives the
   /// network; `layers` came from resolve() without errors.
   Net(const std::vector<ResolvedLayer>& layers, uint64_t seed, Context& context);
 
@@ -85,6 +87,7 @@ class Net {
   void plan_parameters(const std::vector<ResolvedLayer>& layers);
   void make_implementations(const std::vector<ResolvedLayer>& layers);
   void plan_memory();
+  void share_views();
   void plan_calls();
   void initialise(uint64_t seed);
   Tensor flat(const Buffer& buffer) const;

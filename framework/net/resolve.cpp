@@ -17,12 +17,12 @@ std::string label(const std::string& name, const Layer& layer) {
 // auto means any that does, and which is for measurement to say.
 class Chooser {
  public:
-  // Nobody needs the gradient of the `first` layer's input: its backward_data never runs.
-  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool first)
+  // `gradient`: whether the gradient of an input is needed.
+  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient)
       : spec_(spec),
         layer_spec_(layer_spec),
         layer_(layer),
-        first_(first),
+        gradient_(gradient),
         list_(layer.implementations()) {}
 
   // Returns the choices, or fewer than passes() if something cannot be done: problems() say what.
@@ -50,7 +50,7 @@ class Chooser {
   const std::vector<Problem>& problems() const { return problems_; }
 
  private:
-  bool runs(Pass pass) const { return !(first_ && pass == Pass::kBackwardData); }
+  bool runs(Pass pass) const { return gradient_ || pass != Pass::kBackwardData; }
 
   std::optional<PassChoice> choose(Pass pass) {
     std::string name = spec_.backend.name;
@@ -88,7 +88,7 @@ class Chooser {
                         "; " + that_can(pass));
     }
     auto choice = choose_of_family(family, pass, mark, network_wide);
-    // Only an id for the whole network can be unknown to this layer type: its own are checked.
+    // Only an id for the whole network can be unknown here: names_block_only() has seen the others.
     if (choice && !choice->shared && !family_from(name)) choice->instead_of = name;
     return choice;
   }
@@ -168,21 +168,30 @@ class Chooser {
   const NetSpec& spec_;
   const LayerSpec& layer_spec_;
   const Layer& layer_;
-  const bool first_;
+  const bool gradient_;
   const std::vector<ImplInfo> list_;
   std::vector<Problem> problems_;
 };
 
-// Walks the layers with the tensor that flows through them.
 bool share_state(const Layer& layer, const std::string& a, const std::string& b) {
   if (a == b || layer.chooses_per_pass()) return true;
   return a != kAuto && b != kAuto && layer.shares_state(a, b);
 }
 
+bool needs_gradients(const std::vector<InputSource>& inputs) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [](const InputSource& input) { return input.gradient; });
+}
+
+// Walks the layers with the tensors that flow through them.
 class Resolver {
  public:
   Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors)
-      : spec_(spec), errors_(errors), tensor_(input), labels_{{input.shape[0]}, DType::kInt32} {}
+      : spec_(spec),
+        errors_(errors),
+        images_(input),
+        labels_{{input.shape[0]}, DType::kInt32},
+        sources_(spec.layers.size()) {}
 
   std::vector<ResolvedLayer> run(int64_t classes) {
     for (size_t i = 0; i < spec_.layers.size();) {
@@ -192,15 +201,18 @@ class Resolver {
         hindrance = !block->hindrance.empty() ? block->hindrance : hidden_id(*block, i);
         if (hindrance.empty() && add(block->spec, block->prefix, &hindrance)) {
           i += block->parts;
+          sources_[i - 1] = last_output();
           continue;
         }
       }
-      const LayerSpec& layer = spec_.layers[i++];
+      const LayerSpec& layer = spec_.layers[i];
       if (layer.layer->takes_labels()) check_classes(layer, classes);
-      if (!add(layer, layer.name, nullptr)) break;  // the shapes after it are unknown
+      if (names_block_only(layer, hindrance)) return {};
+      if (!add(layer, layer.name, nullptr)) return {};  // the shapes after it are unknown
       if (!hindrance.empty()) result_.back().unfused = block->spec.name + ": " + hindrance;
+      sources_[i++] = last_output();
     }
-    return std::move(result_);
+    return with_splits();
   }
 
  private:
@@ -208,6 +220,18 @@ class Resolver {
     const auto list = layer.implementations();
     return std::any_of(list.begin(), list.end(),
                        [&](const ImplInfo& info) { return info.id == spec_.backend.name; });
+  }
+
+  // Where a layer that runs by itself names what only a block has: a mistake.
+  bool names_block_only(const LayerSpec& spec, const std::string& hindrance) {
+    const std::string name = spec.backend ? unknown_name(*spec.layer, *spec.backend) : "";
+    if (name.empty()) return false;
+    errors_.add(spec.backend->mark, label(spec.name, *spec.layer) + ": '" + name +
+                                        "' is an implementation of " +
+                                        std::string(block_type_of(spec.layer->type())->name) +
+                                        " alone, and the layer is not fused" +
+                                        (hindrance.empty() ? "" : ": " + hindrance));
+    return true;
   }
 
   // Where the id asked for is one of the block's parts', and not the block's, it would not run: a
@@ -220,76 +244,99 @@ class Resolver {
     return "";
   }
 
-  // Whether the next layer is the first that computes anything.
-  bool at_first() const {
-    return std::all_of(result_.begin(), result_.end(),
-                       [](const ResolvedLayer& each) { return each.layer->is_view(); });
-  }
-
   // Why a block cannot run as `choices` say, or "". A pass that its convolution names must go on
   // with the state of those that would run otherwise: else it is not the only thing to change.
-  std::string hindrance_of(const LayerSpec& spec, const Chooser& chooser,
-                           const std::vector<PassChoice>& choices) const {
-    const std::string kind(spec.layer->type());
+  std::string hindrance_of(const LayerSpec& spec, const ResolvedLayer& block,
+                           const Chooser& chooser) const {
+    const Layer& layer = *block.layer;
     if (!chooser.problems().empty()) {
-      return "no implementation of " + kind + " that is asked for can run it here";
+      return "no implementation of " + std::string(layer.type()) +
+             " that is asked for can run it here";
     }
     if (!spec.backend) return "";
     LayerSpec plain = spec;
     plain.backend.reset();
-    const std::vector<PassChoice> usual = Chooser(spec_, plain, *spec.layer, at_first()).choose();
-    for (size_t i = 0; i < choices.size(); ++i) {
-      if (i < usual.size() && share_state(*spec.layer, choices[i].id, usual[i].id)) continue;
-      return std::string(to_string(choices[i].pass)) + " is to run by " + choices[i].id +
+    const std::vector<PassChoice> usual =
+        Chooser(spec_, plain, layer, needs_gradients(block.inputs)).choose();
+    for (size_t i = 0; i < block.passes.size(); ++i) {
+      const PassChoice& choice = block.passes[i];
+      if (i < usual.size() && share_state(layer, choice.id, usual[i].id)) continue;
+      return std::string(to_string(choice.pass)) + " is to run by " + choice.id +
              ", which keeps another state for the backward passes than " +
              (i < usual.size() ? usual[i].id : "the others");
     }
     return "";
   }
 
+  const TensorDesc& desc_of(const InputSource& source) const {
+    if (source.layer == kImages) return images_;
+    return result_[static_cast<size_t>(source.layer)]
+        .layer->outputs()[static_cast<size_t>(source.output)];
+  }
+
+  InputSource last_output() const {
+    const ResolvedLayer& last = result_.back();
+    return {static_cast<int>(result_.size()) - 1, 0,
+            !last.layer->parameters().empty() || needs_gradients(last.inputs)};
+  }
+
+  std::string text_of(const InputSource& source) const {
+    const std::string from = source.layer == kImages
+                                 ? "the data"
+                                 : "layer " + result_[static_cast<size_t>(source.layer)].name;
+    return desc_of(source).shape.to_string() + " comes from " + from;
+  }
+
   // Returns false if the layer does not fit. A fused block is tentative: it then leaves no trace
   // but `hindrance`.
   bool add(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
-    Layer& layer = *spec.layer;
-    const Layout wanted = layer.is_view() ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
-    TensorDesc input = tensor_;
-    std::optional<ResolvedLayer> reorder;
-    if (input.shape.rank() == 4 && input.layout != wanted) {
-      const bool same_bytes = input.shape[1] == 1 || input.shape[2] * input.shape[3] == 1;
-      if (result_.empty() || same_bytes) {
-        input.layout = wanted;  // the batch is gathered in this layout; the bytes are the same
-      } else {
-        reorder = make_reorder(spec, input, wanted);
-        if (!reorder) return false;
-        input = reorder->layer->outputs()[0];
-      }
+    const size_t before = result_.size();
+    const TensorDesc images = images_;
+    if (add_with_reorders(spec, prefix, hindrance)) return true;
+    result_.erase(result_.begin() + static_cast<std::ptrdiff_t>(before), result_.end());
+    images_ = images;
+    return false;
+  }
+
+  bool add_with_reorders(const LayerSpec& spec, const std::string& prefix, std::string* hindrance) {
+    ResolvedLayer resolved{spec.name, prefix, spec.layer->clone(), {}};
+    Layer& layer = *resolved.layer;
+    const Layout wanted =
+        layer.is_view(Pass::kForward) ? Layout::kNCHW : spec.layout.value_or(spec_.layout);
+    std::vector<TensorDesc> inputs;
+    std::string origins;
+    for (int number : spec.inputs) {
+      const auto read = number == kImages ? InputSource{} : sources_[static_cast<size_t>(number)];
+      origins += (origins.empty() ? "its input " : ", ") + text_of(read);
+      const auto source = in_layout(read, wanted, spec);
+      if (!source) return false;
+      resolved.inputs.push_back(*source);
+      inputs.push_back(desc_of(*source));
+      if (inputs.back().shape.rank() == 4) inputs.back().layout = wanted;  // the same bytes
     }
-    std::vector<TensorDesc> inputs = {input};
     if (layer.takes_labels()) inputs.push_back(labels_);
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
+      if (layer.outputs().size() > 1 && !layer.takes_labels()) {
+        throw ShapeError(
+            "stands by itself wherever a value has several readers; delete it and "
+            "name the layer before it in 'inputs' of those that read it");
+      }
     } catch (const ShapeError& e) {
       if (!hindrance) {
-        const std::string from = result_.empty() ? "the data" : "layer " + result_.back().name;
-        errors_.add(spec.mark, label(spec.name, layer) + ": " + e.what() + " (its input " +
-                                   tensor_.shape.to_string() + " comes from " + from + ")");
+        errors_.add(spec.mark, label(spec.name, layer) + ": " + e.what() + " (" + origins + ")");
       }
       return false;
     }
-    ResolvedLayer resolved{spec.name, prefix, spec.layer, {}};
-    if (!layer.is_view()) {
-      Chooser chooser(spec_, spec, layer, at_first());
-      resolved.passes = chooser.choose();
-      if (hindrance) {
-        *hindrance = hindrance_of(spec, chooser, resolved.passes);
-        if (!hindrance->empty()) return false;
-      }
-      report(chooser);
-      check_state(spec, resolved.passes);
+    Chooser chooser(spec_, spec, layer, needs_gradients(resolved.inputs));
+    resolved.passes = chooser.choose();
+    if (hindrance) {
+      *hindrance = hindrance_of(spec, resolved, chooser);
+      if (!hindrance->empty()) return false;
     }
-    if (reorder) result_.push_back(std::move(*reorder));
+    report(chooser);
+    check_state(spec, resolved);
     result_.push_back(std::move(resolved));
-    tensor_ = layer.outputs()[0];
     return true;
   }
 
@@ -304,49 +351,118 @@ class Resolver {
   }
 
   // Passes that were named one by one.
-  void check_state(const LayerSpec& spec, const std::vector<PassChoice>& choices) {
+  void check_state(const LayerSpec& spec, const ResolvedLayer& resolved) {
+    const std::vector<PassChoice>& choices = resolved.passes;
     for (const PassChoice& choice : choices) {
-      if (share_state(*spec.layer, choices[0].id, choice.id)) continue;
+      if (share_state(*resolved.layer, choices[0].id, choice.id)) continue;
       errors_.add(spec.backend ? spec.backend->mark : spec.mark,
-                  label(spec.name, *spec.layer) + ": " + std::string(to_string(choice.pass)) +
+                  label(spec.name, *resolved.layer) + ": " + std::string(to_string(choice.pass)) +
                       " by '" + choice.id + "' cannot go on with what '" + choices[0].id +
                       "' keeps for it in forward; name implementations of one family");
       return;
     }
   }
 
-  std::optional<ResolvedLayer> make_reorder(const LayerSpec& before, const TensorDesc& input,
-                                            Layout to) {
+  // The same value in the layout that the layer `reader` wants: by a reorder layer, unless there is
+  // one already or the bytes are the same. The batch is gathered in the layout that is wanted
+  // first.
+  std::optional<InputSource> in_layout(const InputSource& source, Layout wanted,
+                                       const LayerSpec& reader) {
+    const TensorDesc& desc = desc_of(source);
+    const Shape& s = desc.shape;
+    if (s.rank() != 4 || desc.layout == wanted || s[1] == 1 || s[2] * s[3] == 1) return source;
+    if (result_.empty()) {
+      images_.layout = wanted;
+      return source;
+    }
+    for (size_t i = 0; i < result_.size(); ++i) {
+      const ResolvedLayer& each = result_[i];
+      if (each.layer->type() == "reorder" && each.inputs[0].layer == source.layer &&
+          each.inputs[0].output == source.output && each.layer->outputs()[0].layout == wanted) {
+        return InputSource{static_cast<int>(i), 0, source.gradient};
+      }
+    }
+    if (!insert("reorder", "reorder_" + reader.name, {{"to", std::string(to_string(wanted))}},
+                source, desc, reader.mark, &result_)) {
+      return {};
+    }
+    return last_output();
+  }
+
+  // Appends a layer that nobody wrote, over one input. Returns false if nothing can run it.
+  bool insert(std::string_view type, const std::string& name,
+              const std::vector<std::pair<std::string, std::string>>& values,
+              const InputSource& source, const TensorDesc& input, Mark mark,
+              std::vector<ResolvedLayer>* layers) {
     ConfigNode keys = ConfigNode::map();
-    keys.at_or_add("to") = ConfigNode::of(to_string(to));
-    ConfigReader reader(keys, "reorder", errors_);
-    LayerSpec spec{.name = "reorder_" + before.name, .mark = before.mark};
-    spec.layer = find_layer_type("reorder")->make(reader);
-    spec.layer->bind({input}, {.math = spec_.math});
-    Chooser chooser(spec_, spec, *spec.layer, false);
-    ResolvedLayer resolved{spec.name, spec.name, spec.layer, chooser.choose()};
+    for (const auto& [key, value] : values) keys.at_or_add(key) = ConfigNode::of(value);
+    ConfigReader reader(keys, name, errors_);
+    const LayerSpec spec{.name = name, .mark = mark};
+    ResolvedLayer inserted{name, name, find_layer_type(type)->make(reader), {}, {source}};
+    inserted.layer->bind({input}, {.math = spec_.math});
+    Chooser chooser(spec_, spec, *inserted.layer, source.gradient);
+    inserted.passes = chooser.choose();
     report(chooser);
-    if (!chooser.problems().empty()) return {};
-    return resolved;
+    layers->push_back(std::move(inserted));
+    return chooser.problems().empty();
+  }
+
+  // The layers with a split layer behind each whose gradient comes from several readers.
+  std::vector<ResolvedLayer> with_splits() {
+    std::vector<int> readers(result_.size());
+    for (const ResolvedLayer& layer : result_) {
+      for (const InputSource& source : layer.inputs) {
+        if (source.gradient) ++readers[static_cast<size_t>(source.layer)];
+      }
+    }
+    std::vector<ResolvedLayer> all;
+    std::vector<InputSource> places(result_.size());  // the next output to be read of each
+    for (size_t i = 0; i < result_.size(); ++i) {
+      const bool split = readers[i] > 1;
+      for (InputSource& source : result_[i].inputs) {
+        if (source.layer == kImages) continue;
+        const auto from = static_cast<size_t>(source.layer);
+        source.layer = places[from].layer;
+        source.output = readers[from] > 1 ? places[from].output++ : 0;
+      }
+      all.push_back(std::move(result_[i]));
+      if (split) {
+        const ResolvedLayer& layer = all.back();
+        const TensorDesc value = layer.layer->outputs()[0];
+        const InputSource source{static_cast<int>(all.size()) - 1, 0, true};
+        insert("split", "split_" + layer.name, {{"outputs", std::to_string(readers[i])}}, source,
+               value, {}, &all);
+      }
+      places[i].layer = static_cast<int>(all.size()) - 1;
+    }
+    return all;
   }
 
   void check_classes(const LayerSpec& loss, int64_t classes) {
-    const Shape& shape = tensor_.shape;
-    if (shape.rank() != 2 || shape[1] >= classes) return;
+    const InputSource source =
+        loss.inputs[0] == kImages ? InputSource{} : sources_[static_cast<size_t>(loss.inputs[0])];
+    const Shape& shape = desc_of(source).shape;
+    if (source.layer == kImages || shape.rank() != 2 || shape[1] >= classes) return;
     errors_.add(loss.mark, "layer " + loss.name + ": the data has " + std::to_string(classes) +
                                " classes (labels 0 to " + std::to_string(classes - 1) +
-                               "), but layer " + result_.back().name + " has only " +
-                               std::to_string(shape[1]) + " outputs");
+                               "), but layer " + result_[static_cast<size_t>(source.layer)].name +
+                               " has only " + std::to_string(shape[1]) + " outputs");
   }
 
   const NetSpec& spec_;
   ConfigErrors& errors_;
-  TensorDesc tensor_;
+  TensorDesc images_;
   const TensorDesc labels_;
+  std::vector<InputSource> sources_;  // the output of each layer of the spec
   std::vector<ResolvedLayer> result_;
 };
 
 }  // namespace
+
+bool runs(const ResolvedLayer& layer, Pass pass) {
+  if (layer.layer->is_view(pass)) return false;
+  return pass == Pass::kForward || pass == Pass::kBackwardFilter || needs_gradients(layer.inputs);
+}
 
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
                                    ConfigErrors& errors) {

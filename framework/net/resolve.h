@@ -32,18 +32,32 @@ struct PassChoice {
   std::vector<AutoCandidate> candidates = {};
 };
 
+/// Where an input of a layer comes from.
+struct InputSource {
+  int layer = kImages;    // its number in the list, or kImages
+  int output = 0;         // which of its outputs
+  bool gradient = false;  // whether its gradient is needed: it depends on parameters
+};
+
 struct ResolvedLayer {
   std::string name;              // "conv1"; a block joins its parts' names: "conv1+pool1+relu1"
   std::string parameter_prefix;  // parameters are called "<prefix>.weight"; the same fused or not
   std::shared_ptr<Layer> layer;  // bound
-  /// Empty for a view. The backward_data of a first layer never runs: it is left out where the
-  /// implementation asked for cannot do it.
+  /// In the order of layer->passes(), less those that never run (runs()) and that the
+  /// implementation asked for cannot do.
   std::vector<PassChoice> passes;
+  std::vector<InputSource> inputs = {};  // of layer->inputs(), without the labels
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
 };
 
-/// `input` is the batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes`
+/// Whether a training step runs `pass` of the layer: the gradient of an input that depends on no
+/// parameter is nobody's.
+bool runs(const ResolvedLayer& layer, Pass pass);
+
+/// The layers in the order they run, each after those that it reads. A value that has a gradient is
+/// read by one layer alone: where there are several, a split layer stands between. `input` is the
+/// batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes`
 /// the number of labels. Mistakes go to `errors`; the result is only complete if there are none.
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
                                    ConfigErrors& errors);

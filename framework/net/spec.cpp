@@ -1,30 +1,30 @@
 #include "net/spec.h"
 
 #include <algorithm>
-#include <set>
 
 #include "layers/layers.h"
+#include "net/fuse.h"
 
 namespace duet {
 namespace {
 
 std::vector<std::string> all_backend_names() {
   std::vector<std::string> names = {"auto", "cpu", "custom", "cudnn"};
-  for (const LayerType* type : layer_types()) {
-    for (const ImplInfo& info : type->implementations()) {
-      if (std::find(names.begin(), names.end(), info.id) == names.end()) {
-        names.emplace_back(info.id);
-      }
-    }
-  }
+  for (const LayerType* type : layer_types()) add_ids(*type, &names);
   return names;
 }
 
 // Names become parts of paths, of tables and of other names.
 constexpr size_t kLongestName = 100;
 
+constexpr std::string_view kImagesName = "images";  // in 'inputs'
+
 void check_layer_name(const std::string& name, ConfigReader& reader) {
   if (name.empty()) return;  // told already
+  if (name == kImagesName) {
+    reader.error("name", "'images' is what the images of the batch are called in 'inputs'");
+    return;
+  }
   if (name.find_first_of("./+ ") != std::string::npos) {
     reader.error("name", "a layer's name may not hold '.', '/', '+' or blanks");
   } else if (name.size() > kLongestName) {
@@ -50,10 +50,8 @@ bool check_backend_name(const std::string& name, const std::vector<std::string>&
     errors.add_unsupported(mark, path + ": backend: '" + name + "': " + gpu_missing_reason());
     return false;
   }
-  const auto near = nearest(name, known);
   errors.add(mark, path + ": backend: unknown implementation '" + name + "'" +
-                       (near ? " (did you mean '" + *near + "'?)" : "") +
-                       "; known: " + join(known));
+                       did_you_mean(name, known) + "; known: " + join(known));
   return false;
 }
 
@@ -100,62 +98,119 @@ const LayerType* read_type(ConfigReader& reader) {
   if (!type && !name.empty()) {
     std::vector<std::string> known;
     for (const LayerType* t : layer_types()) known.emplace_back(t->name);
-    const auto near = nearest(name, known);
-    reader.error("type", "unknown layer type '" + name + "'" +
-                             (near ? " (did you mean '" + *near + "'?)" : "") +
+    reader.error("type", "unknown layer type '" + name + "'" + did_you_mean(name, known) +
                              "; known: " + join(known));
   }
   return type;
 }
 
-std::optional<LayerSpec> read_layer(ConfigNode& node, size_t index, std::set<std::string>& names,
-                                    std::map<std::string_view, int>& counts, ConfigErrors& errors) {
-  const std::string place = "layer " + std::to_string(index + 1);
-  if (node.kind != ConfigNode::Kind::kMap) {
-    errors.add(node.mark, place + ": expected a layer, such as {name: relu1, type: relu}");
-    return {};
-  }
-  ConfigReader head(node, place, errors);
-  const LayerType* type = read_type(head);
-  if (!type) return {};
-  LayerSpec spec{.stream = static_cast<uint32_t>(index), .mark = node.mark};
-  spec.name = head.text("name", std::string(type->name) + std::to_string(++counts[type->name]));
-  check_layer_name(spec.name, head);
-  if (!spec.name.empty() && !names.insert(spec.name).second) {
-    head.error("name", "two layers are called '" + spec.name + "'");
-  }
-  ConfigReader keys(node, "layer " + spec.name + " (" + std::string(type->name) + ")", errors);
-  keys.raw("name");
-  keys.raw("type");
-  spec.layer = type->make(keys);
-  std::vector<std::string> ids;
-  for (const ImplInfo& info : type->implementations()) ids.emplace_back(info.id);
-  spec.backend = read_layer_backend(keys, *spec.layer, ids);
-  spec.layout = read_layout(keys, {});
-  keys.finish();
-  spec.keys = node;
-  return spec;
-}
+class LayersReader {
+ public:
+  LayersReader(ConfigNode& list, NetSpec& spec, ConfigErrors& errors)
+      : list_(list), spec_(spec), errors_(errors) {}
 
-void read_layers(ConfigNode* layers, NetSpec& spec, ConfigErrors& errors) {
-  std::set<std::string> names;
-  std::map<std::string_view, int> counts;
-  const size_t mistakes = errors.count();
-  for (size_t i = 0; i < layers->items.size(); ++i) {
-    auto layer = read_layer(layers->items[i], i, names, counts, errors);
-    // The shapes after a mistake are unknown: checking them would only tell of its consequences.
-    if (layer && errors.count() == mistakes) spec.layers.push_back(std::move(*layer));
+  void read() {
+    const size_t mistakes = errors_.count();
+    for (size_t i = 0; i < list_.items.size(); ++i) {
+      auto layer = read_layer(list_.items[i], static_cast<int>(i));
+      // The shapes after a mistake are unknown: checking them would only tell of its consequences.
+      if (layer && errors_.count() == mistakes) spec_.layers.push_back(std::move(*layer));
+    }
+    if (spec_.layers.size() == list_.items.size()) check_ends();
   }
-  if (spec.layers.size() != layers->items.size()) return;
-  for (const LayerSpec& layer : spec.layers) {
-    const bool last = &layer == &spec.layers.back();
-    if (layer.layer->takes_labels() == last) continue;
-    errors.add(layer.mark, "layer " + layer.name +
-                               (last ? ": the last layer must be a loss; add '- {type: "
-                                       "softmax_cross_entropy}' at the end"
-                                     : ": a loss must be the last layer of the network"));
+
+ private:
+  std::optional<LayerSpec> read_layer(ConfigNode& node, int index) {
+    const std::string place = "layer " + std::to_string(index + 1);
+    if (node.kind != ConfigNode::Kind::kMap) {
+      errors_.add(node.mark, place + ": expected a layer, such as {name: relu1, type: relu}");
+      return {};
+    }
+    ConfigReader head(node, place, errors_);
+    const LayerType* type = read_type(head);
+    if (!type) return {};
+    LayerSpec spec{.stream = static_cast<uint32_t>(index), .mark = node.mark};
+    spec.name = head.text("name", std::string(type->name) + std::to_string(++counts_[type->name]));
+    check_layer_name(spec.name, head);
+    ConfigReader keys(node, "layer " + spec.name + " (" + std::string(type->name) + ")", errors_);
+    keys.raw("name");
+    keys.raw("type");
+    spec.layer = type->make(keys);
+    spec.inputs = read_inputs(keys, spec.name, index);
+    if (!spec.name.empty() && !numbers_.emplace(spec.name, index).second) {
+      head.error("name", "two layers are called '" + spec.name + "'");
+    }
+    std::vector<std::string> ids;
+    add_ids(*type, &ids);
+    if (const LayerType* block = block_type_of(type->name)) add_ids(*block, &ids);
+    spec.backend = read_layer_backend(keys, *spec.layer, ids);
+    spec.layout = read_layout(keys, {});
+    keys.finish();
+    spec.keys = node;
+    return spec;
   }
-}
+
+  std::vector<int> read_inputs(ConfigReader& reader, const std::string& own, int index) {
+    ConfigNode* node = reader.raw("inputs");
+    if (!node) return {index - 1};
+    std::vector<const ConfigNode*> words;
+    if (node->kind == ConfigNode::Kind::kScalar) words.push_back(node);
+    for (const ConfigNode& item : node->items) words.push_back(&item);
+    std::vector<int> inputs;
+    for (const ConfigNode* word : words) {
+      const std::string name = word->kind == ConfigNode::Kind::kScalar ? word->scalar : "";
+      const auto number = numbers_.find(name);
+      inputs.push_back(number == numbers_.end() ? kImages : number->second);
+      if (number != numbers_.end() || name == kImagesName) continue;
+      errors_.add(word->mark, reader.path() + ": inputs: " + why_not_readable(name, own));
+    }
+    if (words.empty()) reader.error("inputs", "expected the name of a layer, or a list of names");
+    return inputs;
+  }
+
+  std::string why_not_readable(const std::string& name, const std::string& own) const {
+    if (name.empty()) return "expected names of layers";
+    if (name == own) return "a layer cannot read itself";
+    for (const ConfigNode& layer : list_.items) {
+      const ConfigNode* later = layer.find("name");
+      if (later && later->scalar == name) {
+        return "'" + name + "' comes after this layer, which can read only those before it";
+      }
+    }
+    std::vector<std::string> known = {std::string(kImagesName)};
+    for (const auto& [before, number] : numbers_) known.push_back(before);
+    const auto near = nearest(name, known);
+    return "there is no layer '" + name + "' before this one" +
+           (near ? " (did you mean '" + *near + "'?)" : "") + "; there are: " + join(known);
+  }
+
+  void check_ends() {
+    for (LayerSpec& layer : spec_.layers) {
+      for (int input : layer.inputs) {
+        if (input != kImages) ++spec_.layers[static_cast<size_t>(input)].readers;
+      }
+    }
+    for (const LayerSpec& layer : spec_.layers) {
+      const bool last = &layer == &spec_.layers.back();
+      if (layer.layer->takes_labels() != last) {
+        errors_.add(layer.mark, "layer " + layer.name +
+                                    (last ? ": the last layer must be a loss; add '- {type: "
+                                            "softmax_cross_entropy}' at the end"
+                                          : ": a loss must be the last layer of the network"));
+      } else if (layer.readers == 0 && !last) {
+        errors_.add(layer.mark,
+                    "layer " + layer.name +
+                        ": nobody reads its output; name it in 'inputs' of a layer, or delete it");
+      }
+    }
+  }
+
+  ConfigNode& list_;
+  NetSpec& spec_;
+  ConfigErrors& errors_;
+  std::map<std::string, int> numbers_;  // of the layers so far, by name
+  std::map<std::string_view, int> counts_;
+};
 
 }  // namespace
 
@@ -173,10 +228,11 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.math = reader.choice("math", {"fp32", "tf32"}, "fp32") == "tf32" ? Math::kTF32 : Math::kFP32;
   spec.fuse = reader.flag("fuse", true);
   spec.graph = reader.flag("graph", true);
-  if (reader.raw("deterministic")) {
+  if (root.find("deterministic")) {
     reader.error("deterministic",
                  "there is no such key any more, as it changed nothing: every run repeats bit for "
                  "bit; delete it");
+    root.erase("deterministic");  // told; not among the known keys
   }
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
@@ -197,7 +253,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
     errors.add(layers ? layers->mark : root.mark,
                "configuration: 'layers' must be a list of at least one layer");
   } else {
-    read_layers(layers, spec, errors);
+    LayersReader(*layers, spec, errors).read();
   }
   if (!backend_known) spec.layers.clear();
   return spec;

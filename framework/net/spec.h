@@ -23,9 +23,14 @@ struct BackendChoice {
   Mark mark;
 };
 
+/// As the number of a layer: the images of the batch, which no layer makes.
+inline constexpr int kImages = -1;
+
 struct LayerSpec {
   std::string name;
-  std::shared_ptr<Layer> layer;
+  std::shared_ptr<const Layer> layer;  // not bound
+  std::vector<int> inputs;             // numbers of layers before it in the list, or kImages
+  int readers = 0;                     // how often layers read its output
   std::optional<BackendChoice> backend;
   std::optional<Layout> layout;
   ConfigNode keys;      // as read, defaults filled in

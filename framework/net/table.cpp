@@ -47,12 +47,18 @@ std::string measured_text(const PassChoice& choice) {
   return text;
 }
 
+// A pass that never runs is left out; but not the only backward pass of a layer, beside whose
+// implementation there is nothing to say.
+bool is_shown(const ResolvedLayer& layer, Pass pass) {
+  return runs(layer, pass) || (pass == Pass::kBackward && !layer.layer->is_view(pass));
+}
+
 // A row for each pass that runs; one row "all" if they do not differ.
-std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node, bool first) {
+std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
   std::vector<Cells> rows;
   for (size_t i = 0; i < layer.passes.size(); ++i) {
     const PassChoice& choice = layer.passes[i];
-    if (first && choice.pass == Pass::kBackwardData) continue;  // nobody needs dx of the images
+    if (!is_shown(layer, choice.pass)) continue;
     Cells cells{std::string(to_string(choice.pass)), id_text(choice), "", "",
                 measured_text(choice)};
     if (node) {
@@ -148,7 +154,7 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
         layer.name, std::string(layer.layer->type()),
         y.shape.to_string() + (y.shape.rank() == 4 ? " " + std::string(to_string(y.layout)) : ""),
         format_count(parameters_of(*layer.layer))};
-    for (const Cells& cells : cells_of(layer, net ? &net->nodes()[i] : nullptr, i == 0)) {
+    for (const Cells& cells : cells_of(layer, net ? &net->nodes()[i] : nullptr)) {
       std::vector<std::string> line = row;
       line.insert(line.end(), {cells.passes, cells.id});
       if (net) line.insert(line.end(), {cells.workspace, cells.detail});
@@ -178,7 +184,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
     if (!layer.unfused.empty()) entry["unfused"] = layer.unfused;
     for (size_t j = 0; j < layer.passes.size(); ++j) {
       const PassChoice& choice = layer.passes[j];
-      if (i == 0 && choice.pass == Pass::kBackwardData) continue;
+      if (!is_shown(layer, choice.pass)) continue;
       nlohmann::json pass = {{"pass", to_string(choice.pass)},
                              {"implementation", choice.id},
                              {"shared", choice.shared}};

@@ -8,16 +8,11 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/printable.h"
 #include "net/yaml_tree.h"
 
 namespace duet {
 namespace {
-
-// For messages about arguments, which can be long.
-std::string shortened(const std::string& text) {
-  constexpr size_t kMost = 200;
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-}
 
 void mark_as_command_line(ConfigNode& node) {
   node.mark = node.key_mark = {Mark::kCommandLine, 0};
@@ -54,6 +49,12 @@ void emit(YAML::Emitter& out, const ConfigNode& node, bool flow) {
   }
 }
 
+// Where YAML finds nothing at all, though something is there: "%s", "#1".
+bool is_no_value(const ConfigNode& node, const std::string& text) {
+  const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
+  return node.kind == ConfigNode::Kind::kNull && node.mark.line == 0 && !blank;
+}
+
 // The child of `node` that one part of a path names, or nullptr.
 ConfigNode* child_of(ConfigNode& node, const std::string& part) {
   if (node.kind != ConfigNode::Kind::kList) {
@@ -75,7 +76,8 @@ ConfigNode* child_of(ConfigNode& node, const std::string& part) {
 }  // namespace
 
 ConfigNode read_yaml_file(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
+  std::error_code ignored;  // what cannot be looked at cannot be opened either
+  if (std::filesystem::is_directory(path, ignored)) {
     throw ConfigError(path + ": is a folder; give the YAML file itself");
   }
   std::string text;
@@ -113,12 +115,13 @@ std::string write_yaml(const ConfigNode& node) {
 }
 
 void set_value(ConfigNode& root, const std::string& assignment) {
-  const std::string option = "--set " + shortened(assignment);
+  const std::string option = "--set " + printable(assignment);
   const size_t equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
   const auto depth = static_cast<size_t>(std::count(path.begin(), path.end(), '.'));
   if (equals == std::string::npos || equals == 0 || path.size() > kMostYamlText ||
-      depth >= kMostYamlDepth || std::any_of(path.begin(), path.end(), is_control_character)) {
+      path.back() == '.' || depth >= kMostYamlDepth ||
+      std::any_of(path.begin(), path.end(), is_control_character)) {
     throw ConfigError(option + ": expected a.b=value");
   }
   ConfigNode* node = &root;
@@ -133,12 +136,17 @@ void set_value(ConfigNode& root, const std::string& assignment) {
     node = next;
   }
   ConfigErrors errors(option);
+  const std::string value = assignment.substr(equals + 1);
   try {
-    *node = parse_yaml(assignment.substr(equals + 1), errors);
+    *node = parse_yaml(value, errors);
   } catch (const YamlError& e) {
     throw ConfigError(option + ": not valid YAML: " + e.what());
   }
   errors.raise_if_any();
+  if (is_no_value(*node, value)) {
+    throw ConfigError(option + ": '" + printable(value) +
+                      "' is no YAML value; put it in quotes ('\"...\"') if it is text");
+  }
   mark_as_command_line(*node);
 }
 

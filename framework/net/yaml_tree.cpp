@@ -13,7 +13,7 @@
 namespace duet {
 namespace {
 
-constexpr size_t kMostNodes = 100'000;  // an alias (*name) can stand for far more than its text
+constexpr size_t kMostNodes = 100'000;  // aliases and anchors make far more of them than the text
 
 Mark mark_of(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
@@ -93,7 +93,8 @@ class TreeBuilder : public YAML::EventHandler {
     fail(mark, "nested more than " + std::to_string(kMostYamlDepth) + " deep");
   }
   [[noreturn]] static void fail_nodes(const YAML::Mark& mark) {
-    fail(mark, "more than " + std::to_string(kMostNodes) + " values, aliases (*name) written out");
+    fail(mark, "more than " + std::to_string(kMostNodes) +
+                   " values, those of anchors (&name) and aliases (*name) counted each time");
   }
 
   // Values are text, lists and maps; the reader of a key knows its type.
@@ -121,7 +122,11 @@ class TreeBuilder : public YAML::EventHandler {
   void add(const YAML::Mark& mark, YAML::anchor_t anchor, ConfigNode node) {
     if (++nodes_ > kMostNodes) fail_nodes(mark);
     if (node.mark.line == 0) node.mark = mark_of(mark);
-    if (anchor) anchors_[anchor] = node;
+    if (anchor) {
+      nodes_ += nodes_of(node);  // before they are copied
+      if (nodes_ > kMostNodes) fail_nodes(mark);
+      anchors_[anchor] = node;
+    }
     if (open_.empty()) {
       root_ = std::move(node);
       return;

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
 #include "train/safetensors.h"
@@ -96,8 +97,8 @@ void check_parameters(const std::filesystem::path& path, const safetensors::File
   for (const safetensors::Entry& entry : file.entries()) found += entry.bytes();
   for (const safetensors::Entry& entry : file.entries()) {
     if (entry.name.starts_with("optimizer.") || known.count(entry.name)) continue;
-    throw DataError(path.string() + ": is a checkpoint of another network: it has '" + entry.name +
-                    "', which this network has not");
+    throw DataError(path.string() + ": is a checkpoint of another network: it has '" +
+                    printable(entry.name) + "', which this network has not");
   }
   if (found > most) {
     throw DataError(path.string() + ": holds " + std::to_string(found) +
@@ -130,8 +131,8 @@ T number_of(const std::filesystem::path& path, const std::string& key, const std
     whole = !text.empty() && end == text.c_str() + text.size();
   }
   if (whole) return value;
-  throw DataError(path.string() + ": is damaged: its metadata says '" + key + "' is '" + text +
-                  "', expected a number");
+  throw DataError(path.string() + ": is damaged: its metadata says '" + key + "' is '" +
+                  printable(text) + "', expected a number");
 }
 
 // The metadata of a checkpoint that can be resumed from.
@@ -140,7 +141,7 @@ class Metadata {
   Metadata(const std::filesystem::path& path, const safetensors::Metadata& map)
       : path_(path), map_(map) {
     if (text("format") != kFormat) {
-      throw DataError(path_.string() + ": unknown checkpoint format '" + text("format") +
+      throw DataError(path_.string() + ": unknown checkpoint format '" + printable(text("format")) +
                       "'; expected '" + kFormat +
                       "'; a checkpoint of an earlier version can be evaluated, not resumed");
     }
@@ -157,6 +158,13 @@ class Metadata {
   template <class T>
   T number(const std::string& key) const {
     return number_of<T>(path_, key, text(key));
+  }
+  // A fraction, or -1 before the first epoch's end.
+  double best_accuracy() const {
+    const auto value = number<double>("best_accuracy");
+    if (value >= -1.0 && value <= 1.0) return value;  // false for nan
+    damaged("'best_accuracy' is '" + printable(text("best_accuracy")) +
+            "', expected a number from -1 to 1");
   }
   ConfigNode config() const {
     try {
@@ -184,7 +192,8 @@ class Metadata {
 // In what the training that was saved differs from the present one.
 struct Differences {
   std::vector<std::string> all;
-  std::vector<std::string> of_training;  // of these, what needs --allow-changes
+  std::vector<std::string> of_training;  // of these, what a resumed run needs --allow-changes for
+  std::vector<std::string> of_results;   // and an evaluation
   bool of_steps = false;                 // other data or another batch: epochs have other steps
 };
 
@@ -197,14 +206,16 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
     found.all.push_back(to_string(change));
     if (change.kind == ConfigChange::Kind::kTraining)
       found.of_training.push_back(to_string(change));
+    if (change.of_results) found.of_results.push_back(to_string(change));
     other_data |= change.key.starts_with("data.") && change.key != "data.batch";
     found.of_steps |= change.key.starts_with("data.");
   }
   if (!other_data && saved.text("data") != now.data) {
     const std::string what = "the files of the data set: other images or labels (fingerprint " +
-                             saved.text("data") + " -> " + now.data + ")";
+                             printable(saved.text("data")) + " -> " + now.data + ")";
     found.all.push_back(what);
     found.of_training.push_back(what);
+    found.of_results.push_back(what);
     found.of_steps = true;
   }
   return found;
@@ -271,11 +282,11 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   state.hits = saved.number<int64_t>("hits");
   state.counted = saved.number<int64_t>("counted");
   state.last_loss = saved.number<float>("last_loss");
-  resumed.info.best_accuracy = saved.number<double>("best_accuracy");
+  resumed.info.best_accuracy = saved.best_accuracy();
   const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
   const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
   if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {
-    saved.damaged("'steps_per_epoch' is " + saved.text("steps_per_epoch"));
+    saved.damaged("'steps_per_epoch' is " + printable(saved.text("steps_per_epoch")));
   }
   resumed.info.changes = saved.changes();
   for (const std::string& change : resumed.changes) {
@@ -301,20 +312,33 @@ double best_accuracy_of(const std::filesystem::path& path, Training& training) {
     const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
       check_parameters(path, described, saved_tensors(training, false));
     });
-    return Metadata(path, file.metadata()).number<double>("best_accuracy");
+    return Metadata(path, file.metadata()).best_accuracy();
   } catch (const DataError&) {
     return -1.0;
   }
 }
 
-void load_parameters(const std::filesystem::path& path, Training& training) {
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+                                         const CheckpointInfo& now, bool allow_changes) {
   const std::vector<Saved> list = saved_tensors(training, false);
-  const safetensors::File file = safetensors::read(
-      path, [&](const safetensors::File& described) { check_parameters(path, described, list); });
+  std::vector<std::string> differences;
+  const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
+    check_parameters(path, described, list);
+    const safetensors::Metadata& metadata = described.metadata();
+    const auto format = metadata.find("format");
+    if (format == metadata.end() || format->second != kFormat) return;  // knows nothing of it
+    differences = differences_of(Metadata(path, metadata), now).of_results;
+    if (differences.empty() || allow_changes) return;
+    throw ConfigError(path.string() + ": was trained otherwise than it would be evaluated:\n  " +
+                      join(differences, "\n  ") +
+                      "\nevaluate it with the configuration of its run (config.yaml in the run's "
+                      "folder), or add --allow-changes if this is meant");
+  });
   const std::vector<std::vector<float>> values = values_of(file, list);
   for (size_t i = 0; i < list.size(); ++i) {
     training.net().write(*list[i].parameter, list[i].memory, values[i]);
   }
+  return differences;
 }
 
 }  // namespace duet

@@ -45,6 +45,12 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
 double best_accuracy_of(const std::filesystem::path& path, Training& training);
 
 /// Reads the parameters only, from any safetensors file that has them (also one saved by PyTorch).
-void load_parameters(const std::filesystem::path& path, Training& training);
+/// A checkpoint knows what it was trained as: throws ConfigError, naming every difference with
+/// which its parameters give other results than in `now` (other layers or keys of theirs, other
+/// data; not who computes, how many rows at a time, dropout and whatever else decides the training
+/// alone). With `allow_changes` the differences are returned. Throws DataError as
+/// load_checkpoint().
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+                                         const CheckpointInfo& now, bool allow_changes = false);
 
 }  // namespace duet

@@ -94,6 +94,14 @@ ConfigChange::Kind kind_of(const std::string& key) {
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 
+constexpr const char* kDropout = "dropout";  // does nothing in an evaluation
+
+// Whether that much of the training decides what its parameters make of the validation data.
+bool decides_results(const std::string& key) {
+  if (is_any_of(key, {"data.batch", "data.train_count"})) return false;
+  return key.starts_with("layers.") || key.starts_with("data.");
+}
+
 }  // namespace
 
 std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigNode& now) {
@@ -105,18 +113,25 @@ std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigN
     if (is_any_of(name, new_names)) {
       old_common.push_back(name);
     } else {
-      changes.push_back({"layers." + name, layer_type(before, name), kNone});
+      const std::string type = layer_type(before, name);
+      changes.push_back(
+          {.key = "layers." + name, .before = type, .now = kNone, .of_results = type != kDropout});
     }
   }
   for (const std::string& name : new_names) {
     if (is_any_of(name, old_names)) {
       new_common.push_back(name);
     } else {
-      changes.push_back({"layers." + name, kNone, layer_type(now, name)});
+      const std::string type = layer_type(now, name);
+      changes.push_back(
+          {.key = "layers." + name, .before = kNone, .now = type, .of_results = type != kDropout});
     }
   }
   if (old_common != new_common) {
-    changes.push_back({"layers", "[" + join(old_common) + "]", "[" + join(new_common) + "]"});
+    changes.push_back({.key = "layers",
+                       .before = "[" + join(old_common) + "]",
+                       .now = "[" + join(new_common) + "]",
+                       .of_results = true});
   }
   Values old_values, new_values;
   collect(before, "", &old_values);
@@ -133,7 +148,15 @@ std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigN
       return found == values.end() ? kNone : found->second;
     };
     if (same_value(value(old_values), value(new_values))) continue;
-    changes.push_back({key, value(old_values), value(new_values), kind_of(key)});
+    const ConfigChange::Kind kind = kind_of(key);
+    const bool idle = key.starts_with("layers.") && layer_type(before, layer()) == kDropout &&
+                      layer_type(now, layer()) == kDropout;
+    changes.push_back(
+        {.key = key,
+         .before = value(old_values),
+         .now = value(new_values),
+         .kind = kind,
+         .of_results = kind == ConfigChange::Kind::kTraining && !idle && decides_results(key)});
   }
   return changes;
 }

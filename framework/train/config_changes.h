@@ -1,4 +1,4 @@
-// What differs between two configurations, as a resumed run needs to know.
+// What differs between two configurations, as a resumed run or an evaluation needs to know.
 #pragma once
 
 #include <string>
@@ -17,6 +17,7 @@ struct ConfigChange {
   std::string key;  // "optimizer.learning_rate", "layers.conv1.kernel"
   std::string before, now;
   Kind kind = Kind::kTraining;
+  bool of_results = false;  // the same parameters give other results, beyond rounding
 };
 
 /// The keys whose values differ, by name. Values are compared by meaning: 0.001 is 1e-3, and

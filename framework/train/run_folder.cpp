@@ -6,12 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <vector>
 
 #include "core/error.h"
+#include "core/input_file.h"
 #include "net/table.h"
 
 namespace duet {
@@ -20,6 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t kMostLineBytes = 4096;  // of metrics; longer ones no run has written
+constexpr uint64_t kMostMetricsBytes = uint64_t{1} << 30;
 
 [[noreturn]] void refuse(const fs::path& folder, const std::string& why) {
   throw ConfigError(folder.string() + ": cannot write to this output folder: " + why +
@@ -93,13 +93,8 @@ bool is_time_of_run(std::string_view text) {
                           rest.find_first_not_of(kDigits, 1) == std::string_view::npos);
 }
 
-}  // namespace
-
-RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(path_) {
-  for (const fs::path& file : files_of_a_run()) remove_temporary_files(path_ / file);
-}
-
-void RunFolder::check_free(const fs::path& folder) {
+// Throws ConfigError if `folder` holds anything that a new run would overwrite.
+void check_holds_no_run(const fs::path& folder) {
   for (const fs::path& file : files_of_a_run()) {
     std::error_code error;
     const auto bytes = fs::file_size(folder / file, error);
@@ -115,10 +110,21 @@ void RunFolder::check_free(const fs::path& folder) {
   }
 }
 
+}  // namespace
+
+RunFolder::RunFolder(fs::path path) : path_(std::move(path)), lock_(path_) {
+  for (const fs::path& file : files_of_a_run()) remove_temporary_files(path_ / file);
+}
+
+void RunFolder::check_free(const fs::path& folder) {
+  RunLock::check_free(folder);  // first: what a process writes there is not to be removed
+  check_holds_no_run(folder);
+}
+
 RunFolder RunFolder::create(const fs::path& folder) {
   make_folder(folder);
   RunFolder run(folder);
-  check_free(folder);
+  check_holds_no_run(folder);
   return run;
 }
 
@@ -128,9 +134,9 @@ void RunFolder::make_checkpoints() const { make_folder(path_ / "checkpoints"); }
 
 void RunFolder::open_metrics(const RunPosition& position) {
   const fs::path path = path_ / "metrics.jsonl";
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (file.bad()) throw RunError("cannot read " + path.string());
+  std::error_code ignored;
+  const std::string text =
+      fs::exists(path, ignored) ? read_input_file(path, kMostMetricsBytes) : "";
   const std::string kept = lines_until(position, text);
   if (kept != text) write_file(path, kept);
   metrics_ = Descriptor(path, O_WRONLY | O_APPEND | O_CREAT, 0666);

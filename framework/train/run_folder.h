@@ -16,7 +16,8 @@ namespace duet {
 /// A run's folder, locked as long as this lives (run_lock.h).
 class RunFolder {
  public:
-  /// Throws ConfigError if `folder` holds anything that a new run would overwrite.
+  /// Throws ConfigError if a process is writing into `folder`, or if it holds anything that a new
+  /// run would overwrite.
   static void check_free(const std::filesystem::path& folder);
   /// A new run in `folder`, which is made. Throws ConfigError as check_free() does, or if it cannot
   /// be written to, or if another process writes into it.
@@ -35,7 +36,8 @@ class RunFolder {
   /// Makes the folder of last() and best(). Throws ConfigError.
   void make_checkpoints() const;
   /// Makes metrics.jsonl ready to go on from `position`: removes the lines behind it, and a line
-  /// that was cut short. Throws ConfigError or RunError.
+  /// that was cut short. Throws ConfigError, DataError (no regular file, or far too large) or
+  /// RunError.
   void open_metrics(const RunPosition& position);
   /// Appends one object as a line of metrics.jsonl, all of it or nothing; throws RunError.
   /// REQUIRES: open_metrics() was called.

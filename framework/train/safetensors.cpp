@@ -10,6 +10,7 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/printable.h"
 #include "train/write_file.h"
 
 namespace duet::safetensors {
@@ -149,19 +150,20 @@ json parse_header(const Reader& reader, const std::string& text) {
   } catch (const json::exception& error) {
     const auto* parse_error = dynamic_cast<const json::parse_error*>(&error);
     const uint64_t byte = parse_error && parse_error->byte > 0 ? parse_error->byte - 1 : 0;
-    reader.fail(kLengthBytes + byte, std::string("the header is not valid JSON: ") + error.what());
+    reader.fail(kLengthBytes + byte,
+                std::string("the header is not valid JSON: ") + printable(error.what()));
   }
   DuplicateFinder finder;
   json::sax_parse(text, &finder);
   if (finder.duplicate) {
-    reader.fail(kLengthBytes, "the header has '" + *finder.duplicate + "' twice");
+    reader.fail(kLengthBytes, "the header has '" + printable(*finder.duplicate) + "' twice");
   }
   return header;
 }
 
 Described describe(const Reader& reader, const std::string& name, const json& value) {
   const auto fail = [&](const std::string& what) {
-    reader.fail(kLengthBytes, "tensor '" + name + "': " + what);
+    reader.fail(kLengthBytes, "tensor '" + printable(name) + "': " + what);
   };
   const auto is_counts = [](const json& list) {
     return list.is_array() && std::all_of(list.begin(), list.end(), [](const json& item) {
@@ -177,20 +179,20 @@ Described describe(const Reader& reader, const std::string& name, const json& va
   const auto type = std::find_if(std::begin(kTypes), std::end(kTypes), [&](const TypeName& t) {
     return dtype.is_string() && dtype.get_ref<const std::string&>() == t.name;
   });
-  if (type == std::end(kTypes)) fail("unknown dtype " + dtype.dump());
-  if (!is_counts(shape)) fail("shape is not a list of sizes: " + shape.dump());
+  if (type == std::end(kTypes)) fail("unknown dtype " + printable(dtype.dump()));
+  if (!is_counts(shape)) fail("shape is not a list of sizes: " + printable(shape.dump()));
   if (!is_counts(offsets) || offsets.size() != 2 || offsets[0] > offsets[1]) {
-    fail("data_offsets is not [begin, end]: " + offsets.dump());
+    fail("data_offsets is not [begin, end]: " + printable(offsets.dump()));
   }
   Described tensor{name, *type, shape.get<std::vector<int64_t>>(), offsets[0], offsets[1]};
   uint64_t bytes = type->bytes;
   for (const int64_t dim : tensor.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(dim), &bytes)) {
-      fail("shape " + shape.dump() + " is larger than any file");
+      fail("shape " + printable(shape.dump()) + " is larger than any file");
     }
   }
   if (bytes != tensor.end - tensor.begin) {
-    fail("shape " + shape.dump() + " of " + std::string(type->name) + " takes " +
+    fail("shape " + printable(shape.dump()) + " of " + std::string(type->name) + " takes " +
          std::to_string(bytes) + " bytes, but its data_offsets " + offsets.dump() + " hold " +
          std::to_string(tensor.end - tensor.begin));
   }
@@ -270,7 +272,9 @@ File read(const fs::path& path, const std::function<void(const File& described)>
     }
     if (!value.is_object()) reader.fail(kLengthBytes, "__metadata__ is not a JSON object");
     for (const auto& [key, entry] : value.items()) {
-      if (!entry.is_string()) reader.fail(kLengthBytes, "__metadata__: '" + key + "' is not text");
+      if (!entry.is_string()) {
+        reader.fail(kLengthBytes, "__metadata__: '" + printable(key) + "' is not text");
+      }
       file.metadata_[key] = entry.get<std::string>();
     }
   }
@@ -283,7 +287,8 @@ File read(const fs::path& path, const std::function<void(const File& described)>
   for (const Described& tensor : tensors) {
     if (tensor.begin != end) {
       reader.fail(data_start + std::min(tensor.begin, end),
-                  "tensor '" + tensor.name + "' begins at byte " + std::to_string(tensor.begin) +
+                  "tensor '" + printable(tensor.name) + "' begins at byte " +
+                      std::to_string(tensor.begin) +
                       " of the data, but the one before it ends at byte " + std::to_string(end));
     }
     end = tensor.end;

@@ -22,10 +22,8 @@ DatasetLoader read_dataset(ConfigNode& root, const std::string& name, ConfigErro
   }
   std::vector<std::string> names;
   for (const DatasetType* t : dataset_types()) names.emplace_back(t->name);
-  const auto near = nearest(name, names);
   if (!name.empty()) {
-    reader.error("dataset", "unknown data set '" + name + "'" +
-                                (near ? " (did you mean '" + *near + "'?)" : "") +
+    reader.error("dataset", "unknown data set '" + name + "'" + did_you_mean(name, names) +
                                 "; known: " + join(names));
   }
   return {};

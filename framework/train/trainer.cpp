@@ -2,14 +2,17 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
+#include "data/fingerprint.h"
 #include "net/auto.h"
 #include "net/table.h"
+#include "net/yaml.h"
 #include "train/checkpoint.h"
 #include "train/elapsed.h"
 #include "train/profiler.h"
@@ -53,12 +56,20 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
   return {};
 }
 
-json evaluate(const fs::path& checkpoint, const NetSpec& spec, Training& training) {
-  load_parameters(checkpoint, training);
+json evaluate(const fs::path& checkpoint, const Setup& setup, const Dataset& data,
+              bool allow_changes, Training& training) {
+  const NetSpec& spec = setup.spec;
+  const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
+  for (const std::string& change : load_parameters(checkpoint, training, now, allow_changes)) {
+    spdlog::warn("otherwise than it was trained: {}", change);
+  }
   training.prepare();
   const Elapsed watch;
   const Metrics metrics = training.evaluate();
   const double seconds = watch.seconds();
+  if (!std::isfinite(metrics.loss)) {
+    throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
+  }
   spdlog::info("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),
                metrics.loss, 100.0 * metrics.accuracy, metrics.rows);
   return {{"name", spec.name},
@@ -109,7 +120,7 @@ int run_trainer(const TrainerOptions& options) {
   choose_implementations(setup, context);
   Training training(spec, setup.layers, data, std::move(setup.optimizer), context);
   if (!options.evaluate.empty()) {
-    print_json(options, evaluate(checkpoint, spec, training));
+    print_json(options, evaluate(checkpoint, setup, data, options.allow_changes, training));
   } else if (options.profile) {
     training.prepare();
     print_json(options, run_profiler(training, setup, options.out));

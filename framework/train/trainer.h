@@ -12,7 +12,7 @@ struct TrainerOptions {
   std::string data;            // folder of the data set; empty: the usual places
   std::string out;             // run folder; empty: runs/<name>-<time>
   std::string resume;          // checkpoint to go on from, or "last"
-  bool allow_changes = false;  // resume with another network or training too
+  bool allow_changes = false;  // resume or evaluate with another network or training too
   std::string evaluate;        // checkpoint to evaluate instead of training
   bool dry_run = false;        // print the resolved network and stop
   bool profile = false;        // time every layer and pass in the network instead of training

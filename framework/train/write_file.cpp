@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kTemporary = ".tmp";
+constexpr const char* kTemporary = ".duet.tmp";
 
 std::string reason() { return errno ? std::strerror(errno) : "unknown reason"; }
 
@@ -33,6 +33,11 @@ fs::path behind_links(fs::path path) {
 // What is written first, to be renamed when it is whole.
 fs::path temporary_of(const fs::path& target) {
   return target.string() + kTemporary + std::to_string(getpid());
+}
+
+bool is_process_id(const std::string& text) {
+  return !text.empty() && text.size() <= 10 && text[0] != '0' &&
+         text.find_first_not_of("0123456789") == std::string::npos;
 }
 
 fs::path folder_of(const fs::path& path) {
@@ -132,8 +137,8 @@ void remove_temporary_files(const fs::path& path) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_of(path), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(start) || name.size() == start.size()) continue;
-    if (name.find_first_not_of("0123456789", start.size()) != std::string::npos) continue;
+    if (!name.starts_with(start) || !is_process_id(name.substr(start.size()))) continue;
+    if (entry.symlink_status(ignored).type() != fs::file_type::regular) continue;
     fs::remove(entry.path(), ignored);
   }
 }

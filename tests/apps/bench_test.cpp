@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <sstream>
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
@@ -23,17 +22,10 @@ constexpr const char* kTinyLinear = "linear --shape n=4,in=5,out=3 --device cpu 
 
 // The rest of the first line of `text` that starts with `start`.
 std::string line_after(const std::string& text, const std::string& start) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(text)) {
     if (line.starts_with(start)) return line.substr(start.size());
   }
   return "";
-}
-
-void expect_parts(const std::string& text, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts) {
-    EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in\n" << text;
-  }
 }
 
 TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
@@ -43,8 +35,8 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
       "r.json");
   EXPECT_OUTCOME(outcome, kExitDone,
                  "conv2d n=2,c=3,h=6,w=5,k=4,r=3,s=3 forward: 2 implementations");
-  expect_parts(outcome.out, {"conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
-                             "cpu_reference ", "ok ", "GFLOP/s"});
+  EXPECT_TRUE(has(outcome.out, "conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
+                  "cpu_reference ", "ok ", "GFLOP/s"));
   const std::string again = line_after(outcome.out, "again: bench ");
   EXPECT_EQ(again,
             "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick");
@@ -63,7 +55,7 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
 TEST(BenchProcess, WritesItsCommandForAShell) {
   const BenchFolder folder;
   const std::string start = "relu --shape n=2,c=3 --pass forward --impl cpu_reference --quick ";
-  EXPECT_OUTCOME(folder.run(start + "--out it's;r.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run(start + "--out it's;r.json"), kExitDone, "forward: 1 implementation\n");
   EXPECT_EQ(json::parse(folder.read("it's;r.json"))["command"],
             "bench " + start + "--out 'it'\\''s;r.json'");
 }
@@ -93,7 +85,7 @@ TEST(BenchProcess, InterruptedLeavesWhatIsMeasured) {
   EXPECT_EQ(results["stopped"], "interrupted");
   EXPECT_GE(results["rows"].size(), 2u);
   EXPECT_LT(results["rows"].size(), 22u);
-  EXPECT_NE(outcome.out.find("relu forward"), std::string::npos);
+  EXPECT_TRUE(has(outcome.out, "relu forward"));
 }
 
 TEST(BenchProcess, KilledLeavesTheRowsThatAreFinished) {
@@ -103,7 +95,7 @@ TEST(BenchProcess, KilledLeavesTheRowsThatAreFinished) {
             128 + SIGKILL);
   const json results = json::parse(folder.read("r.json"));
   EXPECT_GE(results["rows"].size(), 1u);
-  EXPECT_NE(results["stopped"].get<std::string>().find("while relu x="), std::string::npos);
+  EXPECT_TRUE(has(results["stopped"].get<std::string>(), "while relu x="));
 }
 
 TEST(BenchProcess, InterruptedInTheReferenceStopsSoon) {
@@ -131,7 +123,7 @@ TEST(BenchProcess, TakesTheLayersOfANetwork) {
   for (const json& row : results["rows"]) {
     rows.push_back(row["layer"].get<std::string>() + " " + row["pass"].get<std::string>());
     EXPECT_EQ(row["arms"].size(), 1u);
-    EXPECT_NE(row["problem"].get<std::string>().find("2"), std::string::npos);
+    EXPECT_TRUE(has(row["problem"].get<std::string>(), "2"));
   }
   ASSERT_GE(rows.size(), 4u);
   const std::string first = rows[0].substr(0, rows[0].find(' '));
@@ -150,7 +142,7 @@ TEST(BenchProcess, TakesAFileOfShapes) {
   const Outcome outcome =
       folder.run("--shapes shapes.yaml --pass forward --device cpu --quick --impl cpu_reference");
   EXPECT_OUTCOME(outcome, kExitDone);
-  expect_parts(outcome.out, {"a: relu forward", "softmax_cross_entropy forward"});
+  EXPECT_TRUE(has(outcome.out, "a: relu forward", "softmax_cross_entropy forward"));
   folder.write("wrong.yaml",
                "problems:\n"
                "  - {layer: rellu, shape: \"n=2,c=3\"}\n"
@@ -173,7 +165,7 @@ TEST(BenchProcess, HasNoFloorWithoutARate) {
   const Outcome outcome = folder.run(std::string(kTinyLinear) + "--math tf32 --pass forward");
   EXPECT_OUTCOME(outcome, kExitDone);
   EXPECT_EQ(outcome.out.find("inf"), std::string::npos) << outcome.out;
-  EXPECT_NE(outcome.out.find("floor -: "), std::string::npos) << outcome.out;
+  EXPECT_TRUE(has(outcome.out, "floor -: "));
 }
 
 TEST(BenchProcess, SaysWhatIsWrong) {
@@ -257,16 +249,15 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   const std::string ladder = "--ladder linear --device cpu --quick --pass forward ";
   const Outcome shown = folder.run(ladder);
   EXPECT_OUTCOME(shown, kExitDone);
-  expect_parts(shown.out, {"fc1: `n=4,in=5,out=3`", "| `cpu_blas` |"});
+  EXPECT_TRUE(has(shown.out, "fc1: `n=4,in=5,out=3`", "| `cpu_blas` |"));
   EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
   EXPECT_OUTCOME(folder.run(ladder + "--write"), kExitUsage, "replaces the whole table", "--pass");
   EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
   const std::string whole = "--ladder linear --device cpu --quick --write";
   EXPECT_OUTCOME(folder.run(whole), kExitDone, "wrote the table in");
   const std::string written = folder.read("framework/layers/linear/README.md");
-  expect_parts(written,
-               {"# linear\n<!-- bench:linear -->\n<!-- measured on the cpu -->\nfc1:",
-                "| `cpu_reference` |", "`bench --ladder linear", "<!-- /bench -->\nend\n"});
+  EXPECT_TRUE(has(written, "# linear\n<!-- bench:linear -->\n<!-- measured on the cpu -->\nfc1:",
+                  "| `cpu_reference` |", "`bench --ladder linear", "<!-- /bench -->\nend\n"));
   folder.write("framework/layers/linear/README.md", "# linear\n");
   EXPECT_OUTCOME(folder.run(whole), kExitUsage, "<!-- bench:linear -->", "Nothing was written");
 }

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <sstream>
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
@@ -41,17 +40,15 @@ struct Remains {
 };
 
 // Of which only times may differ between two runs.
-std::vector<json> lines_of(const std::string& text) {
-  std::vector<json> lines;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) {
-    json object = json::parse(line);
+std::vector<json> metrics_of(const std::string& text) {
+  std::vector<json> metrics;
+  for (const std::string& line : lines_of(text)) {
+    json& object = metrics.emplace_back(json::parse(line));
     for (const char* time : {"seconds", "evaluation_seconds", "images_per_second"}) {
       object.erase(time);
     }
-    lines.push_back(std::move(object));
   }
-  return lines;
+  return metrics;
 }
 
 class Faults : public testing::Test {
@@ -63,25 +60,23 @@ class Faults : public testing::Test {
     fs::remove_all(folder_ / "run");
   }
 
-  Outcome train(const std::string& arguments, std::vector<std::string> faults) {
-    faults.push_back("OMP_NUM_THREADS=1");
-    return folder_.run("--config net.yaml --quiet --out run " + arguments,
-                       {.environment = std::move(faults)});
+  Outcome train(const std::string& arguments, TrainerFolder::Options options = {}) {
+    options.environment.push_back("OMP_NUM_THREADS=1");
+    return folder_.run("--config net.yaml --quiet --out run " + arguments, options);
   }
 
   Outcome train_with_fault(const std::string& arguments, const std::string& kind, size_t at) {
-    return train(arguments, {"LD_PRELOAD=" DUET_PRELOAD_FAULTS, "DUET_FAULT_PATH=run",
-                             "DUET_FAULT_AT=" + std::to_string(at), "DUET_FAULT_KIND=" + kind,
-                             "DUET_FAULT_LOG=calls", "ASAN_OPTIONS=verify_asan_link_order=0"});
+    return train(arguments,
+                 {.environment = {"DUET_FAULT_PATH=run", "DUET_FAULT_AT=" + std::to_string(at),
+                                  "DUET_FAULT_KIND=" + kind, "DUET_FAULT_LOG=calls"},
+                  .preload = DUET_PRELOAD_FAULTS});
   }
 
   // The calls that change the folder in a run that nothing disturbs.
   std::vector<std::string> calls_of(const std::string& arguments) {
     fs::remove(folder_ / "calls");
     EXPECT_OUTCOME(train_with_fault(arguments, "", 0), kExitDone);
-    std::istringstream stream(folder_.read("calls"));
-    std::vector<std::string> calls;
-    for (std::string line; std::getline(stream, line);) calls.push_back(line);
+    std::vector<std::string> calls = lines_of(folder_.read("calls"));
     EXPECT_GT(calls.size(), 20u) << "is the library preloaded?";
     return calls;
   }
@@ -101,7 +96,7 @@ class Faults : public testing::Test {
 
   Remains what_is_left() const {
     return {read("checkpoints/last.safetensors"), read("checkpoints/best.safetensors"),
-            lines_of(read("metrics.jsonl"))};
+            metrics_of(read("metrics.jsonl"))};
   }
 
   // Every file that is there can be read, and the best checkpoint is as good as the last one says.
@@ -124,14 +119,14 @@ class Faults : public testing::Test {
     const bool saved = fs::exists(folder_ / "run/checkpoints/last.safetensors") ||
                        fs::exists(folder_ / "run/checkpoints/best.safetensors");
     if (!saved) fs::remove_all(folder_ / "run");
-    EXPECT_OUTCOME(train(saved ? "--resume last" : "", {}), kExitDone);
+    EXPECT_OUTCOME(train(saved ? "--resume last" : ""), kExitDone);
     const Remains end = what_is_left();
     EXPECT_TRUE(end.last == undisturbed_.last);
     EXPECT_TRUE(end.best == undisturbed_.best);
     EXPECT_EQ(end.metrics, undisturbed_.metrics);
     for (const auto& file : fs::recursive_directory_iterator(folder_ / "run")) {
       const std::string name = file.path().filename().string();
-      EXPECT_TRUE(name.find(".tmp") == std::string::npos && name != "lock") << name;
+      EXPECT_TRUE(name.find(".tmp") == std::string::npos && name != ".duet-lock") << name;
     }
   }
 
@@ -154,7 +149,7 @@ class Faults : public testing::Test {
           EXPECT_EQ(outcome.code, 128 + SIGKILL);
         } else if (outcome.code != kExitDone) {  // some faults do no harm
           EXPECT_TRUE(outcome.code == kExitFailure || outcome.code == kExitUsage) << outcome.code;
-          EXPECT_NE(outcome.err.find("error: "), std::string::npos);
+          EXPECT_TRUE(has(outcome.err, "error: "));
         }
         expect_whole();
         expect_same_end();
@@ -184,8 +179,8 @@ TEST_F(Faults, OfARunThatGoesOnAmongRemains) {
   // Lines that the checkpoint does not know, half a line, and files that were being written.
   folder_.write("run/metrics.jsonl",
                 read("metrics.jsonl") + "{\"event\":\"step\",\"epoch\":3,\"step\":9}\n{\"ev");
-  folder_.write("run/checkpoints/best.safetensors.tmp4194999", "half");
-  folder_.write("run/run.json.tmp4194999", "{");
+  folder_.write("run/checkpoints/best.safetensors.duet.tmp4194999", "half");
+  folder_.write("run/run.json.duet.tmp4194999", "{");
   try_all("--resume last");
 }
 

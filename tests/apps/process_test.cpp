@@ -19,8 +19,8 @@ TEST(ClosedDescriptors, LogLinesNeverRunIntoTheFilesOfARun) {
   const TrainerFolder folder;
   for (const std::vector<int>& closed : {std::vector{2}, {1, 2}, {0, 1, 2}, {0}}) {
     const std::string run = "run" + std::to_string(closed.size()) + std::to_string(closed[0]);
-    const Outcome outcome = folder.run("--config tiny.yaml --set train.log_every=1 --out " + run,
-                                       {.environment = {}, .closed = closed});
+    const Outcome outcome =
+        folder.run("--config tiny.yaml --set train.log_every=1 --out " + run, {.closed = closed});
     EXPECT_EQ(outcome.code, kExitDone);
     EXPECT_EQ(metrics(folder, run, "step").size(), 8u);  // throws at a line that is no JSON
     EXPECT_EQ(metrics(folder, run, "epoch").size(), 2u);
@@ -29,15 +29,13 @@ TEST(ClosedDescriptors, LogLinesNeverRunIntoTheFilesOfARun) {
 
 TEST(ClosedDescriptors, ErrorsStillSetTheExitCode) {
   const TrainerFolder folder;
-  EXPECT_EQ(folder.run("--config none.yaml", {.environment = {}, .closed = {0, 1, 2}}).code,
-            kExitUsage);
+  EXPECT_EQ(folder.run("--config none.yaml", {.closed = {0, 1, 2}}).code, kExitUsage);
   for (const char* program : {DUET_COMPARE, DUET_BENCH}) {
     const TrainerFolder other(program);
-    EXPECT_EQ(other.run("--config none.yaml", {.environment = {}, .closed = {0, 1, 2}}).code,
-              kExitUsage);
+    EXPECT_EQ(other.run("--config none.yaml", {.closed = {0, 1, 2}}).code, kExitUsage);
   }
   // What was asked for on standard output is lost, and that is an error.
-  EXPECT_OUTCOME(folder.run("list layers", {.environment = {}, .closed = {1}}), kExitFailure,
+  EXPECT_OUTCOME(folder.run("list layers", {.closed = {1}}), kExitFailure,
                  "cannot write to standard output");
 }
 
@@ -56,6 +54,20 @@ TEST(SignalsDeathTest, OfOneMomentAreOneAndALaterOneEndsAtOnce) {
     _exit(2);
   };
   EXPECT_EXIT(interrupted_twice(), testing::KilledBySignal(SIGINT), "");
+  const auto ends_in_between = [] {
+    for (const int one : {SIGTERM, SIGINT}) signal(one, SIG_DFL);
+    {
+      const InterruptGuard guard;
+      raise(SIGTERM);
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        kill(getpid(), SIGINT);
+      }).detach();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    _exit(3);
+  };
+  EXPECT_EXIT(ends_in_between(), testing::ExitedWithCode(3), "");
   const auto ignored = [] {
     signal(SIGHUP, SIG_IGN);  // as under nohup
     const InterruptGuard guard;
@@ -65,13 +77,30 @@ TEST(SignalsDeathTest, OfOneMomentAreOneAndALaterOneEndsAtOnce) {
   EXPECT_EXIT(ignored(), testing::ExitedWithCode(0), "");
 }
 
+TEST(Threads, ThatCannotBeCreatedAreDoneWithout) {
+  const TrainerFolder folder;
+  std::string undisturbed;
+  for (const std::string most : {"64", "1", "0"}) {
+    // OpenBLAS's own threads are not part of this.
+    const Outcome outcome = folder.run(
+        "--config tiny.yaml --epochs 1 --set data.size=48 --set layers.conv1.out_channels=32 "
+        "--out threads" +
+            most,
+        {.environment = {"OMP_NUM_THREADS=4", "OPENBLAS_NUM_THREADS=1", "DUET_THREADS=" + most},
+         .preload = DUET_PRELOAD_THREADS});
+    EXPECT_OUTCOME(outcome, kExitDone, "epoch 1/1");
+    const std::string last = folder.read("threads" + most + "/checkpoints/last.safetensors");
+    if (undisturbed.empty()) undisturbed = last;
+    EXPECT_TRUE(last == undisturbed);
+  }
+}
+
 TEST(Clocks, ThatStandStillOrGoBackwardGiveNoAbsurdRates) {
   const TrainerFolder folder;
   for (const std::string how : {"frozen", "backward"}) {
     const Outcome outcome =
         folder.run("--config tiny.yaml --set train.log_every=1 --json --out " + how,
-                   {.environment = {"LD_PRELOAD=" DUET_PRELOAD_CLOCK, "DUET_CLOCK=" + how,
-                                    "ASAN_OPTIONS=verify_asan_link_order=0"}});
+                   {.environment = {"DUET_CLOCK=" + how}, .preload = DUET_PRELOAD_CLOCK});
     EXPECT_OUTCOME(outcome, kExitDone, "  0 images/s  0.00 s");
     for (const char* event : {"step", "epoch"}) {
       for (const json& line : metrics(folder, how, event)) EXPECT_EQ(line["images_per_second"], 0);

@@ -1,7 +1,8 @@
-// What a resumed run may change, what is refused and how, and that two processes never write into
-// one folder.
+// What a resumed run and an evaluation may change, what is refused and how, and that two processes
+// never write into one folder.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "apps/trainer_process.h"
@@ -16,25 +17,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kNetwork = R"(name: tiny
-backend: cpu
-data: {dataset: synthetic_images, batch: 16, size: 8, classes: 4, train_count: 64, validation_count: 32}
-train: {epochs: 2}
-optimizer: {type: adam, learning_rate: 0.01}
-layers:
-  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3}
-  - {name: act, type: tanh}
-  - {name: drop, type: dropout, p: 0.3}
-  - {name: flatten, type: flatten}
-  - {name: fc1, type: linear, out_features: 4}
-  - {name: loss, type: softmax_cross_entropy}
-)";
-
 // A folder with a run of two epochs in "run".
 class Resume : public testing::Test {
  protected:
   Resume() {
-    folder_.write("net.yaml", kNetwork);
+    folder_.write("net.yaml", network_);
     EXPECT_OUTCOME(folder_.run("--config net.yaml --out run --quiet"), kExitDone);
     config_ = folder_.read("run/config.yaml");
     last_ = folder_.read("run/checkpoints/last.safetensors");
@@ -46,15 +33,15 @@ class Resume : public testing::Test {
     EXPECT_EQ(folder_.read("run/config.yaml"), config_);
     EXPECT_TRUE(folder_.read("run/checkpoints/last.safetensors") == last_);
     EXPECT_EQ(metrics(folder_, "run", "epoch").size(), 2u);
-    EXPECT_FALSE(fs::exists(folder_ / "run/lock"));
+    EXPECT_FALSE(fs::exists(folder_ / "run/.duet-lock"));
   }
   void write_other(const std::string& from, const std::string& to) const {
-    std::string text = kNetwork;
-    const size_t at = text.find(from);
-    ASSERT_NE(at, std::string::npos) << from;
-    folder_.write("other.yaml", text.replace(at, from.size(), to));
+    folder_.write("other.yaml", changed(network_, {{from, to}}));
   }
 
+  const std::string network_ = changed(
+      kTinyNetwork, {{"  - {name: relu1, type: relu}",
+                      "  - {name: act, type: tanh}\n  - {name: drop, type: dropout, p: 0.3}"}});
   const TrainerFolder folder_;
   std::string config_, last_;
 };
@@ -99,6 +86,47 @@ TEST_F(Resume, WithAnotherTrainingIsRefusedByName) {
   expect_untouched();
 }
 
+TEST_F(Resume, AnEvaluationAsAnotherNetworkIsRefusedByName) {
+  const std::string evaluate = " --evaluate run/checkpoints/last.safetensors ";
+  const std::string own = "--config net.yaml" + evaluate;
+  // The parameters have the same names and sizes in all of these.
+  write_other("type: tanh", "type: relu");
+  EXPECT_OUTCOME(folder_.run("--config other.yaml" + evaluate), kExitUsage,
+                 "run/checkpoints/last.safetensors: was trained otherwise",
+                 "layers.act.type: tanh -> relu", "config.yaml", "--allow-changes");
+  EXPECT_OUTCOME(folder_.run("--config other.yaml --allow-changes" + evaluate), kExitDone,
+                 "otherwise than it was trained: layers.act.type: tanh -> relu", "accuracy");
+  write_other("  - {name: act, type: tanh}\n", "");
+  EXPECT_OUTCOME(folder_.run("--config other.yaml" + evaluate), kExitUsage,
+                 "layers.act: tanh -> (none)");
+  EXPECT_OUTCOME(folder_.run(own + "--set layers.conv1.dilation=2 "
+                                   "--set layers.conv1.padding=1"),
+                 kExitUsage, "layers.conv1.dilation: 1 -> 2", "layers.conv1.padding: 0 -> 1");
+  EXPECT_OUTCOME(folder_.run(own + "--set data.validation_count=31"), kExitUsage,
+                 "data.validation_count: 32 -> 31");
+}
+
+TEST_F(Resume, AnEvaluationMayChangeWhatDecidesTheTrainingAlone) {
+  const std::string own = "--config net.yaml --evaluate run/checkpoints/last.safetensors ";
+  const Outcome plain = folder_.run(own + "--json"),
+                other = folder_.run(own +
+                                    "--json --backend cpu_reference --seed 2 --set name=other "
+                                    "--set data.batch=8 --set data.train_count=40 --epochs 9 "
+                                    "--set layers.drop.p=0.6 --set optimizer.type=sgd");
+  EXPECT_OUTCOME(plain, kExitDone);
+  EXPECT_OUTCOME(other, kExitDone);
+  EXPECT_EQ(other.err.find("otherwise"), std::string::npos) << other.err;
+  EXPECT_EQ(json::parse(plain.out)["val_accuracy"], json::parse(other.out)["val_accuracy"]);
+  write_other("  - {name: drop, type: dropout, p: 0.3}\n", "");
+  EXPECT_OUTCOME(folder_.run("--config other.yaml --evaluate run/checkpoints/last.safetensors"),
+                 kExitDone);
+}
+
+TEST_F(Resume, AllowingChangesBelongsToACheckpoint) {
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --allow-changes"), kExitUsage,
+                 "belongs to --resume or --evaluate");
+}
+
 TEST_F(Resume, WithOtherFilesOfTheSameNameIsRefused) {
   // As if the images had been replaced: the fingerprint that the checkpoint knows is another.
   std::string text = last_;
@@ -106,6 +134,8 @@ TEST_F(Resume, WithOtherFilesOfTheSameNameIsRefused) {
   text[at] = text[at] == '0' ? '1' : '0';
   folder_.write("other.safetensors", text);
   EXPECT_OUTCOME(folder_.run("--config net.yaml --epochs 4 --resume other.safetensors"), kExitUsage,
+                 "other images or labels");
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --evaluate other.safetensors"), kExitUsage,
                  "other images or labels");
 }
 
@@ -166,7 +196,7 @@ TEST_F(Resume, OneProcessAtATime) {
     const RunFolder held = RunFolder::reopen(folder_ / "run");
     const std::string id = "process " + std::to_string(getpid());
     EXPECT_OUTCOME(resume(""), kExitUsage, "run: " + id, "is writing into this run folder");
-    EXPECT_EQ(folder_.read("run/lock"), std::to_string(getpid()));
+    EXPECT_EQ(folder_.read("run/.duet-lock"), std::to_string(getpid()));
   }
   expect_untouched();
   const RunFolder empty = RunFolder::create(folder_ / "empty");
@@ -175,6 +205,70 @@ TEST_F(Resume, OneProcessAtATime) {
                    "is writing into this run folder", "another folder");
   }
   EXPECT_EQ(folder_.read("empty/metrics.jsonl"), "");
+  // Files without a checkpoint are no remains to be removed while somebody writes them.
+  folder_.write("empty/run.json", "{}");
+  const Outcome second = folder_.run("--config net.yaml --out empty");
+  EXPECT_OUTCOME(second, kExitUsage, "empty: process " + std::to_string(getpid()) + " is writing");
+  EXPECT_EQ(second.err.find("remove it"), std::string::npos);
+}
+
+TEST_F(Resume, LeavesWhatIsNoFileOfARun) {
+  const auto refused = [&] {
+    for (const char* how : {"run --resume last", "mine"}) {
+      EXPECT_OUTCOME(folder_.run(std::string("--config net.yaml --epochs 4 --out ") + how),
+                     kExitUsage, ".duet-lock: is not what a run locks its folder with");
+    }
+  };
+  for (const char* text : {"do not touch\n", "12 34", "11111111112222222222333333333344444444"}) {
+    for (const char* file : {"run/.duet-lock", "mine/.duet-lock"}) folder_.write(file, text);
+    refused();
+    EXPECT_EQ(folder_.read("run/.duet-lock"), text);
+    EXPECT_EQ(folder_.read("mine/.duet-lock"), text);
+  }
+  folder_.write("target", "");
+  for (const char* run : {"run", "mine"}) {
+    fs::remove(folder_ / run / ".duet-lock");
+    fs::create_symlink("../target", folder_ / run / ".duet-lock");
+  }
+  refused();
+  EXPECT_TRUE(fs::exists(folder_ / "target") && fs::is_symlink(folder_ / "run/.duet-lock"));
+  for (const char* run : {"run", "mine"}) {
+    fs::remove(folder_ / run / ".duet-lock");
+    ASSERT_EQ(mkfifo((folder_ / run / ".duet-lock").c_str(), 0600), 0);
+  }
+  refused();
+  fs::remove(folder_ / "run/.duet-lock");
+  // Beside a run's files, and under a name that was once the lock's.
+  const std::vector<std::string> mine = {"run/lock", "run/run.json.tmp1234",
+                                         "run/run.json.duet.tmp012", "run/run.json.duet.tmp",
+                                         "run/notes.duet.tmp1234"};
+  for (const std::string& file : mine) folder_.write(file, "12");
+  fs::create_directory(folder_ / "run/run.json.duet.tmp77");
+  folder_.write("run/run.json.duet.tmp4194999", "{");
+  EXPECT_OUTCOME(resume(""), kExitDone, "epoch 4/4");
+  for (const std::string& file : mine) EXPECT_EQ(folder_.read(file), "12") << file;
+  EXPECT_TRUE(fs::exists(folder_ / "run/run.json.duet.tmp77"));
+  EXPECT_FALSE(fs::exists(folder_ / "run/run.json.duet.tmp4194999"));
+}
+
+// Whoever waited for a pipe's content could wait for ever.
+TEST_F(Resume, MetricsThatAreNoRegularFileAreRefusedAtOnce) {
+  const fs::path file = folder_ / "run/metrics.jsonl";
+  const auto expect = [&](const char* what) {
+    EXPECT_OUTCOME(resume(""), kExitUsage, std::string("metrics.jsonl: ") + what);
+    fs::remove(file);
+  };
+  fs::remove(file);
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  expect("is a pipe");
+  fs::create_symlink("/dev/zero", file);
+  expect("is a device");
+  fs::create_directory(file);
+  expect("is a folder");
+  folder_.write("run/metrics.jsonl", "");
+  fs::resize_file(file, uint64_t{1} << 40);  // a hole
+  expect("has 1099511627776 bytes");
+  EXPECT_OUTCOME(resume(""), kExitDone, "epoch 4/4");
 }
 
 TEST_F(Resume, AKilledProcessHoldsNothing) {
@@ -182,7 +276,7 @@ TEST_F(Resume, AKilledProcessHoldsNothing) {
       "--config net.yaml --epochs 1 --quiet --set data.train_count=200000 "
       "--set data.batch=4 --set train.log_every=10 --out killed";
   EXPECT_EQ(folder_.run_until(train, "killed/metrics.jsonl", SIGKILL).code, 128 + SIGKILL);
-  EXPECT_TRUE(fs::exists(folder_ / "killed/lock"));
+  EXPECT_TRUE(fs::exists(folder_ / "killed/.duet-lock"));
   const RunFolder free = RunFolder::reopen(folder_ / "killed");
 }
 

@@ -27,10 +27,8 @@ TEST(TrainerCommandLine, HelpHasExamplesAndExitCodes) {
   const TrainerFolder folder;
   const Outcome help = folder.run("--help");
   EXPECT_EQ(help.code, kExitDone);
-  for (const char* part : {"Examples:", "trainer --config configs/", "--resume last", "Exit codes",
-                           "--dry-run", "trainer list impls"}) {
-    EXPECT_NE(help.out.find(part), std::string::npos) << part;
-  }
+  EXPECT_TRUE(has(help.out, "Examples:", "trainer --config configs/", "--resume last", "Exit codes",
+                  "--dry-run", "trainer list impls"));
   EXPECT_EQ(help.err, "");
   EXPECT_EQ(folder.run("--version").code, kExitDone);
 }
@@ -47,6 +45,7 @@ TEST(TrainerCommandLine, WrongUseIsTold) {
       {"--config", {"--config", "FILE"}},
       {"--config tiny.yaml --epochs many", {"--epochs", "many"}},
       {"--config tiny.yaml --resume a --evaluate b", {"--resume", "excludes", "--evaluate"}},
+      {"--config tiny.yaml --out a --evaluate b", {"--out", "excludes", "--evaluate"}},
       {"--config tiny.yaml --profile --evaluate b", {"--profile", "excludes", "--evaluate"}},
       {"--config tiny.yaml --data ''", {"--data: the value is empty"}},
       {"list", {"what is required"}},
@@ -140,10 +139,9 @@ TEST(TrainerCommandLine, DoctorDescribesTheMachine) {
   const TrainerFolder folder;
   const Outcome text = folder.run("doctor");
   EXPECT_EQ(text.code, kExitDone);
-  EXPECT_NE(text.out.find("GPU"), std::string::npos);
-  EXPECT_NE(text.out.find("data set fashion_mnist"), std::string::npos);
+  EXPECT_TRUE(has(text.out, "GPU", "data set fashion_mnist"));
   const std::string gpu = gpu_available() ? gpu_name() : gpu_missing_reason();
-  EXPECT_NE(text.out.find(gpu), std::string::npos) << text.out;
+  EXPECT_TRUE(has(text.out, gpu));
   const json report = json::parse(folder.run("doctor --json").out);
   EXPECT_EQ(report["gpu"].get<std::string>().empty(), !gpu_available());
   EXPECT_EQ(report["datasets"]["synthetic_images"], "generated");
@@ -162,9 +160,7 @@ TEST(TrainerCommandLine, DryRunPrintsTheNetworkAndLeavesNothing) {
   const Outcome table = folder.run("--config tiny.yaml --dry-run");
   EXPECT_EQ(table.code, kExitDone);
   EXPECT_EQ(table.err, "");
-  for (const char* part : {"conv1", "16x4x6x6", "cpu_blas", "parameters: 620"}) {
-    EXPECT_NE(table.out.find(part), std::string::npos) << part;
-  }
+  EXPECT_TRUE(has(table.out, "conv1", "16x4x6x6", "cpu_blas", "parameters: 620"));
   const json network = json::parse(folder.run("--config tiny.yaml --dry-run --json").out);
   EXPECT_EQ(network["parameters"], 620);
   EXPECT_EQ(network["layers"].size(), 5u);
@@ -182,8 +178,8 @@ TEST(TrainerCommandLine, ProfileTimesEveryPass) {
   EXPECT_GT(profile["step_microseconds"], 0.0);
   double sum = 0.0, share = 0.0;
   for (const json& row : profile["rows"]) {
-    EXPECT_NE(outcome.out.find(row["pass"].get<std::string>()), std::string::npos);
-    EXPECT_NE(outcome.out.find(row["problem"].get<std::string>()), std::string::npos);
+    EXPECT_TRUE(
+        has(outcome.out, row["pass"].get<std::string>(), row["problem"].get<std::string>()));
     sum += row["microseconds"].get<double>();
     share += row["share"].get<double>();
   }

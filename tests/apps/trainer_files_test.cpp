@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
-#include <fstream>
+#include <limits>
 
 #include "apps/trainer_process.h"
 #include "core/error.h"
@@ -111,6 +111,20 @@ TEST(TrainerData, DamagedFilesAreNamedWithThePlace) {
   expect(train_images, "hello", {"expected gzip data"});
 }
 
+// Unpacking the images takes a while: what the headers tell is told before.
+TEST(TrainerData, HeadersThatDisagreeAreToldFirst) {
+  for (const std::string wrong : {"train-labels-idx1-ubyte.gz", "t10k-labels-idx1-ubyte"}) {
+    const TrainerFolder folder;
+    write_mnist(folder);
+    std::string packed = gzip(images(40));
+    packed[packed.size() / 2] ^= 0x55;
+    folder.write("data/train-images-idx3-ubyte.gz", packed);
+    folder.write("data/" + wrong, wrong.ends_with(".gz") ? gzip(labels(7)) : labels(7));
+    EXPECT_OUTCOME(folder.run("--config net.yaml --data data"), kExitUsage, wrong,
+                   "labels, one for each image", "found 7");
+  }
+}
+
 // Whoever waited for a pipe's content could wait for ever.
 TEST(TrainerData, APipeIsRefusedAtOnce) {
   const TrainerFolder folder;
@@ -177,6 +191,51 @@ TEST_F(TrainerCheckpoint, DamagedNumbersAreRefused) {
   folder_.write("bad.safetensors", text);
   EXPECT_OUTCOME(folder_.run("--config tiny.yaml --resume bad.safetensors"), kExitUsage,
                  "is damaged", "'step' is 'x'");
+}
+
+// The last checkpoint with other metadata.
+class TrainerMetadata : public TrainerCheckpoint {
+ protected:
+  std::string resume_with(const std::string& key, const std::string& value) {
+    const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+    safetensors::Metadata metadata = file.metadata();
+    metadata[key] = value;
+    safetensors::write(folder_ / "bad.safetensors", file.entries(), metadata);
+    const Outcome outcome = folder_.run("--config tiny.yaml --epochs 9 --resume bad.safetensors");
+    EXPECT_EQ(outcome.code, kExitUsage);
+    return outcome.err;
+  }
+};
+
+TEST_F(TrainerMetadata, AnAccuracyIsAFraction) {
+  for (const char* value : {"nan", "inf", "-inf", "1.5", "-2", "1e300"}) {
+    EXPECT_TRUE(has(resume_with("best_accuracy", value), "bad.safetensors: is damaged",
+                    std::string("'best_accuracy' is '") + value));
+  }
+}
+
+TEST_F(TrainerMetadata, NothingOfItReachesATerminalRaw) {
+  const std::string hostile = "\033[2J\a\177\302\233" + std::string(5000, 'x');
+  for (const char* key : {"step", "best_accuracy", "format", "data"}) {
+    const std::string message = resume_with(key, hostile);
+    EXPECT_TRUE(has(message, "\\x1b[2J\\x07\\x7f\\xc2\\x9bxxx", "..."));
+    EXPECT_EQ(message.find_first_of("\033\a\177"), std::string::npos) << message;
+    EXPECT_EQ(message.find("\302\233"), std::string::npos) << message;
+    EXPECT_LT(message.size(), 1500u);
+  }
+}
+
+TEST_F(TrainerCheckpoint, WeightsThatAreNotFiniteAreAFailure) {
+  safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  std::vector<safetensors::Entry> entries(file.entries().begin(), file.entries().end());
+  std::vector<float> nan(4 * 144, std::numeric_limits<float>::quiet_NaN());
+  for (safetensors::Entry& entry : entries) {
+    if (entry.name == "fc1.weight") entry.data = nan.data();
+  }
+  safetensors::write(folder_ / "nan.safetensors", entries, file.metadata());
+  const Outcome outcome = folder_.run("--config tiny.yaml --json --evaluate nan.safetensors");
+  EXPECT_OUTCOME(outcome, kExitFailure, "nan.safetensors: the validation loss", "is not finite");
+  EXPECT_EQ(outcome.out, "");
 }
 
 TEST_F(TrainerCheckpoint, PathsThatAreNone) {

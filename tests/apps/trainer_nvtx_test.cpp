@@ -2,8 +2,6 @@
 // well, so this needs no GPU.
 #include <gtest/gtest.h>
 
-#include <sstream>
-
 #include "apps/trainer_process.h"
 #include "core/error.h"
 #include "test_paths.h"
@@ -14,8 +12,7 @@ namespace {
 // The names of the ranges with all ranges around them: "step/batch gather".
 [[maybe_unused]] std::vector<std::string> ranges(const std::string& record) {
   std::vector<std::string> open = {""}, paths;
-  std::istringstream lines(record);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : lines_of(record)) {
     if (line == "pop") {
       open.pop_back();
       EXPECT_FALSE(open.empty()) << "popped more than pushed";

@@ -4,13 +4,11 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -34,25 +32,7 @@ layers:
 )";
 
 TrainerFolder::TrainerFolder(std::string program) : program_(std::move(program)) {
-  std::string name = (fs::temp_directory_path() / "duet-trainer-XXXXXX").string();
-  if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
-  path_ = name;
   write("tiny.yaml", kTinyNetwork);
-}
-
-TrainerFolder::~TrainerFolder() {
-  std::error_code ignored;
-  fs::remove_all(path_, ignored);
-}
-
-void TrainerFolder::write(const fs::path& name, const std::string& content) const {
-  fs::create_directories((path_ / name).parent_path());
-  std::ofstream(path_ / name, std::ios::binary) << content;
-}
-
-std::string TrainerFolder::read(const fs::path& name) const {
-  std::ifstream file(path_ / name, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
@@ -61,6 +41,11 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
   std::istringstream stream(arguments);
   for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
   std::vector<std::string> environment = options.environment;
+  if (!options.preload.empty()) {
+    environment.push_back("LD_PRELOAD=" + options.preload);
+    // The library brings libstdc++, whose operator delete comes before AddressSanitizer's then.
+    environment.push_back("ASAN_OPTIONS=verify_asan_link_order=0:alloc_dealloc_mismatch=0");
+  }
   for (const char* kept : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
     if (const char* value = getenv(kept)) environment.push_back(std::string(kept) + "=" + value);
   }
@@ -71,13 +56,13 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
     return list;
   };
   const std::vector<char*> argv = pointers(words), envp = pointers(environment);
-  const std::string out = path_ / "stdout", err = path_ / "stderr";
+  const std::string out = *this / "stdout", err = *this / "stderr";
 
   const pid_t process = fork();
   if (process != 0) return process;
   // In the child, where only simple system calls are allowed.
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
-  if (chdir(path_.c_str()) != 0 || dup2(open("/dev/null", O_RDONLY), 0) < 0 ||
+  if (chdir(path().c_str()) != 0 || dup2(open("/dev/null", O_RDONLY), 0) < 0 ||
       dup2(open(out.c_str(), flags, 0600), 1) < 0 ||
       dup2(terminal >= 0 ? terminal : open(err.c_str(), flags, 0600), 2) < 0) {
     _exit(126);
@@ -97,8 +82,8 @@ Outcome TrainerFolder::finish(pid_t process) const {
   waitpid(process, &status, 0);
   Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), read("stdout"),
                   read("stderr")};
-  fs::remove(path_ / "stdout");
-  fs::remove(path_ / "stderr");
+  fs::remove(*this / "stdout");
+  fs::remove(*this / "stderr");
   return outcome;
 }
 
@@ -127,7 +112,7 @@ Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& s
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   std::error_code error;
   while (std::chrono::steady_clock::now() < end) {
-    const auto bytes = fs::file_size(path_ / started, error);
+    const auto bytes = fs::file_size(*this / started, error);
     if (!error && bytes > 0 && read(started).find(text) != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -138,8 +123,7 @@ Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& s
 std::vector<nlohmann::json> metrics(const TrainerFolder& folder, const std::string& run,
                                     const std::string& event) {
   std::vector<nlohmann::json> lines;
-  std::istringstream stream(folder.read(run + "/metrics.jsonl"));
-  for (std::string line; std::getline(stream, line);) {
+  for (const std::string& line : lines_of(folder.read(run + "/metrics.jsonl"))) {
     const nlohmann::json object = nlohmann::json::parse(line);
     if (object.at("event") == event) lines.push_back(object);
   }

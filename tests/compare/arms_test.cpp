@@ -3,9 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "compare/small_comparison.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "net/yaml.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -26,7 +30,7 @@ TEST(Arms, AreFamiliesIdsAndFiles) {
   folder.write("mine.yaml", {{"backend: cpu", "backend: cpu_reference\nlayout: nhwc"},
                              {"type: linear", "type: linear, backend: cpu_blas"}});
   const auto arms =
-      read_arms(folder.options({"cpu", "cpu_reference", "cpu", folder.path("mine.yaml").string()}));
+      read_arms(folder.options({"cpu", "cpu_reference", "cpu", (folder / "mine.yaml").string()}));
   ASSERT_EQ(arms.size(), 4u);
   EXPECT_EQ(arms[0].name, "cpu");
   EXPECT_EQ(arms[0].layers[0].passes[0].id, "cpu_blas");
@@ -35,7 +39,7 @@ TEST(Arms, AreFamiliesIdsAndFiles) {
   EXPECT_EQ(arms[3].name, "mine");
   EXPECT_EQ(arms[3].layers[0].passes[0].id, "cpu_reference");
   EXPECT_EQ(arms[3].layers.end()[-2].passes[0].id, "cpu_blas");
-  EXPECT_NE(arms[3].config.find("layout: nhwc"), std::string::npos);
+  EXPECT_TRUE(has(arms[3].config, "layout: nhwc"));
 }
 
 TEST(Arms, DefaultToWhatThisMachineHas) {
@@ -49,7 +53,7 @@ TEST(Arms, DefaultToWhatThisMachineHas) {
 TEST(Arms, SettingsAreForAllOfThem) {
   const ComparisonFolder folder;
   folder.write("mine.yaml", {});
-  ArmsOptions options = folder.options({"cpu_blas", folder.path("mine.yaml").string()});
+  ArmsOptions options = folder.options({"cpu_blas", (folder / "mine.yaml").string()});
   options.assignments = {"data.batch=8"};
   options.epochs = 3;
   for (const Arm& arm : read_arms(options)) {
@@ -60,12 +64,21 @@ TEST(Arms, SettingsAreForAllOfThem) {
   }
 }
 
+TEST(Arms, KeepTheNetworkThatWasRead) {
+  const ComparisonFolder folder;
+  const std::vector<Arm> arms = read_arms(folder.options({"cpu_blas", "cpu_reference"}));
+  for (const Arm& arm : arms) std::ofstream(arm.options.config) << "layers: [{type: tanh}]";
+  for (const Arm& arm : arms) {
+    EXPECT_EQ(write_yaml(arm.setup().config), arm.config);
+    EXPECT_EQ(arm.setup(4).layers.size(), arm.layers.size());
+  }
+}
+
 TEST(Arms, SayThemselvesWhatComputes) {
   const ComparisonFolder folder;
   ArmsOptions options = folder.options({"cpu_blas", "cpu"});
   options.assignments = {"backend=cpu_reference"};
-  EXPECT_NE(message_of(options).find("--set backend=cpu_reference: the arms say"),
-            std::string::npos);
+  EXPECT_TRUE(has(message_of(options), "--set backend=cpu_reference: the arms say"));
   options.assignments = {"layers.conv1.backend=cpu_reference"};  // of one layer: in all arms
   EXPECT_EQ(message_of(options), "");
 }
@@ -91,29 +104,28 @@ TEST(Arms, MustTrainTheSameTask) {
   for (const auto& c : cases) {
     folder.write("other.yaml", c.changes);
     const std::string message =
-        message_of(folder.options({"cpu", folder.path("other.yaml").string()}));
+        message_of(folder.options({"cpu", (folder / "other.yaml").string()}));
     for (const std::string& part : c.parts) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
     }
-    EXPECT_NE(message.find("other.yaml"), std::string::npos) << message;
+    EXPECT_TRUE(has(message, "other.yaml"));
   }
   // The same number written otherwise, and what only says how.
   folder.write("other.yaml", {{"learning_rate: 0.01", "learning_rate: 1e-2"},
                               {"backend: cpu", "backend: cpu_reference\nfuse: false"},
                               {"epochs: 2", "epochs: 2, log_every: 3"},
-                              {"name: tiny", "name: other"}});
-  EXPECT_EQ(message_of(folder.options({"cpu", folder.path("other.yaml").string()})), "");
+                              {"kernel: 3", "kernel: [3, 3]"},
+                              {"name: tiny", "name: other\nworkspace_limit_mib: 7"}});
+  EXPECT_EQ(message_of(folder.options({"cpu", (folder / "other.yaml").string()})), "");
 }
 
 TEST(Arms, TellTheMistakesOfAll) {
   const ComparisonFolder folder;
   folder.write("one.yaml", {{"kernel: 3", "kernel: 9"}});
   folder.write("two.yaml", {{"type: relu", "type: relo"}});
-  const std::string message = message_of(
-      folder.options({folder.path("one.yaml").string(), folder.path("two.yaml").string()}));
-  for (const char* part : {"one.yaml:7", "9x9", "two.yaml:8", "'relo'"}) {
-    EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
-  }
+  const std::string message =
+      message_of(folder.options({(folder / "one.yaml").string(), (folder / "two.yaml").string()}));
+  EXPECT_TRUE(has(message, "one.yaml:7", "9x9", "two.yaml:8", "'relo'"));
   // A mistake of the common file is told once.
   ArmsOptions options = folder.options({"cpu_blas", "cpu_reference"});
   options.assignments = {"layers.conv1.kernel=9"};
@@ -125,8 +137,7 @@ TEST(Arms, NeedAGpuForItsFamilies) {
   if (gpu_available()) GTEST_SKIP() << "there is a GPU";
   const ComparisonFolder folder;
   const std::string message = message_of(folder.options({"custom", "cpu"}), kExitUnsupported);
-  EXPECT_NE(message.find("arm 'custom' needs a GPU"), std::string::npos) << message;
-  EXPECT_NE(message.find("--a cpu_blas --b cpu_reference"), std::string::npos) << message;
+  EXPECT_TRUE(has(message, "arm 'custom' needs a GPU", "--a cpu_blas --b cpu_reference"));
 }
 
 }  // namespace

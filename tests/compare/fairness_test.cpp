@@ -7,6 +7,7 @@
 
 #include "compare/markdown.h"
 #include "compare/results.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -53,7 +54,7 @@ TEST(Fairness, TellsWhoIsFusedAndWhoCallsHowOften) {
             "layers");
   const json headlines = summarise_results(results)["headlines"];
   EXPECT_NE(std::find(headlines.begin(), headlines.end(), lines[0]), headlines.end());
-  EXPECT_NE(results_summary(results).find("c2+p2+r2: custom fused"), std::string::npos);
+  EXPECT_TRUE(has(results_summary(results), "c2+p2+r2: custom fused"));
 }
 
 TEST(Fairness, SaysNothingWhereNothingDiffersOrIsKnown) {

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "compare/bench_problems.h"
 #include "core/error.h"
 #include "layers/layers.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 #include "test_paths.h"
 
 namespace duet {
@@ -24,24 +24,17 @@ constexpr const char* kAfter = "<!-- /bench -->\nmore, without an end of line";
 class LadderTree : public ::testing::Test {
  protected:
   LadderTree() {
-    fs::create_directories(folder());
     write("bench.yaml", "problems: []\n");
     write("README.md", kBefore + std::string("Not measured yet.\n") + kAfter);
   }
-  ~LadderTree() override { fs::remove_all(root_); }
 
   fs::path folder() const { return root_ / "framework/layers/linear"; }
   void write(const std::string& name, const std::string& text) const {
-    std::ofstream(folder() / name, std::ios::binary) << text;
+    root_.write("framework/layers/linear/" + name, text);
   }
-  std::string page() const {
-    std::ifstream file(folder() / "README.md", std::ios::binary);
-    std::ostringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
+  std::string page() const { return root_.read("framework/layers/linear/README.md"); }
 
-  const fs::path root_ = fs::path(::testing::TempDir()) / "duet_ladder";
+  const TemporaryFolder root_;
 };
 
 json results(const std::string& device) {
@@ -91,14 +84,14 @@ TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
 TEST_F(LadderTree, IsFoundFromBelow) {
   fs::create_directories(root_ / "build/deep");
   EXPECT_EQ(find_ladder("linear", root_ / "build/deep").page, folder() / "README.md");
-  EXPECT_THROW(find_ladder("liner", root_), ConfigError);
-  EXPECT_THROW(find_ladder("conv2d", root_), ConfigError);
+  EXPECT_THROW(find_ladder("liner", root_.path()), ConfigError);
+  EXPECT_THROW(find_ladder("conv2d", root_.path()), ConfigError);
   fs::remove(folder() / "bench.yaml");
-  EXPECT_THROW(find_ladder("linear", root_), ConfigError);
+  EXPECT_THROW(find_ladder("linear", root_.path()), ConfigError);
 }
 
 TEST_F(LadderTree, ReplacesTheTableAndNothingElse) {
-  const Ladder ladder = find_ladder("linear", root_);
+  const Ladder ladder = find_ladder("linear", root_.path());
   check_ladder(ladder, Device::kGpu, false);
   for (int i = 0; i < 2; ++i) {
     write_ladder(ladder, results("gpu"));
@@ -126,11 +119,11 @@ TEST_F(LadderTree, TellsTimesRatiosAndTheMachine) {
 }
 
 TEST_F(LadderTree, KeepsAGpusNumbersFromACpus) {
-  const Ladder ladder = find_ladder("linear", root_);
+  const Ladder ladder = find_ladder("linear", root_.path());
   check_ladder(ladder, Device::kCpu, false);
   write_ladder(ladder, results("cpu"));
   check_ladder(ladder, Device::kCpu, false);
-  EXPECT_NE(page().find("EPYC, Duet"), std::string::npos) << page();
+  EXPECT_TRUE(has(page(), "EPYC, Duet"));
   write_ladder(ladder, results("gpu"));
   EXPECT_THROW(check_ladder(ladder, Device::kCpu, false), ConfigError);
   check_ladder(ladder, Device::kCpu, true);
@@ -138,7 +131,7 @@ TEST_F(LadderTree, KeepsAGpusNumbersFromACpus) {
 }
 
 TEST_F(LadderTree, NeedsItsLines) {
-  const Ladder ladder = find_ladder("linear", root_);
+  const Ladder ladder = find_ladder("linear", root_.path());
   for (const char* wrong :
        {"", "no lines\n", "<!-- bench:linear -->\n", "<!-- bench:conv2d -->\n<!-- /bench -->\n",
         "<!-- /bench -->\n<!-- bench:linear -->\n", "<!-- bench:linear -->\ntext <!-- /bench -->\n",

@@ -10,6 +10,7 @@
 #include "compare/small_comparison.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -33,22 +34,31 @@ json layers_of(const ArmsOptions& options) {
   return section;
 }
 
-const json& row_of(const json& layers, const std::string& layer, const std::string& pass) {
+const json& row_of(const json& layers, std::string_view layer, std::string_view pass) {
   for (const json& row : layers["rows"]) {
     if (row["layer"] == layer && row["pass"] == pass) return row;
   }
-  throw std::logic_error("no row " + layer + " " + pass);
+  throw std::logic_error("no row " + std::string(layer) + " " + std::string(pass));
 }
 
 TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
   const ComparisonFolder folder;
   const json layers = layers_of(folder.options({"cpu_blas", "cpu_reference"}));
+  bool spread = false;  // of some row; the shortest may take the same time in two rounds
   for (const json& row : layers["rows"]) {
     for (const json& arm : row["arms"]) {
       EXPECT_TRUE(arm["us"].is_object()) << row.dump(1);
       EXPECT_GT(arm["in_network_us"], 0) << row.dump(1);
     }
-    if (row["type"].is_null()) continue;  // the batch, the update
+    if (row["type"].is_null()) {  // the batch, the update: real quantiles
+      for (const json& arm : row["arms"]) {
+        const double median = arm["us"]["median"];
+        spread = spread || arm["us"]["p20"] < median || median < arm["us"]["p80"];
+        EXPECT_LE(arm["us"]["p20"], median);
+        EXPECT_LE(median, arm["us"]["p80"]);
+      }
+      continue;
+    }
     for (const json& arm : row["arms"]) {
       EXPECT_EQ(arm["agrees"], true) << row.dump(1);
       EXPECT_LE(arm["tensors"][0]["share_of_limit"], 1.0);
@@ -56,8 +66,9 @@ TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
       EXPECT_GT(arm["share_of_floor"], 0);
     }
     EXPECT_EQ(row["ratios"].size(), 1u) << row.dump(1);
-    EXPECT_NE(row["repeat"].get<std::string>().find("bench "), std::string::npos);
+    EXPECT_TRUE(has(row["repeat"].get<std::string>(), "bench "));
   }
+  EXPECT_TRUE(spread);
   EXPECT_EQ(row_of(layers, "fc1", "forward")["arms"][0]["implementation"], "cpu_blas");
   EXPECT_EQ(row_of(layers, "fc1", "forward")["arms"][1]["implementation"], "cpu_reference");
   EXPECT_NO_THROW(row_of(layers, "update", ""));
@@ -108,7 +119,7 @@ TEST(LayersComparison, NamesALayerThatIsWrongInTheNetworkAlone) {
                {{"backend: cpu", "backend: cpu_blas"},
                 {"type: linear", "type: linear, backend: cpu_double_wrong_in_evaluation"}});
   const json layers =
-      layers_of(folder.options({"cpu_reference", folder.path("cheat.yaml").string()}));
+      layers_of(folder.options({"cpu_reference", (folder / "cheat.yaml").string()}));
   const json& cheat = row_of(layers, "fc1", "forward")["arms"][1];
   EXPECT_EQ(cheat["agrees"], false);
   EXPECT_TRUE(cheat["us"].is_null());
@@ -123,14 +134,15 @@ TEST(LayersComparison, NamesALayerThatIsWrongInTheNetworkAlone) {
 
 TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
   const ComparisonFolder folder;
+  const Doubles doubles(Device::kCpu);
   // Some of every stage; the tests of examinations have them all.
   const std::set<std::string> some = {"cpu_double_zeros", "cpu_double_unrepeatable",
                                       "cpu_double_wrong_later", "cpu_double_remembers_step"};
-  for (const DoubleInfo& info : register_doubles(Device::kCpu)) {
+  for (const DoubleInfo& info : doubles.infos()) {
     if (!some.count(info.id)) continue;
     folder.write("cheat.yaml", {{"type: conv2d", "type: conv2d, backend: " + info.id},
                                 {"type: linear", "type: linear, backend: " + info.id}});
-    ArmsOptions options = folder.options({"cpu_reference", folder.path("cheat.yaml").string()});
+    ArmsOptions options = folder.options({"cpu_reference", (folder / "cheat.yaml").string()});
     options.assignments = {"data.batch=" + std::to_string(kBenchedBatch)};
     const json layers = layers_of(options);
     size_t rows = 0;

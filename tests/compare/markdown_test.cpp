@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "compare/marked_text.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -26,10 +26,8 @@ size_t bars(const std::string& line) {
 
 // The rows of each table have as many cells as its heading; returns the number of tables.
 size_t check_tables(const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
   size_t tables = 0, cells = 0;
-  while (std::getline(lines, line)) {
+  for (const std::string& line : lines_of(text)) {
     if (line.empty() || line[0] != '|') {
       cells = 0;
       continue;
@@ -45,16 +43,14 @@ size_t check_tables(const std::string& text) {
 
 TEST(Markdown, HasAllSections) {
   const std::string text = results_markdown(results_fixture());
-  for (const char* part :
-       {"# Comparison of test_data\n", "- made-up headline: custom is faster",
-        "## Layers, batch 64\n", "## Layers, batch 1024\n", "### Largest errors, batch 64\n",
-        "### The whole step, batch 64\n", "## Training\n", "### By seed\n",
-        "## Throughput of training\n", "## Throughput of inference\n",
-        "## The machine and the run\n", "| GPU | Invented GPU for tests |",
-        "Repeat it: `compare --config test_data.yaml --a custom --b cudnn`\n",
-        "| conv1+pool1+relu1 | backward_filter |"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part;
-  }
+  EXPECT_TRUE(has(text, "# Comparison of test_data\n", "- made-up headline: custom is faster",
+                  "## Layers, batch 64\n", "## Layers, batch 1024\n",
+                  "### Largest errors, batch 64\n", "### The whole step, batch 64\n",
+                  "## Training\n", "### By seed\n", "## Throughput of training\n",
+                  "## Throughput of inference\n", "## The machine and the run\n",
+                  "| GPU | Invented GPU for tests |",
+                  "Repeat it: `compare --config test_data.yaml --a custom --b cudnn`\n",
+                  "| conv1+pool1+relu1 | backward_filter |"));
   EXPECT_EQ(text.find("What is wrong"), std::string::npos);
   EXPECT_EQ(check_tables(text), 14u);
   EXPECT_EQ(text.find("\n\n\n"), std::string::npos);
@@ -64,13 +60,13 @@ TEST(Markdown, SummaryIsTheLayersAndWhereTheyWereMeasured) {
   const json results = results_fixture();
   const std::string text = results_summary(results);
   EXPECT_EQ(check_tables(text), 2 * results["layers"].size());
-  EXPECT_NE(text.find(results["command"].get<std::string>()), std::string::npos);
-  EXPECT_NE(text.find(results["date"].get<std::string>()), std::string::npos);
+  EXPECT_TRUE(has(text, results["command"].get<std::string>(), results["date"].get<std::string>()));
 }
 
 TEST(MarkedText, IsReplacedAndNothingElse) {
-  const auto file = std::filesystem::temp_directory_path() / "duet-marked-text.md";
-  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  const TemporaryFolder folder;
+  const auto file = folder / "page.md";
+  const auto write = [&](const std::string& text) { folder.write("page.md", text); };
   write("a\n<!-- compare -->\nold\n<!-- /compare -->\nb\n");
   const MarkedText marked = read_marked_text(file, "<!-- compare -->", "<!-- /compare -->");
   EXPECT_EQ(marked.text(), "old\n");
@@ -94,8 +90,7 @@ TEST(Markdown, TellsAMismatchFirst) {
   EXPECT_EQ(
       text.find("**First mismatch:** conv2+pool2+relu2 forward by cudnn_test: y\\[0\\] is all"),
       text.find("\n\n") + 2);
-  EXPECT_NE(text.find("## What is wrong"), std::string::npos);
-  EXPECT_NE(text.find("| **wrong** |"), std::string::npos);
+  EXPECT_TRUE(has(text, "## What is wrong", "| **wrong** |"));
 }
 
 TEST(Markdown, TellsThatTheRunWasStopped) {

@@ -1,20 +1,17 @@
-// Layers in the running network on a GPU: none is accused, and what layers share is found.
+// Layers in the running network on a GPU: nothing is found in sound ones, and what layers
+// share is.
 #include "compare/network_check.h"
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-
 #include "compare/step_times.h"
 #include "support/gpu_test.h"
 #include "support/network_doubles.h"
+#include "support/temporary_folder.h"
 #include "test_paths.h"
 
 namespace duet {
 namespace {
-
-namespace fs = std::filesystem;
 
 class NetworkOnGpu : public GpuTest {
  protected:
@@ -61,27 +58,29 @@ TEST_F(NetworkOnGpu, TimedStepsOfSoundArmsAreRepeatable) {
 
 TEST_F(NetworkOnGpu, NamesTheLayerThatIsWrong) {
   const NetworkDoubles doubles(Device::kGpu);
-  const fs::path path = fs::temp_directory_path() / "duet-network-check.yaml";
+  const TemporaryFolder folder;
+  const std::string path = (folder / "two.yaml").string();
   for (const auto& [name, layer, pass] : {std::tuple("shared_state", "fc0", "backward_filter"),
                                           std::tuple("shared_workspace", "fc0", "backward_filter"),
                                           std::tuple("writes_elsewhere", "fc1", "forward"),
                                           std::tuple("wrong_above", "fc0", "forward"),
                                           std::tuple("wrong_in_evaluation", "fc0", "forward")}) {
-    const std::string id = network_double(Device::kGpu, name);
-    std::ofstream(path) << "name: two\nbackend: custom\n"
-                           "data: {dataset: synthetic_images, batch: 64, size: 8, classes: 4, "
-                           "train_count: 64, validation_count: 64}\n"
-                           "optimizer: {type: sgd, learning_rate: 0.01}\nlayers:\n"
-                           "  - {name: flatten, type: flatten}\n"
-                           "  - {name: fc0, type: linear, out_features: 24, backend: "
-                        << id
-                        << "}\n"
-                           "  - {name: relu, type: relu}\n"
-                           "  - {name: fc1, type: linear, out_features: 4, backend: "
-                        << id
-                        << "}\n"
-                           "  - {name: loss, type: softmax_cross_entropy}\n";
-    const auto arms = read_arms({.config = path.string(), .requests = {path.string()}});
+    const std::string id = double_id(Device::kGpu, name);
+    folder.write("two.yaml",
+                 "name: two\nbackend: custom\n"
+                 "data: {dataset: synthetic_images, batch: 64, size: 8, classes: 4, "
+                 "train_count: 64, validation_count: 64}\n"
+                 "optimizer: {type: sgd, learning_rate: 0.01}\nlayers:\n"
+                 "  - {name: flatten, type: flatten}\n"
+                 "  - {name: fc0, type: linear, out_features: 24, backend: " +
+                     id +
+                     "}\n"
+                     "  - {name: relu, type: relu}\n"
+                     "  - {name: fc1, type: linear, out_features: 4, backend: " +
+                     id +
+                     "}\n"
+                     "  - {name: loss, type: softmax_cross_entropy}\n");
+    const auto arms = read_arms({.config = path, .requests = {path}});
     const Dataset dataset = arms[0].setup().dataset.load({});
     RunningArm running(arms[0], dataset);
     const auto faults = check_network(running);
@@ -91,7 +90,6 @@ TEST_F(NetworkOnGpu, NamesTheLayerThatIsWrong) {
     });
     EXPECT_TRUE(named) << name << "\n" << text_of(faults);
   }
-  fs::remove(path);
 }
 
 }  // namespace

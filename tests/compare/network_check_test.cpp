@@ -6,13 +6,14 @@
 #include "compare/small_comparison.h"
 #include "compare/step_times.h"
 #include "support/network_doubles.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
 
 /// The small network with a second linear layer, each by `id` or whatever is the device's.
 Arm arm_with(const ComparisonFolder& folder, const std::string& id) {
-  const std::string backend = id.find("_double_") == id.npos ? "" : ", backend: " + id;
+  const std::string backend = is_double(id) ? ", backend: " + id : "";
   folder.write("two.yaml",
                {{"backend: cpu", "backend: " + (backend.empty() ? id : id.substr(0, id.find('_')))},
                 {"  - {name: fc1, type: linear, out_features: 4}",
@@ -20,7 +21,7 @@ Arm arm_with(const ComparisonFolder& folder, const std::string& id) {
                      "}\n  - {name: drop, type: dropout, p: 0.25}\n"
                      "  - {name: fc1, type: linear, out_features: 4" +
                      backend + "}"}});
-  return read_arms(folder.options({folder.path("two.yaml").string()}))[0];
+  return read_arms(folder.options({(folder / "two.yaml").string()}))[0];
 }
 
 std::vector<NetworkFault> faults_of(const std::string& id, int64_t batch) {
@@ -42,7 +43,7 @@ std::string text_of(const std::vector<NetworkFault>& faults) {
 class NetworkCheck : public testing::Test {
  protected:
   const NetworkDoubles doubles_{Device::kCpu};
-  static std::string id(const std::string& name) { return network_double(Device::kCpu, name); }
+  static std::string id(const std::string& name) { return double_id(Device::kCpu, name); }
 };
 
 TEST_F(NetworkCheck, FindsNothingInSoundNetworks) {
@@ -60,7 +61,7 @@ TEST_F(NetworkCheck, NamesTheLayerWhoseStateIsShared) {
     EXPECT_EQ(faults[0].layer, "fc0");
     EXPECT_EQ(faults[0].pass, "backward_filter");
     EXPECT_EQ(faults[0].fault.kind, FaultKind::kWrongInNetwork);
-    EXPECT_NE(faults[0].fault.text.find("dw[0] weight"), std::string::npos);
+    EXPECT_TRUE(has(faults[0].fault.text, "dw[0] weight"));
   }
 }
 
@@ -77,10 +78,8 @@ TEST_F(NetworkCheck, FindsWhatIsWrongInLargeBatchesOnly) {
   EXPECT_EQ(text_of(faults_of(id("wrong_above"), kLargestRightBatch)), "");
   const auto faults = faults_of(id("wrong_above"), kLargestRightBatch + 1);
   const std::string text = text_of(faults);
-  for (const char* part : {"fc0 forward", "fc0 backward_filter", "fc0 backward_data", "fc1 forward",
-                           "fc1 backward_filter", "fc1 backward_data", "at batch 41"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
-  }
+  EXPECT_TRUE(has(text, "fc0 forward", "fc0 backward_filter", "fc0 backward_data", "fc1 forward",
+                  "fc1 backward_filter", "fc1 backward_data", "at batch 41"));
 }
 
 TEST_F(NetworkCheck, FindsWhatIsWrongInEvaluationModeOnly) {
@@ -88,7 +87,7 @@ TEST_F(NetworkCheck, FindsWhatIsWrongInEvaluationModeOnly) {
   ASSERT_EQ(faults.size(), 2u) << text_of(faults);
   for (const NetworkFault& fault : faults) {
     EXPECT_EQ(fault.pass, "forward");
-    EXPECT_NE(fault.fault.text.find("in evaluation mode"), std::string::npos);
+    EXPECT_TRUE(has(fault.fault.text, "in evaluation mode"));
   }
 }
 

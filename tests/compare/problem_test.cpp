@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/error.h"
 #include "layers/layer_cases.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -12,22 +12,9 @@ std::unique_ptr<Layer> parse(const std::string& type, const std::string& text) {
   return bind_problem(layer_type(type), split_problem(text));
 }
 
-std::string mistake(const std::string& type, const std::string& text) {
-  try {
-    parse(type, text);
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  return "";
-}
-
 void expect_mistake(const std::string& type, const std::string& text,
                     const std::vector<std::string>& parts) {
-  const std::string found = mistake(type, text);
-  for (const std::string& part : parts) {
-    EXPECT_NE(found.find(part), std::string::npos)
-        << text << "\n  lacks: " << part << "\n  in: " << found;
-  }
+  EXPECT_TRUE(has(error_of<ConfigError>([&] { parse(type, text); }), parts)) << text;
 }
 
 // Whatever a layer type prints can be pasted: all cases of all of them.

@@ -9,6 +9,7 @@
 #include "compare/report_parts.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"
+#include "support/text.h"
 #include "test_paths.h"
 
 namespace duet {
@@ -52,23 +53,16 @@ TEST(ReportParts, AreTheFiles) {
 }
 
 TEST(ReportParts, WithoutChartLibrarySayWhatToDo) {
-  try {
-    report_html(results_fixture(), "");
-    FAIL() << "no error";
-  } catch (const RunError& error) {
-    for (const char* part : {"--out", "--from", "libjs-chart.js"}) {
-      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << part;
-    }
-  }
+  EXPECT_TRUE(has(error_of<RunError>([] { report_html(results_fixture(), ""); }), "--out", "--from",
+                  "libjs-chart.js"));
 }
 
 TEST_F(Report, HoldsTheResultsAndTheLibrary) {
   const json results = results_fixture();
   const std::string page = report_html(results);
   EXPECT_EQ(data_of(page)["results"], results);
-  EXPECT_NE(page.find(kChartLibrary), std::string::npos);
-  EXPECT_NE(page.find("<title>test_data</title>"), std::string::npos);
-  EXPECT_NE(page.find("Permission is hereby granted, free of charge"), std::string::npos);
+  EXPECT_TRUE(has(page, kChartLibrary, "<title>test_data</title>",
+                  "Permission is hereby granted, free of charge"));
   EXPECT_EQ(report_html(results, "/* library */").find("{{"), std::string::npos)
       << "a part was not filled in";
 }
@@ -94,8 +88,7 @@ TEST_F(Report, NamesAreText) {
     EXPECT_EQ(count(outside_data, tag), count(plain, tag) + allowed) << tag;
   }
   const std::string title = page.substr(0, page.find("</title>"));
-  EXPECT_NE(title.find("&lt;/script&gt;&lt;script&gt;alert(1)"), std::string::npos);
-  EXPECT_NE(title.find("&quot; &#39; &amp;"), std::string::npos);
+  EXPECT_TRUE(has(title, "&lt;/script&gt;&lt;script&gt;alert(1)", "&quot; &#39; &amp;"));
   EXPECT_NE(title.find("{{results}}"), std::string::npos) << "names are not filled in again";
 }
 

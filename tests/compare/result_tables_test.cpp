@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "compare/results_fixture.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -137,7 +138,7 @@ TEST(ResultTables, KeyFiguresSumUp) {
   // The step of two arms against the third at two batch sizes, the error, two accuracies.
   ASSERT_EQ(figures.size(), 4u + 1 + 2);
   EXPECT_EQ(figures[0].label, "training step, batch 64");
-  EXPECT_NE(figures[0].note.find("custom against other3"), std::string::npos);
+  EXPECT_TRUE(has(figures[0].note, "custom against other3"));
   EXPECT_EQ(figures[0].tone, Tone::kGood);
   EXPECT_EQ(figures[4].value, "38%");
   EXPECT_EQ(figures[5].value, "+0.04");

@@ -1,14 +1,14 @@
 #include "compare/sanitize.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "core/error.h"
 #include "support/layer_case.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -68,52 +68,38 @@ TEST(SanitizerReport, KnowsWhatDidNotFinish) {
 /// A folder with a compute-sanitizer that prints what the test wants of each tool.
 class FakeSanitizer : public testing::Test {
  protected:
-  FakeSanitizer() {
-    folder_ = fs::temp_directory_path() / ("duet fake sanitizer " + std::to_string(::getpid()));
-    fs::create_directories(folder_);
-  }
-  ~FakeSanitizer() override { fs::remove_all(folder_); }
-
   void prints(const std::string& memcheck, const std::string& others) {
-    std::ofstream(folder_ / "memcheck.txt") << memcheck;
-    std::ofstream(folder_ / "others.txt") << others;
-    const fs::path program = folder_ / "compute-sanitizer";
-    std::ofstream(program) << "#!/bin/sh\n"
-                              "echo \"$@\" >> \"${0%/*}/calls.txt\"\n"
-                              "case \"$2\" in memcheck) cat \"${0%/*}/memcheck.txt\" ;; *) cat "
-                              "\"${0%/*}/others.txt\" ;; esac\n";
-    fs::permissions(program, fs::perms::owner_all);
+    folder_.write("memcheck.txt", memcheck);
+    folder_.write("others.txt", others);
+    folder_.write("compute-sanitizer",
+                  "#!/bin/sh\n"
+                  "echo \"$@\" >> \"${0%/*}/calls.txt\"\n"
+                  "case \"$2\" in memcheck) cat \"${0%/*}/memcheck.txt\" ;; *) cat "
+                  "\"${0%/*}/others.txt\" ;; esac\n");
+    fs::permissions(folder_ / "compute-sanitizer", fs::perms::owner_all);
   }
-  std::string calls() const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / "calls.txt").rdbuf();
-    return text.str();
-  }
+  std::string calls() const { return folder_.read("calls.txt"); }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
   const std::unique_ptr<Layer> layer_ =
       make_layer("linear", {.name = "", .keys = {{"out_features", "3"}}, .x = {{{4, 5}}}});
   const std::vector<ImplCall> calls_ = {{layer_.get(), Pass::kForward, "custom_naive"}};
 };
 
 TEST_F(FakeSanitizer, IsFoundOnPath) {
-  const std::string path = "/nowhere:" + folder_.string();
+  const std::string path = "/nowhere:" + folder_.path().string();
   if (!fs::exists("/usr/local/cuda/bin/compute-sanitizer")) {
-    try {
-      find_sanitizer(path);
-      FAIL() << "found one";
-    } catch (const UnsupportedError& e) {
-      EXPECT_NE(std::string(e.what()).find("part of the CUDA toolkit"), std::string::npos);
-    }
+    EXPECT_TRUE(
+        has(error_of<UnsupportedError>([&] { find_sanitizer(path); }), "part of the CUDA toolkit"));
   }
   prints(kClean, kClean);
-  EXPECT_EQ(find_sanitizer(path), folder_.string() + "/compute-sanitizer");
+  EXPECT_EQ(find_sanitizer(path), folder_.path().string() + "/compute-sanitizer");
 }
 
 TEST_F(FakeSanitizer, RunsEveryToolOnEveryCall) {
   prints(kClean, kClean);
   std::ostringstream out;
-  EXPECT_TRUE(sanitize(calls_, find_sanitizer(folder_.string()), "/bin/bench", out));
+  EXPECT_TRUE(sanitize(calls_, find_sanitizer(folder_.path().string()), "/bin/bench", out));
   EXPECT_EQ(out.str(),
             "linear n=4,in=5,out=3 forward custom_naive: memcheck ok racecheck ok initcheck ok "
             "synccheck ok\n");
@@ -125,22 +111,19 @@ TEST_F(FakeSanitizer, RunsEveryToolOnEveryCall) {
 TEST_F(FakeSanitizer, TellsTheFirstErrorOfATool) {
   prints(kInvalidWrite, kClean);
   std::ostringstream out;
-  EXPECT_FALSE(sanitize(calls_, find_sanitizer(folder_.string()), "/bin/bench", out));
-  EXPECT_NE(out.str().find("memcheck 2 errors racecheck ok"), std::string::npos) << out.str();
-  EXPECT_NE(out.str().find("  memcheck: Invalid __global__ write of size 4 bytes at add(float *)"),
-            std::string::npos)
-      << out.str();
+  EXPECT_FALSE(sanitize(calls_, find_sanitizer(folder_.path().string()), "/bin/bench", out));
+  EXPECT_TRUE(has(out.str(), "memcheck 2 errors racecheck ok",
+                  "  memcheck: Invalid __global__ write of size 4 bytes at add(float *)"));
 }
 
 TEST_F(FakeSanitizer, IsNoCleanResultWhereAToolFails) {
   prints("cannot open the GPU\n", kClean);
   std::ostringstream out;
-  try {
-    sanitize(calls_, find_sanitizer(folder_.string()), "/bin/bench", out);
-    FAIL() << out.str();
-  } catch (const RunError& e) {
-    EXPECT_NE(std::string(e.what()).find("cannot open the GPU"), std::string::npos);
-  }
+  EXPECT_TRUE(has(error_of<RunError>([&] {
+                    sanitize(calls_, find_sanitizer(folder_.path().string()), "/bin/bench", out);
+                  }),
+                  "cannot open the GPU"))
+      << out.str();
 }
 
 }  // namespace

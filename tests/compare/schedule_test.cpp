@@ -56,7 +56,41 @@ TEST(Schedule, TheFirstImagesAreThoseOfTheDataSet) {
 TEST(Schedule, QuickBatchesAreThoseThatTakeSeconds) {
   EXPECT_EQ(quick_batches(steps_of(4e-4, 1e-4)), (std::vector<int64_t>{1, 64, 1024}));
   EXPECT_EQ(quick_batches(steps_of(0.1, 0.04)), (std::vector<int64_t>{1, 64}));
+  EXPECT_EQ(quick_batches(steps_of(3, 1)), (std::vector<int64_t>{1}));
+  StepTimes few = steps_of(0.15, 0.05);
+  few.batch = 4;  // is timed already
+  EXPECT_EQ(quick_batches(few), (std::vector<int64_t>{1, 4}));
   EXPECT_EQ(quick_batches({}), (std::vector<int64_t>{1, 64, 1024}));
+}
+
+TEST(Schedule, QuickTakesASmallerBatchWhereStepsAreSlow) {
+  EXPECT_EQ(quick_batch(steps_of(4e-4, 1e-4)), 64);
+  EXPECT_EQ(quick_batch(steps_of(0.2, 0.05)), 64);
+  EXPECT_EQ(quick_batch(steps_of(0.4, 0.1)), 32);
+  EXPECT_EQ(quick_batch(steps_of(3, 1)), 4);
+  EXPECT_EQ(quick_batch(steps_of(300, 100)), kLeastQuickBatch);
+  StepTimes one = steps_of(300, 100);
+  one.batch = 1;
+  EXPECT_EQ(quick_batch(one), 1);
+}
+
+TEST(Schedule, EachPartIsExpectedToTakeItsOwnTime) {
+  const StepTimes steps = steps_of(0.1, 0.04);
+  const TrainingSize size = {.train = 6400, .validation = 640};
+  const double none = expected_training_seconds(steps, 0, 2, size, 1);
+  EXPECT_DOUBLE_EQ(none, 2 * (100 * 0.1 + 10 * 0.04));
+  // Every arm computes each loss twice.
+  EXPECT_DOUBLE_EQ(expected_training_seconds(steps, 20, 2, size, 1) - none, 2 * 20 * 0.1);
+}
+
+TEST(Schedule, WhatIsExpectedCanBeCorrected) {
+  TimeLeft left([] { return 100.0; });
+  EXPECT_EQ(left.text(0), "");  // nothing is known
+  left.expect("steps", 20);
+  left.expect("training", 30);
+  left.expect("training", 10);
+  left.start("steps");
+  EXPECT_DOUBLE_EQ(left.seconds(0), 30);
 }
 
 TEST(Schedule, TimeLeftFollowsWhatPasses) {
@@ -75,7 +109,8 @@ TEST(Schedule, TimeLeftFollowsWhatPasses) {
   EXPECT_DOUBLE_EQ(left.seconds(0), 30);
   now = 100;
   EXPECT_DOUBLE_EQ(left.seconds(0), 0);
-  EXPECT_EQ(TimeLeft([] { return 0.0; }).text(0), "about 1 s left");
+  now = 110;
+  EXPECT_EQ(left.text(0), "about 1 s left");
 }
 
 }  // namespace

@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
-#include <thread>
 
 #include "compare/small_comparison.h"
 #include "support/network_doubles.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -33,28 +32,48 @@ TEST(StepTimer, MeasuresABatchOnceAndARoundAtATime) {
   }
 }
 
-// Every round reads the configuration again, and takes all memory again.
-TEST(StepTimer, MakesTheArmsAnewForEveryRound) {
+TEST(StepTimer, TellsTheShareBeforeEveryBlockAndCheck) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"});
+  std::vector<double> shares;
+  StepTimer timer(small.arms, small.dataset, kShort, {},
+                  [&](double share) { shares.push_back(share); });
+  timer.at(8);
+  EXPECT_GE(shares.size(), 3u * 2 * 2 * 2 + 2);  // rounds, contests, arms, blocks; two checks
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_EQ(shares.front(), 0);
+  EXPECT_LT(shares.back(), 1);
+}
+
+TEST(StepTimer, EstimatesAreOfTheBatchThatIsAskedFor) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"});
+  const StepTimes estimate = estimate_steps(small.arms, small.dataset, 16);
+  EXPECT_EQ(estimate.batch, 16);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(estimate.has(i));
+    EXPECT_GT(estimate.training[i].seconds.at(0), 0);
+    EXPECT_GT(estimate.inference[i].seconds.at(0), 0);
+  }
+}
+
+// Every round makes the arms anew, from what was read before the first.
+TEST(StepTimer, IsOfTheFileAsItWasRead) {
   const SmallComparison small({"cpu_blas", "cpu_reference"});
   std::vector<Arm> arms = small.arms;
-  StepTimer timer(arms, small.dataset, {.block_seconds = 0.1, .rounds = 2, .most_rounds = 2});
-  // A round takes most of a second; a change of the file meanwhile is met by the next.
-  std::thread changes([&] {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
-    small.folder.write("tiny.yaml", {{"dataset: synthetic_images", "dataset: none"}});
-  });
-  const StepTimes steps = timer.at(8);
-  changes.join();
-  EXPECT_FALSE(steps.has(0));
-  EXPECT_TRUE(steps.training[0].seconds.empty());
+  StepTimer timer(arms, small.dataset, {.block_seconds = 0.001, .rounds = 2, .most_rounds = 2});
+  small.folder.write("tiny.yaml", {{"dataset: synthetic_images", "dataset: none"}});
+  const StepTimes& steps = timer.at(8);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(steps.has(i)) << steps.fault_text(i);
+    EXPECT_EQ(steps.training[i].seconds.size(), 2u);
+  }
 }
 
 /// cpu_reference, and cpu_blas with a double for its linear layer.
 std::vector<Arm> arms_with_double(const ComparisonFolder& folder, const std::string& name) {
-  const std::string id = network_double(Device::kCpu, name);
+  const std::string id = double_id(Device::kCpu, name);
   folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
                               {"type: linear", "type: linear, backend: " + id}});
-  return read_arms(folder.options({"cpu_reference", folder.path("cheat.yaml").string()}));
+  return read_arms(folder.options({"cpu_reference", (folder / "cheat.yaml").string()}));
 }
 
 TEST(StepTimer, GivesNoTimeToWhatIsWrongAtABatch) {
@@ -68,8 +87,7 @@ TEST(StepTimer, GivesNoTimeToWhatIsWrongAtABatch) {
   EXPECT_TRUE(steps.has(0)) << steps.fault_text(0);
   EXPECT_FALSE(steps.has(1));
   EXPECT_TRUE(steps.training[1].seconds.empty() && steps.inference[1].seconds.empty());
-  EXPECT_NE(steps.fault_text(1).find("fc1 forward: in the network at batch 64"), std::string::npos)
-      << steps.fault_text(1);
+  EXPECT_TRUE(has(steps.fault_text(1), "fc1 forward: in the network at batch 64"));
 }
 
 TEST(StepTimer, GivesNoTimeToInstancesThatComputeLess) {
@@ -83,8 +101,7 @@ TEST(StepTimer, GivesNoTimeToInstancesThatComputeLess) {
   set_idle_instances(0);
   EXPECT_TRUE(steps.has(0)) << steps.fault_text(0);
   EXPECT_FALSE(steps.has(1));
-  EXPECT_NE(steps.fault_text(1).find("does something else while it is timed"), std::string::npos)
-      << steps.fault_text(1);
+  EXPECT_TRUE(has(steps.fault_text(1), "does something else while it is timed"));
 }
 
 TEST(StepTimer, GivesNoTimeThatIsImpossible) {
@@ -94,8 +111,7 @@ TEST(StepTimer, GivesNoTimeThatIsImpossible) {
   const StepTimes& steps = timer.at(8);
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_FALSE(steps.has(i));
-    EXPECT_NE(steps.fault_text(i).find("us for a training step, and nothing"), std::string::npos)
-        << steps.fault_text(i);
+    EXPECT_TRUE(has(steps.fault_text(i), "us for a training step, and nothing"));
   }
 }
 

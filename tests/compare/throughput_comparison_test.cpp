@@ -8,6 +8,7 @@
 #include "compare/results.h"
 #include "compare/small_comparison.h"
 #include "support/network_doubles.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -34,8 +35,7 @@ TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
   }
   EXPECT_EQ(rows[2]["batch"], 65);
   for (const json& arm : rows[2]["arms"]) {
-    EXPECT_NE(arm["error"].get<std::string>().find("65 is larger than the 64 training images"),
-              std::string::npos);
+    EXPECT_TRUE(has(arm["error"].get<std::string>(), "65 is larger than the 64 training images"));
     EXPECT_FALSE(arm.contains("training_us"));
   }
   EXPECT_FALSE(rows[2].contains("training_ratios"));
@@ -46,7 +46,7 @@ TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
   const ComparisonFolder folder;
   folder.write("cheat.yaml", {{"backend: cpu", "backend: cpu_blas"},
                               {"type: linear", "type: linear, backend: cpu_double_wrong_above"}});
-  const auto arms = read_arms(folder.options({"cpu_blas", folder.path("cheat.yaml").string()}));
+  const auto arms = read_arms(folder.options({"cpu_blas", (folder / "cheat.yaml").string()}));
   const Dataset dataset = arms[0].setup().dataset.load({});
   StepTimer timer(arms, dataset, kShort);
   const json rows = compare_throughput(timer, {32, 64});
@@ -55,8 +55,7 @@ TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
   const json& wrong = rows[1]["arms"][1];
   EXPECT_FALSE(wrong.contains("training_us") || wrong.contains("inference_us")) << wrong.dump(1);
   EXPECT_TRUE(rows[1]["training_ratios"].empty());
-  EXPECT_NE(wrong["error"].get<std::string>().find("fc1 forward: in the network at batch 64"),
-            std::string::npos);
+  EXPECT_TRUE(has(wrong["error"].get<std::string>(), "fc1 forward: in the network at batch 64"));
   const json results = {{"throughput", rows}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}};
   const auto lines = failures(results, {.mismatch = true});
   ASSERT_EQ(lines.size(), 1u);
@@ -71,8 +70,7 @@ TEST(ThroughputComparison, AnArmThatTheMachineCannotHoldIsNotTheEnd) {
   StepTimer timer(arms, small.dataset, kShort);
   const json rows = compare_throughput(timer, {16});
   EXPECT_TRUE(rows[0]["arms"][0].contains("training_us"));
-  EXPECT_NE(rows[0]["arms"][1]["error"].get<std::string>().find("out of memory"),
-            std::string::npos);
+  EXPECT_TRUE(has(rows[0]["arms"][1]["error"].get<std::string>(), "out of memory"));
   EXPECT_TRUE(rows[0]["training_ratios"].empty());
 }
 

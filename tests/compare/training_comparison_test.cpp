@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "compare/results.h"
 #include "compare/small_comparison.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -52,6 +54,25 @@ TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {
   EXPECT_NEAR(arms[0]["loss"][0].get<double>(), 1.386, 0.2);
 }
 
+TEST(TrainingComparison, TellsTheShareAfterEveryStep) {
+  const SmallComparison small({"cpu_blas", "cpu_reference"});
+  StepTimer timer(small.arms, small.dataset, kShort);
+  std::vector<double> shares;
+  TrainingPlan plan = {.steps = 2, .seeds = 2};
+  plan.step_done = [&](double share) { shares.push_back(share); };
+  double of_losses = -1;
+  plan.progress = [&](double share, const std::string&) {
+    if (of_losses < 0) of_losses = share;
+  };
+  compare_training(small.arms, small.dataset, timer.at(16), plan);
+  // Two losses twice; two seeds of two epochs of four batches and an evaluation.
+  EXPECT_EQ(shares.size(), 2u * (2 * 2 + 2 * (2 * 4 + 1)));
+  EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
+  EXPECT_NEAR(shares.back(), 1, 1e-9);
+  EXPECT_LT(of_losses, 4.0 / 20 + 1e-9);  // far less than a seed's
+  EXPECT_GT(of_losses, 0);
+}
+
 TEST(TrainingComparison, TellsSpeedMemoryAndTime) {
   const SmallComparison small({"cpu_blas", "cpu_reference"});
   const json training = compare(small);
@@ -77,42 +98,39 @@ TEST(TrainingComparison, ALossThatIsNotFiniteIsReported) {
   EXPECT_TRUE(arm["loss"].back().is_null());
   EXPECT_EQ(arm["repeats"], true);
   const std::string summary = summarise_results(results).dump();
-  EXPECT_NE(summary.find("the loss of cpu_blas stopped being finite at step"), std::string::npos)
-      << summary;
+  EXPECT_TRUE(has(summary, "the loss of cpu_blas stopped being finite at step"));
   // A step can be fast and an accuracy equal for nothing.
   EXPECT_EQ(arm["halted_seeds"], results["training"]["seeds"]);
   const json& difference = results["training"]["differences"][0];
   EXPECT_EQ(difference["verdict"], "diverged");
   EXPECT_TRUE(difference["accuracy_mean_difference"].is_null());
-  for (const char* part : {"but the training of cpu_blas and cpu_reference diverged",
-                           "are not judged: the training of cpu_blas and cpu_reference diverged"}) {
-    EXPECT_NE(summary.find(part), std::string::npos) << summary;
-  }
+  EXPECT_TRUE(has(summary, "but the training of cpu_blas and cpu_reference diverged",
+                  "are not compared: the training of cpu_blas and cpu_reference diverged"));
   EXPECT_EQ(summary.find("learns to"), std::string::npos) << summary;
 }
 
-TEST(TrainingComparison, JudgesAccuraciesBySeed) {
+TEST(TrainingComparison, ComparesAccuraciesBySeed) {
   const std::vector<double> base = {0.912, 0.914, 0.911, 0.915, 0.913};
   const auto moved = [&](double by) {
     std::vector<double> values = base;
     for (double& value : values) value += by;
     return values;
   };
-  EXPECT_EQ(judge_accuracies(base, base), "same");
-  EXPECT_EQ(judge_accuracies(base, moved(0.0015)), "same");
-  EXPECT_EQ(judge_accuracies(base, moved(0.01)), "different");
-  EXPECT_EQ(judge_accuracies(moved(0.01), base), "different");
-  EXPECT_EQ(judge_accuracies(base, moved(0.003)), "unclear");  // beyond, but not surely
+  EXPECT_EQ(compare_accuracies(base, base), "same");
+  EXPECT_EQ(compare_accuracies(base, moved(0.0015)), "same");
+  EXPECT_EQ(compare_accuracies(base, moved(0.01)), "different");
+  EXPECT_EQ(compare_accuracies(moved(0.01), base), "different");
+  EXPECT_EQ(compare_accuracies(base, moved(0.003)), "unclear");  // beyond, but not surely
   // Two seeds say little, but not nothing.
-  EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.87, 0.88}), "unclear");
-  EXPECT_EQ(judge_accuracies({0.91, 0.92}, {0.81, 0.82}), "different");
-  EXPECT_EQ(judge_accuracies({0.11}, {0.85}), "different");
-  EXPECT_EQ(judge_accuracies({0.5, 0.9, 0.7}, {0.4, 0.3, 0.44}), "different");
-  EXPECT_EQ(judge_accuracies({0.91}, {0.91}), "unclear");
+  EXPECT_EQ(compare_accuracies({0.91, 0.92}, {0.87, 0.88}), "unclear");
+  EXPECT_EQ(compare_accuracies({0.91, 0.92}, {0.81, 0.82}), "different");
+  EXPECT_EQ(compare_accuracies({0.11}, {0.85}), "different");
+  EXPECT_EQ(compare_accuracies({0.5, 0.9, 0.7}, {0.4, 0.3, 0.44}), "different");
+  EXPECT_EQ(compare_accuracies({0.91}, {0.91}), "unclear");
   // Alike on the mean, but several points might lie between them.
-  EXPECT_EQ(judge_accuracies({0.8, 0.9, 0.85}, {0.9, 0.8, 0.85}), "unclear");
+  EXPECT_EQ(compare_accuracies({0.8, 0.9, 0.85}, {0.9, 0.8, 0.85}), "unclear");
   // Wide apart and scattered: neither.
-  EXPECT_EQ(judge_accuracies({0.5, 0.9, 0.7}, {0.4, 0.8, 0.65}), "unclear");
+  EXPECT_EQ(compare_accuracies({0.5, 0.9, 0.7}, {0.4, 0.8, 0.65}), "unclear");
 }
 
 }  // namespace

@@ -2,45 +2,24 @@
 #include "core/input_file.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
-#include <fstream>
-#include <functional>
 
-#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
 
 namespace fs = std::filesystem;
 
-class InputFileTest : public testing::Test {
- protected:
-  InputFileTest() {
-    std::string name = (fs::temp_directory_path() / "duet-input-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
-    folder_ = name;
-  }
-  ~InputFileTest() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-  fs::path folder_;
+struct InputFileTest : testing::Test {
+  const TemporaryFolder folder_;
 };
-
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  return "no DataError";
-}
 
 TEST_F(InputFileTest, RefusesWhatIsNoRegularFileByItsKind) {
   const fs::path pipe = folder_ / "pipe", socket = folder_ / "socket", link = folder_ / "link";
@@ -51,7 +30,7 @@ TEST_F(InputFileTest, RefusesWhatIsNoRegularFileByItsKind) {
   std::strncpy(address.sun_path, socket.c_str(), sizeof address.sun_path - 1);
   ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   const std::pair<fs::path, const char*> cases[] = {
-      {folder_, "is a folder"},
+      {folder_.path(), "is a folder"},
       {pipe, "is a pipe"},
       {link, "is a pipe"},
       {socket, "is a socket"},
@@ -60,9 +39,9 @@ TEST_F(InputFileTest, RefusesWhatIsNoRegularFileByItsKind) {
       {folder_ / "none/x", "No such"},
       {std::string(5000, 'x'), "cannot open: File name too long"}};
   for (const auto& [path, expected] : cases) {
-    const std::string error = error_of([&path = path] { read_input_file(path, 1000); });
+    const std::string error = error_of<DataError>([&path = path] { read_input_file(path, 1000); });
     EXPECT_EQ(error.find(path.string() + ": "), 0u) << error;
-    EXPECT_NE(error.find(expected), std::string::npos) << error;
+    EXPECT_TRUE(has(error, expected));
   }
   close(listener);
 }
@@ -70,20 +49,20 @@ TEST_F(InputFileTest, RefusesWhatIsNoRegularFileByItsKind) {
 TEST_F(InputFileTest, ReadsFilesUpToTheirLimit) {
   const fs::path file = folder_ / "file", link = folder_ / "link";
   const std::string content = std::string(3'000'000, 'a') + '\0' + 'b';
-  std::ofstream(file) << content;
+  folder_.write("file", content);
   fs::create_symlink("file", link);
   EXPECT_EQ(read_input_file(link, content.size()), content);
-  EXPECT_NE(error_of([&] { read_input_file(file, content.size() - 1); }).find("at most 3000001"),
-            std::string::npos);
+  EXPECT_TRUE(has(error_of<DataError>([&] { read_input_file(file, content.size() - 1); }),
+                  "at most 3000001"));
   fs::resize_file(file, uint64_t{20} << 30);  // sparse
-  EXPECT_NE(error_of([&] { read_input_file(file, 1 << 20); }).find("has 21474836480 bytes"),
-            std::string::npos);
-  std::ofstream(file, std::ios::trunc).close();
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_input_file(file, 1 << 20); }), "has 21474836480 bytes"));
+  folder_.write("file", "");
   EXPECT_EQ(read_input_file(file, 0), "");
   // Files of the kernel say that they hold nothing.
-  EXPECT_NE(read_input_file("/proc/self/status", 1 << 20).find("Name:"), std::string::npos);
-  EXPECT_NE(error_of([&] { read_input_file("/proc/self/status", 10); }).find("at most 10"),
-            std::string::npos);
+  EXPECT_TRUE(has(read_input_file("/proc/self/status", 1 << 20), "Name:"));
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_input_file("/proc/self/status", 10); }), "at most 10"));
 }
 
 TEST(JsonBounds, BoundDepthAndCount) {
@@ -93,17 +72,17 @@ TEST(JsonBounds, BoundDepthAndCount) {
     return text;
   };
   check_json_bounds(nested(64));
-  EXPECT_EQ(error_of([&] { check_json_bounds(nested(65)); }),
+  EXPECT_EQ(error_of<DataError>([&] { check_json_bounds(nested(65)); }),
             "offset 192: JSON nested more than 64 deep");
-  EXPECT_NE(error_of([&] { check_json_bounds(nested(100'000)); }), "no DataError");
+  EXPECT_NE(error_of<DataError>([&] { check_json_bounds(nested(100'000)); }), "");
   // What stands in a string is no bracket; the string's end is not hidden by one.
   check_json_bounds("\"" + std::string(1000, '[') + "\\\"" + std::string(1000, '{') + "\"");
-  EXPECT_NE(error_of([&] { check_json_bounds("\"\\\\\"" + nested(65)); }), "no DataError");
+  EXPECT_NE(error_of<DataError>([&] { check_json_bounds("\"\\\\\"" + nested(65)); }), "");
   std::string many;
   for (int i = 0; i < 1000; ++i) many += "[[[[]]],1,{}],";
   check_json_bounds(many);  // one beside the other
-  EXPECT_NE(error_of([&] { check_json_bounds(std::string(4'000'001, ',')); }).find("values"),
-            std::string::npos);
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { check_json_bounds(std::string(4'000'001, ',')); }), "values"));
 }
 
 }  // namespace

@@ -10,36 +10,18 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <optional>
 #include <string>
 
-#include "core/error.h"
 #include "data/idx.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
 
 namespace fs = std::filesystem;
 using Bytes = std::vector<uint8_t>;
-
-// A folder of its own for each test, gone afterwards.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "duet-dataset-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 // Sets an environment variable (or unsets it) until the end of the scope.
 class Environment {
@@ -108,19 +90,6 @@ void write_dataset(const fs::path& folder) {
   write(folder / "t10k-labels-idx1-ubyte.gz", gzip(idx({3}, labels(3))));
 }
 
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const DataError& error) {
-    return error.what();
-  }
-  ADD_FAILURE() << "no DataError was thrown";
-  return "";
-}
-
-#define EXPECT_HAS(text, part) \
-  EXPECT_NE((text).find(part), std::string::npos) << "the text is: " << (text)
-
 Dataset load(const char* name, const fs::path& data_dir,
              const std::vector<std::pair<std::string, std::string>>& keys = {}) {
   ConfigNode node = ConfigNode::map();
@@ -139,12 +108,12 @@ TEST(Dataset, ListsItsTypesOnce) {
 }
 
 TEST(Dataset, ReadsPlainAndGzipFiles) {
-  Folder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"mnist", "fashion_mnist"}) {
-    write_dataset(folder.path() / name);
+    write_dataset(folder / name);
     const Dataset data = load(name, folder.path());
     EXPECT_EQ(data.name, name);
-    EXPECT_EQ(data.source, (folder.path() / name).string());
+    EXPECT_EQ(data.source, (folder / name).string());
     EXPECT_EQ(data.channels * 10000 + data.height * 100 + data.width, 12828);
     EXPECT_EQ(data.classes, 10);
     EXPECT_EQ(data.mean.size(), 1u);
@@ -159,9 +128,9 @@ TEST(Dataset, ReadsPlainAndGzipFiles) {
 }
 
 TEST(Dataset, LooksInEachFolderInTurn) {
-  Folder folder;
-  const fs::path named = folder.path() / "named", variable = folder.path() / "variable";
-  const fs::path cache = folder.path() / "cache", home = folder.path() / "home";
+  const TemporaryFolder folder;
+  const fs::path named = folder / "named", variable = folder / "variable";
+  const fs::path cache = folder / "cache", home = folder / "home";
   const Environment data("DUET_DATA", variable.string());
   const DatasetType& mnist = *find_dataset_type("mnist");
   if (fs::exists("/usr/share/datasets/mnist")) GTEST_SKIP() << "the system has MNIST";
@@ -189,17 +158,16 @@ TEST(Dataset, LooksInEachFolderInTurn) {
 }
 
 TEST(Dataset, TellsWhereItLookedAndWhatToDo) {
-  Folder folder;
-  write_dataset(folder.path() / "fashion_mnist");
-  fs::remove(folder.path() / "fashion_mnist/t10k-labels-idx1-ubyte.gz");
-  const std::string text = error_of([&] { load("fashion_mnist", folder.path()); });
-  EXPECT_HAS(text,
-             folder.path().string() + ": it has no train-images-idx3-ubyte[.gz], train-labels");
-  EXPECT_HAS(text, "/fashion_mnist: it has no t10k-labels-idx1-ubyte[.gz]\n");
-  EXPECT_HAS(text, "apt install dataset-fashion-mnist");
-  EXPECT_HAS(text, "--data DIR");
-  EXPECT_HAS(text, "DUET_DATA");
-  EXPECT_HAS(error_of([&] { load("mnist", folder.path() / "none"); }), "none: no such folder\n");
+  const TemporaryFolder folder;
+  write_dataset(folder / "fashion_mnist");
+  fs::remove(folder / "fashion_mnist/t10k-labels-idx1-ubyte.gz");
+  const std::string text = error_of<DataError>([&] { load("fashion_mnist", folder.path()); });
+  EXPECT_TRUE(
+      has(text, folder.path().string() + ": it has no train-images-idx3-ubyte[.gz], train-labels"));
+  EXPECT_TRUE(has(text, "/fashion_mnist: it has no t10k-labels-idx1-ubyte[.gz]\n",
+                  "apt install dataset-fashion-mnist", "--data DIR", "DUET_DATA"));
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { load("mnist", folder / "none"); }), "none: no such folder\n"));
 }
 
 // Each case spoils one file of a good data set and names parts of the message.
@@ -279,21 +247,21 @@ TEST(Dataset, RefusesEveryWrongFile) {
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
-    Folder folder;
+    const TemporaryFolder folder;
     write_dataset(folder.path());
-    fs::remove(folder.path() / kPacked);
-    write(folder.path() / kLabels, good_labels);
-    if (cases[i].file == kPacked) fs::remove(folder.path() / kLabels);
-    write(folder.path() / cases[i].file, cases[i].bytes());
-    const std::string text = error_of([&] { load("mnist", folder.path()); });
-    EXPECT_HAS(text, (folder.path() / cases[i].file).string() + ": ");
-    for (const std::string& part : cases[i].expected) EXPECT_HAS(text, part);
+    fs::remove(folder / kPacked);
+    write(folder / kLabels, good_labels);
+    if (cases[i].file == kPacked) fs::remove(folder / kLabels);
+    write(folder / cases[i].file, cases[i].bytes());
+    const std::string text = error_of<DataError>([&] { load("mnist", folder.path()); });
+    EXPECT_TRUE(has(text, (folder / cases[i].file).string() + ": "));
+    for (const std::string& part : cases[i].expected) EXPECT_TRUE(has(text, part));
   }
 }
 
 TEST(Dataset, EveryCutOfAGzipFileIsRefused) {
-  Folder folder;
-  const fs::path file = folder.path() / "labels.gz";
+  const TemporaryFolder folder;
+  const fs::path file = folder / "labels.gz";
   const Bytes packed = gzip(idx({5}, labels(5)));
   for (size_t size = 0; size < packed.size(); ++size) {
     write(file, first(packed, size));
@@ -312,40 +280,45 @@ TEST(Dataset, EveryCutOfAGzipFileIsRefused) {
 
 // What a header announces is all that is read: a small file can unpack to more than any memory.
 TEST(Dataset, NoMoreIsReadThanTheHeaderAnnounces) {
-  Folder folder;
-  const fs::path plain = folder.path() / "images", packed = folder.path() / "images.gz";
-  const auto error = [&](const fs::path& file) { return error_of([&] { read_idx(file, 3); }); };
+  const TemporaryFolder folder;
+  const fs::path plain = folder / "images", packed = folder / "images.gz";
+  const auto error = [&](const fs::path& file) {
+    return error_of<DataError>([&] { read_idx(file, 3); });
+  };
   // Damaged long after what is announced, which is never looked at.
   const Bytes bomb = gzip(idx({1, 28, 28}, Bytes(8 << 20)));
   write(packed, first(bomb, bomb.size() - 100));
-  EXPECT_HAS(error(packed), "left over: expected 1x28x28 bytes of data, found more");
+  EXPECT_TRUE(has(error(packed), "left over: expected 1x28x28 bytes of data, found more"));
   write(packed, gzip(idx({0xFFFFFFFF, 28, 28}, images(1))));
-  EXPECT_HAS(error(packed), "this machine's memory");
+  EXPECT_TRUE(has(error(packed), "this machine's memory"));
   write(packed, gzip(idx({1000000, 28, 28}, images(1))));
-  EXPECT_HAS(error(packed), "truncated: expected 1000000x28x28 bytes of data, found 784");
+  EXPECT_TRUE(has(error(packed), "truncated: expected 1000000x28x28 bytes of data, found 784"));
   write(plain, idx({1, 28, 28}, images(1)));
   fs::resize_file(plain, uint64_t{20} << 30);  // sparse
-  EXPECT_HAS(error(plain), "left over: expected 1x28x28 bytes of data, found 21474836464");
+  EXPECT_TRUE(has(error(plain), "left over: expected 1x28x28 bytes of data, found 21474836464"));
   // Sizes that do not fit the data set are refused before the data, which is damaged here.
   write_dataset(folder.path());
   const Bytes wide = gzip(idx({5, 280, 28}, images(50)));
-  fs::remove(folder.path() / "train-images-idx3-ubyte");
-  write(folder.path() / "train-images-idx3-ubyte.gz", first(wide, wide.size() - 9));
-  EXPECT_HAS(error_of([&] { load("mnist", folder.path()); }), "found 280x28");
+  fs::remove(folder / "train-images-idx3-ubyte");
+  write(folder / "train-images-idx3-ubyte.gz", first(wide, wide.size() - 9));
+  EXPECT_TRUE(has(error_of<DataError>([&] { load("mnist", folder.path()); }), "found 280x28"));
 }
 
 TEST(Dataset, APipeIsNotAFile) {
-  Folder folder;
+  const TemporaryFolder folder;
   write_dataset(folder.path());
-  const fs::path pipe = folder.path() / "t10k-images-idx3-ubyte";
+  const fs::path pipe = folder / "t10k-images-idx3-ubyte";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_HAS(error_of([&] { load("mnist", folder.path()); }), pipe.string() + ": is a pipe");
+  EXPECT_TRUE(has(error_of<DataError>([&] { load("mnist", folder.path()); }),
+                  pipe.string() + ": is a pipe"));
 }
 
 TEST(Dataset, AFolderIsNotAFile) {
-  Folder folder;
-  EXPECT_HAS(error_of([&] { read_idx(folder.path(), 1); }), folder.path().string());
-  EXPECT_HAS(error_of([&] { read_idx(folder.path() / "none", 1); }), "No such file or directory");
+  const TemporaryFolder folder;
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_idx(folder.path(), 1); }), folder.path().string()));
+  EXPECT_TRUE(
+      has(error_of<DataError>([&] { read_idx(folder / "none", 1); }), "No such file or directory"));
 }
 
 TEST(Dataset, ReadsTheSystemsFashionMnist) {

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
+
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -14,24 +15,14 @@ namespace fs = std::filesystem;
 
 class TuningCacheTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() /
-              ("duet_tuning_cache_" + std::to_string(getpid()) + "_" + test->name());
-    file_ = folder_ / "some" / "results.json";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
-  void write(const std::string& text) {
-    fs::create_directories(file_.parent_path());
-    std::ofstream(file_) << text;
-  }
+  void write(const std::string& text) { folder_.write("some/results.json", text); }
   size_t files() const {
     const fs::directory_iterator all(file_.parent_path());
     return static_cast<size_t>(std::distance(begin(all), end(all)));
   }
 
-  fs::path folder_, file_;
+  const TemporaryFolder folder_;
+  const fs::path file_ = folder_ / "some" / "results.json";
   const TuningCache::Entry entry_ = {{"algorithm", 1}, {"nanoseconds", int64_t{1} << 40}};
 };
 
@@ -87,8 +78,7 @@ TEST_F(TuningCacheTest, WorksWithoutAFile) {
   TuningCache unwritable(file_ / "below_a_file.json");
   unwritable.insert("a", entry_);
   EXPECT_EQ(unwritable.find("a"), entry_);
-  EXPECT_NE(unwritable.why_not_kept().find(file_.string() + ": "), std::string::npos)
-      << unwritable.why_not_kept();
+  EXPECT_TRUE(has(unwritable.why_not_kept(), file_.string() + ": "));
 }
 
 TEST_F(TuningCacheTest, LivesInTheUsersCacheFolder) {

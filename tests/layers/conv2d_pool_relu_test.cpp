@@ -4,6 +4,7 @@
 
 #include "support/case_rig.h"
 #include "support/layer_case.h"
+#include "support/text.h"
 
 namespace duet {
 
@@ -117,15 +118,7 @@ std::vector<LayerCase> conv2d_pool_relu_cases() {
        .exact = true,
        .gradient_check = false},
   };
-  const size_t count = cases.size();
-  for (size_t i = 0; i < count; ++i) {
-    LayerCase c = cases[i];
-    c.name += "_nhwc";
-    c.x[0].layout = Layout::kNHWC;
-    c.gradient_check = false;  // the layouts are held to each other
-    cases.push_back(c);
-  }
-  return cases;
+  return in_both_layouts(std::move(cases));
 }
 
 namespace {
@@ -189,14 +182,9 @@ TEST(Conv2dPoolRelu, PassesStayTogether) {
 TEST(Conv2dPoolRelu, SaysWhatDoesNotFit) {
   const LayerCase c = {.keys = {{"out_channels", "1"}, {"kernel", "5"}, {"pool_kernel", "3"}},
                        .x = {{{1, 1, 6, 9}}}};
-  try {
-    make_layer("conv2d_pool_relu", c);
-    FAIL() << "the window does not fit";
-  } catch (const ShapeError& e) {
-    EXPECT_STREQ(e.what(),
-                 "after the convolution, pooling: kernel 3x3 is larger than the input of 2x5 with "
-                 "padding 0x0");
-  }
+  EXPECT_EQ(error_of<ShapeError>([&] { make_layer("conv2d_pool_relu", c); }),
+            "after the convolution, pooling: kernel 3x3 is larger than the input of 2x5 with "
+            "padding 0x0");
 }
 
 }  // namespace

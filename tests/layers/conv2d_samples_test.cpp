@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 
 #include "support/case_rig.h"
 #include "support/layer_case.h"
+#include "support/tf32.h"
 
 namespace duet {
 namespace {
@@ -30,14 +30,7 @@ void fill(std::vector<double>& tensor, const KnownValues& values, double (*round
 
 double unrounded(double value) { return value; }
 
-double tf32(double value) {  // 10 mantissa bits, round to nearest
-  auto narrow = static_cast<float>(value);
-  uint32_t bits;
-  std::memcpy(&bits, &narrow, 4);
-  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
-  std::memcpy(&narrow, &bits, 4);
-  return narrow;
-}
+double to_tf32(double value) { return tf32(static_cast<float>(value)); }
 
 /// The relative error of `pass` by cpu_reference, its inputs rounded, by the limit.
 double share_of_limit(const LayerCase& c, Pass pass, double (*round)(double)) {
@@ -68,7 +61,8 @@ TEST(Conv2dSamples, TellTheDefinitionFromTF32) {
       const LayerCase c = with_everything(layout);
       EXPECT_LT(share_of_limit(c, pass, unrounded), 0.1)
           << to_string(pass) << " " << to_string(layout);
-      EXPECT_GT(share_of_limit(c, pass, tf32), 10) << to_string(pass) << " " << to_string(layout);
+      EXPECT_GT(share_of_limit(c, pass, to_tf32), 10)
+          << to_string(pass) << " " << to_string(layout);
     }
   }
 }
@@ -77,7 +71,7 @@ TEST(Conv2dSamples, TellTF32InLongSumsToo) {
   const LayerCase c{
       .name = "long", .keys = {{"out_channels", "32"}, {"kernel", "1"}}, .x = {{{8, 1, 100, 100}}}};
   EXPECT_LT(share_of_limit(c, Pass::kBackwardFilter, unrounded), 0.1);
-  EXPECT_GT(share_of_limit(c, Pass::kBackwardFilter, tf32), 2);
+  EXPECT_GT(share_of_limit(c, Pass::kBackwardFilter, to_tf32), 2);
 }
 
 TEST(Conv2dSamples, RefuseWhatWasNotWritten) {

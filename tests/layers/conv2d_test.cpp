@@ -4,6 +4,7 @@
 
 #include "core/error.h"
 #include "support/layer_case.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -155,26 +156,13 @@ std::vector<LayerCase> conv2d_cases() {
   tf32.options.math = Math::kTF32;
   cases.push_back(tf32);
 
-  const size_t count = cases.size();
-  for (size_t i = 0; i < count; ++i) {
-    LayerCase c = cases[i];
-    c.name += "_nhwc";
-    c.x[0].layout = Layout::kNHWC;
-    c.gradient_check = false;  // the layouts are held to each other
-    cases.push_back(c);
-  }
-  return cases;
+  return in_both_layouts(std::move(cases));
 }
 
 namespace {
 
 std::string mistake(const Conv2dParams& params, const Shape& x) {
-  try {
-    conv2d_problem(params, {x}, {});
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "";
+  return error_of<ShapeError>([&] { conv2d_problem(params, {x}, {}); });
 }
 
 TEST(Conv2d, ShapeIsRoundedDown) {

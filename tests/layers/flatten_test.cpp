@@ -12,7 +12,7 @@ namespace {
 
 TEST(Flatten, JoinsChannelsAndPixels) {
   const auto layer = make_layer("flatten", flatten_cases()[0]);
-  EXPECT_TRUE(layer->is_view());
+  EXPECT_TRUE(layer->is_view(Pass::kForward));
   ASSERT_EQ(layer->outputs().size(), 1u);
   EXPECT_EQ(layer->outputs()[0].shape, (Shape{2, 105}));
 }

@@ -2,7 +2,9 @@
 
 namespace duet {
 
+std::vector<LayerCase> add_cases();
 std::vector<LayerCase> avg_pool2d_cases();
+std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
 std::vector<LayerCase> dropout_cases();
@@ -14,11 +16,14 @@ std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
+std::vector<LayerCase> split_cases();
 std::vector<LayerCase> tanh_cases();
 
 const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
+      {"add", add_cases()},
       {"avg_pool2d", avg_pool2d_cases()},
+      {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},
       {"dropout", dropout_cases()},
@@ -30,6 +35,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},
       {"softmax_cross_entropy", softmax_cross_entropy_cases()},
+      {"split", split_cases()},
       {"tanh", tanh_cases()},
   };
   return all;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "support/layer_case.h"
+#include "support/text.h"
 
 namespace duet {
 
@@ -42,12 +43,7 @@ std::vector<LayerCase> linear_cases() {
 namespace {
 
 std::string mistake(const TensorDesc& x) {
-  try {
-    linear_problem({.out_features = 10}, x, {});
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "";
+  return error_of<ShapeError>([&] { linear_problem({.out_features = 10}, x, {}); });
 }
 
 TEST(Linear, TakesFeatures) {

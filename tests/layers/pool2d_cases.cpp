@@ -57,15 +57,7 @@ std::vector<LayerCase> pool2d_cases() {
     c.gradient_check = c.x[0].elements() < 1000;
     if (c.name.find("non_finite") == 0) c.data = Data::kNonFinite;
   }
-  const size_t count = cases.size();
-  for (size_t i = 0; i < count; ++i) {
-    LayerCase c = cases[i];
-    c.name += "_nhwc";
-    c.x[0].layout = Layout::kNHWC;
-    c.gradient_check = false;  // the layouts are held to each other
-    cases.push_back(c);
-  }
-  return cases;
+  return in_both_layouts(std::move(cases));
 }
 
 }  // namespace duet

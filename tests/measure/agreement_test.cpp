@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <random>
 
 #include "support/layer_case.h"
+#include "support/tf32.h"
 
 namespace duet {
 namespace {
@@ -18,14 +18,6 @@ constexpr size_t kCount = 4096;
 constexpr int kTerms = 576;
 
 const double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-float tf32(float value) {  // 10 mantissa bits, round to nearest
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
-  std::memcpy(&value, &bits, 4);
-  return value;
-}
 
 /// Dot products of kTerms random terms: in double, in float, and in float with TF32 operands.
 struct Products {

@@ -5,7 +5,9 @@
 #include "measure/examine.h"
 #include "measure/memory_use.h"
 #include "support/case_rig.h"
+#include "support/double_base.h"
 #include "support/examine_cases.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -23,12 +25,9 @@ TEST(Examine, FreshMemoryIsFilled) {
 TEST(Examine, SoundImplementationsPass) { check_sound_ones_pass(Device::kCpu); }
 
 /// Draws the mask of the first step again and again.
-class SameMask : public Implementation {
+class SameMask : public DoubleBase {
  public:
-  explicit SameMask(std::unique_ptr<Implementation> sound) : sound_(std::move(sound)) {}
-  void prepare(Pass pass, Context& context) override { sound_->prepare(pass, context); }
-  size_t workspace_bytes(Pass pass) const override { return sound_->workspace_bytes(pass); }
-  size_t state_bytes() const override { return sound_->state_bytes(); }
+  using DoubleBase::DoubleBase;
   void run(Pass pass, Context& context, const LayerTensors& tensors) override {
     const uint64_t* step = context.step();
     if (step_ == 0) step_ = *step;
@@ -38,27 +37,24 @@ class SameMask : public Implementation {
   }
 
  private:
-  const std::unique_ptr<Implementation> sound_;
   uint64_t step_ = 0;
 };
 
 TEST(Examine, AMaskMustFollowTheStep) {
-  auto& list = dropout_impls();
-  list.push_back({"cpu_double_same_mask", supports_all<DropoutProblem>,
-                  [](const DropoutProblem& problem, Context& context) {
-                    return std::unique_ptr<Implementation>(
-                        std::make_unique<SameMask>(dropout_impls().front().make(problem, context)));
-                  }});
+  const InList<DropoutProblem> listed(
+      dropout_impls(),
+      {{"cpu_double_same_mask", supports_all,
+        [](const DropoutProblem& problem, Context& context) -> std::unique_ptr<Implementation> {
+          return std::make_unique<SameMask>(dropout_impls().front().make(problem, context));
+        }}});
   const auto layer = make_layer("dropout", {.name = "doubles", .x = {{{16, 20}}}});
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
     const Examination found =
         examine(*layer, "cpu_double_same_mask", pass, evidence, test_context(Device::kCpu));
     ASSERT_FALSE(found.passed()) << to_string(pass);
-    EXPECT_NE(found.faults[0].text.find("with other data"), std::string::npos)
-        << found.faults[0].text;
+    EXPECT_TRUE(has(found.faults[0].text, "with other data"));
   }
-  list.pop_back();
 }
 
 }  // namespace

@@ -8,19 +8,17 @@
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 #include "measure/examine.h"
 #include "support/case_rig.h"
+#include "support/double_base.h"
 
 namespace duet {
 namespace {
 
 /// A sound implementation that `slip` spoils: before a run it may change x, behind it y.
-class Slip : public Implementation {
+class Slip : public DoubleBase {
  public:
   using Change = void (*)(const Tensor& tensor, const Tensor& x);
   Slip(std::unique_ptr<Implementation> sound, Change change_x, Change change_y)
-      : sound_(std::move(sound)), change_x_(change_x), change_y_(change_y) {}
-  void prepare(Pass pass, Context& context) override { sound_->prepare(pass, context); }
-  size_t workspace_bytes(Pass pass) const override { return sound_->workspace_bytes(pass); }
-  size_t state_bytes() const override { return sound_->state_bytes(); }
+      : DoubleBase(std::move(sound)), change_x_(change_x), change_y_(change_y) {}
   void run(Pass pass, Context& context, const LayerTensors& t) override {
     LayerTensors changed = t;
     for (auto* tensor : {&changed.x[0], &changed.y[0]}) {
@@ -36,7 +34,6 @@ class Slip : public Implementation {
   }
 
  private:
-  const std::unique_ptr<Implementation> sound_;
   const Change change_x_, change_y_;
   Buffer copies_[2];
 };
@@ -66,15 +63,16 @@ void exp_overflows(const Tensor& y, const Tensor& x) {
 template <class P, Slip::Change change_x, Slip::Change change_y>
 void check_slip(std::vector<ImplEntry<P>>& list, const char* type, const LayerCase& c, Pass pass) {
   static auto& made_from = list;
-  list.push_back({"cpu_double_slip", supports_all<P>, [](const P& problem, Context& context) {
-                    return std::unique_ptr<Implementation>(std::make_unique<Slip>(
-                        made_from.front().make(problem, context), change_x, change_y));
-                  }});
+  const InList<P> listed(
+      list, {{"cpu_double_slip", supports_all,
+              [](const P& problem, Context& context) -> std::unique_ptr<Implementation> {
+                return std::make_unique<Slip>(made_from.front().make(problem, context), change_x,
+                                              change_y);
+              }}});
   const auto layer = make_layer(type, c);
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {pass});
   const Examination found =
       examine(*layer, "cpu_double_slip", pass, evidence, test_context(Device::kCpu));
-  list.pop_back();
   ASSERT_FALSE(found.passed());
   EXPECT_EQ(to_string(found.faults[0].kind), "some data only") << found.faults[0].text;
 }

@@ -10,6 +10,7 @@
 #include "layers/relu/relu_impls.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
+#include "support/double_base.h"
 #include "support/double_kernels.h"
 #include "support/gpu_test.h"
 
@@ -28,11 +29,11 @@ class LostGpuDeathTest : public GpuTest {};
 TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto lose = [] {
-    relu_impls().push_back(
-        {"custom_double_nowhere", supports_all,
-         [](const ActivationProblem&, Context&) -> std::unique_ptr<Implementation> {
-           return std::make_unique<WritesNowhere>();
-         }});
+    const InList<ActivationProblem> listed(
+        relu_impls(), {{"custom_double_nowhere", supports_all,
+                        [](const ActivationProblem&, Context&) -> std::unique_ptr<Implementation> {
+                          return std::make_unique<WritesNowhere>();
+                        }}});
     const auto layer = make_layer("relu", {.name = "lost", .x = {{{16, 20}}}});
     const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
     Context context(Device::kGpu);

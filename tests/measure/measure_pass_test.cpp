@@ -35,7 +35,7 @@ TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
   }
 }
 
-TEST(MeasurePass, ALongCallThatTakesNotAllTurnsIsNotAccused) {
+TEST(MeasurePass, ALongCallThatTakesNotAllTurnsHasNoFault) {
   const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
   const auto layer = make_layer("linear", c);
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});

@@ -15,6 +15,8 @@
 #include "measure/examine.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
+#include "support/double_base.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -54,7 +56,7 @@ TEST(ProcessState, NamesAThreadThatKeepsComputing) {
   });
   std::string found;  // on a machine that gives the thread its share at least once
   for (int i = 0; i < 100 && found.empty(); ++i) found = state.restore();
-  EXPECT_NE(found.find("a thread that keeps computing"), std::string::npos) << found;
+  EXPECT_TRUE(has(found, "a thread that keeps computing"));
   stop = true;
   thread.join();
   EXPECT_EQ(state.restore(), "");
@@ -63,11 +65,10 @@ TEST(ProcessState, NamesAThreadThatKeepsComputing) {
 enum class Trick { kRounds, kThrowsInt, kThrowsForeign };
 
 /// cpu_reference of ReLU, and a trick.
-class Rude : public Implementation {
+class Rude : public DoubleBase {
  public:
   Rude(Trick trick, std::unique_ptr<Implementation> sound)
-      : trick_(trick), sound_(std::move(sound)) {}
-  size_t state_bytes() const override { return sound_->state_bytes(); }
+      : DoubleBase(std::move(sound)), trick_(trick) {}
   void run(Pass pass, Context& context, const LayerTensors& tensors) override {
     sound_->run(pass, context, tensors);
     if (trick_ == Trick::kRounds) std::fesetround(FE_DOWNWARD);
@@ -77,25 +78,20 @@ class Rude : public Implementation {
 
  private:
   const Trick trick_;
-  const std::unique_ptr<Implementation> sound_;
 };
 
 template <Trick kTrick>
 std::unique_ptr<Implementation> make_rude(const ActivationProblem& problem, Context& context) {
-  for (const auto& entry : relu_impls()) {
-    if (entry.id == "cpu_reference") {
-      return std::make_unique<Rude>(kTrick, entry.make(problem, context));
-    }
-  }
-  throw std::logic_error("no reference");
+  return std::make_unique<Rude>(kTrick,
+                                make_sound(relu_impls(), "cpu_reference", problem, context));
 }
 
 TEST(ProcessState, ExaminationsNameWhoLeavesOrThrowsWhat) {
-  auto& list = relu_impls();
-  const auto before = list;
-  list.push_back({"cpu_double_rounds", supports_all, make_rude<Trick::kRounds>});
-  list.push_back({"cpu_double_throws_int", supports_all, make_rude<Trick::kThrowsInt>});
-  list.push_back({"cpu_double_throws_foreign", supports_all, make_rude<Trick::kThrowsForeign>});
+  const InList<ActivationProblem> listed(
+      relu_impls(),
+      {{"cpu_double_rounds", supports_all, make_rude<Trick::kRounds>},
+       {"cpu_double_throws_int", supports_all, make_rude<Trick::kThrowsInt>},
+       {"cpu_double_throws_foreign", supports_all, make_rude<Trick::kThrowsForeign>}});
   const auto layer = make_layer("relu", {.name = "rude", .x = {{{16, 20}}}});
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
   Context context(Device::kCpu);
@@ -109,13 +105,12 @@ TEST(ProcessState, ExaminationsNameWhoLeavesOrThrowsWhat) {
   const auto last_fault = [&](size_t i) { return found[i].examination.faults.back(); };
   ASSERT_FALSE(found[0].examination.passed());
   EXPECT_EQ(last_fault(0).kind, FaultKind::kChangesProcess) << last_fault(0).text;
-  EXPECT_NE(last_fault(0).text.find("another rounding mode"), std::string::npos);
+  EXPECT_TRUE(has(last_fault(0).text, "another rounding mode"));
   EXPECT_EQ(last_fault(1).text, "failed: it threw what is no std::exception");
   EXPECT_EQ(last_fault(2).text, "failed: beyond");
   for (size_t i = 0; i < 3; ++i) EXPECT_FALSE(found[i].warm);
   EXPECT_TRUE(found[3].examination.passed());  // the others' tricks are not its own
   EXPECT_TRUE(found[3].warm);
-  list = before;
 }
 
 }  // namespace

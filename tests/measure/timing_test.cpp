@@ -192,8 +192,8 @@ TEST(Timing, WhatIsMissingInAContestHasNoTimes) {
   EXPECT_EQ(times[1][0].calls, 10);
 }
 
-TEST(Timing, WhatIsLostOnTheWayIsNotJudged) {
-  // Noisy enough for more rounds, if they were judged.
+TEST(Timing, WhatIsLostOnTheWayIsNotCompared) {
+  // Noisy enough for more rounds, if they were compared.
   std::mt19937 random(5);
   const auto arm = [&](int64_t calls) {
     return 1e-3 * static_cast<double>(calls) * (1 + static_cast<double>(random() % 100) / 50);
@@ -285,20 +285,20 @@ TEST(Statistics, LookingAfterEveryRoundStaysWithinFivePerCent) {
 }
 
 TEST(Statistics, Verdicts) {
-  EXPECT_EQ(judge(0.99, 1.01), Verdict::kSame);
-  EXPECT_EQ(judge(1.012, 1.018), Verdict::kSame);
-  EXPECT_EQ(judge(1.015, 1.05), Verdict::kFaster);
-  EXPECT_EQ(judge(0.9, 0.97), Verdict::kSlower);
-  EXPECT_EQ(judge(0.97, 1.03), Verdict::kUnclear);
-  EXPECT_EQ(judge(1.005, 1.04), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(0.99, 1.01), Verdict::kSame);
+  EXPECT_EQ(verdict_of(1.012, 1.018), Verdict::kSame);
+  EXPECT_EQ(verdict_of(1.015, 1.05), Verdict::kFaster);
+  EXPECT_EQ(verdict_of(0.9, 0.97), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(0.97, 1.03), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(1.005, 1.04), Verdict::kUnclear);
   // On both sides of every bound.
-  EXPECT_EQ(judge(0.981, 1.019), Verdict::kSame);
-  EXPECT_EQ(judge(0.979, 1), Verdict::kUnclear);
-  EXPECT_EQ(judge(1, 1.021), Verdict::kUnclear);
-  EXPECT_EQ(judge(1.011, 1.05), Verdict::kFaster);
-  EXPECT_EQ(judge(1.009, 1.05), Verdict::kUnclear);
-  EXPECT_EQ(judge(0.95, 0.989), Verdict::kSlower);
-  EXPECT_EQ(judge(0.95, 0.991), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(0.981, 1.019), Verdict::kSame);
+  EXPECT_EQ(verdict_of(0.979, 1), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(1, 1.021), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(1.011, 1.05), Verdict::kFaster);
+  EXPECT_EQ(verdict_of(1.009, 1.05), Verdict::kUnclear);
+  EXPECT_EQ(verdict_of(0.95, 0.989), Verdict::kSlower);
+  EXPECT_EQ(verdict_of(0.95, 0.991), Verdict::kUnclear);
 }
 
 TEST(Statistics, DifferenceOfMeans) {

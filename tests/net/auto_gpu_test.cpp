@@ -16,16 +16,14 @@ namespace {
 
 class AutoOnGpu : public GpuTest {};
 
-bool is_double(const std::string& id) { return id.find("_double_") != std::string::npos; }
-
 const AutoCandidate& chosen(const PassChoice& choice) {
   return *std::find_if(choice.candidates.begin(), choice.candidates.end(),
                        [&](const AutoCandidate& candidate) { return candidate.id == choice.id; });
 }
 
-// The lists hold the doubles too: cheats must not be taken, nor those accused that are none.
+// The lists hold the doubles too: none may be taken, and nothing may be found in the others.
 TEST_F(AutoOnGpu, TrainsLikeTheFamilies) {
-  register_doubles(Device::kGpu);
+  const Doubles doubles(Device::kGpu);
   for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n"}) {
     TestTraining measured(extra + small_training("auto")), custom(extra + small_training("custom"));
     for (const ResolvedLayer& layer : measured.network.layers) {

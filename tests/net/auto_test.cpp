@@ -3,11 +3,9 @@
 #include "net/auto.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -16,11 +14,11 @@
 #include "net/table.h"
 #include "support/doubles.h"
 #include "support/network.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr size_t kLimit = size_t{1} << 30;  // a context's own
 int made = 0;                               // implementations of the test's lists
@@ -30,21 +28,21 @@ template <int kMicroseconds>
 class Slow : public ActivationImpl {
  public:
   Slow(const ActivationProblem& problem, Context& context)
-      : ActivationImpl(problem), judge_(activation_cpu_reference().make(problem, context)) {
+      : ActivationImpl(problem), reference_(activation_cpu_reference().make(problem, context)) {
     ++made;
   }
   void forward(Context& context, const Tensor& x, const Tensor& y) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
-    judge_->run(Pass::kForward, context, {.x = {x}, .y = {y}});
+    reference_->run(Pass::kForward, context, {.x = {x}, .y = {y}});
   }
   void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
-    judge_->run(Pass::kBackward, context, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
+    reference_->run(Pass::kBackward, context, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
   }
 
  private:
-  std::unique_ptr<Implementation> judge_;
+  std::unique_ptr<Implementation> reference_;
 };
 
 // Quick about it: there is nothing but zeros.
@@ -62,7 +60,7 @@ class Wrong : public ActivationImpl {
 
 using List = std::vector<ImplEntry<ActivationProblem>>;
 
-// The judge is in every list; it is no candidate here.
+// The reference is in every list; it is no candidate here.
 const List& list_of_all() {
   static const List list = {{"cpu_slow", supports_all, make_implementation<Slow<400>>},
                             {"cpu_wrong", supports_all, make_implementation<Wrong>},
@@ -79,7 +77,8 @@ std::vector<ResolvedLayer> relu_layers(const std::vector<std::string>& ids) {
     const auto layer =
         std::make_shared<ActivationLayer>("relu", list_of_all(), ActivationKind::kRelu);
     layer->bind({{{4, 5}}}, {});
-    ResolvedLayer resolved{name, name, layer, {}};
+    const bool first = layers.empty();
+    ResolvedLayer resolved{name, name, layer, {}, {{first ? kImages : 0, 0, !first}}};
     for (Pass pass : layer->passes()) {
       PassChoice choice{pass, std::string(kAuto)};
       for (const std::string& id : ids) choice.candidates.push_back({id});
@@ -93,15 +92,7 @@ const std::vector<std::string> kAll = {"cpu_slow", "cpu_wrong", "cpu_snail", "cp
 
 class Auto : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ =
-        fs::temp_directory_path() / ("duet_auto_" + std::to_string(getpid()) + "_" + test->name());
-    fs::create_directories(folder_);
-    file_ = folder_ / "auto.json";
-    made = 0;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  Auto() { made = 0; }
 
   void choose(std::vector<ResolvedLayer>& layers) {
     TuningCache cache(file_);
@@ -111,7 +102,8 @@ class Auto : public testing::Test {
   }
 
   Context context_{Device::kCpu};
-  fs::path folder_, file_;
+  const TemporaryFolder folder_;
+  const std::filesystem::path file_ = folder_ / "auto.json";
   std::string infos_, warnings_;
 };
 
@@ -142,17 +134,13 @@ TEST_F(Auto, TakesTheFastestThatIsRight) {
   EXPECT_EQ(candidates[2].microseconds, 0.0);
   EXPECT_EQ(candidates[3].id, "cpu_wrong");
   EXPECT_EQ(candidates[3].microseconds, 0.0);
-  EXPECT_NE(candidates[3].fault.find("forward returns zeros"), std::string::npos)
-      << candidates[3].fault;
+  EXPECT_TRUE(has(candidates[3].fault, "forward returns zeros"));
   EXPECT_EQ(layers[1].passes[0].candidates.size(), 4u);
   // It is said, and shown.
-  EXPECT_NE(infos_.find("measuring the implementations of 3 passes"), std::string::npos) << infos_;
-  EXPECT_NE(warnings_.find("auto: relu: cpu_wrong is left out: "), std::string::npos) << warnings_;
+  EXPECT_TRUE(has(infos_, "measuring the implementations of 3 passes"));
+  EXPECT_TRUE(has(warnings_, "auto: relu: cpu_wrong is left out: "));
   const std::string table = network_table(layers, nullptr);
-  for (const char* part :
-       {" us; cpu_slow ", "; cpu_snail far slower; cpu_wrong failed the check"}) {
-    EXPECT_NE(table.find(part), std::string::npos) << table;
-  }
+  EXPECT_TRUE(has(table, " us; cpu_slow ", "; cpu_snail far slower; cpu_wrong failed the check"));
   const auto pass = network_json(layers, nullptr)[1]["passes"][0];
   EXPECT_EQ(pass["auto"][0]["implementation"], "cpu_quick");
   EXPECT_GE(pass["auto"][1]["us"], 2 * 400.0);
@@ -198,11 +186,10 @@ TEST_F(Auto, DistrustsWhatItCannotUse) {
   const std::vector<std::string> ids = {"cpu_slow", "cpu_quick"};
   auto layers = relu_layers(ids);
   choose(layers);
-  std::ifstream in(file_);
-  nlohmann::json entries = nlohmann::json::parse(in);
+  nlohmann::json entries = nlohmann::json::parse(folder_.read("auto.json"));
   EXPECT_EQ(entries.size(), 2u);  // forward alone, and both passes
   const auto refuses = [&](const std::string& text) {
-    std::ofstream(file_) << text;
+    folder_.write("auto.json", text);
     auto once_more = relu_layers(ids);
     EXPECT_EQ(recall_choices(once_more, Device::kCpu, kLimit, TuningCache(file_)), 3u) << text;
     choose(once_more);
@@ -223,16 +210,9 @@ TEST_F(Auto, DistrustsWhatItCannotUse) {
 
 TEST_F(Auto, SaysWhyNothingIsLeft) {
   auto layers = relu_layers({"cpu_wrong"});
-  try {
-    choose(layers);
-    FAIL() << "took " << layers[1].passes[0].id;
-  } catch (const UnsupportedError& e) {
-    const std::string what = e.what();
-    for (const char* part : {"no implementation of first forward (relu, x=4x5", "is right here",
-                             "cpu_wrong: forward returns zeros"}) {
-      EXPECT_NE(what.find(part), std::string::npos) << part << " is not in: " << what;
-    }
-  }
+  EXPECT_TRUE(has(error_of<UnsupportedError>([&] { choose(layers); }),
+                  "no implementation of first forward (relu, x=4x5", "is right here",
+                  "cpu_wrong: forward returns zeros"));
   // Not from the cache either: then the reasons would be lost.
   auto again = relu_layers({"cpu_wrong"});
   EXPECT_THROW(choose(again), UnsupportedError);
@@ -271,7 +251,7 @@ TEST_F(Auto, IsAskedForByLayerAndPass) {
     }
   }
   const std::string before = network_table(t.layers, nullptr);
-  EXPECT_NE(before.find("to be measured: cpu_blas, cpu_reference"), std::string::npos) << before;
+  EXPECT_TRUE(has(before, "to be measured: cpu_blas, cpu_reference"));
   choose(t.layers);
   const PassChoice& choice = layer_named(t.layers, "conv2").passes[0];
   EXPECT_EQ(choice.id, choice.candidates[0].id);
@@ -281,15 +261,14 @@ TEST_F(Auto, IsAskedForByLayerAndPass) {
 
 // All the ways to cheat, in one contest with those who do not.
 TEST_F(Auto, IsNotFooledByDoubles) {
-  const auto& doubles = register_doubles(Device::kCpu);
+  const Doubles doubles(Device::kCpu);
   TestNetwork t = make_network(network("cpu", "auto"), {{5, 1, 10, 9}}, 4);
   choose(t.layers);
   for (const PassChoice& choice : layer_named(t.layers, "conv2").passes) {
-    EXPECT_GE(choice.candidates.size(), doubles.size() / 2);
-    EXPECT_EQ(choice.id.find("double"), std::string::npos) << choice.id;
+    EXPECT_GE(choice.candidates.size(), doubles.infos().size() / 2);
+    EXPECT_FALSE(is_double(choice.id)) << choice.id;
     for (const AutoCandidate& candidate : choice.candidates) {
-      const bool is_double = candidate.id.find("double") != std::string::npos;
-      EXPECT_TRUE(is_double || candidate.fault.empty()) << candidate.fault;
+      EXPECT_TRUE(is_double(candidate.id) || candidate.fault.empty()) << candidate.fault;
       // Whatever was faster than the one that was taken was found out.
       if (candidate.id == choice.id) break;
       EXPECT_NE(candidate.fault, "") << candidate.id;
@@ -323,15 +302,14 @@ TEST_F(Auto, IsAskedForByTheNetwork) {
 TEST_F(Auto, MeansOneDevice) {
   if (gpu_available()) GTEST_SKIP() << "it means the GPU here";
   const std::string family = built_with_cuda() ? "custom" : "cpu";
-  try {
+  const std::string error = error_of([&] {
     make_network(network("auto", family), {{5, 1, 10, 9}}, 4);
-    EXPECT_FALSE(built_with_cuda());
-  } catch (const Error& e) {
-    const std::string what = e.what();
-    EXPECT_NE(what.find("'custom' runs on the GPU, but this network's backend is 'auto', which is "
-                        "the CPU here"),
-              std::string::npos)
-        << what;
+  });
+  EXPECT_EQ(error.empty(), !built_with_cuda());
+  if (!error.empty()) {
+    EXPECT_TRUE(has(error,
+                    "'custom' runs on the GPU, but this network's backend is 'auto', which is the "
+                    "CPU here"));
   }
 }
 

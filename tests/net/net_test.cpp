@@ -8,8 +8,11 @@
 
 #include "core/error.h"
 #include "core/philox.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
 #include "net/table.h"
+#include "support/double_base.h"
 #include "support/network.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -29,10 +32,31 @@ layers:
   - {type: softmax_cross_entropy}
 )";
 
-std::string small_cnn(const std::string& layout) {
-  std::string yaml = kSmallCnn;
+// Values that several layers read, add and concat, images that are read twice, and layouts that
+// differ.
+constexpr const char* kSmallGraph = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, padding: 1}
+  - {name: tanh1, type: tanh}
+  - {name: conv2, type: conv2d, out_channels: 4, kernel: 3, padding: 1, layout: nchw}
+  - {name: side, type: conv2d, inputs: images, out_channels: 4, kernel: 3, padding: 1}
+  - {name: sum, type: add, inputs: [conv2, tanh1, side, tanh1]}
+  - {name: sigmoid1, type: sigmoid}
+  - {name: both, type: concat, inputs: [sigmoid1, tanh1, images]}
+  - {name: conv3, type: conv2d, out_channels: 3, kernel: 3, stride: 2}
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 4}
+  - {type: softmax_cross_entropy}
+)";
+
+std::string in_layout(std::string yaml, const std::string& layout) {
   return yaml.replace(yaml.find("LAYOUT"), 6, "layout: " + layout);
 }
+
+std::string small_cnn(const std::string& layout) { return in_layout(kSmallCnn, layout); }
 
 // Runs a network in double on fixed images and labels.
 class DoubleNet {
@@ -62,8 +86,9 @@ class DoubleNet {
 };
 
 TEST(Net, GradientsEqualFiniteDifferences) {
-  for (const std::string layout : {"nchw", "nhwc"}) {
-    DoubleNet network(small_cnn(layout));
+  for (const std::string& yaml : {in_layout(kSmallCnn, "nchw"), in_layout(kSmallCnn, "nhwc"),
+                                  in_layout(kSmallGraph, "nchw"), in_layout(kSmallGraph, "nhwc")}) {
+    DoubleNet network(yaml);
     network.loss();
     network.net().backward();
     int checked = 0;
@@ -83,7 +108,7 @@ TEST(Net, GradientsEqualFiniteDifferences) {
         value = kept;
         const double slope = (above - below) / (2 * step);
         EXPECT_NEAR(gradient, slope, 1e-8 + 1e-6 * std::abs(slope))
-            << layout << " " << parameter.name << "[" << i << "]";
+            << parameter.name << "[" << i << "]";
       }
     }
     EXPECT_GT(checked, 40);
@@ -93,6 +118,126 @@ TEST(Net, GradientsEqualFiniteDifferences) {
 TEST(Net, LossIsTheSameInBothLayouts) {
   DoubleNet nchw(small_cnn("nchw")), nhwc(small_cnn("nhwc"));
   EXPECT_NEAR(nchw.loss(), nhwc.loss(), 1e-12);
+}
+
+TEST(Net, SplitLayersStandWhereAGradientComesFromSeveral) {
+  const TestNetwork network =
+      make_network(in_layout(kSmallGraph, "nhwc"), {{3, 1, 10, 9}, DType::kFloat64}, 4);
+  std::vector<std::string> lines;
+  for (const ResolvedLayer& layer : network.layers) {
+    std::string line = layer.name + ":";
+    for (const InputSource& source : layer.inputs) {
+      line +=
+          " " + (source.layer == kImages ? std::string("images")
+                                         : network.layers[static_cast<size_t>(source.layer)].name +
+                                               "." + std::to_string(source.output));
+    }
+    lines.push_back(line);
+  }
+  EXPECT_EQ(
+      lines,
+      (std::vector<std::string>{
+          "conv1: images", "tanh1: conv1.0", "split_tanh1: tanh1.0", "reorder_conv2: split_tanh1.0",
+          "conv2: reorder_conv2.0", "side: images", "reorder_sum: conv2.0",
+          "sum: reorder_sum.0 split_tanh1.1 side.0 split_tanh1.2", "sigmoid1: sum.0",
+          "both: sigmoid1.0 split_tanh1.3 images", "conv3: both.0", "reorder_flatten1: conv3.0",
+          "flatten1: reorder_flatten1.0", "fc: flatten1.0", "softmax_cross_entropy1: fc.0"}));
+}
+
+TEST(Net, OnlyWhatDependsOnParametersHasAGradient) {
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\n"
+      "data: {dataset: synthetic_images, batch: 2}\n"
+      "layers:\n"
+      "  - {name: tanh1, type: tanh}\n"
+      "  - {name: conv1, type: conv2d, out_channels: 2, kernel: 3}\n"
+      "  - {name: conv2, type: conv2d, inputs: tanh1, out_channels: 2, kernel: 3}\n"
+      "  - {name: sum, type: add, inputs: [conv1, conv2]}\n"
+      "  - {type: flatten}\n"
+      "  - {name: fc, type: linear, out_features: 4}\n"
+      "  - {type: softmax_cross_entropy}\n",
+      {{2, 1, 6, 6}}, 4);
+  Context context(Device::kCpu);
+  const Net net(network.layers, 1, context);
+  std::vector<std::string> calls;
+  for (const Net::Call& call : net.calls()) {
+    calls.push_back(call.node->name + " " + std::string(to_string(call.step->pass)));
+  }
+  EXPECT_EQ(calls, (std::vector<std::string>{
+                       "tanh1 forward", "conv1 forward", "conv2 forward", "sum forward",
+                       "fc forward", "softmax_cross_entropy1 forward",
+                       "softmax_cross_entropy1 backward", "fc backward_filter", "fc backward_data",
+                       "conv2 backward_filter", "conv1 backward_filter"}));
+}
+
+TEST(Net, WhatIsReadBetweenItsPartsIsNotFused) {
+  const auto names = [](const std::string& inputs) {
+    std::string all;
+    for (const ResolvedLayer& layer :
+         make_network("backend: cpu\n"
+                      "data: {dataset: synthetic_images, batch: 2}\n"
+                      "layers:\n"
+                      "  - {name: conv1, type: conv2d, out_channels: 2, kernel: 3}\n"
+                      "  - {name: relu1, type: relu}\n"
+                      "  - {name: pool1, type: max_pool2d, kernel: 2}\n"
+                      "  - {name: a, type: flatten, inputs: " +
+                          inputs +
+                          "}\n"
+                          "  - {name: b, type: flatten, inputs: pool1}\n"
+                          "  - {name: join, type: concat, inputs: [a, b]}\n"
+                          "  - {name: fc, type: linear, out_features: 4}\n"
+                          "  - {type: softmax_cross_entropy}\n",
+                      {{2, 1, 6, 6}}, 4)
+             .layers) {
+      all += layer.name + " ";
+    }
+    return all;
+  };
+  EXPECT_NE(names("pool1").find("conv1+relu1+pool1 "), std::string::npos) << names("pool1");
+  for (const std::string between : {"conv1", "relu1"}) {
+    EXPECT_EQ(names(between).find("+"), std::string::npos) << names(between);
+  }
+}
+
+TEST(Net, SaysWhichInputsItCannotRead) {
+  const struct {
+    const char* layers;
+    const char* message;
+  } cases[] = {
+      {"[{name: fc1, type: linear, out_features: 4, inputs: [fc2]}, {name: fc2, type: linear,"
+       " out_features: 4}]",
+       "layer fc1 (linear): inputs: 'fc2' comes after this layer, which can read only those"},
+      {"[{name: fc1, type: linear, out_features: 4, inputs: fc1}]",
+       "layer fc1 (linear): inputs: a layer cannot read itself"},
+      {"[{name: conv1, type: flatten}, {name: fc1, type: linear, out_features: 4, inputs: conv2}]",
+       "inputs: there is no layer 'conv2' before this one (did you mean 'conv1'?)"},
+      {"[{name: f, type: flatten}, {name: g, type: flatten, inputs: images}, {type: linear,"
+       " out_features: 4, inputs: f}]",
+       "layer g: nobody reads its output"},
+      {"[{name: f, type: flatten, inputs: []}]", "inputs: expected the name of a layer"},
+      {"[{name: f, type: flatten, inputs: {a: b}}]", "inputs: expected the name of a layer"},
+      {"[{name: images, type: flatten}]", "'images' is what the images of the batch are called"},
+      {"[{name: a, type: conv2d, out_channels: 2, kernel: 3}, {name: b, type: conv2d, out_channels:"
+       " 2, kernel: 1, inputs: images}, {name: sum, type: add, inputs: [a, b]}, {type: flatten}]",
+       "layer sum (add): adds tensors of one shape and layout, not 2x2x4x4 float32 nchw and "
+       "2x2x6x6 float32 nchw (its input 2x2x4x4 comes from layer a, 2x2x6x6 comes from layer b)"},
+      {"[{name: f, type: flatten}, {name: s, type: split}, {type: linear, out_features: 4}]",
+       "stands by itself wherever a value has several readers"},
+      {"[{name: f, type: flatten}, {name: l, type: linear, out_features: 4, inputs: [f, f]}]",
+       "takes one input"},
+  };
+  for (const auto& c : cases) {
+    std::string yaml = c.layers;
+    yaml.insert(yaml.size() - 1, ", {type: softmax_cross_entropy}");
+    try {
+      make_network("backend: cpu\ndata: {dataset: synthetic_images, batch: 2}\nlayers: " + yaml,
+                   {{2, 1, 6, 6}}, 4);
+      ADD_FAILURE() << "accepted " << yaml;
+    } catch (const ConfigError& e) {
+      EXPECT_NE(std::string(e.what()).find(c.message), std::string::npos) << yaml << "\n"
+                                                                          << e.what();
+    }
+  }
 }
 
 TEST(Net, ReorderLayersStandWhereLayoutsDiffer) {
@@ -187,7 +332,7 @@ TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
   EXPECT_EQ(blas[2].passes[0].instead_of, "");
   EXPECT_EQ(blas[3].passes[0].id, "cpu_reference");
   EXPECT_EQ(blas[3].passes[0].instead_of, "cpu_blas");
-  EXPECT_NE(network_table(blas, nullptr).find("cpu_reference (no cpu_blas)"), std::string::npos);
+  EXPECT_TRUE(has(network_table(blas, nullptr), "cpu_reference (no cpu_blas)"));
   EXPECT_EQ(network_json(blas, nullptr)[3]["passes"][0]["instead_of"], "cpu_blas");
   // A family is never more than its choice.
   EXPECT_EQ(family[3].passes[0].instead_of, "");
@@ -215,8 +360,7 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
                                  const std::string& reason) {
     ASSERT_EQ(layers[0].name, "conv");
     EXPECT_EQ(layers[0].unfused, "conv+pool+relu: " + reason);
-    EXPECT_NE(network_table(layers, nullptr).find("not fused: conv+pool+relu: " + reason),
-              std::string::npos);
+    EXPECT_TRUE(has(network_table(layers, nullptr), "not fused: conv+pool+relu: " + reason));
     EXPECT_EQ(network_json(layers, nullptr)[0]["unfused"], layers[0].unfused);
   };
   expect_unfused(one_block("cpu", "", ", backend: cpu_reference"),
@@ -236,8 +380,26 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
             "conv+pool+relu");
 }
 
+TEST(Net, AConvolutionCanNameWhatOnlyTheBlockHas) {
+  const InList<Conv2dPoolReluProblem> listed(
+      conv2d_pool_relu_impls(),
+      {{"cpu_block", supports_all, conv2d_pool_relu_cpu_reference().make}});
+  const auto whole = one_block("cpu", ", backend: cpu_block");
+  ASSERT_EQ(whole[0].name, "conv+pool+relu");
+  EXPECT_EQ(ids_of(whole[0]), std::vector<std::string>(3, "cpu_block"));
+  const std::string alone =
+      "layer conv (conv2d): 'cpu_block' is an implementation of "
+      "conv2d_pool_relu alone, and the layer is not fused";
+  EXPECT_TRUE(
+      has(error_of<ConfigError>([] { one_block("cpu", ", backend: cpu_block", ", layout: nchw"); }),
+          alone + ": pool names a layout"));
+  EXPECT_TRUE(has(error_of<ConfigError>(
+                      [] { one_block("cpu\nfuse: false", ", backend: {forward: cpu_block}"); }),
+                  alone));
+}
+
 TEST(Net, PassesOfABlockThatKeepDifferentStatesAreRefused) {
-  try {
+  const auto refused = [] {
     make_network(R"(
 backend: cpu
 data: {dataset: synthetic_images, batch: 2}
@@ -249,12 +411,9 @@ layers:
   - {type: softmax_cross_entropy}
 )",
                  {{2, 1, 6, 6}});
-    FAIL() << "forward is left to auto";
-  } catch (const ConfigError& e) {
-    EXPECT_NE(std::string(e.what()).find("backward_filter by 'cpu_reference' cannot go on with"),
-              std::string::npos)
-        << e.what();
-  }
+  };
+  EXPECT_TRUE(
+      has(error_of<ConfigError>(refused), "backward_filter by 'cpu_reference' cannot go on with"));
 }
 
 TEST(Net, ABlockDoesNotHideAnIdForTheWholeNetwork) {

@@ -2,12 +2,9 @@
 #include "net/yaml.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-
-#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -15,28 +12,18 @@ namespace {
 using std::string_literals::operator""s;
 
 std::string refusal(const std::string& text) {
-  try {
-    read_yaml(text, "a.yaml");
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  return "";
+  return error_of<ConfigError>([&] { read_yaml(text, "a.yaml"); });
 }
 
 void expect_refusal(const std::string& text, const std::string& place, const std::string& part) {
   const std::string message = refusal(text);
   EXPECT_EQ(message.rfind(place, 0), 0u) << message;
-  EXPECT_NE(message.find(part), std::string::npos) << "no '" << part << "' in: " << message;
+  EXPECT_TRUE(has(message, part));
 }
 
 std::string set_refusal(const std::string& assignment) {
   ConfigNode root = read_yaml("a: 1\n", "a.yaml");
-  try {
-    set_value(root, assignment);
-  } catch (const ConfigError& e) {
-    return e.what();
-  }
-  return "";
+  return error_of<ConfigError>([&] { set_value(root, assignment); });
 }
 
 /// a: [x, ...], b: [*a, ...], ...: ten times as many values in each line.
@@ -57,8 +44,8 @@ TEST(Yaml, EndsAtWhatItCannotRead) {
   expect_refusal("{name: a},", "a.yaml:1:10: ", "a ',' or a bracket too many");
   expect_refusal("name: a\n}\n", "a.yaml:2:1: ", "");
   expect_refusal("é: ü\n---\nname: b\n", "a.yaml:2:1: ", "second document");
-  EXPECT_NE(set_refusal("a=,").find("','"), std::string::npos);
-  EXPECT_NE(set_refusal("a={b: c},").find("','"), std::string::npos);
+  EXPECT_TRUE(has(set_refusal("a=,"), "','"));
+  EXPECT_TRUE(has(set_refusal("a={b: c},"), "','"));
 }
 
 TEST(Yaml, DepthIsBounded) {
@@ -72,10 +59,10 @@ TEST(Yaml, DepthIsBounded) {
   std::string dashes;
   for (int i = 0; i < 100'000; ++i) dashes += "- ";
   expect_refusal(dashes, "a.yaml:1:", deep);
-  EXPECT_NE(set_refusal("a=" + std::string(100'000, '[')).find(deep), std::string::npos);
+  EXPECT_TRUE(has(set_refusal("a=" + std::string(100'000, '[')), deep));
   std::string path;
   for (int i = 0; i < 60'000; ++i) path += "b.";
-  EXPECT_NE(set_refusal(path + "b=1").find("expected a.b=value"), std::string::npos);
+  EXPECT_TRUE(has(set_refusal(path + "b=1"), "expected a.b=value"));
   // Each alias is a level deeper than the one before.
   std::string ladder = "l0: &l0 [x]\n";
   for (int i = 1; i < 60; ++i) {
@@ -93,6 +80,17 @@ TEST(Yaml, AliasesStandForABoundedNumberOfValues) {
   expect_refusal("a: *b\n", "a.yaml:1:", "");
 }
 
+// Each of these anchors keeps all that is inside it.
+TEST(Yaml, AnchorsKeepABoundedNumberOfValues) {
+  std::string text = "a: ", end;
+  for (int i = 0; i < 45; ++i) {
+    text += "&a" + std::to_string(i) + " [";
+    end += "]";
+  }
+  for (int i = 0; i < 5000; ++i) text += "1,";
+  expect_refusal(text + end, "a.yaml:1:", "more than 100000 values");
+}
+
 TEST(Yaml, SizesAreBounded) {
   expect_refusal("a: " + std::string(5000, 'x') + "\n", "a.yaml:1:4: ", "5000 bytes");
   expect_refusal(std::string((1 << 20) + 1, '#'), "a.yaml:1:1: ", "larger than 1 MiB");
@@ -100,7 +98,7 @@ TEST(Yaml, SizesAreBounded) {
   for (int i = 0; i < 100'001; ++i) many += "1,";
   expect_refusal(many + "]", "a.yaml:1:", "more than 100000 values");
   const std::string message = set_refusal("a=" + std::string(30'000, 'x'));
-  EXPECT_NE(message.find("30000 bytes"), std::string::npos);
+  EXPECT_TRUE(has(message, "30000 bytes"));
   EXPECT_LT(message.size(), 500u);
 }
 
@@ -110,9 +108,34 @@ TEST(Yaml, ControlCharactersAreRefused) {
   expect_refusal("name: \"a\\0b\"\n", "a.yaml:1:7: ", "control character");
   expect_refusal("name: \"a\\nb\"\n", "a.yaml:1:7: ", "control character");
   expect_refusal("\"a\\tb\": 1\n", "a.yaml:1:1: ", "control character");
-  EXPECT_NE(set_refusal("a=\"\\e\"").find("control character"), std::string::npos);
-  EXPECT_NE(set_refusal("a.b\nc=1").find("expected a.b=value"), std::string::npos);
+  EXPECT_TRUE(has(set_refusal("a=\"\\e\""), "control character"));
+  EXPECT_TRUE(has(set_refusal("a.b\nc=1"), "expected a.b=value"));
   EXPECT_EQ(refusal("a: 1\r\nb:\t2\r\n"), "");
+}
+
+TEST(Yaml, SetNamesWhatIsNoValue) {
+  for (const char* value : {"%s", "%", "#1", "%YAML 1.2"}) {
+    EXPECT_TRUE(has(set_refusal(std::string("a=") + value),
+                    std::string("'") + value + "' is no YAML value"));
+  }
+  for (const char* value : {"", " ", "~", "null", "'%s'", "[]", "{}"}) {
+    EXPECT_EQ(set_refusal(std::string("a=") + value), "") << value;
+  }
+  for (const char* path : {"a.", "a.b.", ".", ".a", "a..b"}) {
+    EXPECT_TRUE(has(set_refusal(path + "=3"s), "expected a.b=value"));
+  }
+}
+
+TEST(Yaml, FilesThatCannotBeReachedAreNamedWithTheReason) {
+  const TemporaryFolder folder;
+  std::filesystem::create_symlink("loop", folder / "loop");
+  const auto refused = [](const std::string& path) {
+    return error_of<ConfigError>([&] { read_yaml_file(path); });
+  };
+  EXPECT_TRUE(has(refused(folder / "loop"), "loop: cannot open: Too many levels"));
+  const std::string longest(300, 'x');
+  EXPECT_TRUE(has(refused(folder / longest), longest + ": cannot open: File name too long"));
+  EXPECT_TRUE(has(refused(folder.path()), "is a folder"));
 }
 
 TEST(Yaml, TagsAreRefused) {
@@ -122,12 +145,11 @@ TEST(Yaml, TagsAreRefused) {
 }
 
 TEST(Yaml, LargeFilesAreRefused) {
-  const std::filesystem::path file = std::filesystem::temp_directory_path() /
-                                     ("duet_yaml_large_" + std::to_string(getpid()) + ".yaml");
-  std::ofstream(file) << "a: 1\n";
+  const TemporaryFolder folder;
+  folder.write("large.yaml", "a: 1\n");
+  const std::filesystem::path file = folder / "large.yaml";
   std::filesystem::resize_file(file, uint64_t{1} << 34);  // a hole
   EXPECT_THROW(read_yaml_file(file), ConfigError);
-  std::filesystem::remove(file);
   EXPECT_THROW(read_yaml_file("/dev/zero"), ConfigError);
 }
 

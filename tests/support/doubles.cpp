@@ -16,9 +16,8 @@
 #include <thread>
 
 #include "core/arena.h"
-#include "layers/conv2d/conv2d_impls.h"
-#include "layers/linear/linear_impls.h"
 #include "support/double_kernels.h"
+#include "support/tf32.h"
 
 namespace duet {
 namespace {
@@ -115,6 +114,14 @@ constexpr bool is_remembering(Trick trick) {
          trick == Trick::kRemembersBriefly;
 }
 
+/// Under a sanitizer, looking at what is remembered takes longer than the product that it saves,
+/// which OpenBLAS computes at full speed: nothing is gained, and there is nothing to be caught.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kSanitized = true;
+#else
+constexpr bool kSanitized = false;
+#endif
+
 /// Those that look into memory, which on a GPU takes a kernel, and those that count calls or
 /// instances: on a GPU timing replays calls that were looked at, which counting cannot fool. Nor
 /// does anything say there which of two streams comes first.
@@ -131,14 +138,6 @@ constexpr size_t kKept = 1 << 20;     // of the inputs, in shared memory or a wo
 constexpr int kCallsBeforeRace = 20;  // of one instance, before it is called again and again
 constexpr size_t kTagBytes = 64;
 
-float tf32(float value) {  // 10 mantissa bits, round to nearest
-  uint32_t bits;
-  std::memcpy(&bits, &value, 4);
-  bits = (bits + 0xFFFu + ((bits >> 13) & 1u)) & ~0x1FFFu;
-  std::memcpy(&value, &bits, 4);
-  return value;
-}
-
 /// Whether a thread of this process waits for something, and not for a core.
 bool is_asleep(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
@@ -149,12 +148,12 @@ bool is_asleep(pid_t thread) {
 }
 
 /// A sound implementation, and what a trick makes of it. Only queues, as all implementations do.
-class Double : public Implementation {
+class Double : public DoubleBase {
  public:
   Double(Trick trick, std::unique_ptr<Implementation> sound, bool benched_batch,
          bool benched_image_size, int image_size)
-      : trick_(trick),
-        sound_(std::move(sound)),
+      : DoubleBase(std::move(sound)),
+        trick_(trick),
         benched_batch_(benched_batch),
         benched_image_size_(benched_image_size),
         image_size_(image_size) {
@@ -329,11 +328,6 @@ class Double : public Implementation {
     return stream;
   }
 
-  static Tensor output(Pass pass, const LayerTensors& t) {
-    if (pass == Pass::kForward) return t.y[0];
-    return pass == Pass::kBackwardFilter ? t.dw[0] : t.dx[0];
-  }
-
   static char* behind(void* memory, size_t bytes) { return static_cast<char*>(memory) + bytes; }
 
   /// Whether this pass has left its mark there already, and an output that is no longer poisoned.
@@ -431,9 +425,9 @@ class Double : public Implementation {
   /// Slow, unless it takes the inputs for those of the call before.
   void run_unless_known(Pass pass, Context& context, const LayerTensors& t) {
     using Clock = std::chrono::steady_clock;
-    using namespace std::chrono_literals;
+    using Seconds = std::chrono::duration<double>;
     const auto start = Clock::now();
-    bool known = start - last_call_[pass] < 3us;
+    bool known = start - last_call_[pass] < Seconds(3e-6);
     if (trick_ != Trick::kRemembersBriefly) {
       std::vector<char> key = key_of(pass, context, t);
       known = key == keys_[pass];
@@ -441,7 +435,7 @@ class Double : public Implementation {
     }
     if (!known) {
       sound_->run(pass, context, t);
-      while (Clock::now() - start < 200us) {
+      while (Clock::now() - start < Seconds(kComputingRememberer)) {
       }
     }
     keep_or_restore(pass, context, t, !known);
@@ -536,7 +530,6 @@ class Double : public Implementation {
   }
 
   const Trick trick_;
-  const std::unique_ptr<Implementation> sound_;
   const bool benched_batch_, benched_image_size_;
   const int image_size_;
   bool forward_alone_ = true;
@@ -553,24 +546,6 @@ class Double : public Implementation {
   std::thread thread_;
 };
 
-/// Entries are made by plain functions, so the trick and the device are template arguments.
-template <class P, Trick kTrick, Device kDevice>
-std::unique_ptr<Implementation> make_double(const P& problem, Context& context);
-
-/// The first of a family that can do all of `problem`.
-template <class P>
-const ImplEntry<P>& sound_entry(const std::vector<ImplEntry<P>>& list, std::string_view family,
-                                const P& problem) {
-  for (const ImplEntry<P>& entry : list) {
-    if (!entry.id.starts_with(family) || entry.id.find("_double_") != entry.id.npos) continue;
-    const bool all = !entry.unsupported(problem, Pass::kForward) &&
-                     !entry.unsupported(problem, Pass::kBackwardFilter) &&
-                     !entry.unsupported(problem, Pass::kBackwardData);
-    if (all) return entry;
-  }
-  throw std::logic_error("nothing to make a double of");
-}
-
 std::vector<ImplEntry<LinearProblem>>& list_of(const LinearProblem&) { return linear_impls(); }
 std::vector<ImplEntry<Conv2dProblem>>& list_of(const Conv2dProblem&) { return conv2d_impls(); }
 
@@ -583,55 +558,39 @@ std::optional<std::string> double_unsupported(const P&, Pass) {
   return {};
 }
 
-template <class P, Trick kTrick, Device kDevice>
+/// Entries are made by plain functions, so the trick is a template argument.
+template <class P, Trick kTrick>
 std::unique_ptr<Implementation> make_double(const P& problem, Context& context) {
   static int benched_size = 0;  // of the last one with that batch
   const bool benched = problem.n == kBenchedBatch;
   if (benched) benched_size = image_size(problem);
-  const std::string_view family = kDevice == Device::kCpu ? "cpu_blas" : "custom";
-  const auto& sound = sound_entry(list_of(problem), family, problem);
-  return std::make_unique<Double>(kTrick, sound.make(problem, context), benched,
+  return std::make_unique<Double>(kTrick, make_sound(list_of(problem), problem, context), benched,
                                   image_size(problem) == benched_size, image_size(problem));
 }
 
-const std::string& id_of(const TrickRow& row, Device device) {
-  static std::map<std::string, std::string> ids;  // entries hold views of these
-  const std::string id =
-      (device == Device::kCpu ? "cpu_double_" : "custom_double_") + std::string(row.name);
-  return ids.emplace(id, id).first->second;
-}
-
 template <class P, Device kDevice, size_t... I>
-void append(std::index_sequence<I...>) {
-  auto& list = list_of(P{});
-  std::vector<ImplEntry<P>> doubles = {{id_of(kTricks[I], kDevice),
-                                        double_unsupported<P, kTricks[I].trick, kDevice>,
-                                        make_double<P, kTricks[I].trick, kDevice>}...};
-  list.insert(list.end(), doubles.begin(), doubles.end());
+std::vector<ImplEntry<P>> entries(std::index_sequence<I...>) {
+  return {{double_id(kDevice, kTricks[I].name), double_unsupported<P, kTricks[I].trick, kDevice>,
+           make_double<P, kTricks[I].trick>}...};
 }
 
-template <Device kDevice>
-std::vector<DoubleInfo> register_all() {
-  using Indices = std::make_index_sequence<std::size(kTricks)>;
-  append<LinearProblem, kDevice>(Indices{});
-  append<Conv2dProblem, kDevice>(Indices{});
-  std::vector<DoubleInfo> infos;
-  for (const TrickRow& row : kTricks) {
-    if (kDevice == Device::kGpu && is_of_cpu_only(row.trick)) continue;
-    infos.push_back({id_of(row, kDevice), row.fault, row.in_forward});
-  }
-  return infos;
+template <class P>
+std::vector<ImplEntry<P>> entries(Device device) {
+  constexpr std::make_index_sequence<std::size(kTricks)> kIndices;
+  return device == Device::kCpu ? entries<P, Device::kCpu>(kIndices)
+                                : entries<P, Device::kGpu>(kIndices);
 }
 
 }  // namespace
 
-const std::vector<DoubleInfo>& register_doubles(Device device) {
-  if (device == Device::kCpu) {
-    static const std::vector<DoubleInfo> infos = register_all<Device::kCpu>();
-    return infos;
+Doubles::Doubles(Device device)
+    : linear_(linear_impls(), entries<LinearProblem>(device)),
+      conv2d_(conv2d_impls(), entries<Conv2dProblem>(device)) {
+  for (const TrickRow& row : kTricks) {
+    if (device == Device::kGpu && is_of_cpu_only(row.trick)) continue;
+    if (kSanitized && is_remembering(row.trick)) continue;
+    infos_.push_back({double_id(device, row.name), row.fault, row.in_forward});
   }
-  static const std::vector<DoubleInfo> infos = register_all<Device::kGpu>();
-  return infos;
 }
 
 }  // namespace duet

@@ -1,11 +1,13 @@
 // Test doubles: implementations of linear and conv2d that cheat or slip, one for every way known.
-// They stand in the lists only of test programs that call register_doubles().
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "layers/conv2d/conv2d_impls.h"
+#include "layers/linear/linear_impls.h"
 #include "measure/examine.h"
+#include "support/double_base.h"
 
 namespace duet {
 
@@ -19,7 +21,21 @@ struct DoubleInfo {
 /// batch, one on no other size of images.
 inline constexpr int kBenchedBatch = 64;
 
-/// Appends the doubles of `device` to the lists of linear and conv2d, once, and returns them.
-const std::vector<DoubleInfo>& register_doubles(Device device);
+/// What a call of a rememberer takes that remembers nothing, in seconds. On a busy machine one that
+/// remembers its last microseconds alone finds no call so close: it gains nothing then.
+inline constexpr double kComputingRememberer = 200e-6;
+
+/// The doubles of `device`, in the lists of linear and conv2d while this lives. infos() are those
+/// that must be caught.
+class Doubles {
+ public:
+  explicit Doubles(Device device);
+  const std::vector<DoubleInfo>& infos() const { return infos_; }
+
+ private:
+  InList<LinearProblem> linear_;
+  InList<Conv2dProblem> conv2d_;
+  std::vector<DoubleInfo> infos_;
+};
 
 }  // namespace duet

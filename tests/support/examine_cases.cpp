@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "layers/layer_cases.h"
-#include "layers/linear/linear_impls.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/doubles.h"
@@ -38,7 +37,8 @@ std::string texts(const Examination& examination) {
 }  // namespace
 
 void check_doubles_are_caught(Device device) {
-  const auto& doubles = register_doubles(device);
+  const Doubles listed(device);
+  const std::vector<DoubleInfo>& doubles = listed.infos();
   const std::pair<const char*, LayerCase> cases[] = {{"linear", linear_case()},
                                                      {"conv2d", conv2d_case()}};
   for (const auto& [type, c] : cases) {
@@ -54,6 +54,10 @@ void check_doubles_are_caught(Device device) {
         const std::string where =
             std::string(type) + " " + std::string(to_string(pass)) + " " + doubles[i].id + "\n";
         const auto& faults = results[i].examination.faults;
+        const bool remembers_nothing = doubles[i].fault == FaultKind::kRemembers &&
+                                       results[i].warm &&
+                                       results[i].warm->summary().p20 >= kComputingRememberer;
+        if (faults.empty() && remembers_nothing) continue;
         EXPECT_FALSE(faults.empty()) << where << "was not caught";
         if (faults.empty()) continue;
         EXPECT_EQ(to_string(faults.front().kind), to_string(doubles[i].fault))
@@ -67,53 +71,33 @@ void check_doubles_are_caught(Device device) {
 namespace {
 
 /// Writes far from its output, beyond what guards of a cache line or a page would show.
-class FarWriter : public Implementation {
+class FarWriter : public DoubleBase {
  public:
   FarWriter(std::unique_ptr<Implementation> sound, int64_t distance)
-      : sound_(std::move(sound)), distance_(distance) {}
-  void prepare(Pass pass, Context& context) override { sound_->prepare(pass, context); }
-  size_t workspace_bytes(Pass pass) const override { return sound_->workspace_bytes(pass); }
-  size_t state_bytes() const override { return sound_->state_bytes(); }
+      : DoubleBase(std::move(sound)), distance_(distance) {}
   void run(Pass pass, Context& context, const LayerTensors& t) override {
     sound_->run(pass, context, t);
-    const Tensor& out = pass == Pass::kForward          ? t.y[0]
-                        : pass == Pass::kBackwardFilter ? t.dw[0]
-                                                        : t.dx[0];
+    const Tensor& out = output(pass, t);
     const int64_t at = distance_ < 0 ? distance_ : static_cast<int64_t>(out.bytes()) + distance_;
     context.queue_fill(static_cast<char*>(out.memory) + at, 0, 64);
   }
 
  private:
-  const std::unique_ptr<Implementation> sound_;
   const int64_t distance_;
 };
 
-template <Device kDevice>
-std::unique_ptr<Implementation> make_sound(const LinearProblem& problem, Context& context) {
-  const std::string_view sound = kDevice == Device::kCpu ? "cpu_blas" : "custom";
-  for (const auto& entry : linear_impls()) {
-    if (!entry.id.starts_with(sound) || entry.unsupported(problem, Pass::kForward) ||
-        entry.unsupported(problem, Pass::kBackwardFilter) ||
-        entry.unsupported(problem, Pass::kBackwardData)) {
-      continue;
-    }
-    return entry.make(problem, context);
-  }
-  throw std::logic_error("nothing to make a double of");
-}
-
-template <Device kDevice, int64_t kDistance>
+template <int64_t kDistance>
 std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Context& context) {
-  return std::make_unique<FarWriter>(make_sound<kDevice>(problem, context), kDistance);
+  return std::make_unique<FarWriter>(make_sound(linear_impls(), problem, context), kDistance);
 }
 
 /// What an implementation does with memory of its own.
 enum class Habit { kLeaks, kTakesWhenPrepared, kTakesInFirstCall, kExpectsZeros, kIsFrugal };
 
-class MemoryTaker : public Implementation {
+class MemoryTaker : public DoubleBase {
  public:
   MemoryTaker(std::unique_ptr<Implementation> sound, Habit habit)
-      : sound_(std::move(sound)), habit_(habit) {}
+      : DoubleBase(std::move(sound)), habit_(habit) {}
   void prepare(Pass pass, Context& context) override {
     sound_->prepare(pass, context);
     if (habit_ == Habit::kLeaks) {
@@ -124,17 +108,13 @@ class MemoryTaker : public Implementation {
     if (habit_ == Habit::kExpectsZeros) taken_ = Buffer(context.device(), 1 << 20);
     if (habit_ == Habit::kIsFrugal) taken_ = Buffer(context.device(), 1 << 20);
   }
-  size_t workspace_bytes(Pass pass) const override { return sound_->workspace_bytes(pass); }
-  size_t state_bytes() const override { return sound_->state_bytes(); }
   void run(Pass pass, Context& context, const LayerTensors& t) override {
     if (habit_ == Habit::kTakesInFirstCall && !taken_.data()) {
       taken_ = Buffer(context.device(), much(context));
     }
     sound_->run(pass, context, t);
     if (habit_ != Habit::kExpectsZeros) return;
-    const Tensor& out = pass == Pass::kForward          ? t.y[0]
-                        : pass == Pass::kBackwardFilter ? t.dw[0]
-                                                        : t.dx[0];
+    const Tensor& out = output(pass, t);
     context.queue_copy(out.memory, taken_.data(), 4);
     context.queue_copy(taken_.data(), static_cast<char*>(out.memory) + 4, 4);
   }
@@ -147,14 +127,13 @@ class MemoryTaker : public Implementation {
     return context.device() == Device::kGpu ? size_t{8} << 20 : size_t{64} << 10;
   }
 
-  const std::unique_ptr<Implementation> sound_;
   const Habit habit_;
   Buffer taken_;
 };
 
-template <Device kDevice, Habit kHabit>
+template <Habit kHabit>
 std::unique_ptr<Implementation> make_memory_taker(const LinearProblem& problem, Context& context) {
-  return std::make_unique<MemoryTaker>(make_sound<kDevice>(problem, context), kHabit);
+  return std::make_unique<MemoryTaker>(make_sound(linear_impls(), problem, context), kHabit);
 }
 
 using MakeLinear = std::unique_ptr<Implementation> (*)(const LinearProblem&, Context&);
@@ -162,9 +141,8 @@ using MakeLinear = std::unique_ptr<Implementation> (*)(const LinearProblem&, Con
 /// Examines every pass of what `make` makes; `kind` is the fault's, or empty for a sound one.
 void check_linear(Device device, MakeLinear make, std::string_view kind,
                   std::string_view backward_kind) {
-  auto& list = linear_impls();
-  const std::string_view id = device == Device::kCpu ? "cpu_double" : "custom_double";
-  list.push_back({id, supports_all<LinearProblem>, make});
+  const std::string_view id = double_id(device, "of_linear");
+  const InList<LinearProblem> listed(linear_impls(), {{id, supports_all, make}});
   const auto layer = make_layer("linear", linear_case());
   const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
@@ -173,46 +151,33 @@ void check_linear(Device device, MakeLinear make, std::string_view kind,
               pass == Pass::kForward ? kind : backward_kind)
         << to_string(pass) << ": " << texts(found);
   }
-  list.pop_back();
 }
 
 void check_linear(Device device, MakeLinear make, std::string_view kind) {
   check_linear(device, make, kind, kind);
 }
 
-template <Device kDevice>
-void check_far_writers() {
-  check_linear(kDevice, make_far_writer<kDevice, 4 << 10>, "writes outside");
-  check_linear(kDevice, make_far_writer<kDevice, 250 << 10>, "writes outside");
-  check_linear(kDevice, make_far_writer<kDevice, -(100 << 10)>, "writes outside");
-}
-
-template <Device kDevice>
-void check_memory_takers() {
-  check_linear(kDevice, make_memory_taker<kDevice, Habit::kLeaks>, "takes memory");
-  check_linear(kDevice, make_memory_taker<kDevice, Habit::kTakesWhenPrepared>, "takes memory");
-  check_linear(kDevice, make_memory_taker<kDevice, Habit::kTakesInFirstCall>, "takes memory");
-  check_linear(kDevice, make_memory_taker<kDevice, Habit::kIsFrugal>, "");
-}
-
 }  // namespace
 
 void check_far_writes_are_caught(Device device) {
-  device == Device::kCpu ? check_far_writers<Device::kCpu>() : check_far_writers<Device::kGpu>();
+  check_linear(device, make_far_writer<4 << 10>, "writes outside");
+  check_linear(device, make_far_writer<250 << 10>, "writes outside");
+  check_linear(device, make_far_writer<-(100 << 10)>, "writes outside");
 }
 
 void check_memory_is_watched(Device device) {
-  device == Device::kCpu ? check_memory_takers<Device::kCpu>()
-                         : check_memory_takers<Device::kGpu>();
+  check_linear(device, make_memory_taker<Habit::kLeaks>, "takes memory");
+  check_linear(device, make_memory_taker<Habit::kTakesWhenPrepared>, "takes memory");
+  check_linear(device, make_memory_taker<Habit::kTakesInFirstCall>, "takes memory");
+  check_linear(device, make_memory_taker<Habit::kIsFrugal>, "");
 }
 
 void check_fresh_memory_is_filled(Device device) {
   // On a GPU it is filled with NaN, which forward hands out; a backward pass finds forward's
   // values.
-  device == Device::kCpu
-      ? check_linear(device, make_memory_taker<Device::kCpu, Habit::kExpectsZeros>, "wrong")
-      : check_linear(device, make_memory_taker<Device::kGpu, Habit::kExpectsZeros>, "half written",
-                     "wrong");
+  const bool cpu = device == Device::kCpu;
+  check_linear(device, make_memory_taker<Habit::kExpectsZeros>, cpu ? "wrong" : "half written",
+               "wrong");
 }
 
 void check_sound_ones_pass(Device device) {
@@ -221,12 +186,11 @@ void check_sound_ones_pass(Device device) {
     for (const LayerCase& c : row.cases) {
       if (c.exact || c.forward_only || c.data == Data::kNonFinite || ++tried > 3) continue;
       const auto layer = make_layer(row.type, c);
-      if (layer->is_view()) continue;
+      if (layer->passes().empty()) continue;
       const Evidence evidence =
           gather_evidence(*layer, random_data(*layer, 1), c.situation(), layer->passes());
       for (const ImplInfo& info : layer->implementations()) {
         if (device_of(family_of(info.id)) != device) continue;
-        if (info.id.find("_double_") != std::string_view::npos) continue;
         for (Pass pass : layer->passes()) {
           if (layer->unsupported(info.id, pass)) continue;
           const Examination result = examine(*layer, info.id, pass, evidence, test_context(device));

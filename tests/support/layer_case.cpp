@@ -116,4 +116,16 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
   return data;
 }
 
+std::vector<LayerCase> in_both_layouts(std::vector<LayerCase> cases) {
+  const size_t count = cases.size();
+  for (size_t i = 0; i < count; ++i) {
+    LayerCase c = cases[i];
+    c.name += "_nhwc";
+    c.x[0].layout = Layout::kNHWC;
+    c.gradient_check = false;  // the layouts are compared with each other
+    cases.push_back(c);
+  }
+  return cases;
+}
+
 }  // namespace duet

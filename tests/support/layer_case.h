@@ -37,8 +37,6 @@ struct LayerCase {
   LayerOptions options = {.math = Math::kFP32, .seed = 1234, .stream = 3};
   bool training = true;
   uint64_t step = 5;
-  /// Parameters that forward updates (running statistics): compared after forward, no gradient.
-  std::vector<std::string> updated;
   /// Leave the backward passes out.
   bool forward_only = false;
   /// Leave them out for these implementations, whose gradient differs; the case says how.
@@ -46,8 +44,11 @@ struct LayerCase {
   /// Also differentiate cpu_reference numerically on this case's shapes (with kDistinct data).
   bool gradient_check = true;
 
-  LayerSituation situation() const { return {.training = training, .updated = updated}; }
+  LayerSituation situation() const { return {.training = training}; }
 };
+
+/// The cases, whose first input is an image in NCHW, and each again in NHWC.
+std::vector<LayerCase> in_both_layouts(std::vector<LayerCase> cases);
 
 /// The layer of a case, bound to inputs whose floating-point tensors are `dtype`.
 std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c,

@@ -10,7 +10,7 @@
 
 namespace duet {
 
-/// A case's data and what the judge makes of it.
+/// A case's data and what the reference makes of it.
 struct CaseReference : Reference {
   LayerData data;
 };

@@ -8,6 +8,7 @@
 #include "layers/activation/activation.h"
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -60,7 +61,7 @@ TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
     for (const LayerCase& c : row.cases) {
       for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
         const auto layer = make_layer(row.type, c, dtype);
-        if (layer->is_view()) continue;
+        if (layer->passes().empty()) continue;
         EXPECT_EQ(layer->type(), row.type);
         for (Pass pass : layer->passes()) {
           EXPECT_FALSE(layer->unsupported("cpu_reference", pass)) << row.type << " " << c.name;
@@ -150,10 +151,8 @@ TEST(LayerDriver, FindsWhatIsWrong) {
 
 TEST(LayerDriver, SaysWhatFailedAndWhere) {
   const std::string text = failures_of(Fault::kHalfWritten, Pass::kBackward);
-  for (const char* part : {"relu cpu_faulty backward, case faulty, x=4x9 float32", "dx[0]",
-                           "max error", "RMS-relative", "at [2,0] (element 18)", "limit: atol"}) {
-    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-  }
+  EXPECT_TRUE(has(text, "relu cpu_faulty backward, case faulty, x=4x9 float32", "dx[0]",
+                  "max error", "RMS-relative", "at [2,0] (element 18)", "limit: atol"));
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // duet_tests (DUET_TESTS_GPU=0) runs everything that needs no GPU, duet_gpu_tests the custom and
 // cudnn families.
 #include <gtest/gtest.h>
+#include <signal.h>
 
 #include <cstdio>
 
@@ -11,6 +12,8 @@ constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in CMakeLists.txt
 }
 
 int main(int argc, char** argv) {
+  // A shell that starts a program in the background has it ignore SIGINT; nohup, SIGHUP.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
   testing::InitGoogleTest(&argc, argv);
   duet::register_layer_tests(DUET_TESTS_GPU ? duet::Device::kGpu : duet::Device::kCpu);
   const int result = RUN_ALL_TESTS();

@@ -2,10 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
-#include <stdexcept>
-
-#include "layers/linear/linear_impls.h"
 
 namespace duet {
 namespace {
@@ -43,19 +39,17 @@ LastOutput& last_output() {
   return last;
 }
 
-class NetworkDouble : public Implementation {
+class NetworkDouble : public DoubleBase {
  public:
   NetworkDouble(Trick trick, std::unique_ptr<Implementation> sound, const LinearProblem& problem)
-      : trick_(trick),
-        sound_(std::move(sound)),
+      : DoubleBase(std::move(sound)),
+        trick_(trick),
         problem_(problem),
         idle_(trick == Trick::kIdleAtFirst && idle_instances()-- > 0) {}
   ~NetworkDouble() override {
     if (last_output().owner == this) last_output() = {};
   }
 
-  void prepare(Pass pass, Context& context) override { sound_->prepare(pass, context); }
-  size_t state_bytes() const override { return sound_->state_bytes(); }
   size_t workspace_bytes(Pass pass) const override {
     const size_t x = static_cast<size_t>(problem_.n) * problem_.in * sizeof(float);
     return std::max(sound_->workspace_bytes(pass), trick_ == Trick::kSharedWorkspace ? x : 0);
@@ -74,11 +68,6 @@ class NetworkDouble : public Implementation {
   }
 
  private:
-  static const Tensor& output(Pass pass, const LayerTensors& t) {
-    if (pass == Pass::kForward) return t.y[0];
-    return pass == Pass::kBackwardFilter ? t.dw[0] : t.dx[0];
-  }
-
   void run_after_forward(Context& context, const LayerTensors& t) {
     if (trick_ == Trick::kSharedState) kept_x_ = shared_memory(context.device()).data();
     if (trick_ == Trick::kSharedWorkspace) kept_x_ = context.workspace();
@@ -90,66 +79,31 @@ class NetworkDouble : public Implementation {
   }
 
   const Trick trick_;
-  const std::unique_ptr<Implementation> sound_;
   const LinearProblem problem_;
   const bool idle_;
   void* kept_x_ = nullptr;
 };
 
-/// The first of a family that can do all of `problem` and is no double.
-const ImplEntry<LinearProblem>& sound_entry(std::string_view family, const LinearProblem& problem) {
-  for (const auto& entry : linear_impls()) {
-    if (!entry.id.starts_with(family) || entry.id.find("_double_") != entry.id.npos) continue;
-    const bool all = !entry.unsupported(problem, Pass::kForward) &&
-                     !entry.unsupported(problem, Pass::kBackwardFilter) &&
-                     !entry.unsupported(problem, Pass::kBackwardData);
-    if (all) return entry;
-  }
-  throw std::logic_error("nothing to make a double of");
-}
-
-template <Trick kTrick, Device kDevice>
+template <Trick kTrick>
 std::unique_ptr<Implementation> make_double(const LinearProblem& problem, Context& context) {
-  const auto& sound = sound_entry(kDevice == Device::kCpu ? "cpu_blas" : "custom", problem);
-  return std::make_unique<NetworkDouble>(kTrick, sound.make(problem, context), problem);
+  return std::make_unique<NetworkDouble>(kTrick, make_sound(linear_impls(), problem, context),
+                                         problem);
 }
 
-std::string_view kept_id(Device device, const char* name) {
-  static std::set<std::string> ids;  // entries hold views of these
-  return *ids.insert(network_double(device, name)).first;
-}
-
-template <Device kDevice>
-void append() {
-  const std::vector<ImplEntry<LinearProblem>> doubles = {
-      {kept_id(kDevice, "shared_state"), supports_all, make_double<Trick::kSharedState, kDevice>},
-      {kept_id(kDevice, "shared_workspace"), supports_all,
-       make_double<Trick::kSharedWorkspace, kDevice>},
-      {kept_id(kDevice, "writes_elsewhere"), supports_all,
-       make_double<Trick::kWritesElsewhere, kDevice>},
-      {kept_id(kDevice, "wrong_above"), supports_all, make_double<Trick::kWrongAbove, kDevice>},
-      {kept_id(kDevice, "wrong_in_evaluation"), supports_all,
-       make_double<Trick::kWrongInEvaluation, kDevice>},
-      {kept_id(kDevice, "idle_at_first"), supports_all, make_double<Trick::kIdleAtFirst, kDevice>},
-  };
-  auto& list = linear_impls();
-  list.insert(list.end(), doubles.begin(), doubles.end());
+template <Trick kTrick>
+ImplEntry<LinearProblem> entry(Device device, const char* name) {
+  return {double_id(device, name), supports_all, make_double<kTrick>};
 }
 
 }  // namespace
 
-NetworkDoubles::NetworkDoubles(Device device) : before_(linear_impls().size()) {
-  device == Device::kCpu ? append<Device::kCpu>() : append<Device::kGpu>();
-}
-
-NetworkDoubles::~NetworkDoubles() {
-  auto& list = linear_impls();
-  list.erase(list.begin() + static_cast<std::ptrdiff_t>(before_), list.end());
-}
-
-std::string network_double(Device device, const std::string& name) {
-  return (device == Device::kCpu ? "cpu_double_" : "custom_double_") + name;
-}
+NetworkDoubles::NetworkDoubles(Device device)
+    : InList(linear_impls(), {entry<Trick::kSharedState>(device, "shared_state"),
+                              entry<Trick::kSharedWorkspace>(device, "shared_workspace"),
+                              entry<Trick::kWritesElsewhere>(device, "writes_elsewhere"),
+                              entry<Trick::kWrongAbove>(device, "wrong_above"),
+                              entry<Trick::kWrongInEvaluation>(device, "wrong_in_evaluation"),
+                              entry<Trick::kIdleAtFirst>(device, "idle_at_first")}) {}
 
 void set_idle_instances(int count) { idle_instances() = count; }
 

@@ -2,16 +2,14 @@
 #include "train/safetensors.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
 #include <csignal>
 #include <cstring>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
-#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -20,24 +18,8 @@ namespace fs = std::filesystem;
 
 class SafetensorsTest : public testing::Test {
  protected:
-  SafetensorsTest() {
-    std::string name = (fs::temp_directory_path() / "duet-safetensors-XXXXXX").string();
-    if (!mkdtemp(name.data())) throw std::runtime_error("mkdtemp failed");
-    folder_ = name;
-    path_ = folder_ / "model.safetensors";
-  }
-  ~SafetensorsTest() override {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
-
-  std::string content() const {
-    std::ifstream in(path_, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), {}};
-  }
-  void put(const std::string& bytes) const {
-    std::ofstream(path_, std::ios::binary).write(bytes.data(), std::ssize(bytes));
-  }
+  std::string content() const { return folder_.read("model.safetensors"); }
+  void put(const std::string& bytes) const { folder_.write("model.safetensors", bytes); }
   // A file of this header and data, without padding.
   void put(const std::string& header, const std::string& data) const {
     std::string length(8, '\0');
@@ -45,16 +27,9 @@ class SafetensorsTest : public testing::Test {
     put(length + header + data);
   }
   void expect_error(const std::vector<std::string>& parts) const {
-    try {
-      safetensors::read(path_);
-      ADD_FAILURE() << "no error, expected '" << parts[0] << "'";
-    } catch (const DataError& error) {
-      const std::string text = error.what();
-      EXPECT_EQ(text.find(path_.string() + ": "), 0u) << text;
-      for (const std::string& part : parts) {
-        EXPECT_NE(text.find(part), std::string::npos) << "no '" << part << "' in: " << text;
-      }
-    }
+    const std::string text = error_of<DataError>([&] { safetensors::read(path_); });
+    EXPECT_EQ(text.find(path_.string() + ": "), 0u) << text;
+    EXPECT_TRUE(has(text, parts));
   }
   void expect_header_error(const std::string& header, const std::string& data,
                            const std::vector<std::string>& parts) const {
@@ -64,10 +39,11 @@ class SafetensorsTest : public testing::Test {
   }
   size_t files() const {
     return static_cast<size_t>(
-        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+        std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
 
-  fs::path folder_, path_;
+  const TemporaryFolder folder_;
+  const fs::path path_ = folder_ / "model.safetensors";
 };
 
 const float kWeight[6] = {1, -2, 3.5f, 0, 1e-40f, 6};
@@ -275,13 +251,10 @@ TEST_F(SafetensorsTest, AWriteThatFailsLeavesTheOldFile) {
   safetensors::write(path_, entries(), {{"step", "1"}});
   const std::string old = content();
   for (size_t limit = 0; limit < old.size(); limit += 5) {
-    std::string text;
-    try {
+    const std::string text = error_of<RunError>([&] {
       const FileSizeLimit full(limit);
       safetensors::write(path_, entries(), {{"step", "2"}});
-    } catch (const RunError& error) {
-      text = error.what();
-    }
+    });
     EXPECT_EQ(text, "cannot write " + path_.string() + ": " + std::strerror(EFBIG));
     ASSERT_EQ(content(), old) << "limit " << limit;
     ASSERT_EQ(files(), 1u) << "limit " << limit;
@@ -293,23 +266,18 @@ TEST_F(SafetensorsTest, AWriteThatFailsLeavesTheOldFile) {
 }
 
 TEST_F(SafetensorsTest, SaysWhyItCannotWrite) {
-  const auto error_of = [](const fs::path& path) -> std::string {
-    try {
-      safetensors::write(path, entries());
-    } catch (const RunError& error) {
-      return error.what();
-    }
-    return "no error";
+  const auto error = [](const fs::path& path) {
+    return error_of<RunError>([&] { safetensors::write(path, entries()); });
   };
   const fs::path nowhere = folder_ / "none" / "model.safetensors";
-  EXPECT_EQ(error_of(nowhere),
+  EXPECT_EQ(error(nowhere),
             "cannot write " + nowhere.string() + ": its folder: No such file or directory");
   put("a file");
-  EXPECT_EQ(error_of(path_ / "model"),
+  EXPECT_EQ(error(path_ / "model"),
             "cannot write " + (path_ / "model").string() + ": Not a directory");
   fs::remove(path_);
   fs::create_directory(path_);
-  EXPECT_NE(error_of(path_).find("is not a regular file"), std::string::npos);
+  EXPECT_TRUE(has(error(path_), "is not a regular file"));
   EXPECT_EQ(files(), 1u);
 }
 

@@ -55,7 +55,7 @@ TEST_F(TrainingOnGpu, FirstTenLossesAgreeBetweenFamilies) {
 
 TEST_F(TrainingOnGpu, PassesOfABlockCanBeMixed) {
   try {
-    check_passes_of_a_block({"custom_winograd", "custom_direct"});
+    check_passes_of_a_block({"custom_winograd", "custom_direct", "custom_fused"});
   } catch (const UnsupportedError& error) {
     GTEST_SKIP() << error.what();  // custom_winograd needs Hopper
   }

@@ -6,10 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <fstream>
-
 #include "core/error.h"
-#include "support/training_cases.h"
+#include "support/temporary_folder.h"
 
 namespace duet {
 namespace {
@@ -18,17 +16,11 @@ namespace fs = std::filesystem;
 
 class WriteFile : public testing::Test {
  protected:
-  WriteFile() { fs::create_directories(folder_); }
-  ~WriteFile() override { fs::remove_all(folder_); }
-
   fs::path at(const std::string& name) const { return folder_ / name; }
-  std::string read(const std::string& name) const {
-    std::ifstream file(at(name));
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  std::string read(const std::string& name) const { return folder_.read(name); }
 
  private:
-  const fs::path folder_ = temporary_path("write-file");
+  const TemporaryFolder folder_;
 };
 
 TEST_F(WriteFile, ReplacesAFileAndKeepsItsPermissions) {
@@ -74,7 +66,8 @@ TEST_F(WriteFile, RefusesWhatIsProtected) {
   EXPECT_EQ(why_not_writable(at("b")), "");
   EXPECT_FALSE(fs::exists(at("b")));
   EXPECT_EQ(why_not_writable(at(std::string(300, 'x'))), "File name too long");
-  EXPECT_EQ(why_not_writable(at(std::string(252, 'x'))), "File name too long");  // with ".tmpPID"
+  EXPECT_EQ(why_not_writable(at(std::string(252, 'x'))),
+            "File name too long");  // with the process id
   EXPECT_EQ(why_not_writable(at(std::string(200, 'x'))), "");
   EXPECT_EQ(std::distance(fs::directory_iterator(at("")), fs::directory_iterator()), 1);
 }

@@ -57,15 +57,9 @@ class ActivationCudnn : public ActivationImpl {
   const gpu::ActivationDescriptor activation_;
 };
 
-using OpTensorDescriptor = gpu::Descriptor<cudnnOpTensorDescriptor_t, cudnnCreateOpTensorDescriptor,
-                                           cudnnDestroyOpTensorDescriptor>;
-
 class LeakyReluCudnn : public ActivationCudnn {
  public:
-  explicit LeakyReluCudnn(const ActivationProblem& problem) : ActivationCudnn(problem) {
-    DUET_CUDNN(cudnnSetOpTensorDescriptor(max_.get(), CUDNN_OP_TENSOR_MAX, CUDNN_DATA_FLOAT,
-                                          CUDNN_PROPAGATE_NAN));
-  }
+  using ActivationCudnn::ActivationCudnn;
 
   std::string detail(Pass pass) const override {
     return pass == Pass::kForward ? "op tensor max" : "relu + add tensor";
@@ -89,7 +83,7 @@ class LeakyReluCudnn : public ActivationCudnn {
   }
 
  private:
-  const OpTensorDescriptor max_;
+  const gpu::OpTensorDescriptor max_{CUDNN_OP_TENSOR_MAX};
 };
 
 std::optional<std::string> unsupported(const ActivationProblem& problem, Pass) {

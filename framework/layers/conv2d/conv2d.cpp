@@ -142,9 +142,6 @@ Conv2dLayer::Conv2dLayer(const Conv2dParams& params) : LayerOf(conv2d_impls()), 
 
 Conv2dProblem Conv2dLayer::infer(const std::vector<TensorDesc>& inputs,
                                  const LayerOptions& options) {
-  if (inputs.size() != 1) {
-    throw ShapeError("a convolution takes one input, not " + std::to_string(inputs.size()));
-  }
   const Conv2dProblem problem = conv2d_problem(params_, inputs[0], options);
   outputs_ = {problem.y_desc()};
   parameters_ = conv2d_parameters(problem, params_.init);

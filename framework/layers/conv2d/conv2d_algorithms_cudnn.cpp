@@ -212,9 +212,7 @@ class Search {
       queue(algorithm);
       // Atomics show anywhere in an output; large ones need not be brought over whole.
       constexpr size_t kMostCompared = size_t{8} << 20;
-      std::vector<char> bytes(std::min(output.bytes(), kMostCompared));
-      copy_bytes(bytes.data(), Device::kCpu, output.data(), Device::kGpu, bytes.size());
-      return bytes;
+      return download(output.data(), Device::kGpu, std::min(output.bytes(), kMostCompared));
     };
     const bool repeats = run() == run();
     std::vector<float> found;

@@ -3,7 +3,6 @@
 //           dw or one db, its threads share the sum over the batch.
 // Traffic:  every product loads both its operands; only the caches save it from DRAM.
 // Limits:   double only; in no list (layers/gpu_reference.h).
-#include "device/check.h"
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/gpu_reference.cuh"
 
@@ -132,29 +131,23 @@ class Conv2dGpuReference : public Conv2dImpl {
 
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    conv2d_reference_forward_kernel<<<blocks_for(y.elements()), kThreads, 0, context.stream()>>>(
-        problem_, Image(x), Image(w), b.data<double>(), Image(y));
-    DUET_LAUNCHED();
+    launch_threads(context, y.elements(), conv2d_reference_forward_kernel, problem_, Image(x),
+                   Image(w), b.data<double>(), Image(y));
   }
 
   void backward_data(Context& context, const Tensor& dy, const Tensor& w,
                      const Tensor& dx) override {
-    conv2d_reference_backward_data_kernel<<<blocks_for(dx.elements()), kThreads, 0,
-                                            context.stream()>>>(problem_, Image(dy), Image(w),
-                                                                Image(dx));
-    DUET_LAUNCHED();
+    launch_threads(context, dx.elements(), conv2d_reference_backward_data_kernel, problem_,
+                   Image(dy), Image(w), Image(dx));
   }
 
   void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    conv2d_reference_backward_filter_kernel<<<static_cast<unsigned>(dw.elements()), kThreads, 0,
-                                              context.stream()>>>(problem_, Image(x), Image(dy),
-                                                                  Image(dw));
-    DUET_LAUNCHED();
+    launch_blocks(context, dw.elements(), conv2d_reference_backward_filter_kernel, problem_,
+                  Image(x), Image(dy), Image(dw));
     if (!db) return;
-    conv2d_reference_bias_kernel<<<problem_.k, kThreads, 0, context.stream()>>>(problem_, Image(dy),
-                                                                                db.data<double>());
-    DUET_LAUNCHED();
+    launch_blocks(context, problem_.k, conv2d_reference_bias_kernel, problem_, Image(dy),
+                  db.data<double>());
   }
 };
 

@@ -5,21 +5,8 @@
 namespace duet {
 
 Conv2dPoolReluParams Conv2dPoolReluParams::read(ConfigReader& reader) {
-  Conv2dPoolReluParams params = {.conv = Conv2dParams::read(reader)};
-  Pool2dParams& pool = params.pool;
-  pool.kernel = reader.integer_pair("pool_kernel", {}, 1);
-  const auto [r, s] = pool.kernel;
-  if (reader.has("pool_stride") || r == s) {
-    pool.stride = reader.integer_pair("pool_stride", r, 1);
-  } else {
-    reader.raw("pool_stride");  // known, and absent
-    pool.stride = pool.kernel;
-  }
-  pool.padding = reader.integer_pair("pool_padding", 0, 0);
-  if (pool.padding.first > r / 2 || pool.padding.second > s / 2) {
-    reader.error("pool_padding", "must be at most half of pool_kernel");
-  }
-  return params;
+  return {.conv = Conv2dParams::read(reader),
+          .pool = Pool2dParams::read(reader, PoolKind::kMax, "pool_")};
 }
 
 std::string Conv2dPoolReluProblem::to_string() const {
@@ -33,9 +20,6 @@ Conv2dPoolReluLayer::Conv2dPoolReluLayer(const Conv2dPoolReluParams& params)
 
 Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& inputs,
                                                  const LayerOptions& options) {
-  if (inputs.size() != 1) {
-    throw ShapeError("takes one input, not " + std::to_string(inputs.size()));
-  }
   const Conv2dProblem conv = conv2d_problem(params_.conv, inputs[0], options);
   const auto pool = [&] {
     try {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "core/arena.h"
-#include "device/check.h"
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
 #include "layers/gpu_reference.cuh"
@@ -88,19 +87,15 @@ class Conv2dPoolReluGpuReference : public Conv2dPoolReluImpl {
     LayerTensors t = {.x = {x}, .y = {z(state)}, .w = {w, b}};
     conv_->run(Pass::kForward, context, t);
     const int64_t count = y.elements();
-    conv2d_pool_relu_reference_forward_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
-        problem_.pool, count, z(state).data<double>(), y.data<double>(), places(state));
-    DUET_LAUNCHED();
+    launch_threads(context, count, conv2d_pool_relu_reference_forward_kernel, problem_.pool, count,
+                   z(state).data<double>(), y.data<double>(), places(state));
   }
 
   void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
     const int64_t count = problem_.z_desc().elements();
-    conv2d_pool_relu_reference_backward_kernel<<<blocks_for(count), kThreads, 0,
-                                                 context.stream()>>>(
-        problem_.pool, count, y.data<double>(), dy.data<double>(), places(state),
-        dz(state).data<double>());
-    DUET_LAUNCHED();
+    launch_threads(context, count, conv2d_pool_relu_reference_backward_kernel, problem_.pool, count,
+                   y.data<double>(), dy.data<double>(), places(state), dz(state).data<double>());
     LayerTensors t = {.x = {x}, .dy = {dz(state)}, .w = std::vector<Tensor>(2), .dw = {dw, db}};
     conv_->run(Pass::kBackwardFilter, context, t);
   }

@@ -26,7 +26,6 @@ DropoutLayer::DropoutLayer(float p) : LayerOf(dropout_impls()), p_(p) {}
 
 DropoutProblem DropoutLayer::infer(const std::vector<TensorDesc>& inputs,
                                    const LayerOptions& options) {
-  if (inputs.size() != 1) throw ShapeError("takes one input");
   outputs_ = {inputs[0]};
   return {.x = inputs[0],
           .p = p_,

@@ -2,11 +2,15 @@
 
 namespace duet {
 
+const std::vector<Pass>& FlattenLayer::passes() const {
+  static const std::vector<Pass> none;
+  return none;
+}
+
 void FlattenLayer::bind(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
-  if (inputs.size() != 1) throw ShapeError("takes one input");
+  set_inputs(inputs);
   const TensorDesc& x = inputs[0];
   const Shape& s = x.shape;
-  x.elements();  // can be counted
   if (s.rank() == 4) {
     if (x.layout != Layout::kNCHW) {
       throw ShapeError("takes nchw, not " + x.to_string() + "; put reorder (to: nchw) before it");
@@ -17,7 +21,6 @@ void FlattenLayer::bind(const std::vector<TensorDesc>& inputs, const LayerOption
   } else {
     throw ShapeError("takes N x C x H x W or N x F, not " + s.to_string());
   }
-  inputs_ = inputs;
 }
 
 std::string FlattenLayer::problem_text() const { return "x=" + inputs_[0].to_string(); }

@@ -10,9 +10,9 @@ namespace duet {
 class FlattenLayer : public Layer {
  public:
   std::string_view type() const override { return "flatten"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
+  const std::vector<Pass>& passes() const override;
   std::unique_ptr<Layer> clone() const override { return std::make_unique<FlattenLayer>(*this); }
-  bool is_view() const override { return true; }
+  bool is_view(Pass) const override { return true; }
   void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
   std::string problem_text() const override;
 

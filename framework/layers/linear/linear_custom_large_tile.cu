@@ -110,9 +110,9 @@ namespace {
 
 using linear::LargePlan;
 
-class LinearCustomLargeTile : public LinearImpl {
+class LinearCustomLargeTile : public linear::ProductImpl {
  public:
-  LinearCustomLargeTile(const LinearProblem& problem, Context&) : LinearImpl(problem) {}
+  LinearCustomLargeTile(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
     plan(pass) = linear::plan_large(problem_, pass, context.workspace_limit());
@@ -125,29 +125,11 @@ class LinearCustomLargeTile : public LinearImpl {
   size_t workspace_bytes(Pass pass) const override { return plan(pass).workspace; }
   std::string detail(Pass pass) const override { return describe(plan(pass)); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    auto p = linear::product_of(problem_, Pass::kForward);
-    p.a = x.data<float>(), p.b = w.data<float>(), p.bias = b.data<float>(), p.c = y.data<float>();
-    launch_large(plan(Pass::kForward), p, context);
-  }
-
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    auto p = linear::product_of(problem_, Pass::kBackwardData);
-    p.a = dy.data<float>(), p.b = w.data<float>(), p.c = dx.data<float>();
-    launch_large(plan(Pass::kBackwardData), p, context);
-  }
-
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    auto p = linear::product_of(problem_, Pass::kBackwardFilter);
-    p.a = dy.data<float>(), p.b = x.data<float>(), p.c = dw.data<float>();
-    p.row_sums = db.data<float>();
-    launch_large(plan(Pass::kBackwardFilter), p, context);
-  }
-
  private:
+  void multiply(Pass pass, const linear::Product& product, Context& context) override {
+    launch_large(plan(pass), product, context);
+  }
+
   LargePlan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }
   const LargePlan& plan(Pass pass) const { return plans_[static_cast<size_t>(pass)]; }
 

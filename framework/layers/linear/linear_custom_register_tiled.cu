@@ -191,9 +191,9 @@ void launch(const Plan& plan, Product p, Context& context) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public LinearImpl {
+class LinearCustomRegisterTiled : public linear::ProductImpl {
  public:
-  LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : LinearImpl(problem) {}
+  LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
     if (pass == Pass::kForward && uses_dot()) return;
@@ -225,43 +225,14 @@ class LinearCustomRegisterTiled : public LinearImpl {
   void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     if (uses_dot()) return dot(context, x, w, b, y);
-    launch(plan(Pass::kForward),
-           {.m = problem_.n,
-            .n = problem_.out,
-            .k = problem_.in,
-            .a = x.data<float>(),
-            .b = w.data<float>(),
-            .bias = b.data<float>(),
-            .c = y.data<float>()},
-           context);
-  }
-
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    launch(plan(Pass::kBackwardData),
-           {.m = problem_.n,
-            .n = problem_.in,
-            .k = problem_.out,
-            .a = dy.data<float>(),
-            .b = w.data<float>(),
-            .c = dx.data<float>()},
-           context);
-  }
-
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    launch(plan(Pass::kBackwardFilter),
-           {.m = problem_.out,
-            .n = problem_.in,
-            .k = problem_.n,
-            .a = dy.data<float>(),
-            .b = x.data<float>(),
-            .c = dw.data<float>(),
-            .row_sums = db.data<float>()},
-           context);
+    ProductImpl::forward(context, x, w, b, y);
   }
 
  private:
+  void multiply(Pass pass, const Product& product, Context& context) override {
+    launch(plan(pass), product, context);
+  }
+
   /// Up to here a warp or more an output is faster than any tile (64x256 -> 10: 1.8 us for 2.7 us).
   bool uses_dot() const { return int64_t{problem_.n} * problem_.out * problem_.in <= 2000000; }
 

@@ -2,7 +2,6 @@
 // Mapping:  block = 16x16 outputs, thread = 1; the bias gradient takes a block a filter.
 // Traffic:  both operands pass through shared memory, each read once for 16 outputs.
 // Limits:   double only; in no list (layers/gpu_reference.h).
-#include "device/check.h"
 #include "layers/gpu_reference.cuh"
 #include "layers/linear/linear_impls.h"
 
@@ -79,9 +78,8 @@ class LinearGpuReference : public LinearImpl {
     multiply(context, {dy.data<double>(), 1, problem_.out}, {x.data<double>(), problem_.in, 1},
              nullptr, dw, problem_.n);
     if (!db) return;
-    linear_reference_bias_kernel<<<problem_.out, kThreads, 0, context.stream()>>>(
-        problem_, dy.data<double>(), db.data<double>());
-    DUET_LAUNCHED();
+    launch_blocks(context, problem_.out, linear_reference_bias_kernel, problem_, dy.data<double>(),
+                  db.data<double>());
   }
 
  private:
@@ -89,10 +87,8 @@ class LinearGpuReference : public LinearImpl {
                        const Tensor& result, int64_t depth) {
     const int64_t rows = result.shape()[0], columns = result.shape()[1];
     const int64_t tiles = (rows + kTile - 1) / kTile * ((columns + kTile - 1) / kTile);
-    linear_reference_product_kernel<<<static_cast<unsigned>(tiles), kThreads, 0,
-                                      context.stream()>>>(a, b, bias, rows, columns, depth,
-                                                          result.data<double>());
-    DUET_LAUNCHED();
+    launch_blocks(context, tiles, linear_reference_product_kernel, a, b, bias, rows, columns, depth,
+                  result.data<double>());
   }
 };
 

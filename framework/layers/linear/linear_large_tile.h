@@ -52,4 +52,36 @@ inline Product product_of(const LinearProblem& problem, Pass pass) {
   return {.m = out, .n = in, .k = n};
 }
 
+/// An implementation whose passes are a product each.
+class ProductImpl : public LinearImpl {
+ public:
+  using LinearImpl::LinearImpl;
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    Product p = product_of(problem_, Pass::kForward);
+    p.a = x.data<float>(), p.b = w.data<float>(), p.bias = b.data<float>(), p.c = y.data<float>();
+    multiply(Pass::kForward, p, context);
+  }
+
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
+    Product p = product_of(problem_, Pass::kBackwardData);
+    p.a = dy.data<float>(), p.b = w.data<float>(), p.c = dx.data<float>();
+    multiply(Pass::kBackwardData, p, context);
+  }
+
+  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    Product p = product_of(problem_, Pass::kBackwardFilter);
+    p.a = dy.data<float>(), p.b = x.data<float>(), p.c = dw.data<float>();
+    p.row_sums = db.data<float>();
+    multiply(Pass::kBackwardFilter, p, context);
+  }
+
+ protected:
+  /// C = A B, with the epilogue of `pass`.
+  virtual void multiply(Pass pass, const Product& product, Context& context) = 0;
+};
+
 }  // namespace duet::linear

@@ -9,20 +9,21 @@ std::string by(int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_
 
 }  // namespace
 
-Pool2dParams Pool2dParams::read(ConfigReader& reader, PoolKind kind) {
+Pool2dParams Pool2dParams::read(ConfigReader& reader, PoolKind kind, const std::string& prefix) {
   Pool2dParams params;
-  params.kernel = reader.integer_pair("kernel", {}, 1);
+  params.kernel = reader.integer_pair(prefix + "kernel", {}, 1);
   const auto [kernel_h, kernel_w] = params.kernel;
-  if (reader.has("stride") || kernel_h == kernel_w) {
-    params.stride = reader.integer_pair("stride", kernel_h, 1);
+  if (reader.has(prefix + "stride") || kernel_h == kernel_w) {
+    params.stride = reader.integer_pair(prefix + "stride", kernel_h, 1);
   } else {
-    reader.raw("stride");  // known, and absent
+    reader.raw(prefix + "stride");  // known, and absent
     params.stride = params.kernel;
   }
-  params.padding = reader.integer_pair("padding", 0, 0);
+  params.padding = reader.integer_pair(prefix + "padding", 0, 0);
   if (params.padding.first > kernel_h / 2 || params.padding.second > kernel_w / 2) {
-    reader.error("padding", "at most half the kernel (" + by(kernel_h, kernel_w) + "), found " +
-                                by(params.padding.first, params.padding.second));
+    reader.error(prefix + "padding", "at most half the kernel (" + by(kernel_h, kernel_w) +
+                                         "), found " +
+                                         by(params.padding.first, params.padding.second));
   }
   if (kind == PoolKind::kAverage) {
     params.count_include_pad = reader.flag("count_include_pad", true);
@@ -94,9 +95,6 @@ Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const Te
 }
 
 Pool2dProblem Pool2dLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
-  if (inputs.size() != 1) {
-    throw ShapeError("takes one input, not " + std::to_string(inputs.size()));
-  }
   const Pool2dProblem problem = pool2d_problem(kind_, params_, inputs[0]);
   outputs_ = {problem.y_desc()};
   return problem;

@@ -20,7 +20,8 @@ struct Pool2dParams {
   std::pair<int64_t, int64_t> padding = {0, 0};
   bool count_include_pad = true;  // kAverage: divide by R*S everywhere
 
-  static Pool2dParams read(ConfigReader& reader, PoolKind kind);
+  /// The keys' names begin with `prefix`.
+  static Pool2dParams read(ConfigReader& reader, PoolKind kind, const std::string& prefix = "");
 };
 
 /// A range of rows and one of columns, ends excluded.

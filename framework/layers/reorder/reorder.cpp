@@ -7,7 +7,6 @@ namespace duet {
 ReorderLayer::ReorderLayer(Layout to) : LayerOf(reorder_impls()), to_(to) {}
 
 ReorderProblem ReorderLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
-  if (inputs.size() != 1) throw ShapeError("takes one input");
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != 4) throw ShapeError("takes N x C x H x W, not " + x.shape.to_string());
   if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 elements");

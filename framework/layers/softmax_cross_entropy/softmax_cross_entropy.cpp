@@ -12,7 +12,6 @@ SoftmaxCrossEntropyLayer::SoftmaxCrossEntropyLayer() : LayerOf(softmax_cross_ent
 
 SoftmaxCrossEntropyProblem SoftmaxCrossEntropyLayer::infer(const std::vector<TensorDesc>& inputs,
                                                            const LayerOptions&) {
-  if (inputs.size() != 2) throw ShapeError("takes two inputs: logits N x C, and labels");
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != 2) {
     throw ShapeError("takes logits N x C, not " + x.shape.to_string() +

@@ -1,0 +1,155 @@
+#include "compare/bench_selection.h"
+
+#include <algorithm>
+
+#include "compare/format.h"
+#include "compare/problem.h"
+#include "core/error.h"
+#include "layers/layers.h"
+
+namespace duet {
+namespace {
+
+using Names = std::vector<std::string>;
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+void check_impls(const Names& impls) {
+  Names known = {"cpu", "custom", "cudnn"};
+  for (const LayerType* type : layer_types()) add_ids(*type, &known);
+  for (const std::string& name : impls) {
+    if (contains(known, name)) continue;
+    throw ConfigError("--impl " + name + ": no family or implementation of that name" +
+                      did_you_mean(name, known) + "; 'trainer list impls' tells what there is");
+  }
+}
+
+void check_passes(const std::vector<BenchProblem>& problems, const Names& passes) {
+  Names known = {"backward"};
+  for (const BenchProblem& problem : problems) {
+    for (Pass pass : problem.passes) {
+      if (!contains(known, to_string(pass))) known.emplace_back(to_string(pass));
+    }
+  }
+  for (const std::string& name : passes) {
+    if (contains(known, name)) continue;
+    throw ConfigError("--pass " + name + ": no such pass here" + did_you_mean(name, known) +
+                      "; there are " + join(known));
+  }
+}
+
+bool is_wanted(Pass pass, const Names& passes) {
+  const std::string_view name = to_string(pass);
+  return passes.empty() || contains(passes, name) ||
+         (name.starts_with("backward") && contains(passes, "backward"));
+}
+
+bool is_wanted(std::string_view id, const Names& impls, Device device) {
+  if (device_of(family_of(id)) != device) return false;
+  return impls.empty() || std::any_of(impls.begin(), impls.end(), [&](const std::string& name) {
+           return name == id || family_from(name) == family_of(id);
+         });
+}
+
+PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device device) {
+  PassSelection selection{.pass = pass};
+  auto& all = selection.candidates;
+  for (const ImplInfo& info : layer.implementations()) {
+    if (!is_wanted(info.id, impls, device)) continue;
+    if (const auto reason = layer.unsupported(info.id, pass)) {
+      selection.unsupported.emplace_back(info.id, *reason);
+    } else {
+      all.push_back({&layer, std::string(info.id)});
+    }
+  }
+  const auto baseline = std::find_if(all.begin(), all.end(), [](const Candidate& candidate) {
+    return family_of(candidate.id) == Family::kCudnn;
+  });
+  if (baseline != all.end()) std::rotate(all.begin(), baseline, baseline + 1);
+  return selection;
+}
+
+// `what` takes so much.
+void check_fits(const Layer& layer, const std::string& what, double bytes, size_t memory,
+                const std::string& advice) {
+  if (bytes <= static_cast<double>(memory)) return;
+  const auto gib = [](double size) { return format_significant(size / (1 << 30)) + " GiB"; };
+  throw OutOfMemoryError(std::string(layer.type()) + " " + problem_argument(layer) + ": " + what +
+                         " " + gib(bytes) + " of memory, and there is " +
+                         gib(static_cast<double>(memory)) + "; " + advice);
+}
+
+}  // namespace
+
+Device choose_device(const Names& impls, std::optional<Device> device) {
+  check_impls(impls);
+  for (const std::string& name : impls) {
+    const Device own = device_of(family_of(name));
+    if (device && *device != own) {
+      throw ConfigError("--impl " + name + " runs on the " + std::string(to_string(own)) +
+                        ", the others on the " + std::string(to_string(*device)) +
+                        "; times are compared on one device");
+    }
+    device = own;
+  }
+  if (device == Device::kGpu && !gpu_available()) {
+    throw UnsupportedError("this needs a GPU: " + gpu_missing_reason("'--device cpu'"));
+  }
+  return device.value_or(gpu_available() ? Device::kGpu : Device::kCpu);
+}
+
+std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, const Names& passes,
+                                     const Names& impls, Device device) {
+  check_passes(problems, passes);
+  std::vector<ProblemSelection> all;
+  bool any = false;
+  std::string reasons;
+  for (const BenchProblem& problem : problems) {
+    ProblemSelection selection{.problem = &problem};
+    for (Pass pass : problem.passes) {
+      if (!is_wanted(pass, passes)) continue;
+      PassSelection of_pass = select(*problem.layer, pass, impls, device);
+      any |= !of_pass.candidates.empty();
+      for (const auto& [id, reason] : of_pass.unsupported) {
+        reasons += "\n" + std::string(problem.layer->type()) + " " + std::string(to_string(pass)) +
+                   " " + id + ": " + reason;
+      }
+      if (of_pass.candidates.empty() && of_pass.unsupported.empty()) continue;
+      selection.passes.push_back(std::move(of_pass));
+    }
+    if (!selection.passes.empty()) all.push_back(std::move(selection));
+  }
+  if (any) return all;
+  throw UnsupportedError("nothing of this can be measured on the " +
+                         std::string(to_string(device)) +
+                         (reasons.empty() ? ": no such implementation of it runs there; 'trainer "
+                                            "list impls' tells what there is"
+                                          : ":" + reasons));
+}
+
+// In units of the tensors that a pass moves in float32. The reference holds two sets of data in
+// double, what comes of them and its sizes (2 * (2 + 2 + 2)). While times are taken every
+// implementation has its tensors and their gradients.
+void check_memory(const std::vector<ProblemSelection>& selections, Device device) {
+  for (const auto& [problem, passes] : selections) {
+    const Layer& layer = *problem->layer;
+    const double unit = least_bytes(layer);
+    check_fits(layer, "the reference alone takes", 12 * unit, host_memory(),
+               "choose a smaller batch or shape");
+    for (const PassSelection& selection : passes) {
+      const size_t count = selection.candidates.size();
+      const double side_by_side = 2 * unit * static_cast<double>(count);
+      const bool gpu = device == Device::kGpu;
+      check_fits(layer,
+                 std::to_string(count) +
+                     (count == 1 ? " implementation takes" : " implementations side by side take") +
+                     (gpu ? " on the GPU" : ", beside the reference,"),
+                 side_by_side + (gpu ? 0 : 12 * unit), gpu ? gpu_memory() : host_memory(),
+                 "name fewer with --impl, or choose a smaller batch or shape");
+    }
+  }
+}
+
+}  // namespace duet

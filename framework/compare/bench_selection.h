@@ -1,0 +1,40 @@
+// What bench runs of its problems: which passes, and which implementations of each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compare/bench_problems.h"
+#include "measure/measure_pass.h"
+
+namespace duet {
+
+struct PassSelection {
+  Pass pass;
+  std::vector<Candidate> candidates;  // the baseline first: its ratios decide when to stop
+  std::vector<std::pair<std::string, std::string>> unsupported;  // id, reason
+};
+
+struct ProblemSelection {
+  const BenchProblem* problem;
+  std::vector<PassSelection> passes;  // in which at least something was named
+};
+
+/// The device of `impls` (families and ids), else `device`, else the GPU if there is one. Throws
+/// ConfigError for an unknown name and for names of two devices, UnsupportedError without a GPU.
+Device choose_device(const std::vector<std::string>& impls, std::optional<Device> device);
+
+/// The passes and implementations of `device` that are named; all where none is. Throws ConfigError
+/// for an unknown pass, UnsupportedError with the reasons if nothing at all can run.
+/// REQUIRES: `problems` outlive what is returned.
+std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems,
+                                     const std::vector<std::string>& passes,
+                                     const std::vector<std::string>& impls, Device device);
+
+/// What does not fit is refused before anything is measured, as Linux would end the process later.
+/// Throws OutOfMemoryError.
+void check_memory(const std::vector<ProblemSelection>& selections, Device device);
+
+}  // namespace duet

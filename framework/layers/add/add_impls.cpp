@@ -1,0 +1,16 @@
+#include "layers/add/add_impls.h"
+
+namespace duet {
+
+std::vector<ImplEntry<AddProblem>>& add_impls() {
+  static std::vector<ImplEntry<AddProblem>> list = {
+    add_cpu_reference(),
+#if DUET_WITH_CUDA
+    add_custom_vectorized(),
+    add_cudnn(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet

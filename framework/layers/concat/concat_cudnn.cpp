@@ -1,0 +1,56 @@
+// Concat, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y, between a part and its place in the
+// whole: descriptors of the same sizes, of which one has the whole's row as its stride.
+#include "device/cudnn_descriptors.h"
+#include "layers/concat/concat_impls.h"
+
+namespace duet {
+namespace {
+
+class ConcatCudnn : public ConcatImpl {
+ public:
+  explicit ConcatCudnn(const ConcatProblem& problem) : ConcatImpl(problem) {
+    const int64_t row = problem.width(problem.y);
+    for (const TensorDesc& x : problem.x) {
+      const int64_t width = problem.width(x);
+      parts_.emplace_back(problem.rows(), width, width);
+      places_.emplace_back(problem.rows(), width, row);
+    }
+  }
+
+  std::vector<std::string> calls(Pass) const override {
+    return std::vector<std::string>(problem_.x.size(), "cudnnTransformTensor");
+  }
+
+  void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) override {
+    float* place = y.data<float>();
+    for (size_t k = 0; k < x.size(); ++k) {
+      copy(context, parts_[k], x[k].data<float>(), places_[k], place);
+      place += problem_.width(problem_.x[k]);
+    }
+  }
+  void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) override {
+    float* place = dy.data<float>();
+    for (size_t k = 0; k < dx.size(); ++k) {
+      if (dx[k]) copy(context, places_[k], place, parts_[k], dx[k].data<float>());
+      place += problem_.width(problem_.x[k]);
+    }
+  }
+
+ private:
+  static void copy(Context& context, const gpu::RowsDescriptor& from_rows, const float* from,
+                   const gpu::RowsDescriptor& to_rows, float* to) {
+    const float one = 1.0f, zero = 0.0f;
+    DUET_CUDNN(cudnnTransformTensor(context.cudnn(), &one, from_rows.get(), from, &zero,
+                                    to_rows.get(), to));
+  }
+
+  std::vector<gpu::RowsDescriptor> parts_, places_;
+};
+
+}  // namespace
+
+ImplEntry<ConcatProblem> concat_cudnn() {
+  return {"cudnn", supports_all, make_implementation<ConcatCudnn>};
+}
+
+}  // namespace duet

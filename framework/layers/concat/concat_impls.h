@@ -1,0 +1,35 @@
+// The interface of concat and the list of its implementations.
+#pragma once
+
+#include "layers/concat/concat.h"
+
+namespace duet {
+
+/// Tensors as concat.h says.
+class ConcatImpl : public Implementation {
+ public:
+  explicit ConcatImpl(const ConcatProblem& problem) : problem_(problem) {}
+
+  virtual void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) = 0;
+  /// dx[i] is falsy where nobody needs it.
+  virtual void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) = 0;
+
+  void run(Pass pass, Context& context, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      join(context, t.x, t.y[0]);
+    } else {
+      cut(context, t.dy[0], t.dx);
+    }
+  }
+
+ protected:
+  const ConcatProblem problem_;
+};
+
+ImplEntry<ConcatProblem> concat_cpu_reference();
+ImplEntry<ConcatProblem> concat_custom_vectorized();
+ImplEntry<ConcatProblem> concat_cudnn();
+
+std::vector<ImplEntry<ConcatProblem>>& concat_impls();
+
+}  // namespace duet
