@@ -48,6 +48,11 @@ bool is_one_of(const std::vector<Tensor>& tensors, const Tensor& tensor) {
                      [&](const Tensor& each) { return each.memory == tensor.memory; });
 }
 
+bool overlap(const Tensor& a, const Tensor& b) {
+  const char *first = a.data<char>(), *second = b.data<char>();
+  return first < second + b.bytes() && second < first + a.bytes();
+}
+
 /// What one layer reads and writes in a step, of all rows of the batch or of some.
 class SeenLayer {
  public:
@@ -231,14 +236,17 @@ class TensorWatch {
   }
 
   /// What has changed since it was last looked at and is none of the call's own; empty if nothing.
+  /// What lies in the memory that the call writes is needed no more.
   std::string changed_by(const Net::Call& call) {
     std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {});
     own.push_back(call.node->tensors.state);
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);
-      if (!is_one_of(own, region.tensor) && now != region.bytes)
-        text += (text.empty() ? "" : ", ") + region.name;
+      const bool is_own = std::any_of(own.begin(), own.end(), [&](const Tensor& tensor) {
+        return overlap(tensor, region.tensor);
+      });
+      if (!is_own && now != region.bytes) text += (text.empty() ? "" : ", ") + region.name;
       region.bytes = std::move(now);
     }
     return text;

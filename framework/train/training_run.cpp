@@ -161,6 +161,8 @@ void TrainingRun::write_run_json() {
                  {"dataset", {{"name", data_.name}, {"source", data_.source}}},
                  {"parameters", parameter_count(setup_.layers)},
                  {"memory_bytes", training_.net().memory_bytes()},
+                 {"activation_bytes", training_.net().activation_bytes()},
+                 {"unshared_activation_bytes", training_.net().unshared_bytes()},
                  {"startup_seconds", startup_seconds_},
                  {"layers", network_json(setup_.layers, &training_.net())}};
   if (!info_.changes.empty()) object["changes"] = info_.changes;
