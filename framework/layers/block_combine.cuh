@@ -1,6 +1,5 @@
-// Sums over the threads of a block that stand side by side in memory by `lanes`: lane l of every row
-// of the block has the same channels. The order is always the same, so that two runs give the same
-// bits.
+// Sums within a block in which thread t works on column t % lanes: one sum a column. The order is
+// always the same, so that two runs give the same bits.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -187,8 +187,8 @@ class Layer {
                       const std::vector<std::vector<double>>& /*w*/,
                       std::vector<std::vector<double>>& /*dy*/) const {}
 
-  /// Why a network cannot be trained with this layer on inputs of these sizes, or nothing if it can.
-  /// Evaluation is another matter.
+  /// Why a network cannot be trained with this layer on inputs of these sizes, or nothing if it
+  /// can. Evaluation is another matter.
   virtual std::optional<std::string> untrainable() const { return {}; }
 
   /// True if outputs are differences of values that may be much larger, so that rounding is held to

@@ -42,10 +42,7 @@ std::vector<LayerCase> batch_norm2d_cases() {
       {.name = "rows_of_4", .x = {{{2, 8, 4, 4}}}},
       {.name = "channels_37", .x = {{{2, 37, 3, 3}}}},
       {.name = "channels_132", .x = {{{2, 132, 2, 3}}}},
-      {.name = "shifted",
-       .x = {{{4, 6, 9, 9}}},
-       .data = Data::kShifted,
-       .gradient_check = false},
+      {.name = "shifted", .x = {{{4, 6, 9, 9}}}, .data = Data::kShifted, .gradient_check = false},
       {.name = "ties", .x = {{{2, 3, 5, 5}}}, .data = Data::kTies, .gradient_check = false},
       {.name = "keys", .keys = {{"eps", "0.1"}, {"momentum", "0.25"}}, .x = {{{3, 4, 5, 5}}}},
       {.name = "small", .x = {{{3, 4, 5, 5}}}, .scale = 1e-4, .gradient_check = false},
@@ -104,13 +101,12 @@ void expect_near(const NamedValues& found, const std::string& name,
   }
 }
 
-// Two features over four rows: 1 2 3 6 has mean 3 and variance 3.5, unbiased 14/3; 0 4 0 4 has 2 and
-// 4, unbiased 16/3. As torch.nn.BatchNorm1d(2, eps=0.5, momentum=0.25), worked out by hand.
+// Two features over four rows: 1 2 3 6 has mean 3 and variance 3.5, unbiased 14/3; 0 4 0 4 has 2
+// and 4, unbiased 16/3. As torch.nn.BatchNorm1d(2, eps=0.5, momentum=0.25), worked out by hand.
 const std::vector<double> kRows = {1, 0, 2, 4, 3, 0, 6, 4};
 const std::vector<std::vector<double>> kParameters = {{3, 1}, {1, -1}, {2, 10}, {8, 4}};
 LayerCase by_hand() {
-  return {
-      .name = "by_hand", .keys = {{"eps", "0.5"}, {"momentum", "0.25"}}, .x = {{{4, 2}}}};
+  return {.name = "by_hand", .keys = {{"eps", "0.5"}, {"momentum", "0.25"}}, .x = {{{4, 2}}}};
 }
 
 TEST(BatchNorm, TrainingIsPyTorchs) {
@@ -132,8 +128,7 @@ TEST(BatchNorm, EvaluationReadsTheBuffers) {
               {1 - a, -1 - 10 * b, 1, -1 - 6 * b, 1 + a, -1 - 10 * b, 1 + 4 * a, -1 - 6 * b});
   // The statistics are constants on the way back: dx = dy * weight / sqrt(running_var + eps).
   const auto gradients = outputs_of(c, kRows, kParameters, Pass::kBackward);
-  expect_near(gradients[0], "dx[0]",
-              {0, b, 4 * a, 9 * b, 16 * a, 25 * b, 36 * a, 49 * b});
+  expect_near(gradients[0], "dx[0]", {0, b, 4 * a, 9 * b, 16 * a, 25 * b, 36 * a, 49 * b});
 }
 
 TEST(BatchNorm, GradientsAreSumsOverTheBatch) {
@@ -201,8 +196,7 @@ TEST(BatchNorm, LimitsFindSumsThatCancel) {
       found[i] = z * static_cast<float>(data.w[0][f]) + static_cast<float>(data.w[1][f]);
     }
   }
-  const Limit limit =
-      limit_of(*layer, Pass::kForward, layer->outputs()[0], false, Math::kFP32);
+  const Limit limit = limit_of(*layer, Pass::kForward, layer->outputs()[0], false, Math::kFP32);
   EXPECT_GT(compare(expected.values, found, limit, expected.sizes).share_of_limit, 2);
 }
 

@@ -1,5 +1,5 @@
-// avg_pool2d and global_avg_pool2d, cpu_reference: the definition as loops, float or double. Sums are
-// in double: a window may be the image.
+// avg_pool2d and global_avg_pool2d, cpu_reference: the definition as loops, float or double. Sums
+// are in double: a window may be the image.
 #include <algorithm>
 
 #include "layers/avg_pool2d/avg_pool2d_impls.h"

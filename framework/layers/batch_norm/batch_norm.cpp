@@ -83,16 +83,16 @@ std::optional<std::string> BatchNormLayer::untrainable() const {
 }
 
 const LayerType& batch_norm1d_type() {
-  static const LayerType type = {
-      "batch_norm1d", "normalises each feature over the batch", make_layer<2>,
-      [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  static const LayerType type = {"batch_norm1d", "normalises each feature over the batch",
+                                 make_layer<2>,
+                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
   return type;
 }
 
 const LayerType& batch_norm2d_type() {
-  static const LayerType type = {
-      "batch_norm2d", "normalises each channel over the batch", make_layer<4>,
-      [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  static const LayerType type = {"batch_norm2d", "normalises each channel over the batch",
+                                 make_layer<4>,
+                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
   return type;
 }
 

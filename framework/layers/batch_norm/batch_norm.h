@@ -1,5 +1,5 @@
-// batch_norm2d and batch_norm1d: y = (x - mean) / sqrt(var + eps) * weight + bias in each channel, as
-// torch.nn.BatchNorm2d (N C H W, either layout) and BatchNorm1d (N x F, a feature is a channel).
+// batch_norm2d and batch_norm1d: y = (x - mean) / sqrt(var + eps) * weight + bias in each channel,
+// as torch.nn.BatchNorm2d (N C H W, either layout) and BatchNorm1d (N x F, a feature is a channel).
 // S. Ioffe, C. Szegedy: Batch Normalization, 2015.
 //
 // In training mean and var are the batch's: over N, H and W, var divided by their count M = N*H*W.

@@ -1,7 +1,9 @@
-// batch_norm custom_two_pass: the definition in one launch a pass: a block has whole channels, sums x,
+// batch_norm custom_two_pass: the definition in one launch a pass: a block has whole channels, sums
+// x,
 //           then the squares of what differs from the mean, and then writes y.
 // Mapping:  block = 1 channel (NHWC, N x F: up to 128), 256 threads; 4 values a thread at a time
-//           where rows (channels) are multiples of 4. As few blocks as there are groups of channels.
+//           where rows (channels) are multiples of 4. As few blocks as there are groups of
+//           channels.
 // Traffic:  forward x 3 times, the second and third time from a cache if the channel fits there, y
 //           once; backward x and dy twice, dx once.
 // Limits:   fp32, both layouts, fewer than 2^31 values.
@@ -13,8 +15,8 @@ namespace {
 using namespace batch_norm;
 
 template <class F>
-__global__ void __launch_bounds__(kThreads) batch_norm_forward_two_pass_kernel(Walk walk,
-                                                                               Forward t) {
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_forward_two_pass_kernel(Walk walk, Forward t) {
   const auto plus = [](float a, float b) { return a + b; };
   float sums[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) {
@@ -48,8 +50,8 @@ __global__ void __launch_bounds__(kThreads) batch_norm_forward_two_pass_kernel(W
 }
 
 template <class F>
-__global__ void __launch_bounds__(kThreads) batch_norm_backward_two_pass_kernel(Walk walk,
-                                                                                Backward t) {
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_backward_two_pass_kernel(Walk walk, Backward t) {
   const auto s = statistics_of_backward<F>(walk, t);
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, s, sums);

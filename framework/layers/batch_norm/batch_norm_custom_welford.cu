@@ -2,7 +2,8 @@
 //           the GPU. B. P. Welford: Note on a Method for Calculating Corrected Sums of Squares and
 //           Products, 1962; parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating
 //           Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
-// Mapping:  block = a split of 1 channel (NHWC, N x F: of up to 128), 256 threads; 4 values a thread
+// Mapping:  block = a split of 1 channel (NHWC, N x F: of up to 128), 256 threads; 4 values a
+// thread
 //           at a time where rows (channels) are multiples of 4. The first launch leaves the moments
 //           of every split in the workspace; each block of the second joins those of its channels
 //           and writes its part of y.
@@ -29,7 +30,8 @@ __device__ __forceinline__ Moments join(const Moments& a, const Moments& b) {
 
 /// Adds a vector to the moments of the thread's channels, which have the same count.
 template <class F>
-__device__ __forceinline__ void add_vector(const Vector<F::V>& x, Moments (&moments)[F::kChannels]) {
+__device__ __forceinline__ void add_vector(const Vector<F::V>& x,
+                                           Moments (&moments)[F::kChannels]) {
   if constexpr (F::kPlanes && F::V == 4) {  // all of one channel: their own moments first
     const float mean = 0.25f * ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3]));
     float squares = 0.0f;

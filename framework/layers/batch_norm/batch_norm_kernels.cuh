@@ -3,7 +3,8 @@
 //
 // Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
 //   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
-//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels, and of these every
+//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels, and of these
+//   every
 //                       value in its rows
 // Values are moved V at a time. A channel may be split between several blocks (blockIdx.y).
 #pragma once
@@ -23,12 +24,12 @@ constexpr int kThreads = kCombineThreads;
 /// The problem as a kernel sees it, and how it is cut.
 struct Walk {
   int channels, inner, outer;
-  int lanes;            // of threads that have channels of their own
-  int vectors;          // of a plane: inner / V; 1 if channels are innermost
-  int units;            // of a channel: vectors of all its planes, or rows
+  int lanes;    // of threads that have channels of their own
+  int vectors;  // of a plane: inner / V; 1 if channels are innermost
+  int units;    // of a channel: vectors of all its planes, or rows
   int units_per_split;
-  int groups, splits;   // the grid
-  float count;          // values of a channel
+  int groups, splits;  // the grid
+  float count;         // values of a channel
   float eps, momentum;
 };
 
@@ -50,8 +51,8 @@ __device__ __forceinline__ void store(float* to, const Vector<V>& value) {
 template <bool planes, int v>
 struct Form {
   static constexpr bool kPlanes = planes;
-  static constexpr int V = v;                             // values at a time
-  static constexpr int kChannels = planes ? 1 : v;        // of a thread
+  static constexpr int V = v;                       // values at a time
+  static constexpr int kChannels = planes ? 1 : v;  // of a thread
   /// Which of a thread's channels value k of a vector belongs to.
   static __device__ __forceinline__ int channel_of(int k) { return planes ? 0 : k; }
 };
@@ -74,8 +75,9 @@ void with_form(const BatchNormProblem& problem, Visit&& visit) {
 
 /// For tables.
 inline std::string form_text(const BatchNormProblem& problem) {
-  return std::to_string(vector_length(problem)) +
-         (in_planes(problem) ? " pixels at a time" : " channels at a time");
+  const bool four = vector_length(problem) == 4;
+  return in_planes(problem) ? (four ? "4 pixels at a time" : "1 pixel at a time")
+                            : (four ? "4 channels at a time" : "1 channel at a time");
 }
 
 inline std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
@@ -291,8 +293,7 @@ __device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
 /// The thread's part of the sums that backward needs.
 template <class F>
 __device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& t,
-                                              const Statistics<F>& s,
-                                              Sums (&sums)[F::kChannels]) {
+                                              const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
   for_each<F>(walk, [&](int offset) {

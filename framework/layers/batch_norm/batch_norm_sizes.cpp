@@ -1,5 +1,5 @@
-// How large the values are whose differences batch normalisation takes: what its rounding is held to
-// (layers/rounding.h). A mean over M values errs by the rounding of one value of the RMS of x,
+// How large the values are whose differences batch normalisation takes: what its rounding is held
+// to (layers/rounding.h). A mean over M values errs by the rounding of one value of the RMS of x,
 // whatever M is, so that sizes of y and dx have no part that grows with M.
 #include <cmath>
 
@@ -38,9 +38,8 @@ class Sizes {
       const Statistics s = measure(c);
       for_each(c, [&](int64_t i) {
         const double z = (x_[i] - s.mean) * s.inverse, scale = s.weight * s.inverse;
-        sizes[0][i] =
-            size_of_squares(square(scale) * (square(x_[i]) + s.shift_square) + square(s.bias) +
-                            square(z * s.weight + s.bias));
+        sizes[0][i] = size_of_squares(square(scale) * (square(x_[i]) + s.shift_square) +
+                                      square(s.bias) + square(z * s.weight + s.bias));
       });
       if (!training_) return;
       const double old = 1 - problem_.momentum, m = problem_.momentum;

@@ -1,5 +1,6 @@
 // global_avg_pool2d custom_reduction: neighbouring threads add up neighbouring values of x.
-// Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; NHWC: block = 1 image
+// Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; NHWC: block = 1
+// image
 //           and up to 32 channels, 256 threads, a thread takes a channel of every so many pixels.
 //           Backward: thread = 1 element. block = 256.
 // Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; 4-byte
@@ -51,9 +52,8 @@ __global__ void __launch_bounds__(kThreads)
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const unsigned pixels = t.window(), channels = t.c;
-  const unsigned from = t.layout == Layout::kNCHW
-                            ? i / pixels
-                            : i / (pixels * channels) * channels + i % channels;
+  const unsigned from =
+      t.layout == Layout::kNCHW ? i / pixels : i / (pixels * channels) * channels + i % channels;
   dx[i] = dy[from] / static_cast<float>(pixels);
 }
 
@@ -82,8 +82,8 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
     global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0,
-                                        context.stream()>>>(
-        problem_, static_cast<unsigned>(count), dy.data<float>(), dx.data<float>());
+                                        context.stream()>>>(problem_, static_cast<unsigned>(count),
+                                                            dy.data<float>(), dx.data<float>());
     DUET_LAUNCHED();
   }
 
