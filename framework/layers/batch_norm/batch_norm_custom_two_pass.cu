@@ -1,9 +1,7 @@
 // batch_norm custom_two_pass: the definition in one launch a pass: a block has whole channels, sums
-// x,
-//           then the squares of what differs from the mean, and then writes y.
+//           x, then the squares of what differs from the mean, and then writes y.
 // Mapping:  block = 1 channel (NHWC, N x F: up to 128), 256 threads; 4 values a thread at a time
-//           where rows (channels) are multiples of 4. As few blocks as there are groups of
-//           channels.
+//           where H*W (C) is a multiple of 4. There are no more blocks than channels.
 // Traffic:  forward x 3 times, the second and third time from a cache if the channel fits there, y
 //           once; backward x and dy twice, dx once.
 // Limits:   fp32, both layouts, fewer than 2^31 values.

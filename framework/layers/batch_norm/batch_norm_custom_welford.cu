@@ -3,8 +3,7 @@
 //           Products, 1962; parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating
 //           Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
 // Mapping:  block = a split of 1 channel (NHWC, N x F: of up to 128), 256 threads; 4 values a
-// thread
-//           at a time where rows (channels) are multiples of 4. The first launch leaves the moments
+//           thread at a time where H*W (C) is a multiple of 4. The first launch leaves the moments
 //           of every split in the workspace; each block of the second joins those of its channels
 //           and writes its part of y.
 // Traffic:  forward x twice, y once; backward x and dy twice, dx once.

@@ -3,9 +3,8 @@
 //
 // Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
 //   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
-//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels, and of these
-//   every
-//                       value in its rows
+//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels of every so many
+//                       rows
 // Values are moved V at a time. A channel may be split between several blocks (blockIdx.y).
 #pragma once
 

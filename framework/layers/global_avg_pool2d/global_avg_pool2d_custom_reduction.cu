@@ -1,7 +1,6 @@
 // global_avg_pool2d custom_reduction: neighbouring threads add up neighbouring values of x.
 // Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; NHWC: block = 1
-// image
-//           and up to 32 channels, 256 threads, a thread takes a channel of every so many pixels.
+//           image and up to 32 channels, a thread takes a channel of every so many pixels.
 //           Backward: thread = 1 element. block = 256.
 // Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; 4-byte
 //           accesses.
