@@ -187,6 +187,23 @@ class Layer {
                       const std::vector<std::vector<double>>& /*w*/,
                       std::vector<std::vector<double>>& /*dy*/) const {}
 
+  /// Why a network cannot be trained with this layer on inputs of these sizes, or nothing if it
+  /// can. Evaluation is another matter.
+  virtual std::optional<std::string> untrainable() const { return {}; }
+
+  /// True if outputs are differences of values that may be much larger, so that rounding is held to
+  /// sizes() (layers/rounding.h) and not to what is left of them.
+  virtual bool cancels() const { return false; }
+  /// The size of every element that `pass` writes, in the order in which it has them: y and the
+  /// buffers that it updates in training; dx and dw. Values and sizes are in memory order.
+  /// REQUIRES: cancels().
+  virtual std::vector<std::vector<double>> sizes(
+      Pass, bool /*training*/, const std::vector<std::vector<double>>& /*x*/,
+      const std::vector<std::vector<double>>& /*w*/,
+      const std::vector<std::vector<double>>& /*dy*/) const {
+    return {};
+  }
+
   /// The list, in order: the first of a family that supports the problem is the family's choice.
   virtual std::vector<ImplInfo> implementations() const = 0;
   /// Why implementation `id` cannot run `pass` here. REQUIRES: `id` is in the list.
