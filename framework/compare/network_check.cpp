@@ -23,16 +23,31 @@ Bytes bytes_of(const Tensor& tensor, Device device) {
   return download(tensor.memory, device, tensor.bytes());
 }
 
-/// In the order of Reference's outputs of a pass.
-std::vector<Tensor> outputs_of(Pass pass, const LayerTensors& t) {
-  if (pass == Pass::kForward) return t.y;
+/// What a pass writes, in the order of Reference's outputs; without a dx that nobody needs.
+std::vector<Tensor> outputs_of(Pass pass, const Net::Node& node, const LayerSituation& situation) {
+  const LayerTensors& t = node.tensors;
+  const std::vector<ParameterSpec>& parameters = node.layer->parameters();
+  if (pass == Pass::kForward) {
+    std::vector<Tensor> outputs = t.y;
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      if (situation.updates(parameters[i])) outputs.push_back(t.w[i]);
+    }
+    return outputs;
+  }
   std::vector<Tensor> outputs;
   if (pass != Pass::kBackwardFilter) {
     std::copy_if(t.dx.begin(), t.dx.end(), std::back_inserter(outputs),
                  [](const Tensor& dx) { return static_cast<bool>(dx); });
   }
-  if (pass != Pass::kBackwardData) outputs.insert(outputs.end(), t.dw.begin(), t.dw.end());
+  for (size_t i = 0; pass != Pass::kBackwardData && i < parameters.size(); ++i) {
+    if (parameters[i].trained()) outputs.push_back(t.dw[i]);
+  }
   return outputs;
+}
+
+bool is_among(const std::vector<Tensor>& tensors, const Tensor& tensor) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const Tensor& each) { return each.memory == tensor.memory; });
 }
 
 /// What one layer reads and writes in a step, of all rows of the batch or of some.
@@ -96,17 +111,18 @@ class SeenLayer {
     }
   }
 
+  /// All but the buffers that it updates.
   void poison_outputs(Pass pass) {
-    for (const Tensor& output : outputs_of(pass, node_.tensors)) {
+    for (const Tensor& output : outputs_of(pass, node_, situation_)) {
+      if (is_among(node_.tensors.w, output)) continue;
       fill_bytes(output.memory, device_, kPoison, output.bytes());
     }
   }
   void read_outputs(Pass pass) {
     auto& found = found_[pass];
-    for (const Tensor& output : outputs_of(pass, node_.tensors)) {
-      const auto& dw = node_.tensors.dw;
-      const bool parameter = std::any_of(
-          dw.begin(), dw.end(), [&](const Tensor& each) { return each.memory == output.memory; });
+    for (const Tensor& output : outputs_of(pass, node_, situation_)) {
+      const bool parameter =
+          is_among(node_.tensors.dw, output) || is_among(node_.tensors.w, output);
       found.push_back(parameter ? values_of(output, device_) : rows_of(output));
     }
   }
@@ -120,7 +136,8 @@ class SeenLayer {
     for (const auto& step : node_.steps) {
       const auto found = found_.find(step.pass);
       if (found == found_.end()) continue;
-      const std::vector<NamedValues>& wanted = expected.of(step.pass);
+      std::vector<NamedValues> wanted = expected.of(step.pass);
+      std::erase_if(wanted, [&](const NamedValues& output) { return is_unneeded(output.name); });
       std::vector<NamedValues> outputs = wanted;
       std::vector<TensorResult> tensors;
       for (size_t i = 0; i < outputs.size(); ++i) {
@@ -141,7 +158,15 @@ class SeenLayer {
   const Layer& layer() const { return part_ ? *part_ : *node_.layer; }
 
   DType dtype_of(Pass pass, size_t output) const {
-    return outputs_of(pass, node_.tensors)[output].desc.dtype;
+    return outputs_of(pass, node_, situation_)[output].desc.dtype;
+  }
+
+  // A dx that the reference has and the network has not.
+  bool is_unneeded(const std::string& name) const {
+    for (size_t i = 0; i < node_.tensors.dx.size(); ++i) {
+      if (!node_.tensors.dx[i] && name == "dx[" + std::to_string(i) + "]") return true;
+    }
+    return false;
   }
 
   std::string words(const std::string& text) const {
@@ -219,16 +244,13 @@ class TensorWatch {
 
   /// What has changed since it was last looked at and is none of the call's own; empty if nothing.
   std::string changed_by(const Net::Call& call) {
-    const LayerTensors& t = call.node->tensors;
-    std::vector<Tensor> own = outputs_of(call.step->pass, t);
-    own.push_back(t.state);
+    std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {.training = true});
+    own.push_back(call.node->tensors.state);
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);
-      const bool is_own = std::any_of(own.begin(), own.end(), [&](const Tensor& tensor) {
-        return tensor.memory == region.tensor.memory;
-      });
-      if (!is_own && now != region.bytes) text += (text.empty() ? "" : ", ") + region.name;
+      if (!is_among(own, region.tensor) && now != region.bytes)
+        text += (text.empty() ? "" : ", ") + region.name;
       region.bytes = std::move(now);
     }
     return text;
