@@ -23,7 +23,7 @@
 namespace duet {
 
 /// Layers with weights run kForward, kBackwardFilter (dw, db) and, where dx is wanted,
-/// kBackwardData (dx), in this order; others run kForward and kBackward.
+/// kBackwardData (dx), in this order; others run kForward and kBackward (all gradients at once).
 enum class Pass { kForward, kBackward, kBackwardData, kBackwardFilter };
 /// "forward", "backward", "backward_data", "backward_filter"
 std::string_view to_string(Pass pass);
