@@ -29,7 +29,11 @@ struct DatasetInfo {
   /// Of byte / 255, per channel; batches hold (byte / 255 - mean) / stddev.
   std::vector<double> mean;
   std::vector<double> stddev;
+  /// A name a class.
+  std::vector<std::string> class_names;
 };
+/// "0", "1", ...: of a data set whose classes are numbers.
+std::vector<std::string> numbered_classes(int64_t classes);
 
 struct Dataset : DatasetInfo {
   Split train;

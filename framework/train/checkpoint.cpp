@@ -11,6 +11,7 @@
 #include "core/printable.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
+#include "train/dataset_metadata.h"
 #include "train/safetensors.h"
 
 namespace duet {
@@ -173,6 +174,14 @@ class Metadata {
       damaged(error.what());
     }
   }
+  std::optional<DatasetInfo> dataset() const {
+    if (!map_.count("dataset")) return {};
+    try {
+      return read_dataset_metadata(text("dataset"));
+    } catch (const DataError& error) {
+      damaged(std::string("'dataset': ") + error.what());
+    }
+  }
   std::vector<std::string> changes() const {
     std::vector<std::string> lines;
     const auto found = map_.find("changes");
@@ -188,6 +197,12 @@ class Metadata {
   const std::filesystem::path& path_;
   const safetensors::Metadata& map_;
 };
+
+// False of files that others wrote, or an earlier version.
+bool knows_its_network(const safetensors::File& file) {
+  const auto format = file.metadata().find("format");
+  return format != file.metadata().end() && format->second == kFormat;
+}
 
 // In what the training that was saved differs from the present one.
 struct Differences {
@@ -249,8 +264,21 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"hits", std::to_string(state.hits)},
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
+  if (!info.dataset.name.empty()) metadata["dataset"] = dataset_metadata(info.dataset, info.data);
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
+}
+
+CheckpointDescription describe_checkpoint(const std::filesystem::path& path) {
+  const safetensors::File file = safetensors::describe(path);
+  if (!knows_its_network(file)) {
+    throw DataError(path.string() +
+                    ": holds parameters without their network, as a file saved by PyTorch or by an "
+                    "earlier version of Duet; evaluate it by 'trainer --config CONFIG --evaluate " +
+                    path.string() + "'");
+  }
+  const Metadata metadata(path, file.metadata());
+  return {metadata.config(), metadata.dataset()};
 }
 
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
@@ -324,10 +352,8 @@ std::vector<std::string> load_parameters(const std::filesystem::path& path, Trai
   std::vector<std::string> differences;
   const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
     check_parameters(path, described, list);
-    const safetensors::Metadata& metadata = described.metadata();
-    const auto format = metadata.find("format");
-    if (format == metadata.end() || format->second != kFormat) return;  // knows nothing of it
-    differences = differences_of(Metadata(path, metadata), now).of_results;
+    if (!knows_its_network(described)) return;
+    differences = differences_of(Metadata(path, described.metadata()), now).of_results;
     if (differences.empty() || allow_changes) return;
     throw ConfigError(path.string() + ": was trained otherwise than it would be evaluated:\n  " +
                       join(differences, "\n  ") +

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config.h"
+#include "data/dataset.h"
 #include "train/run_position.h"
 #include "train/training.h"
 
@@ -17,6 +20,7 @@ namespace duet {
 struct CheckpointInfo {
   std::string config;                // resolved, as YAML
   std::string data;                  // fingerprint() of the data set
+  DatasetInfo dataset;               // what inputs and classes mean; without a name it is not saved
   double best_accuracy = -1.0;       // of the validation data, over the epochs done
   std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };
@@ -24,6 +28,15 @@ struct CheckpointInfo {
 /// Replaces the file (write_file.h). Throws RunError.
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info);
+
+/// What a checkpoint says of its network.
+struct CheckpointDescription {
+  ConfigNode config;                   // resolved
+  std::optional<DatasetInfo> dataset;  // nothing in the first checkpoints of this format
+};
+/// Reads no tensors. Throws DataError if the file is damaged, or holds parameters without their
+/// network, as one saved by PyTorch.
+CheckpointDescription describe_checkpoint(const std::filesystem::path& path);
 
 struct Resumed {
   CheckpointInfo info;   // `now`, with the checkpoint's best accuracy, and its changes and the new
