@@ -255,12 +255,7 @@ class NetworkCheck {
  public:
   explicit NetworkCheck(RunningArm& arm)
       : training_(arm.training()), net_(training_.net()), context_(arm.context()) {
-    const auto& parameters = net_.parameters();
-    for (size_t i = 0; i < parameters.size(); ++i) {
-      net_.write(
-          parameters[i], net_.flat_parameters(),
-          initial_values(parameters[i].spec, arm.setup().spec.seed, static_cast<uint32_t>(i)));
-    }
+    training_.weights().initialise(arm.setup().spec.seed);
   }
 
   std::vector<NetworkFault> run() {

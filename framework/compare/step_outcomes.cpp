@@ -44,9 +44,13 @@ Fault difference(const StepOutcome& timed, const StepOutcome& other, const std::
 
 StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t evaluations) {
   Training& training = arm.training();
-  const Tensor w = training.net().flat_parameters();
-  std::string bytes(w.bytes(), '\0');
-  copy_bytes(bytes.data(), Device::kCpu, w.memory, arm.context().device(), bytes.size());
+  std::string bytes;
+  for (const Tensor& w : {training.weights().trained(), training.weights().buffers()}) {
+    const size_t before = bytes.size();
+    bytes.resize(before + w.bytes());
+    if (w.bytes())
+      copy_bytes(bytes.data() + before, Device::kCpu, w.memory, arm.context().device(), w.bytes());
+  }
   return {steps, evaluations, training.state(), training.evaluation_state(),
           std::hash<std::string_view>()(bytes)};
 }

@@ -3,7 +3,7 @@
 #include <numbers>
 
 #include "core/philox.h"
-#include "net/net.h"
+#include "net/weights.h"
 
 namespace duet {
 namespace {

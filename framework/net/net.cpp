@@ -12,31 +12,6 @@
 namespace duet {
 namespace {
 
-// Calls visit(physical offset, logical row-major offset) for every element.
-template <class Visit>
-void for_each_element(const TensorDesc& desc, Visit&& visit) {
-  if (desc.shape.rank() != 4 || desc.layout == Layout::kNCHW) {
-    for (int64_t i = 0; i < desc.elements(); ++i) visit(i, i);
-    return;
-  }
-  const Shape& s = desc.shape;
-  int64_t logical = 0;
-  for (int64_t a = 0; a < s[0]; ++a) {
-    for (int64_t b = 0; b < s[1]; ++b) {
-      for (int64_t c = 0; c < s[2]; ++c) {
-        for (int64_t d = 0; d < s[3]; ++d) visit(offset_of(desc, a, b, c, d), logical++);
-      }
-    }
-  }
-}
-
-// Calls use(values) with room for a parameter's values as they lie in memory.
-template <class Use>
-void with_physical_values(const TensorDesc& desc, Use&& use) {
-  if (desc.dtype == DType::kFloat64) return use(std::vector<double>(desc.elements()));
-  use(std::vector<float>(desc.elements()));
-}
-
 bool all_finite(const Tensor& tensor, Device device) {
   if (!tensor || tensor.desc.dtype != DType::kFloat32) return true;
   std::vector<float> values(tensor.elements());
@@ -46,28 +21,20 @@ bool all_finite(const Tensor& tensor, Device device) {
 
 }  // namespace
 
-Net::Net(const std::vector<ResolvedLayer>& layers, uint64_t seed, Context& context)
-    : context_(context) {
-  plan_parameters(layers);
+std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers) {
+  if (!layers.empty() && layers.back().layer->takes_labels()) layers.pop_back();
+  return layers;
+}
+
+Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
+    : context_(context), weights_(weights), mode_(mode) {
   make_implementations(layers);
   plan_memory();
   plan_calls();
-  initialise(seed);
 }
 
-void Net::plan_parameters(const std::vector<ResolvedLayer>& layers) {
-  ArenaPlan plan;
-  for (const ResolvedLayer& resolved : layers) {
-    for (const ParameterSpec& spec : resolved.layer->parameters()) {
-      parameters_.push_back(
-          {resolved.parameter_prefix + "." + spec.name, spec, plan.reserve(spec.desc.bytes())});
-    }
-  }
-  parameter_bytes_ = plan.bytes();
-  parameter_memory_ = Buffer(context_.device(), parameter_bytes_);
-  gradient_memory_ = Buffer(context_.device(), parameter_bytes_);
-  fill_bytes(parameter_memory_.data(), context_.device(), 0, parameter_bytes_);
-  fill_bytes(gradient_memory_.data(), context_.device(), 0, parameter_bytes_);
+bool Net::runs_here(const ResolvedLayer& layer, Pass pass) const {
+  return runs(layer, pass) && (pass == Pass::kForward || mode_ == Mode::kTraining);
 }
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
@@ -83,12 +50,13 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
         node.implementations.push_back(resolved.layer->make(choice.id, context_));
         implementation = node.implementations.back().get();
       }
-      if (runs(resolved, choice.pass)) {
+      const bool runs = runs_here(resolved, choice.pass);
+      if (runs) {
         const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
         implementation->prepare(choice.pass, context_);
       }
       node.steps.push_back(
-          {choice.pass, choice.id, choice.shared, runs(resolved, choice.pass), implementation,
+          {choice.pass, choice.id, choice.shared, runs, implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
     }
     nodes_.push_back(std::move(node));
@@ -103,7 +71,7 @@ void Net::plan_memory() {
     tensor.desc = desc;
     placed.emplace_back(&tensor, plan.reserve(desc.bytes()));
   };
-  size_t workspace_bytes = 0;
+  const bool training = mode_ == Mode::kTraining;
   for (Node& node : nodes_) {
     LayerTensors& t = node.tensors;
     const Layer& layer = *node.layer;
@@ -116,9 +84,9 @@ void Net::plan_memory() {
     if (!layer.is_view(Pass::kForward)) {
       for (size_t j = 0; j < t.y.size(); ++j) place(t.y[j], layer.outputs()[j]);
     }
-    if (layer.takes_labels()) place(t.dy[0], layer.outputs()[0]);
+    if (layer.takes_labels() && training) place(t.dy[0], layer.outputs()[0]);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (node.inputs[k].gradient && !layer.is_view(Pass::kBackward)) {
+      if (training && node.inputs[k].gradient && !layer.is_view(Pass::kBackward)) {
         place(t.dx[k], layer.inputs()[k]);
       }
     }
@@ -126,8 +94,8 @@ void Net::plan_memory() {
     for (const Node::Step& step : node.steps) {
       state_bytes = std::max(state_bytes, step.implementation->state_bytes());
       if (step.runs) {
-        workspace_bytes =
-            std::max(workspace_bytes, step.implementation->workspace_bytes(step.pass));
+        workspace_bytes_ =
+            std::max(workspace_bytes_, step.implementation->workspace_bytes(step.pass));
       }
     }
     if (state_bytes) {
@@ -140,18 +108,14 @@ void Net::plan_memory() {
   // A kernel that writes a little beyond its workspace is compare's to find: it must not stop the
   // process before that.
   constexpr size_t kSlack = 4096;
-  workspace_ = Buffer(context_.device(), workspace_bytes + kSlack);
-  context_.set_workspace(workspace_.data(), workspace_bytes);
-
-  size_t parameter = 0;
-  for (Node& node : nodes_) {
-    for (const ParameterSpec& spec : node.layer->parameters()) {
-      const size_t offset = parameters_[parameter++].offset;
-      node.tensors.w.push_back({spec.desc, parameter_memory_.at(offset)});
-      node.tensors.dw.push_back({spec.desc, gradient_memory_.at(offset)});
-    }
-  }
+  workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
+  use_weights();
   share_views();
+  if (!training) {
+    step_ = Buffer(context_.device(), sizeof(uint64_t));
+    fill_bytes(step_.data(), context_.device(), 0, step_.bytes());
+    return;
+  }
   // d loss / d loss = 1 starts the backward pass.
   const Tensor& dloss = nodes_.back().tensors.dy[0];
   const float one = 1.0f;
@@ -159,6 +123,25 @@ void Net::plan_memory() {
   const void* from = dloss.desc.dtype == DType::kFloat64 ? static_cast<const void*>(&one_double)
                                                          : static_cast<const void*>(&one);
   copy_bytes(dloss.memory, context_.device(), from, Device::kCpu, dloss.bytes());
+}
+
+void Net::use_weights() {
+  if (mode_ == Mode::kTraining) {
+    gradient_memory_ = Buffer(context_.device(), weights_.trained().bytes());
+    fill_bytes(gradient_memory_.data(), context_.device(), 0, gradient_memory_.bytes());
+  }
+  size_t number = 0;
+  for (Node& node : nodes_) {
+    for (const ParameterSpec& spec : node.layer->parameters()) {
+      const Parameter& parameter = weights_.parameters().at(number++);
+      if (!(parameter.spec.desc == spec.desc)) {
+        throw std::logic_error("the weights are of another network: " + parameter.name);
+      }
+      const bool has_gradient = gradient_memory_.bytes() && spec.trained();
+      node.tensors.w.push_back(weights_.view(parameter));
+      node.tensors.dw.push_back(has_gradient ? Weights::view(parameter, gradients()) : Tensor());
+    }
+  }
 }
 
 // A layer's input is the memory of what it reads, an output's gradient that of its reader's input;
@@ -181,7 +164,7 @@ void Net::share_views() {
     LayerTensors& t = node->tensors;
     for (size_t k = 0; k < node->inputs.size(); ++k) {
       const InputSource& source = node->inputs[k];
-      if (!source.gradient) continue;
+      if (!source.gradient || mode_ == Mode::kInference) continue;
       if (node->layer->is_view(Pass::kBackward)) {
         t.dx[k] = {node->layer->inputs()[k], t.dy[0].memory};
       }
@@ -189,13 +172,6 @@ void Net::share_views() {
       const auto output = static_cast<size_t>(source.output);
       from.tensors.dy[output] = {from.layer->outputs()[output], t.dx[k].memory};
     }
-  }
-}
-
-void Net::initialise(uint64_t seed) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    write(parameters_[i], flat_parameters(),
-          initial_values(parameters_[i].spec, seed, static_cast<uint32_t>(i)));
   }
 }
 
@@ -219,6 +195,7 @@ void Net::run(Node& node, const Node::Step& step) {
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
                        std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
   };
+  context_.set_workspace(workspace_.data(), workspace_bytes_);
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     step.implementation->run(step.pass, context_, node.tensors);
@@ -240,6 +217,10 @@ void Net::run(Node& node, const Node::Step& step) {
 }
 
 void Net::forward() {
+  if (mode_ == Mode::kInference) {
+    context_.set_training(false);
+    context_.set_step(static_cast<const uint64_t*>(step_.data()));
+  }
   for (size_t i = 0; i < forward_calls_; ++i) run(*calls_[i].node, *calls_[i].step);
 }
 
@@ -247,39 +228,8 @@ void Net::backward() {
   for (size_t i = forward_calls_; i < calls_.size(); ++i) run(*calls_[i].node, *calls_[i].step);
 }
 
-int64_t Net::parameter_count() const {
-  int64_t count = 0;
-  for (const Parameter& p : parameters_) count += p.spec.desc.elements();
-  return count;
-}
-
-Tensor Net::flat(const Buffer& buffer) const {
-  return {{{static_cast<int64_t>(parameter_bytes_ / sizeof(float))}}, buffer.data()};
-}
-
 size_t Net::memory_bytes() const {
-  return parameter_memory_.bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes();
-}
-
-std::vector<float> Net::read(const Parameter& parameter, const Tensor& memory) const {
-  std::vector<float> values(parameter.spec.desc.elements());
-  with_physical_values(parameter.spec.desc, [&](auto physical) {
-    copy_bytes(physical.data(), Device::kCpu, memory.data<char>() + parameter.offset,
-               context_.device(), parameter.spec.desc.bytes());
-    for_each_element(parameter.spec.desc,
-                     [&](int64_t p, int64_t l) { values[l] = static_cast<float>(physical[p]); });
-  });
-  return values;
-}
-
-void Net::write(const Parameter& parameter, const Tensor& memory,
-                const std::vector<float>& values) {
-  with_physical_values(parameter.spec.desc, [&](auto physical) {
-    for_each_element(parameter.spec.desc, [&](int64_t p, int64_t l) { physical[p] = values[l]; });
-    copy_bytes(memory.data<char>() + parameter.offset, context_.device(), physical.data(),
-               Device::kCpu, parameter.spec.desc.bytes());
-  });
+  return gradient_memory_.bytes() + activation_memory_.bytes() + workspace_.bytes();
 }
 
 std::string Net::find_non_finite() const {

@@ -1,4 +1,5 @@
-// A network in memory: parameters, activations, gradients and workspace, and the order to run.
+// A network in memory: activations, gradients and workspace, and the order to run. Its parameters
+// are Weights, which other nets may share.
 #pragma once
 
 #include <memory>
@@ -7,18 +8,15 @@
 
 #include "device/context.h"
 #include "net/resolve.h"
+#include "net/weights.h"
 
 namespace duet {
 
-/// One parameter of the network: a view into the flat buffers.
-struct Parameter {
-  std::string name;  // "conv1.weight"
-  ParameterSpec spec;
-  size_t offset = 0;  // bytes, in parameters(), gradients() and every optimizer state
-};
-
 class Net {
  public:
+  /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
+  enum class Mode { kTraining, kInference };
+
   /// One layer with its memory and the implementation of each pass.
   struct Node {
     struct Step {
@@ -37,14 +35,17 @@ class Net {
     LayerTensors tensors;
   };
 
-  /// Makes the implementations, plans and takes all memory, and initialises the parameters from
-  /// `seed`. Computes in the type of the first layer's input: float32, or float64 with
-  /// cpu_reference everywhere (the reference of a whole network). REQUIRES: `context` outlives the
-  /// network; `layers` came from resolve() without errors.
-  Net(const std::vector<ResolvedLayer>& layers, uint64_t seed, Context& context);
+  /// Makes the implementations, plans and takes all memory. Computes in the type of the first
+  /// layer's input: float32, or float64 with cpu_reference everywhere (the reference of a whole
+  /// network). `layers` came from resolve() without errors, for kInference perhaps without_loss().
+  /// REQUIRES: `weights` are of these layers, maybe with another batch, and on the context's
+  /// device; both outlive the network.
+  Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
+      Mode mode = Mode::kTraining);
 
   /// Queue all layers, first to last and last to first. backward() overwrites every gradient. An
-  /// error of a layer is rethrown with its name and problem.
+  /// error of a layer is rethrown with its name and problem. For kTraining, the context says
+  /// whether it is a step of a training (set_training) and which (set_step).
   void forward();
   void backward();
 
@@ -57,6 +58,9 @@ class Net {
   void run(Node& node, const Node::Step& step);
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
+  /// What the last layer makes: of a network without its loss the logits.
+  const Tensor& output() const { return nodes_.back().tensors.y[0]; }
+  /// REQUIRES, for these: the network has its loss.
   const Tensor& labels() const { return nodes_.back().tensors.x[1]; }
   /// float32 {1}: the mean loss of the batch. int32 {2}: rows predicted right, rows counted.
   const Tensor& loss() const { return nodes_.back().tensors.y[0]; }
@@ -64,18 +68,11 @@ class Net {
 
   std::vector<Node>& nodes() { return nodes_; }
   const std::vector<Node>& nodes() const { return nodes_; }
-  const std::vector<Parameter>& parameters() const { return parameters_; }
-  /// Number of values that are trained.
-  int64_t parameter_count() const;
-  /// All parameters in one tensor of floats; so are all gradients. The gaps between views are zero.
-  Tensor flat_parameters() const { return flat(parameter_memory_); }
-  Tensor flat_gradients() const { return flat(gradient_memory_); }
+  Weights& weights() const { return weights_; }
+  /// The gradients of all trained parameters, laid out as weights().trained().
+  Tensor gradients() const { return {weights_.trained().desc, gradient_memory_.data()}; }
+  /// Without the weights.
   size_t memory_bytes() const;
-
-  /// A parameter's values on the CPU in PyTorch's order (KCRS), and back. `memory` is the flat
-  /// buffer to read (parameters or an optimizer state). Synchronous.
-  std::vector<float> read(const Parameter& parameter, const Tensor& memory) const;
-  void write(const Parameter& parameter, const Tensor& memory, const std::vector<float>& values);
 
   /// The first thing that is not finite after a forward and a backward pass, in words ("layer
   /// conv2: output"), or empty. Synchronous and slow.
@@ -84,28 +81,27 @@ class Net {
   Context& context() const { return context_; }
 
  private:
-  void plan_parameters(const std::vector<ResolvedLayer>& layers);
   void make_implementations(const std::vector<ResolvedLayer>& layers);
   void plan_memory();
   void share_views();
+  void use_weights();
   void plan_calls();
-  void initialise(uint64_t seed);
-  Tensor flat(const Buffer& buffer) const;
+  bool runs_here(const ResolvedLayer& layer, Pass pass) const;
 
   Context& context_;
-  Buffer parameter_memory_;
+  Weights& weights_;
+  const Mode mode_;
   Buffer gradient_memory_;
   Buffer activation_memory_;
   Buffer workspace_;
+  size_t workspace_bytes_ = 0;
+  Buffer step_;  // kInference: the step number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
   size_t forward_calls_ = 0;  // how many of calls_ are forward passes
-  std::vector<Parameter> parameters_;
-  size_t parameter_bytes_ = 0;
 };
 
-/// The values that `parameter` number `index` of a network starts with, in PyTorch's order; the
-/// same bits in every arm.
-std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint32_t index);
+/// The layers of a network that predicts: all but the loss, which is the last.
+std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers);
 
 }  // namespace duet

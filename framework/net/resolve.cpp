@@ -461,7 +461,9 @@ class Resolver {
 
 bool runs(const ResolvedLayer& layer, Pass pass) {
   if (layer.layer->is_view(pass)) return false;
-  return pass == Pass::kForward || pass == Pass::kBackwardFilter || needs_gradients(layer.inputs);
+  if (pass == Pass::kForward || pass == Pass::kBackwardFilter) return true;
+  if (pass == Pass::kBackward && !layer.layer->parameters().empty()) return true;  // dw with dx
+  return needs_gradients(layer.inputs);
 }
 
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,

@@ -41,13 +41,16 @@ struct Saved {
 
 std::vector<Saved> saved_tensors(Training& training, bool with_optimizer) {
   std::vector<Saved> list;
-  for (const Parameter& parameter : training.net().parameters()) {
-    list.push_back({parameter.name, &parameter, training.net().flat_parameters()});
+  const Weights& weights = training.weights();
+  for (const Parameter& parameter : weights.parameters()) {
+    list.push_back({parameter.name, &parameter,
+                    parameter.spec.trained() ? weights.trained() : weights.buffers()});
   }
   if (!with_optimizer) return list;
   const std::vector<std::string> states = training.optimizer().state_names();
   for (size_t i = 0; i < states.size(); ++i) {
-    for (const Parameter& parameter : training.net().parameters()) {
+    for (const Parameter& parameter : weights.parameters()) {
+      if (!parameter.spec.trained()) continue;
       list.push_back({state_name(states[i], parameter), &parameter, training.optimizer_state(i)});
     }
   }
@@ -250,7 +253,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
   std::vector<std::vector<float>> values;
   std::vector<safetensors::Entry> entries;
   for (const Saved& saved : list) {
-    values.push_back(training.net().read(*saved.parameter, saved.memory));
+    values.push_back(training.weights().read(*saved.parameter, saved.memory));
     entries.push_back({saved.name, DType::kFloat32, dims_of(saved.parameter->spec.desc.shape),
                        values.back().data()});
   }
@@ -329,7 +332,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   }
   // Nothing can fail any more.
   for (size_t i = 0; i < list.size(); ++i) {
-    training.net().write(*list[i].parameter, list[i].memory, values[i]);
+    training.weights().write(*list[i].parameter, list[i].memory, values[i]);
   }
   training.set_state(state);
   return resumed;
@@ -362,7 +365,7 @@ std::vector<std::string> load_parameters(const std::filesystem::path& path, Trai
   });
   const std::vector<std::vector<float>> values = values_of(file, list);
   for (size_t i = 0; i < list.size(); ++i) {
-    training.net().write(*list[i].parameter, list[i].memory, values[i]);
+    training.weights().write(*list[i].parameter, list[i].memory, values[i]);
   }
   return differences;
 }

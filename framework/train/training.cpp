@@ -29,15 +29,16 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
                    const Dataset& dataset, std::unique_ptr<Optimizer> optimizer, Context& context)
     : context_(context),
       use_graph_(spec.graph && context.device() == Device::kGpu),
-      net_(layers, spec.seed, context),
+      weights_(layers, spec.seed, context.device()),
+      net_(layers, weights_, context),
       optimizer_(std::move(optimizer)),
       train_batches_(context, dataset, dataset.train,
                      {.batch = spec.data.batch, .seed = spec.seed, .shuffle = true}),
       validation_batches_(context, dataset, dataset.validation, {.batch = spec.data.batch}),
       state_(context.device(), sizeof(StepState)),
       evaluation_state_(context.device(), sizeof(StepState)) {
-  optimizer_tensors_.w = net_.flat_parameters();
-  optimizer_tensors_.dw = net_.flat_gradients();
+  optimizer_tensors_.w = weights_.trained();
+  optimizer_tensors_.dw = net_.gradients();
   for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
     const Buffer& memory =
         optimizer_memory_.emplace_back(context.device(), optimizer_tensors_.w.bytes());
@@ -169,7 +170,7 @@ Metrics Training::evaluate() {
 }
 
 size_t Training::memory_bytes() const {
-  size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() +
+  size_t bytes = weights_.memory_bytes() + net_.memory_bytes() + train_batches_.memory_bytes() +
                  validation_batches_.memory_bytes() + state_.bytes() + evaluation_state_.bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;

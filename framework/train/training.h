@@ -85,8 +85,9 @@ class Training {
   void queue_step();
 
   Net& net() { return net_; }
+  Weights& weights() { return weights_; }
   const Optimizer& optimizer() const { return *optimizer_; }
-  /// The optimizer's state number i, laid out as the flat parameters.
+  /// The optimizer's state number i, laid out as weights().trained().
   const Tensor& optimizer_state(size_t i) const { return optimizer_tensors_.state[i]; }
   Context& context() const { return context_; }
 
@@ -98,6 +99,7 @@ class Training {
 
   Context& context_;
   const bool use_graph_;
+  Weights weights_;
   Net net_;
   std::unique_ptr<Optimizer> optimizer_;
   Batches train_batches_;

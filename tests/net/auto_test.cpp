@@ -291,7 +291,8 @@ TEST_F(Auto, IsAskedForByTheNetwork) {
   for (const PassChoice& choice : t.layers[0].passes) {
     EXPECT_EQ(choice.id, t.layers[0].passes[0].id);  // a block is played by one implementation
   }
-  Net net(t.layers, 1, context_);
+  Weights weights(t.layers, 1, Device::kCpu);
+  Net net(t.layers, weights, context_);
   uint64_t step = 0;
   context_.set_step(&step);
   net.forward();

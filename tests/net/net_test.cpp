@@ -64,7 +64,8 @@ class DoubleNet {
   explicit DoubleNet(const std::string& yaml)
       : context_(Device::kCpu),
         network_(make_network(yaml, {{3, 1, 10, 9}, DType::kFloat64}, 4)),
-        net_(network_.layers, 7, context_) {
+        weights_(network_.layers, 7, Device::kCpu),
+        net_(network_.layers, weights_, context_) {
     context_.set_step(&step_);
     for (int64_t i = 0; i < net_.input().elements(); ++i) {
       net_.input().data<double>()[i] =
@@ -82,6 +83,7 @@ class DoubleNet {
   uint64_t step_ = 0;
   Context context_;
   TestNetwork network_;
+  Weights weights_;
   Net net_;
 };
 
@@ -92,11 +94,10 @@ TEST(Net, GradientsEqualFiniteDifferences) {
     network.loss();
     network.net().backward();
     int checked = 0;
-    for (const Parameter& parameter : network.net().parameters()) {
-      const Tensor w{parameter.spec.desc,
-                     network.net().flat_parameters().data<char>() + parameter.offset};
-      const Tensor dw{parameter.spec.desc,
-                      network.net().flat_gradients().data<char>() + parameter.offset};
+    const Weights& weights = network.net().weights();
+    for (const Parameter& parameter : weights.parameters()) {
+      const Tensor w = weights.view(parameter);
+      const Tensor dw = Weights::view(parameter, network.net().gradients());
       for (int64_t i = 0; i < w.elements(); i += 7, ++checked) {
         double& value = w.data<double>()[i];
         const double gradient = dw.data<double>()[i];
@@ -158,7 +159,8 @@ TEST(Net, OnlyWhatDependsOnParametersHasAGradient) {
       "  - {type: softmax_cross_entropy}\n",
       {{2, 1, 6, 6}}, 4);
   Context context(Device::kCpu);
-  const Net net(network.layers, 1, context);
+  Weights weights(network.layers, 1, Device::kCpu);
+  const Net net(network.layers, weights, context);
   std::vector<std::string> calls;
   for (const Net::Call& call : net.calls()) {
     calls.push_back(call.node->name + " " + std::string(to_string(call.step->pass)));
@@ -276,10 +278,41 @@ TEST(Net, InitialValuesFollowTheirDistribution) {
 
 TEST(Net, ParametersAreReadInPyTorchsOrderWhateverTheLayout) {
   DoubleNet nchw(small_cnn("nchw")), nhwc(small_cnn("nhwc"));
-  for (size_t i = 0; i < nchw.net().parameters().size(); ++i) {
-    EXPECT_EQ(nchw.net().read(nchw.net().parameters()[i], nchw.net().flat_parameters()),
-              nhwc.net().read(nhwc.net().parameters()[i], nhwc.net().flat_parameters()));
+  const Weights &a = nchw.net().weights(), &b = nhwc.net().weights();
+  for (size_t i = 0; i < a.parameters().size(); ++i) {
+    EXPECT_EQ(a.read(a.parameters()[i]), b.read(b.parameters()[i]));
   }
+}
+
+// Training at batch 3, prediction at 1 without a loss.
+TEST(Net, WeightsServeNetsOfOtherBatches) {
+  DoubleNet training(small_cnn("nhwc"));
+  training.loss();
+  const TestNetwork alone = make_network(small_cnn("nhwc"), {{1, 1, 10, 9}, DType::kFloat64}, 4);
+  Context context(Device::kCpu);
+  Net net(without_loss(alone.layers), training.net().weights(), context, Net::Mode::kInference);
+  EXPECT_EQ(net.nodes().back().name, training.net().nodes().rbegin()[1].name);
+  EXPECT_EQ(net.gradients().memory, nullptr);
+  for (const Net::Call& call : net.calls()) EXPECT_EQ(call.step->pass, Pass::kForward);
+  const Tensor logits = training.net().nodes().back().tensors.x[0];
+  const int64_t pixels = net.input().elements(), classes = net.output().elements();
+  for (int64_t image = 0; image < 3; ++image) {
+    std::copy_n(training.net().input().data<double>() + image * pixels, pixels,
+                net.input().data<double>());
+    net.forward();
+    for (int64_t i = 0; i < classes; ++i) {
+      EXPECT_NEAR(net.output().data<double>()[i], logits.data<double>()[image * classes + i],
+                  1e-12);
+    }
+  }
+}
+
+TEST(Net, WeightsOfAnotherNetworkAreRefused) {
+  const TestNetwork one = make_network(small_cnn("nchw"), {{1, 1, 10, 9}}, 4);
+  const TestNetwork other = make_network(small_cnn("nchw"), {{1, 1, 16, 16}}, 4);
+  Context context(Device::kCpu);
+  Weights weights(one.layers, 1, Device::kCpu);
+  EXPECT_THROW(Net(other.layers, weights, context), std::logic_error);
 }
 
 TEST(Net, TheImplementationNamedIsTheOneThatRuns) {
@@ -296,7 +329,8 @@ layers:
 )",
                                            {{2, 1, 6, 6}});
   Context context(Device::kCpu);
-  const Net net(network.layers, 1, context);
+  Weights weights(network.layers, 1, Device::kCpu);
+  const Net net(network.layers, weights, context);
   const auto ids = [&](size_t node) {
     std::vector<std::string> list;
     for (const Net::Node::Step& step : net.nodes()[node].steps) list.push_back(step.id);

@@ -49,7 +49,8 @@ TEST_F(FirstLayer, NeedsNoBackwardData) {
   for (const PassChoice& choice : passes) EXPECT_EQ(choice.id, "cpu_partial");
 
   Context context(Device::kCpu);
-  Net net(network.layers, 1, context);
+  Weights weights(network.layers, 1, Device::kCpu);
+  Net net(network.layers, weights, context);
   net.forward();
   net.backward();
 }

@@ -38,12 +38,12 @@ std::vector<double> snapshot(TestTraining& t) {
   std::vector<double> values = {static_cast<double>(state.step), state.loss_sum, state.last_loss,
                                 static_cast<double>(state.hits),
                                 static_cast<double>(state.counted)};
-  for (const Parameter& parameter : training.net().parameters()) {
-    for (float v : training.net().read(parameter, training.net().flat_parameters())) {
+  for (const Parameter& parameter : training.weights().parameters()) {
+    for (float v : training.weights().read(parameter)) {
       values.push_back(v);
     }
     for (size_t i = 0; i < training.optimizer().state_names().size(); ++i) {
-      for (float v : training.net().read(parameter, training.optimizer_state(i))) {
+      for (float v : training.weights().read(parameter, training.optimizer_state(i))) {
         values.push_back(v);
       }
     }
@@ -181,17 +181,17 @@ void check_halt(const std::string& backend) {
   TestTraining t(small_training(backend));
   Training& training = *t.training;
   for (int i = 0; i < 3; ++i) training.step();
-  const Parameter& parameter = training.net().parameters()[2];  // conv2.weight
-  std::vector<float> values = training.net().read(parameter, training.net().flat_parameters());
+  const Parameter& parameter = training.weights().parameters()[2];  // conv2.weight
+  std::vector<float> values = training.weights().read(parameter);
   values[5] = NAN;
-  training.net().write(parameter, training.net().flat_parameters(), values);
+  training.weights().write(parameter, values);
   for (int i = 0; i < 3; ++i) training.step();
   const StepState state = training.state();
   EXPECT_EQ(state.halted, 1);
   EXPECT_EQ(state.step, 3u);  // nothing advanced
   EXPECT_TRUE(std::isfinite(state.loss_sum));
-  const Parameter& first = training.net().parameters()[0];
-  for (float v : training.net().read(first, training.net().flat_parameters())) {
+  const Parameter& first = training.weights().parameters()[0];
+  for (float v : training.weights().read(first)) {
     ASSERT_TRUE(std::isfinite(v));  // and nothing was spoilt
   }
   EXPECT_TRUE(has(training.explain_halt(), "parameter weight of layer conv2"));
