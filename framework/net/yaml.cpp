@@ -55,6 +55,15 @@ bool is_no_value(const ConfigNode& node, const std::string& text) {
   return node.kind == ConfigNode::Kind::kNull && node.mark.line == 0 && !blank;
 }
 
+// Of line number `line`, from 1.
+bool is_indented_with_tab(const std::string& text, int line) {
+  std::istringstream lines(text);
+  std::string content;
+  for (int i = 0; i < line; ++i) std::getline(lines, content);
+  const size_t tab = content.find('\t');
+  return tab != std::string::npos && tab < content.find_first_not_of(" \t");
+}
+
 // The child of `node` that one part of a path names, or nullptr.
 ConfigNode* child_of(ConfigNode& node, const std::string& part) {
   if (node.kind != ConfigNode::Kind::kList) {
@@ -95,8 +104,13 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   try {
     root = parse_yaml(text, errors);
   } catch (const YamlError& e) {
-    throw ConfigError(name + ":" + std::to_string(e.mark.line) + ":" +
-                      std::to_string(e.mark.column) + ": not valid YAML: " + e.what());
+    const std::string start = name + ":" + std::to_string(e.mark.line) + ":";
+    if (is_indented_with_tab(text, e.mark.line)) {
+      throw ConfigError(start +
+                        "1: the line is indented with a tab, which YAML does not allow; use "
+                        "blanks");
+    }
+    throw ConfigError(start + std::to_string(e.mark.column) + ": not valid YAML: " + e.what());
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {

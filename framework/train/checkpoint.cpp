@@ -39,14 +39,18 @@ struct Saved {
   Tensor memory;
 };
 
-std::vector<Saved> saved_tensors(Training& training, bool with_optimizer) {
+std::vector<Saved> saved_parameters(const Weights& weights) {
   std::vector<Saved> list;
-  const Weights& weights = training.weights();
   for (const Parameter& parameter : weights.parameters()) {
     list.push_back({parameter.name, &parameter,
                     parameter.spec.trained() ? weights.trained() : weights.buffers()});
   }
-  if (!with_optimizer) return list;
+  return list;
+}
+
+std::vector<Saved> saved_tensors(Training& training) {
+  const Weights& weights = training.weights();
+  std::vector<Saved> list = saved_parameters(weights);
   const std::vector<std::string> states = training.optimizer().state_names();
   for (size_t i = 0; i < states.size(); ++i) {
     for (const Parameter& parameter : weights.parameters()) {
@@ -228,7 +232,7 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
     other_data |= change.key.starts_with("data.") && change.key != "data.batch";
     found.of_steps |= change.key.starts_with("data.");
   }
-  if (!other_data && saved.text("data") != now.data) {
+  if (!other_data && !now.data.empty() && saved.text("data") != now.data) {
     const std::string what = "the files of the data set: other images or labels (fingerprint " +
                              printable(saved.text("data")) + " -> " + now.data + ")";
     found.all.push_back(what);
@@ -249,7 +253,7 @@ bool has_all(const safetensors::File& file, const std::vector<Saved>& list) {
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info) {
   const StepState state = training.state();
-  const std::vector<Saved> list = saved_tensors(training, true);
+  const std::vector<Saved> list = saved_tensors(training);
   std::vector<std::vector<float>> values;
   std::vector<safetensors::Entry> entries;
   for (const Saved& saved : list) {
@@ -272,16 +276,11 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
   safetensors::write(path, entries, metadata);
 }
 
-CheckpointDescription describe_checkpoint(const std::filesystem::path& path) {
+std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::path& path) {
   const safetensors::File file = safetensors::describe(path);
-  if (!knows_its_network(file)) {
-    throw DataError(path.string() +
-                    ": holds parameters without their network, as a file saved by PyTorch or by an "
-                    "earlier version of Duet; evaluate it by 'trainer --config CONFIG --evaluate " +
-                    path.string() + "'");
-  }
+  if (!knows_its_network(file)) return {};
   const Metadata metadata(path, file.metadata());
-  return {metadata.config(), metadata.dataset()};
+  return CheckpointDescription{metadata.config(), metadata.dataset()};
 }
 
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
@@ -295,13 +294,13 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
                         "\nresume with the same, or start anew without --resume, or add "
                         "--allow-changes if this is meant");
     }
-    check_parameters(path, described, saved_tensors(training, false));
+    check_parameters(path, described, saved_parameters(training.weights()));
   });
   const Metadata saved(path, file.metadata());
-  std::vector<Saved> list = saved_tensors(training, true);
+  std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
   if (allow_changes && !has_all(file, list)) {
-    list = saved_tensors(training, false);
+    list = saved_parameters(training.weights());
     resumed.changes.push_back("the optimizer's state begins anew");
   }
   check_tensors(path, file, list);
@@ -341,7 +340,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
 double best_accuracy_of(const std::filesystem::path& path, Training& training) {
   try {
     const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
-      check_parameters(path, described, saved_tensors(training, false));
+      check_parameters(path, described, saved_parameters(training.weights()));
     });
     return Metadata(path, file.metadata()).best_accuracy();
   } catch (const DataError&) {
@@ -349,9 +348,9 @@ double best_accuracy_of(const std::filesystem::path& path, Training& training) {
   }
 }
 
-std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Weights& weights,
                                          const CheckpointInfo& now, bool allow_changes) {
-  const std::vector<Saved> list = saved_tensors(training, false);
+  const std::vector<Saved> list = saved_parameters(weights);
   std::vector<std::string> differences;
   const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
     check_parameters(path, described, list);
@@ -365,7 +364,7 @@ std::vector<std::string> load_parameters(const std::filesystem::path& path, Trai
   });
   const std::vector<std::vector<float>> values = values_of(file, list);
   for (size_t i = 0; i < list.size(); ++i) {
-    training.weights().write(*list[i].parameter, list[i].memory, values[i]);
+    weights.write(*list[i].parameter, list[i].memory, values[i]);
   }
   return differences;
 }

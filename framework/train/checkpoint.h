@@ -34,9 +34,9 @@ struct CheckpointDescription {
   ConfigNode config;                   // resolved
   std::optional<DatasetInfo> dataset;  // nothing in the first checkpoints of this format
 };
-/// Reads no tensors. Throws DataError if the file is damaged, or holds parameters without their
-/// network, as one saved by PyTorch.
-CheckpointDescription describe_checkpoint(const std::filesystem::path& path);
+/// Reads no tensors. Nothing if the file holds parameters without their network, as one saved by
+/// PyTorch. Throws DataError if it is damaged.
+std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::path& path);
 
 struct Resumed {
   CheckpointInfo info;   // `now`, with the checkpoint's best accuracy, and its changes and the new
@@ -61,9 +61,9 @@ double best_accuracy_of(const std::filesystem::path& path, Training& training);
 /// A checkpoint knows what it was trained as: throws ConfigError, naming every difference with
 /// which its parameters give other results than in `now` (other layers or keys of theirs, other
 /// data; not who computes, how many rows at a time, dropout and whatever else decides the training
-/// alone). With `allow_changes` the differences are returned. Throws DataError as
-/// load_checkpoint().
-std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+/// alone). Without now.data the data are not compared. With `allow_changes` the differences are
+/// returned. Throws DataError as load_checkpoint().
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Weights& weights,
                                          const CheckpointInfo& now, bool allow_changes = false);
 
 }  // namespace duet
