@@ -58,6 +58,8 @@ struct DatasetType {
   std::vector<std::string> files;
   /// Where its files come from, as a sentence for the user; may be empty.
   std::string_view advice;
+  /// fingerprint() of the data set as it was published; empty if there is no such one.
+  std::string_view published;
 };
 
 const std::vector<const DatasetType*>& dataset_types();

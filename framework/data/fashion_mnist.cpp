@@ -18,13 +18,16 @@ DatasetInfo info() {
 
 const DatasetType& fashion_mnist_type() {
   static const DatasetType type = {
-      "fashion_mnist", "60000 + 10000 grey images of 28x28, ten kinds of clothes",
+      "fashion_mnist",
+      "60000 + 10000 grey images of 28x28, ten kinds of clothes",
       [](ConfigReader&) {
         return DatasetLoader{info(), [](const std::filesystem::path& data_dir) {
                                return load_idx_dataset(fashion_mnist_type(), info(), data_dir);
                              }};
       },
-      idx_dataset_files(), "On Debian and Ubuntu 'apt install dataset-fashion-mnist' brings it."};
+      idx_dataset_files(),
+      "On Debian and Ubuntu 'apt install dataset-fashion-mnist' brings it.",
+      "fa8a0bd0fa7c558a"};
   return type;
 }
 

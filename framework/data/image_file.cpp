@@ -44,7 +44,7 @@ Image read_image_file(const std::filesystem::path& path) {
       case FileKind::kJpeg:
         return read_jpeg(bytes);
       default:
-        throw DataError("expected a picture (PNG or JPEG), found something else");
+        throw DataError("is no picture: expected PNG or JPEG");
     }
   } catch (const DataError& error) {
     throw DataError(path.string() + ": " + error.what());

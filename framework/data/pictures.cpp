@@ -43,8 +43,16 @@ class PicturesReader {
 
   void add(const std::string& text) {
     const Argument argument = read_argument(text);
+    std::error_code ignored;
+    if (fs::is_directory(argument.file, ignored)) {
+      throw DataError(argument.file.string() + ": is a folder; name the pictures in it");
+    }
     const FileKind kind = kind_of_file(argument.file);
     if (kind == FileKind::kIdx || kind == FileKind::kGzip) return add_idx(argument);
+    if (kind == FileKind::kOther) {
+      throw DataError(argument.file.string() +
+                      ": is no picture: expected PNG, JPEG, or IDX images");
+    }
     if (argument.number) {
       throw DataError(argument.file.string() + ": is not an IDX file; only those have a number (:" +
                       std::to_string(*argument.number) + ")");

@@ -138,6 +138,7 @@ const DatasetType& synthetic_images_type() {
       "generated images of random smooth templates, one a class; needs no files",
       read_synthetic_images,
       {},
+      "",
       ""};
   return type;
 }

@@ -48,14 +48,15 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   if (!std::isfinite(metrics.loss)) {
     throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
   }
-  spdlog::info("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),
-               metrics.loss, 100.0 * metrics.accuracy, metrics.rows);
   const nlohmann::json result = {
       {"name", spec.name},        {"backend", spec.backend.name},
       {"dataset", data.name},     {"checkpoint", checkpoint.string()},
       {"val_loss", metrics.loss}, {"val_accuracy", metrics.accuracy},
       {"images", metrics.rows},   {"images_per_second", per_second(metrics.rows, seconds)}};
-  if (options.json) std::printf("%s\n", json_text(result).c_str());
+  const std::string text =
+      fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),
+                  metrics.loss, 100.0 * metrics.accuracy, format_count(metrics.rows));
+  std::printf("%s\n", options.json ? json_text(result).c_str() : text.c_str());
 }
 
 void run_evaluate(TrainedOptions trained, std::optional<int64_t> batch,

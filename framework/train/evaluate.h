@@ -13,11 +13,11 @@ namespace duet {
 struct EvaluateOptions {
   std::string data;            // folder of the data set; empty: the usual places
   bool allow_changes = false;  // another network or other data than the checkpoint's too
-  bool json = false;           // one JSON object on standard output
+  bool json = false;           // one JSON object instead of a line
 };
 
-/// Loss and accuracy of a checkpoint's parameters on the validation data of `setup`. Throws
-/// duet::Error.
+/// Prints the loss and accuracy of a checkpoint's parameters on the validation data of `setup` to
+/// standard output. Throws duet::Error.
 void evaluate(const std::filesystem::path& checkpoint, Setup& setup,
               const EvaluateOptions& options);
 
