@@ -104,13 +104,11 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   try {
     root = parse_yaml(text, errors);
   } catch (const YamlError& e) {
-    const std::string start = name + ":" + std::to_string(e.mark.line) + ":";
-    if (is_indented_with_tab(text, e.mark.line)) {
-      throw ConfigError(start +
-                        "1: the line is indented with a tab, which YAML does not allow; use "
-                        "blanks");
-    }
-    throw ConfigError(start + std::to_string(e.mark.column) + ": not valid YAML: " + e.what());
+    const bool tab = is_indented_with_tab(text, e.mark.line);
+    throw ConfigError(
+        name + ":" + std::to_string(e.mark.line) + ":" + std::to_string(tab ? 1 : e.mark.column) +
+        ": not valid YAML: " +
+        (tab ? "the line is indented with a tab; YAML allows blanks only" : e.what()));
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {

@@ -51,7 +51,8 @@ TEST(Yaml, EndsAtWhatItCannotRead) {
 TEST(Yaml, TabsAreNamed) {
   for (const char* text : {"name: a\ndata:\n\tbatch: 3\n", "name: a\nlayers:\n\t- {type: relu}\n",
                            "name: a\ndata:\n  \tbatch: 3\n  b: [\n"}) {
-    expect_refusal(text, "a.yaml:3:1: ", "indented with a tab, which YAML does not allow");
+    expect_refusal(text, "a.yaml:3:1: ",
+                   "not valid YAML: the line is indented with a tab; YAML allows blanks only");
   }
   expect_refusal("\tname: a\n", "a.yaml:1:1: ", "indented with a tab");
   expect_refusal("a: [1,\t2\n", "a.yaml:", "not valid YAML");

@@ -13,14 +13,14 @@
 namespace duet {
 namespace {
 
-// A small CNN after an epoch, and the images that it was trained on. Batch 100.
+// A small CNN after six epochs, and its data. Batch 100.
 struct Trained {
   TestTraining t{small_training("cpu")};
   DatasetLoader loader;
   Dataset data;
 
   Trained() {
-    for (int64_t i = 0; i < t.training->steps_per_epoch(); ++i) t.training->step();
+    for (int64_t i = 0; i < 6 * t.training->steps_per_epoch(); ++i) t.training->step();
     ConfigErrors errors("test.yaml");
     ConfigReader reader(*t.network.config.find("data"), "data", errors);
     data = find_dataset_type("synthetic_images")->read(reader).load("");
@@ -52,7 +52,7 @@ TEST(Predictor, FindsWhatAnEvaluationCounts) {
   const Metrics metrics = trained.t.training->evaluate();
   EXPECT_DOUBLE_EQ(metrics.accuracy, static_cast<double>(hits) / 250);
   EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
-  EXPECT_GT(metrics.accuracy, 0.3);  // chance is 0.25
+  EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
 }
 
 // Images of the second batch, and of a part of one, too.
