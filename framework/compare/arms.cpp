@@ -238,7 +238,7 @@ std::unique_ptr<Running> running_graph(RunningArm& arm, const char* what) {
 
 }  // namespace
 
-Contender training_steps(RunningArm& arm) {
+Workload training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
             const auto running = running_graph(arm, "training step");
             return seconds_of(
@@ -247,7 +247,7 @@ Contender training_steps(RunningArm& arm) {
           code_of(arm.setup())};
 }
 
-Contender inference_steps(RunningArm& arm) {
+Workload inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
             const auto running = running_graph(arm, "evaluation step");
             return seconds_of(

@@ -79,8 +79,8 @@ nlohmann::json arms_json(const RunningArms& arms);
 
 /// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.
-Contender training_steps(RunningArm& arm);
+Workload training_steps(RunningArm& arm);
 /// Evaluations of a batch: the network forward, dropout off, with the gather of the images.
-Contender inference_steps(RunningArm& arm);
+Workload inference_steps(RunningArm& arm);
 
 }  // namespace duet

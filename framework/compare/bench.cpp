@@ -74,14 +74,14 @@ class Bench {
     for (const PassSelection& each : selection.passes) {
       if (!each.candidates.empty()) passes.push_back(each.pass);
     }
-    std::optional<Evidence> evidence;
-    if (!passes.empty()) evidence = compute_reference(*selection.problem->layer, passes);
+    std::optional<CheckData> check_data;
+    if (!passes.empty()) check_data = compute_reference(*selection.problem->layer, passes);
     for (const PassSelection& each : selection.passes) {
-      measure(*selection.problem, each, evidence ? &*evidence : nullptr);
+      measure(*selection.problem, each, check_data ? &*check_data : nullptr);
     }
   }
 
-  Evidence compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
+  CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
     double flops = 0;
     for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
     if (flops > kManyFlops) {
@@ -89,17 +89,17 @@ class Bench {
                    problem_argument(layer), format_significant(flops / 1e9));
     }
     const double start = now_seconds();
-    Evidence evidence =
-        gather_evidence(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
+    CheckData check_data =
+        make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
     if (flops > kManyFlops) {
       spdlog::info("done in {} on the {}", format_seconds(now_seconds() - start),
-                   to_string(evidence.expected.device));
+                   to_string(check_data.expected.device));
     }
-    return evidence;
+    return check_data;
   }
 
   void measure(const BenchProblem& problem, const PassSelection& selection,
-               const Evidence* evidence) {
+               const CheckData* check_data) {
     InterruptGuard::check();
     const Layer& layer = *problem.layer;
     const Pass pass = selection.pass;
@@ -112,7 +112,7 @@ class Bench {
       const size_t count = selection.candidates.size();
       spdlog::info("{} {} {}: {} implementation{}", layer.type(), problem_argument(layer),
                    to_string(pass), count, count == 1 ? "" : "s");
-      measured = measure_pass(selection.candidates, pass, *evidence, context_, plan());
+      measured = measure_pass(selection.candidates, pass, *check_data, context_, plan());
       const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (PassMeasurement& each : measured) refuse_impossible_times(each, least);
     }

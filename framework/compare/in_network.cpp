@@ -27,7 +27,7 @@ class Piece {
     context.synchronize();
     graph_ = StepGraph(context, [this] { queue_all(); });
   }
-  Contender contender() {
+  Workload workload() {
     return {[this](int64_t calls) {
       return seconds_of(
           context_, [this] { graph_ ? graph_.launch() : queue_all(); }, calls);
@@ -82,9 +82,9 @@ std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
   for (const auto& operation : operations) {
     pieces.push_back(std::make_unique<Piece>(arm.context(), operation.queue, kRepetitions));
   }
-  std::vector<Contender> contenders;
-  for (const auto& piece : pieces) contenders.push_back(piece->contender());
-  const auto times = time_interleaved(contenders, plan);
+  std::vector<Workload> workloads;
+  for (const auto& piece : pieces) workloads.push_back(piece->workload());
+  const auto times = time_interleaved(workloads, plan);
   std::vector<InNetwork::Part> parts;
   for (size_t k = 0; k < operations.size(); ++k) {
     std::vector<double> alone = times[operations.size() + k].seconds;

@@ -157,26 +157,26 @@ class LayersComparison {
     }
     if (candidates.empty()) return;
     const Seat& from = seats[source];
-    const Evidence& evidence = evidence_of(source, *from.node);
+    const CheckData& check_data = check_data_of(source, *from.node);
     const Layer& layer = *from.node->layer;
-    Evidence turned;
+    CheckData turned;
     const bool own = same_layouts(*candidates[0].layer, layer);
-    if (!own) turned = relayout(evidence, layer, *candidates[0].layer);
-    auto results = measure_pass(candidates, from.step->pass, own ? evidence : turned,
+    if (!own) turned = relayout(check_data, layer, *candidates[0].layer);
+    auto results = measure_pass(candidates, from.step->pass, own ? check_data : turned,
                                 device == Device::kGpu ? *gpu_ : cpu_, plan_.pass);
     for (const auto& [arm, candidate] : places) (*measured)[arm] = results[candidate];
   }
 
   /// What the reference makes of a node's activations; kept, because its backward passes come last.
-  const Evidence& evidence_of(size_t arm, const Net::Node& node) {
-    auto& slot = evidence_[&node];
+  const CheckData& check_data_of(size_t arm, const Net::Node& node) {
+    auto& slot = check_data_[&node];
     if (!slot) {
       std::vector<Pass> passes;
       for (const auto& step : node.steps) passes.push_back(step.pass);
       LayerData data = std::move(activations_of(arm).at(node.name));
       data.step = static_cast<uint64_t>(plan_.steps);
-      slot = std::make_unique<Evidence>(
-          gather_evidence(*node.layer, std::move(data), {}, passes, plan_.stop));
+      slot = std::make_unique<CheckData>(
+          make_check_data(*node.layer, std::move(data), {}, passes, plan_.stop));
     }
     return *slot;
   }
@@ -237,7 +237,7 @@ class LayersComparison {
   Context cpu_{Device::kCpu};
   std::unique_ptr<Context> gpu_;
   std::map<size_t, Activations> activations_;  // by arm
-  std::map<const Net::Node*, std::unique_ptr<Evidence>> evidence_;
+  std::map<const Net::Node*, std::unique_ptr<CheckData>> check_data_;
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ struct LayersPlan {
   PassPlan pass;
   TimingPlan network;        // the parts of a step in the network
   int64_t steps = 20;        // of training before the activations are taken
-  bool (*stop)() = nullptr;  // gather_evidence's
+  bool (*stop)() = nullptr;  // make_check_data's
   /// Hears the share that is done, and what begins.
   std::function<void(double, const std::string&)> progress = [](double, const std::string&) {};
   /// Hears the share within a row, too; called before each of its examinations and rounds.

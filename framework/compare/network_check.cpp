@@ -24,15 +24,33 @@ Bytes bytes_of(const Tensor& tensor, Device device) {
 }
 
 /// In the order of Reference's outputs of a pass.
-std::vector<Tensor> outputs_of(Pass pass, const LayerTensors& t) {
-  if (pass == Pass::kForward) return t.y;
+std::vector<Tensor> outputs_of(Pass pass, const Net::Node& node, const LayerSituation& situation) {
+  const LayerTensors& t = node.tensors;
   std::vector<Tensor> outputs;
-  if (pass != Pass::kBackwardFilter) {
-    std::copy_if(t.dx.begin(), t.dx.end(), std::back_inserter(outputs),
-                 [](const Tensor& dx) { return static_cast<bool>(dx); });
+  const auto add = [&](const std::vector<Tensor>& tensors) {
+    std::copy_if(tensors.begin(), tensors.end(), std::back_inserter(outputs),
+                 [](const Tensor& tensor) { return static_cast<bool>(tensor); });
+  };
+  if (pass == Pass::kForward) {
+    add(t.y);
+    for (size_t i = 0; i < t.w.size(); ++i) {
+      if (situation.updates(node.layer->parameters()[i])) outputs.push_back(t.w[i]);
+    }
+    return outputs;
   }
-  if (pass != Pass::kBackwardData) outputs.insert(outputs.end(), t.dw.begin(), t.dw.end());
+  if (pass != Pass::kBackwardFilter) add(t.dx);
+  if (pass != Pass::kBackwardData) add(t.dw);
   return outputs;
+}
+
+bool is_one_of(const std::vector<Tensor>& tensors, const Tensor& tensor) {
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [&](const Tensor& each) { return each.memory == tensor.memory; });
+}
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  const char *first = a.data<char>(), *second = b.data<char>();
+  return first < second + b.bytes() && second < first + a.bytes();
 }
 
 /// What one layer reads and writes in a step, of all rows of the batch or of some.
@@ -97,16 +115,16 @@ class SeenLayer {
   }
 
   void poison_outputs(Pass pass) {
-    for (const Tensor& output : outputs_of(pass, node_.tensors)) {
+    for (const Tensor& output : outputs_of(pass, node_, situation_)) {
+      if (is_one_of(node_.tensors.w, output)) continue;  // read as well
       fill_bytes(output.memory, device_, kPoison, output.bytes());
     }
   }
   void read_outputs(Pass pass) {
     auto& found = found_[pass];
-    for (const Tensor& output : outputs_of(pass, node_.tensors)) {
-      const auto& dw = node_.tensors.dw;
-      const bool parameter = std::any_of(
-          dw.begin(), dw.end(), [&](const Tensor& each) { return each.memory == output.memory; });
+    for (const Tensor& output : outputs_of(pass, node_, situation_)) {
+      const bool parameter =
+          is_one_of(node_.tensors.dw, output) || is_one_of(node_.tensors.w, output);
       found.push_back(parameter ? values_of(output, device_) : rows_of(output));
     }
   }
@@ -141,7 +159,7 @@ class SeenLayer {
   const Layer& layer() const { return part_ ? *part_ : *node_.layer; }
 
   DType dtype_of(Pass pass, size_t output) const {
-    return outputs_of(pass, node_.tensors)[output].desc.dtype;
+    return outputs_of(pass, node_, situation_)[output].desc.dtype;
   }
 
   std::string words(const std::string& text) const {
@@ -218,15 +236,15 @@ class TensorWatch {
   }
 
   /// What has changed since it was last looked at and is none of the call's own; empty if nothing.
+  /// What lies in the memory that the call writes is needed no more.
   std::string changed_by(const Net::Call& call) {
-    const LayerTensors& t = call.node->tensors;
-    std::vector<Tensor> own = outputs_of(call.step->pass, t);
-    own.push_back(t.state);
+    std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {});
+    own.push_back(call.node->tensors.state);
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);
       const bool is_own = std::any_of(own.begin(), own.end(), [&](const Tensor& tensor) {
-        return tensor.memory == region.tensor.memory;
+        return overlap(tensor, region.tensor);
       });
       if (!is_own && now != region.bytes) text += (text.empty() ? "" : ", ") + region.name;
       region.bytes = std::move(now);

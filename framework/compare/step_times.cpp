@@ -56,13 +56,13 @@ struct TimedArm {
 };
 
 /// Counts calls, and tells of each block before it runs.
-Contender counted(Contender contender, int64_t* count, const std::function<void()>& tell) {
-  contender.seconds = [seconds = std::move(contender.seconds), count, tell](int64_t calls) {
+Workload counted(Workload workload, int64_t* count, const std::function<void()>& tell) {
+  workload.seconds = [seconds = std::move(workload.seconds), count, tell](int64_t calls) {
     tell();
     *count += calls;
     return seconds(calls);
   };
-  return contender;
+  return workload;
 }
 
 /// Measures all arms at one batch, and checks what it measures.
@@ -106,14 +106,14 @@ class StepComparison {
     if (progress_) progress_(share);
   }
 
-  std::vector<std::vector<Contender>> make(int round) {
+  std::vector<std::vector<Workload>> make(int round) {
     const double share = std::min(1.0, (round + 1.0) / (rounds_ + 1)) * (1 - kChecksShare);
     const auto tell_block = [this, share] { tell(share); };
     note_outcomes();
     for (TimedArm& timed : running_) timed = {};
     if (round >= 0) displacement_.grow();
     const size_t count = arms_.size();
-    std::vector<Contender> training(count), inference(count);
+    std::vector<Workload> training(count), inference(count);
     for (size_t k = 0; k < count; ++k) {
       InterruptGuard::check();
       const size_t i = round % 2 ? count - 1 - k : k;  // no arm's memory is always the first
@@ -194,9 +194,9 @@ StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, i
     const auto arm = start(arms[i], dataset, few, &estimate.errors[i]);
     if (!arm) continue;
     // The first step pays for what only a first one does.
-    const auto least_of_two = [&](const Contender& contender) {
-      const double first = contender.seconds(1);
-      return scale * std::min(first, contender.seconds(1));
+    const auto least_of_two = [&](const Workload& workload) {
+      const double first = workload.seconds(1);
+      return scale * std::min(first, workload.seconds(1));
     };
     estimate.training[i].seconds = {least_of_two(training_steps(*arm))};
     arm->training().restart_evaluation();

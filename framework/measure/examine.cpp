@@ -39,21 +39,21 @@ size_t thread_count() {
 
 class Examiner {
  public:
-  Examiner(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+  Examiner(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
            Context& context)
       : layer_(layer),
         id_(id),
         pass_(pass),
-        evidence_(evidence),
+        check_data_(check_data),
         context_(context),
-        rig_(layer, id, passes_through(layer, id, pass), context, evidence.situation,
+        rig_(layer, id, passes_through(layer, id, pass), context, check_data.situation,
              GuardedBuffer::kWideGuardBytes) {}
 
   Examination run() {
     check_data();
     check_timeliness();
     if (result_.passed()) check_graph();
-    const ExamineSubject subject = {layer_, id_, pass_, evidence_, context_};
+    const ExamineSubject subject = {layer_, id_, pass_, check_data_, context_};
     if (result_.passed()) add(find_shape_bound(subject));
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
@@ -104,17 +104,17 @@ class Examiner {
   }
 
   void check_data() {
-    rig_.load(evidence_.data);
+    rig_.load(check_data_.data);
     std::vector<Round> same;
-    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(evidence_.expected));
+    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(check_data_.expected));
     result_.tensors = same[0].tensors;
-    rig_.load(evidence_.other_data);
-    const Round other = round(evidence_.other_expected);
-    const Round again = round(evidence_.other_expected);
-    rig_.renew(evidence_.data);
-    queue_through(rig_, pass_, evidence_.expected);
+    rig_.load(check_data_.other_data);
+    const Round other = round(check_data_.other_expected);
+    const Round again = round(check_data_.other_expected);
+    rig_.renew(check_data_.data);
+    queue_through(rig_, pass_, check_data_.expected);
     context_.synchronize();
-    const bool renewed = all_agree(hold_to(evidence_.expected, rig_, pass_));
+    const bool renewed = all_agree(hold_to(check_data_.expected, rig_, pass_));
 
     // The most telling finding first; those that follow from it are left out.
     if (is_stale(other, same.back())) {
@@ -128,14 +128,14 @@ class Examiner {
             "by pointer, or never reads its inputs again");
       }
     } else if (!same[0].agrees) {
-      add_disagreement(same[0], evidence_.expected, "");
+      add_disagreement(same[0], check_data_.expected, "");
     } else if (!same[1].agrees || !same[2].agrees) {
       const Round& wrong = same[1].agrees ? same[2] : same[1];
       add(FaultKind::kFirstTimeOnly,
           "is right only the first time: a repeated run on the same data " +
-              classify(wrong.tensors, wrong.outputs, evidence_.expected.of(pass_)).text);
+              classify(wrong.tensors, wrong.outputs, check_data_.expected.of(pass_)).text);
     } else if (!other.agrees) {
-      add_disagreement(other, evidence_.other_expected, "with other data: ");
+      add_disagreement(other, check_data_.other_expected, "with other data: ");
     } else if (!renewed) {
       add(FaultKind::kCached,
           "is wrong where its output, its state or its workspace still hold what earlier data left "
@@ -165,8 +165,8 @@ class Examiner {
 
   /// What the stream says is done must be done, and must have waited for what came before it.
   void check_timeliness() {
-    rig_.load(evidence_.data);
-    run_through(rig_, pass_, evidence_.expected);
+    rig_.load(check_data_.data);
+    run_through(rig_, pass_, check_data_.expected);
     context_.queue_delay(kDelaySeconds);
     rig_.queue_poison(pass_);
     rig_.queue(pass_);
@@ -176,7 +176,7 @@ class Examiner {
     const Bytes when_done = rig_.snapshot_bytes(), later = rig_.output_bytes(pass_);
     const bool unrepeatable =
         !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
-    const bool there = all_agree(hold_to(evidence_.expected, rig_, pass_));
+    const bool there = all_agree(hold_to(check_data_.expected, rig_, pass_));
     std::string what;
     if (when_done != later && !unrepeatable) {
       what = context_.device() == Device::kGpu
@@ -215,7 +215,7 @@ class Examiner {
   void check_graph() {
     if (context_.device() == Device::kCpu) return;
     rig_.reset();
-    run_through(rig_, pass_, evidence_.expected);
+    run_through(rig_, pass_, check_data_.expected);
     std::optional<StepGraph> graph;
     try {
       graph.emplace(context_, [&] { rig_.queue(pass_); });
@@ -226,7 +226,7 @@ class Examiner {
       rig_.queue_poison(pass_);
       graph->launch();
       context_.synchronize();
-      if (!all_agree(hold_to(evidence_.expected, rig_, pass_))) {
+      if (!all_agree(hold_to(check_data_.expected, rig_, pass_))) {
         return add(FaultKind::kNotInGraph,
                    "is wrong when replayed from a captured graph, as training runs it");
       }
@@ -242,7 +242,7 @@ class Examiner {
   const Layer& layer_;
   const std::string id_;
   const Pass pass_;
-  const Evidence& evidence_;
+  const CheckData& check_data_;
   Context& context_;
   LayerRig rig_;
   const size_t threads_ = thread_count();  // before it ran
@@ -315,24 +315,26 @@ bool all_agree(const std::vector<TensorResult>& tensors) {
                      [](const TensorResult& tensor) { return tensor.agreement.agrees; });
 }
 
-Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
-                         const std::vector<Pass>& passes, bool (*stop)()) {
-  Evidence evidence{.situation = situation,
-                    .data = std::move(data),
-                    .other_data = random_data(layer, kOtherSeed)};
-  evidence.other_data.step = evidence.data.step + 1;
-  for (LayerData* each : {&evidence.data, &evidence.other_data}) {
+CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
+                          const std::vector<Pass>& passes, bool (*stop)()) {
+  CheckData check_data{.situation = situation,
+                       .data = std::move(data),
+                       .other_data = random_data(layer, kOtherSeed)};
+  check_data.other_data.step = check_data.data.step + 1;
+  for (LayerData* each : {&check_data.data, &check_data.other_data}) {
+    const LoopStop unfinished_loops(stop);
     layer.settle(each->x, each->w, each->dy);
+    if (stop && stop()) throw InterruptedError();
   }
-  evidence.expected = run_reference(layer, evidence.data, situation, passes, stop);
-  evidence.other_expected = run_reference(layer, evidence.other_data, situation, passes, stop);
-  return evidence;
+  check_data.expected = run_reference(layer, check_data.data, situation, passes, stop);
+  check_data.other_expected = run_reference(layer, check_data.other_data, situation, passes, stop);
+  return check_data;
 }
 
-Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) {
-  Evidence result{.situation = evidence.situation,
-                  .data = relayout(evidence.data, from, to),
-                  .other_data = relayout(evidence.other_data, from, to)};
+CheckData relayout(const CheckData& check_data, const Layer& from, const Layer& to) {
+  CheckData result{.situation = check_data.situation,
+                   .data = relayout(check_data.data, from, to),
+                   .other_data = relayout(check_data.other_data, from, to)};
   const auto turn = [&](Reference reference) {
     for (auto& [pass, outputs] : reference.outputs) {
       for (NamedValues& output : outputs) {
@@ -346,18 +348,18 @@ Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to) 
     }
     return reference;
   };
-  result.expected = turn(evidence.expected);
-  result.other_expected = turn(evidence.other_expected);
+  result.expected = turn(check_data.expected);
+  result.other_expected = turn(check_data.other_expected);
   return result;
 }
 
-Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+Examination examine(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
                     Context& context) {
   ProcessState process(context);
   Examination result;
   try {
     const FilledFreshMemory fill;
-    result = Examiner(layer, id, pass, evidence, context).run();
+    result = Examiner(layer, id, pass, check_data, context).run();
   } catch (...) {  // whatever an implementation throws
     result.faults = {{FaultKind::kFailed, text_of_failure(id, context.device())}};
   }

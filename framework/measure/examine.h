@@ -37,7 +37,7 @@ struct Examination {
 
 /// Two sets of data for one problem, of different steps and different in every value, and what the
 /// reference makes of them.
-struct Evidence {
+struct CheckData {
   LayerSituation situation;
   LayerData data, other_data;
   Reference expected, other_expected;
@@ -46,15 +46,15 @@ struct Evidence {
 /// `data` is the first set; the other is drawn at random. Elements of dy whose way back rounding
 /// would decide are set to zero (Layer::settle). The reference may take minutes: where `stop` is
 /// given and comes to return true, this soon throws InterruptedError.
-Evidence gather_evidence(const Layer& layer, LayerData data, const LayerSituation& situation,
-                         const std::vector<Pass>& passes, bool (*stop)() = nullptr);
-/// The same evidence for a layer of the same sizes in other layouts.
-Evidence relayout(const Evidence& evidence, const Layer& from, const Layer& to);
+CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
+                          const std::vector<Pass>& passes, bool (*stop)() = nullptr);
+/// The same for a layer of the same sizes in other layouts.
+CheckData relayout(const CheckData& check_data, const Layer& from, const Layer& to);
 
 /// Runs `pass` in all the ways told above. A class of faults that would follow from an earlier one
-/// is not looked for. Throws InterruptedError soon after an interrupt. REQUIRES: `evidence` is of
+/// is not looked for. Throws InterruptedError soon after an interrupt. REQUIRES: `check_data` is of
 /// this layer and has `pass`; `id` supports the pass.
-Examination examine(const Layer& layer, std::string_view id, Pass pass, const Evidence& evidence,
+Examination examine(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
                     Context& context);
 
 /// Runs the passes that `pass` needs to have run, then `pass`, from loaded data.

@@ -15,7 +15,7 @@ struct ExamineSubject {
   const Layer& layer;
   std::string_view id;
   Pass pass;
-  const Evidence& evidence;
+  const CheckData& check_data;
   Context& context;
 };
 

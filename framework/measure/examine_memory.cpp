@@ -37,10 +37,10 @@ Use use_of_instance(const ExamineSubject& subject) {
     use.prepared = memory_in_use(device) - before;
   }
   {
-    LayerRig rig(subject.layer, subject.id, passes, subject.context, subject.evidence.situation);
-    rig.load(subject.evidence.data);
+    LayerRig rig(subject.layer, subject.id, passes, subject.context, subject.check_data.situation);
+    rig.load(subject.check_data.data);
     const int64_t loaded = memory_in_use(device);
-    queue_through(rig, subject.pass, subject.evidence.expected);
+    queue_through(rig, subject.pass, subject.check_data.expected);
     subject.context.synchronize();
     use.run = memory_in_use(device) - loaded;
   }

@@ -58,8 +58,8 @@ std::string finding(const ExamineSubject& subject, const Layer& layer, LayerData
   if (passes.empty()) return "";
   layer.settle(data.x, data.w, data.dy);
   const Reference expected =
-      run_reference(layer, data, subject.evidence.situation, {pass}, InterruptGuard::requested);
-  LayerRig rig(layer, subject.id, passes, subject.context, subject.evidence.situation,
+      run_reference(layer, data, subject.check_data.situation, {pass}, InterruptGuard::requested);
+  LayerRig rig(layer, subject.id, passes, subject.context, subject.check_data.situation,
                GuardedBuffer::kWideGuardBytes);
   rig.load(data);
   run_through(rig, pass, expected);

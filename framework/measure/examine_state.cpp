@@ -14,7 +14,7 @@ template <class Before, class After>
 void run_with(const ExamineSubject& subject, LayerRig& rig, const Before& before,
               const After& after) {
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
-  if (passes.front() != Pass::kForward) rig.set_y(subject.evidence.expected.of(Pass::kForward));
+  if (passes.front() != Pass::kForward) rig.set_y(subject.check_data.expected.of(Pass::kForward));
   for (Pass each : passes) {
     run_interruptibly([&] {
       before(each);
@@ -34,9 +34,9 @@ std::string finding(const ExamineSubject& subject, const LayerRig& rig, const Re
 }
 
 std::optional<Fault> find_kept_workspace(const ExamineSubject& subject, LayerRig& rig) {
-  rig.load(subject.evidence.data);
+  rig.load(subject.check_data.data);
   run_with(subject, rig, do_nothing, [&](Pass) { rig.poison_workspaces(); });
-  const std::string wrong = finding(subject, rig, subject.evidence.expected);
+  const std::string wrong = finding(subject, rig, subject.check_data.expected);
   if (wrong.empty()) return {};
   return Fault{FaultKind::kKeepsWorkspace,
                "keeps something in the workspace of an earlier pass, which other layers overwrite "
@@ -47,20 +47,20 @@ std::optional<Fault> find_kept_workspace(const ExamineSubject& subject, LayerRig
 
 /// A second instance of the same size, on other data.
 std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig& rig) {
-  const Evidence& evidence = subject.evidence;
+  const CheckData& check_data = subject.check_data;
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
-  LayerRig other(subject.layer, subject.id, passes, subject.context, evidence.situation,
+  LayerRig other(subject.layer, subject.id, passes, subject.context, check_data.situation,
                  GuardedBuffer::kWideGuardBytes);
-  rig.load(evidence.data);
-  other.load(evidence.other_data);
-  if (passes.front() != Pass::kForward) other.set_y(evidence.other_expected.of(Pass::kForward));
+  rig.load(check_data.data);
+  other.load(check_data.other_data);
+  if (passes.front() != Pass::kForward) other.set_y(check_data.other_expected.of(Pass::kForward));
   run_with(subject, rig, do_nothing, [&](Pass each) { other.run(each); });
-  std::string wrong = finding(subject, other, evidence.other_expected);
-  if (wrong.empty()) wrong = finding(subject, rig, evidence.expected);
+  std::string wrong = finding(subject, other, check_data.other_expected);
+  if (wrong.empty()) wrong = finding(subject, rig, check_data.expected);
   if (wrong.empty()) {  // once more behind the other
     rig.queue_poison(subject.pass);
     rig.run(subject.pass);
-    wrong = finding(subject, rig, evidence.expected);
+    wrong = finding(subject, rig, check_data.expected);
   }
   if (wrong.empty()) return {};
   return Fault{FaultKind::kSharedState,
@@ -71,17 +71,17 @@ std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig
 
 /// Another instance, of another size.
 std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, LayerRig& rig) {
-  const Evidence& evidence = subject.evidence;
+  const CheckData& check_data = subject.check_data;
   for (const auto& neighbour : neighbours(subject.layer)) {
     const auto passes = passes_of_neighbour(subject, *neighbour);
     if (passes.empty()) continue;
-    rig.load(evidence.data);
-    LayerRig other(*neighbour, subject.id, passes, subject.context, evidence.situation,
+    rig.load(check_data.data);
+    LayerRig other(*neighbour, subject.id, passes, subject.context, check_data.situation,
                    GuardedBuffer::kWideGuardBytes);
     other.load(random_data(*neighbour, 7));
     run_with(
         subject, rig, [&](Pass each) { other.run(each); }, do_nothing);
-    const std::string wrong = finding(subject, rig, evidence.expected);
+    const std::string wrong = finding(subject, rig, check_data.expected);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kSharedState,
                  "shares its sizes with other instances (static memory, a global, __constant__ "

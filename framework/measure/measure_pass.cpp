@@ -48,21 +48,21 @@ std::unique_ptr<Implementation> made_ready(const Candidate& candidate, Pass pass
 /// and never where the last call left them.
 class Runner {
  public:
-  Runner(const Candidate& candidate, Pass pass, const Evidence& evidence, Context& context)
+  Runner(const Candidate& candidate, Pass pass, const CheckData& check_data, Context& context)
       : context_(context),
         candidate_(candidate),
         pass_(pass),
-        evidence_(evidence),
+        check_data_(check_data),
         code_(candidate.id + " of " + task_text(*candidate.layer)) {
     const size_t copies =
         std::clamp<size_t>(cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
     for (size_t i = 0; i < copies; ++i) {
       rigs_.push_back(std::make_unique<LayerRig>(*candidate.layer, candidate.id, passes, context,
-                                                 evidence.situation));
+                                                 check_data.situation));
       LayerRig& rig = *rigs_.back();
-      rig.load(evidence.data);
-      queue_through(rig, pass, evidence.expected);
+      rig.load(check_data.data);
+      queue_through(rig, pass, check_data.expected);
       context.synchronize();
       rig.watch(pass);
       rig.queue_poison(pass);  // what is there after timing was written while timing
@@ -84,14 +84,14 @@ class Runner {
     return StepGraph(context_, parts);
   }
 
-  /// One call of the contender is calls_in_graph() calls: on a GPU a graph of `calls`, or if that
+  /// One call of the workload is calls_in_graph() calls: on a GPU a graph of `calls`, or if that
   /// is 0 of about a millisecond's.
   void capture(int calls) {
     if (context_.device() == Device::kCpu) return;
     in_graph_ = calls > 0 ? calls : calls_of_a_graph();
     graph_ = graph(in_graph_);
   }
-  Contender contender() {
+  Workload workload() {
     return {[this](int64_t calls) {
               if (!graph_)
                 return seconds_of(
@@ -110,7 +110,7 @@ class Runner {
   std::optional<Fault> fault(bool thoroughly) {
     while (thoroughly && calls_.empty() && queued_ < kLeastCalls * rigs_.size()) queue();
     context_.synchronize();
-    if (!all_hold(evidence_.expected, thoroughly ? called() : 1)) {
+    if (!all_hold(check_data_.expected, thoroughly ? called() : 1)) {
       return Fault{FaultKind::kWrongWhenTimed,
                    "is right when examined and wrong after the timed runs: no time is given"};
     }
@@ -125,13 +125,13 @@ class Runner {
               damage};
     }
     for (const auto& rig : rigs_) {
-      rig->renew(evidence_.other_data);
-      queue_through(*rig, pass_, evidence_.other_expected);
+      rig->renew(check_data_.other_data);
+      queue_through(*rig, pass_, check_data_.other_expected);
       rig->queue_poison(pass_);
     }
     for (size_t i = 0; i < rigs_.size(); ++i) calls_.empty() ? queue() : calls_[i].launch();
     context_.synchronize();
-    if (all_hold(evidence_.other_expected, rigs_.size())) return {};
+    if (all_hold(check_data_.other_expected, rigs_.size())) return {};
     return Fault{
         FaultKind::kWrongWhenTimed,
         "is right when examined, but has stopped computing by the end of the timed runs: it "
@@ -166,7 +166,7 @@ class Runner {
   Context& context_;
   const Candidate& candidate_;
   const Pass pass_;
-  const Evidence& evidence_;
+  const CheckData& check_data_;
   const std::string code_;
   std::vector<std::unique_ptr<LayerRig>> rigs_;
   std::vector<StepGraph> calls_;  // on a GPU: one of each rig
@@ -178,7 +178,7 @@ class Runner {
 /// A candidate that is right, while it is timed.
 struct Entry {
   const Candidate* candidate;
-  const Evidence* evidence;
+  const CheckData* check_data;
   PassMeasurement* result;
   std::unique_ptr<Runner> runner;  // none if it failed
   int calls_in_graph = 0;
@@ -208,7 +208,7 @@ class PassTimer {
     const auto make = [this](int round) {
       if (plan_.before_round) plan_.before_round();
       if (round < 0 || anew_) make_runners(round % 2 != 0);
-      return contests();
+      return groups();
     };
     auto times = time_anew(make, plan_.timing);
     hold(true);
@@ -257,7 +257,8 @@ class PassTimer {
       Entry& entry = entries_[backwards ? entries_.size() - 1 - k : k];
       if (!entry.result->examination.passed()) continue;  // it failed in a round before
       try {
-        entry.runner = std::make_unique<Runner>(*entry.candidate, pass_, *entry.evidence, context_);
+        entry.runner =
+            std::make_unique<Runner>(*entry.candidate, pass_, *entry.check_data, context_);
         entry.runner->capture(entry.calls_in_graph);
         entry.calls_in_graph = entry.runner->calls_in_graph();
       } catch (...) {
@@ -267,20 +268,20 @@ class PassTimer {
     }
   }
 
-  std::vector<std::vector<Contender>> contests() {
-    std::vector<Contender> warm;
+  std::vector<std::vector<Workload>> groups() {
+    std::vector<Workload> warm;
     for (Entry& entry : entries_) {
-      warm.push_back(entry.runner ? entry.runner->contender() : Contender{});
+      warm.push_back(entry.runner ? entry.runner->workload() : Workload{});
     }
     if (!flush_) return {warm};
     if (cold_.empty()) capture_cold();
-    std::vector<Contender> cold;
+    std::vector<Workload> cold;
     for (StepGraph& graph : cold_) {
-      cold.push_back(graph ? Contender{[this, &graph](int64_t calls) {
+      cold.push_back(graph ? Workload{[this, &graph](int64_t calls) {
         return seconds_of(
             context_, [&graph] { graph.launch(); }, calls);
       }}
-                           : Contender{});
+                           : Workload{});
     }
     return {warm, cold};
   }
@@ -341,18 +342,18 @@ double least_bytes(const Layer& layer) {
 }
 
 std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidates, Pass pass,
-                                          const Evidence& evidence, Context& context,
+                                          const CheckData& check_data, Context& context,
                                           const PassPlan& plan) {
   std::vector<PassMeasurement> results(candidates.size());
-  std::vector<std::unique_ptr<Evidence>> turned;  // for other layouts
+  std::vector<std::unique_ptr<CheckData>> turned;  // for other layouts
   std::vector<Entry> entries;
   const Layer& first = *candidates.front().layer;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (plan.before_round) plan.before_round();
     const Candidate& candidate = candidates[i];
-    const Evidence* own = &evidence;
+    const CheckData* own = &check_data;
     if (!same_layouts(*candidate.layer, first)) {
-      turned.push_back(std::make_unique<Evidence>(relayout(evidence, first, *candidate.layer)));
+      turned.push_back(std::make_unique<CheckData>(relayout(check_data, first, *candidate.layer)));
       own = turned.back().get();
     }
     PassMeasurement& result = results[i];

@@ -48,11 +48,11 @@ struct PassMeasurement {
 /// Examines every candidate, times those that pass, interleaved, and compares them with the
 /// reference once more afterwards, on the data they were timed on and on others: who fails then
 /// loses its times too. Where a layer's tensors fit into a cache (L2 on a GPU), every round is of
-/// new instances (time_anew). In the order of `candidates`. REQUIRES: `evidence` is of
+/// new instances (time_anew). In the order of `candidates`. REQUIRES: `check_data` is of
 /// candidates[0].layer or one of the same sizes and layouts; all run on the context's device and
 /// support `pass`.
 std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidates, Pass pass,
-                                          const Evidence& evidence, Context& context,
+                                          const CheckData& check_data, Context& context,
                                           const PassPlan& plan);
 
 /// A fault in words for a time below what is possible at all (least_seconds()): "takes 0.01 us,

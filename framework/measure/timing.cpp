@@ -34,9 +34,9 @@ int64_t calls_of(double block_seconds, double seconds) {
   return static_cast<int64_t>(std::clamp(calls, 1.0, static_cast<double>(kMostCalls)));
 }
 
-// In what order the contenders run, round by round: at random, and the next round the other way
+// In what order the workloads run, round by round: at random, and the next round the other way
 // round. What a place in the order costs (the first may find a rested core) favours nobody then,
-// and which of two equal contenders is faster in a round is the toss of a coin, whatever the noise.
+// and which of two equal workloads is faster in a round is the toss of a coin, whatever the noise.
 class Orders {
  public:
   std::vector<size_t> next(size_t count) {
@@ -58,12 +58,12 @@ class Orders {
   bool reversed_ = false;
 };
 
-// One round of one contest, of contenders that are new in it or have been there since the first.
+// One round of one group, of workloads that are new in it or have been there since the first.
 // It only warms up if `counts` is false.
-void run_contest(const std::vector<Contender>& all, double block_seconds, bool anew, bool counts,
-                 Orders* orders, std::vector<Times>* times) {
+void run_group(const std::vector<Workload>& all, double block_seconds, bool anew, bool counts,
+               Orders* orders, std::vector<Times>* times) {
   times->resize(all.size());
-  std::vector<Contender> contenders;
+  std::vector<Workload> workloads;
   std::vector<int64_t> calls;
   std::vector<Times*> present;
   for (const size_t i : orders->next(all.size())) {
@@ -75,11 +75,11 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool a
     } else if (anew) {
       all[i].seconds((own.calls + 3) / 4);  // what is new has to warm up
     }
-    contenders.push_back(all[i]);
+    workloads.push_back(all[i]);
     calls.push_back(own.calls);
     present.push_back(&own);
   }
-  const std::vector<double> seconds = time_round(contenders, calls);
+  const std::vector<double> seconds = time_round(workloads, calls);
   for (size_t k = 0; counts && k < present.size(); ++k) {
     present[k]->seconds.push_back(seconds[k]);
     // Where the calls were counted on a busy machine, and this round was calmer.
@@ -89,10 +89,10 @@ void run_contest(const std::vector<Contender>& all, double block_seconds, bool a
 
 // Whether the rounds have taken as long as most_rounds of them take on a calm machine. On a busy
 // one more of them would cost a multiple of that, and leave most verdicts unclear all the same.
-bool is_long(const std::vector<std::vector<Times>>& contests, const TimingPlan& plan) {
+bool is_long(const std::vector<std::vector<Times>>& groups, const TimingPlan& plan) {
   double spent = 0, calm = 0;
-  for (const auto& contest : contests) {
-    for (const Times& each : contest) {
+  for (const auto& group : groups) {
+    for (const Times& each : group) {
       if (each.seconds.empty()) continue;
       const auto calls = static_cast<double>(each.calls);
       for (const double seconds : each.seconds) spent += calls * seconds;
@@ -103,7 +103,7 @@ bool is_long(const std::vector<std::vector<Times>>& contests, const TimingPlan& 
   return spent > plan.most_rounds * calm;
 }
 
-std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const TimingPlan& plan,
+std::vector<std::vector<Times>> time_rounds(const MakeGroups& groups, const TimingPlan& plan,
                                             bool anew) {
   std::vector<std::vector<Times>> times;
   std::vector<Orders> orders;
@@ -112,11 +112,11 @@ std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const 
         (std::none_of(times.begin(), times.end(), is_unclear) || is_long(times, plan))) {
       break;
     }
-    const auto all = contests(round);
+    const auto all = groups(round);
     times.resize(all.size());
     orders.resize(all.size());
     for (size_t i = 0; i < all.size(); ++i) {
-      run_contest(all[i], plan.block_seconds, anew, round >= 0, &orders[i], &times[i]);
+      run_group(all[i], plan.block_seconds, anew, round >= 0, &orders[i], &times[i]);
     }
   }
   return times;
@@ -124,16 +124,16 @@ std::vector<std::vector<Times>> time_rounds(const MakeContests& contests, const 
 
 }  // namespace
 
-int64_t calls_for(const Contender& contender, double block_seconds) {
+int64_t calls_for(const Workload& workload, double block_seconds) {
   constexpr double kNone = std::numeric_limits<double>::max();
-  contender.seconds(1);  // pays for what only a first call does
+  workload.seconds(1);  // pays for what only a first call does
   // The least of all probes: other processes have the core in some of them. For that reason a probe
   // that seems long enough is repeated.
   double least = kNone;  // seconds of one call
   for (int64_t calls = 1; calls <= kMostCalls; calls *= 2) {
     const double enough = block_seconds / 4 / static_cast<double>(calls);
     for (int probe = 0; probe < kProbes; ++probe) {
-      const double seconds = contender.seconds(calls);
+      const double seconds = workload.seconds(calls);
       if (seconds < kLeastSeconds && calls < kMostCalls) break;
       least = std::min(least, seconds / static_cast<double>(calls));
       if (least < enough || least > 4 * block_seconds) break;
@@ -143,24 +143,24 @@ int64_t calls_for(const Contender& contender, double block_seconds) {
   return calls_of(block_seconds, least);
 }
 
-std::vector<double> time_round(const std::vector<Contender>& contenders,
+std::vector<double> time_round(const std::vector<Workload>& workloads,
                                const std::vector<int64_t>& calls) {
-  std::vector<double> seconds(contenders.size(), 0.0);
+  std::vector<double> seconds(workloads.size(), 0.0);
   const auto half = [&](size_t i) {
-    return contenders[i].seconds(calls[i]) / static_cast<double>(calls[i]) / 2;
+    return workloads[i].seconds(calls[i]) / static_cast<double>(calls[i]) / 2;
   };
-  for (size_t i = 0; i < contenders.size(); ++i) seconds[i] += half(i);
-  for (size_t i = contenders.size(); i-- > 0;) seconds[i] += half(i);
+  for (size_t i = 0; i < workloads.size(); ++i) seconds[i] += half(i);
+  for (size_t i = workloads.size(); i-- > 0;) seconds[i] += half(i);
   return seconds;
 }
 
-std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
+std::vector<Times> time_interleaved(const std::vector<Workload>& workloads,
                                     const TimingPlan& plan) {
-  return time_rounds([&](int) { return std::vector<std::vector<Contender>>{contenders}; }, plan,
+  return time_rounds([&](int) { return std::vector<std::vector<Workload>>{workloads}; }, plan,
                      false)[0];
 }
 
-std::vector<std::vector<Times>> time_anew(const MakeContests& make, const TimingPlan& plan) {
+std::vector<std::vector<Times>> time_anew(const MakeGroups& make, const TimingPlan& plan) {
   return time_rounds(make, plan, true);
 }
 

@@ -18,9 +18,9 @@ namespace duet {
 
 /// One arm. `seconds(calls)` runs the work `calls` times back to back and returns how long that
 /// took, from the first to the end of the last.
-struct Contender {
+struct Workload {
   std::function<double(int64_t calls)> seconds;
-  /// What it runs, where that is known. Contenders of the same code are not told apart.
+  /// What it runs, where that is known. Workloads of the same code are not told apart.
   std::string code = {};
 };
 
@@ -37,7 +37,7 @@ struct TimingPlan {
 struct Times {
   std::vector<double> seconds;  // of one call; the mean of the arm's two blocks, a value a round
   int64_t calls = 0;            // in a block; more when an earlier count was too small
-  std::string code = {};        // the contender's
+  std::string code = {};        // the workload's
   Summary summary() const { return summarise(seconds); }
 };
 
@@ -46,29 +46,28 @@ inline bool same_code(const Times& a, const Times& b) {
   return !a.code.empty() && a.code == b.code;
 }
 
-/// The calls that fill a block of that length; runs the contender to find out.
-int64_t calls_for(const Contender& contender, double block_seconds);
+/// The calls that fill a block of that length; runs the workload to find out.
+int64_t calls_for(const Workload& workload, double block_seconds);
 
-/// One round: the seconds of one call of each contender, whose blocks are calls[i] long.
-std::vector<double> time_round(const std::vector<Contender>& contenders,
+/// One round: the seconds of one call of each workload, whose blocks are calls[i] long.
+std::vector<double> time_round(const std::vector<Workload>& workloads,
                                const std::vector<int64_t>& calls);
 
-/// Measures all contenders. Stops after `rounds`, or, while the verdict between the first one and
+/// Measures all workloads. Stops after `rounds`, or, while the verdict between the first one and
 /// any other is unclear, after `most_rounds`.
-std::vector<Times> time_interleaved(const std::vector<Contender>& contenders,
-                                    const TimingPlan& plan);
+std::vector<Times> time_interleaved(const std::vector<Workload>& workloads, const TimingPlan& plan);
 
-/// Makes what is to be timed and returns how to time it: contests, each of contenders that run side
-/// by side. All rounds have the same ones; a contender without a function is left out, from then
+/// Makes what is to be timed and returns how to time it: groups, each of workloads that run side
+/// by side. All rounds have the same ones; a workload without a function is left out, from then
 /// on. What they refer to lives until the next call.
-using MakeContests = std::function<std::vector<std::vector<Contender>>(int round)>;
+using MakeGroups = std::function<std::vector<std::vector<Workload>>(int round)>;
 
 /// As time_interleaved(), but every round is of what make(round) makes anew, whose memory should
 /// lie elsewhere each time (Displacement). How much of the work stays in a cache depends on where
 /// its tensors lie and on what else the process has done, and is the same in every call of one
-/// instance: repeating one would only make a wrong difference certain. In the order of the contests
-/// and contenders; one that was left out of a round has fewer times.
-std::vector<std::vector<Times>> time_anew(const MakeContests& make, const TimingPlan& plan);
+/// instance: repeating one would only make a wrong difference certain. In the order of the groups
+/// and workloads; one that was left out of a round has fewer times.
+std::vector<std::vector<Times>> time_anew(const MakeGroups& make, const TimingPlan& plan);
 
 /// Moves what is made next to another place in memory: takes some more with every call, while that
 /// which is to move is released, and keeps it. Memory that cannot be had is done without.

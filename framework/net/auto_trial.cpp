@@ -120,12 +120,12 @@ AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, Context& context)
       context_(context),
       smaller_(smaller(layer, passes)),
       data_(random_data(layer, kSeed)),
-      evidence_(gather_evidence(checked_layer(), smaller_ ? random_data(*smaller_, kSeed) : data_,
-                                {}, passes, InterruptGuard::requested)) {}
+      check_data_(make_check_data(checked_layer(), smaller_ ? random_data(*smaller_, kSeed) : data_,
+                                  {}, passes, InterruptGuard::requested)) {}
 
 void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates) {
   right_.clear();
-  while (!contest(passes, candidates)) {
+  while (!find_fastest(passes, candidates)) {
     // Who was slower than one that turned out wrong gets another chance.
     bool any = false;
     for (AutoCandidate& candidate : candidates) {
@@ -137,7 +137,7 @@ void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates
   }
 }
 
-bool AutoTrial::contest(const Passes& passes, std::vector<AutoCandidate>& candidates) {
+bool AutoTrial::find_fastest(const Passes& passes, std::vector<AutoCandidate>& candidates) {
   // Roughly first, on few images: what is far slower than one that is right could take minutes.
   std::vector<std::pair<double, AutoCandidate*>> order;
   for (AutoCandidate& candidate : candidates) {
@@ -175,7 +175,7 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
   if (right_.count(&candidate)) return true;
   for (Pass pass : passes) {
     const Examination examination =
-        examine(checked_layer(), candidate.id, pass, evidence_, context_);
+        examine(checked_layer(), candidate.id, pass, check_data_, context_);
     if (examination.passed()) continue;
     candidate.fault = std::string(to_string(pass)) + " " + examination.faults.front().text;
     if (examination.faults.front().kind == FaultKind::kFailed) expect_device(candidate);
@@ -188,7 +188,7 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
 
 double AutoTrial::rough_microseconds(const Passes& passes, AutoCandidate& candidate) {
   try {
-    const auto rig = ready_rig(checked_layer(), candidate.id, passes, evidence_.data, context_);
+    const auto rig = ready_rig(checked_layer(), candidate.id, passes, check_data_.data, context_);
     double sum = 0;
     for (Pass pass : passes) {
       double best = kInfinity;

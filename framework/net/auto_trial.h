@@ -1,4 +1,4 @@
-// The contests of `backend: auto` (auto.h).
+// The trials of `backend: auto` (auto.h).
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@ namespace duet {
 /// do in a second or so; that is all of them for small problems.
 class AutoTrial {
  public:
-  /// For contests over any of `passes`. REQUIRES: layer and context outlive this.
+  /// For run() over any of `passes`. REQUIRES: layer and context outlive this.
   AutoTrial(const Layer& layer, const std::vector<Pass>& passes, Context& context);
 
   /// Finds the fastest candidate that is right (measure/examine.h) on each of `passes`, timed over
@@ -29,8 +29,8 @@ class AutoTrial {
   using Passes = std::vector<Pass>;
 
   const Layer& checked_layer() const { return smaller_ ? *smaller_ : layer_; }
-  /// True if the fastest that is right was found, and nobody who is wrong was timed beside it.
-  bool contest(const Passes& passes, std::vector<AutoCandidate>& candidates);
+  /// True if the fastest that is right was found, and none that is wrong was timed beside it.
+  bool find_fastest(const Passes& passes, std::vector<AutoCandidate>& candidates);
   bool is_right(const Passes& passes, AutoCandidate& candidate);
   double rough_microseconds(const Passes& passes, AutoCandidate& candidate);
   void expect_device(const AutoCandidate& candidate);
@@ -40,7 +40,7 @@ class AutoTrial {
   Context& context_;
   const std::unique_ptr<Layer> smaller_;  // if the check is on fewer images
   const LayerData data_;
-  const Evidence evidence_;               // of checked_layer()
+  const CheckData check_data_;            // of checked_layer()
   std::set<const AutoCandidate*> right_;  // in this run()
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/arena.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "device/gpu_state.h"
@@ -12,7 +11,7 @@
 namespace duet {
 namespace {
 
-bool all_finite(const Tensor& tensor, Device device) {
+bool is_finite(const Tensor& tensor, Device device) {
   if (!tensor || tensor.desc.dtype != DType::kFloat32) return true;
   std::vector<float> values(tensor.elements());
   copy_bytes(values.data(), Device::kCpu, tensor.memory, device, tensor.bytes());
@@ -29,8 +28,11 @@ std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers) {
 Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
     : context_(context), weights_(weights), mode_(mode) {
   make_implementations(layers);
-  plan_memory();
   plan_calls();
+  take_memory();
+  take_workspace();
+  use_weights();
+  set_constants();
 }
 
 bool Net::runs_here(const ResolvedLayer& layer, Pass pass) const {
@@ -63,60 +65,24 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
   }
 }
 
-void Net::plan_memory() {
-  // Reserve first, point later: every tensor notes its offset.
-  ArenaPlan plan;
-  std::vector<std::pair<Tensor*, size_t>> placed;
-  const auto place = [&](Tensor& tensor, const TensorDesc& desc) {
-    tensor.desc = desc;
-    placed.emplace_back(&tensor, plan.reserve(desc.bytes()));
-  };
-  const bool training = mode_ == Mode::kTraining;
-  for (Node& node : nodes_) {
-    LayerTensors& t = node.tensors;
-    const Layer& layer = *node.layer;
-    t.x.resize(layer.inputs().size());
-    t.dx.resize(layer.inputs().size());
-    t.y.resize(layer.outputs().size());
-    t.dy.resize(layer.outputs().size());
-    if (&node == &nodes_.front()) place(t.x[0], layer.inputs()[0]);
-    if (layer.takes_labels()) place(t.x[1], layer.inputs()[1]);
-    if (!layer.is_view(Pass::kForward)) {
-      for (size_t j = 0; j < t.y.size(); ++j) place(t.y[j], layer.outputs()[j]);
-    }
-    if (layer.takes_labels() && training) place(t.dy[0], layer.outputs()[0]);
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      if (training && node.inputs[k].gradient && !layer.is_view(Pass::kBackward)) {
-        place(t.dx[k], layer.inputs()[k]);
-      }
-    }
-    size_t state_bytes = 0;
-    for (const Node::Step& step : node.steps) {
-      state_bytes = std::max(state_bytes, step.implementation->state_bytes());
-      if (step.runs) {
-        workspace_bytes_ =
-            std::max(workspace_bytes_, step.implementation->workspace_bytes(step.pass));
-      }
-    }
-    if (state_bytes) {
-      place(t.state, {{static_cast<int64_t>(state_bytes)}, DType::kUInt8});
-    }
+void Net::take_workspace() {
+  for (const Call& call : calls_) {
+    workspace_bytes_ =
+        std::max(workspace_bytes_, call.step->implementation->workspace_bytes(call.step->pass));
   }
-  activation_memory_ = Buffer(context_.device(), plan.bytes());
-  fill_bytes(activation_memory_.data(), context_.device(), 0, plan.bytes());
-  for (auto& [tensor, offset] : placed) tensor->memory = activation_memory_.at(offset);
   // A kernel that writes a little beyond its workspace is compare's to find: it must not stop the
   // process before that.
   constexpr size_t kSlack = 4096;
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
-  use_weights();
-  share_views();
-  if (!training) {
+}
+
+// d loss / d loss = 1 starts the backward pass; an inference has the step number 0.
+void Net::set_constants() {
+  if (mode_ == Mode::kInference) {
     step_ = Buffer(context_.device(), sizeof(uint64_t));
     fill_bytes(step_.data(), context_.device(), 0, step_.bytes());
     return;
   }
-  // d loss / d loss = 1 starts the backward pass.
   const Tensor& dloss = nodes_.back().tensors.dy[0];
   const float one = 1.0f;
   const double one_double = 1.0;
@@ -140,37 +106,6 @@ void Net::use_weights() {
       const bool has_gradient = gradient_memory_.bytes() && spec.trained();
       node.tensors.w.push_back(weights_.view(parameter));
       node.tensors.dw.push_back(has_gradient ? Weights::view(parameter, gradients()) : Tensor());
-    }
-  }
-}
-
-// A layer's input is the memory of what it reads, an output's gradient that of its reader's input;
-// views pass on what they are given.
-void Net::share_views() {
-  for (Node& node : nodes_) {
-    LayerTensors& t = node.tensors;
-    const std::vector<TensorDesc>& x = node.layer->inputs();
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const InputSource& source = node.inputs[k];
-      t.x[k] = {x[k], source.layer == kImages ? nodes_.front().tensors.x[0].memory
-                                              : nodes_[static_cast<size_t>(source.layer)]
-                                                    .tensors.y[static_cast<size_t>(source.output)]
-                                                    .memory};
-    }
-    if (!node.layer->is_view(Pass::kForward)) continue;
-    for (size_t j = 0; j < t.y.size(); ++j) t.y[j] = {node.layer->outputs()[j], t.x[0].memory};
-  }
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    LayerTensors& t = node->tensors;
-    for (size_t k = 0; k < node->inputs.size(); ++k) {
-      const InputSource& source = node->inputs[k];
-      if (!source.gradient || mode_ == Mode::kInference) continue;
-      if (node->layer->is_view(Pass::kBackward)) {
-        t.dx[k] = {node->layer->inputs()[k], t.dy[0].memory};
-      }
-      Node& from = nodes_[static_cast<size_t>(source.layer)];
-      const auto output = static_cast<size_t>(source.output);
-      from.tensors.dy[output] = {from.layer->outputs()[output], t.dx[k].memory};
     }
   }
 }
@@ -229,27 +164,37 @@ void Net::backward() {
 }
 
 size_t Net::memory_bytes() const {
-  return gradient_memory_.bytes() + activation_memory_.bytes() + workspace_.bytes();
+  return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
+         workspace_.bytes();
 }
 
-std::string Net::find_non_finite() const {
-  const Device device = context_.device();
+std::string Net::find_non_finite() {
+  const auto all_finite = [&](const std::vector<Tensor>& tensors) {
+    return std::all_of(tensors.begin(), tensors.end(),
+                       [&](const Tensor& tensor) { return is_finite(tensor, context_.device()); });
+  };
   for (const Node& node : nodes_) {
     const LayerTensors& t = node.tensors;
     for (size_t j = 0; j < t.w.size(); ++j) {
-      if (!all_finite(t.w[j], device)) {
-        return "parameter " + node.layer->parameters()[j].name + " of layer " + node.name;
-      }
+      if (all_finite({t.w[j]})) continue;
+      return "parameter " + node.layer->parameters()[j].name + " of layer " + node.name;
     }
-    if (&node == &nodes_.front() && !all_finite(t.x[0], device)) return "the input images";
-    if (!all_finite(t.y[0], device)) return "the output of layer " + node.name;
   }
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    for (const Tensor& dw : node->tensors.dw) {
-      if (!all_finite(dw, device)) return "a parameter gradient of layer " + node->name;
+  if (!all_finite({input()})) return "the input images";
+  for (const Call& call : calls_) {
+    run(*call.node, *call.step);
+    context_.synchronize();
+    const LayerTensors& t = call.node->tensors;
+    const std::string layer = " of layer " + call.node->name;
+    if (call.step->pass == Pass::kForward) {
+      if (!all_finite(t.y)) return "the output" + layer;
+      continue;
     }
-    for (const Tensor& dx : node->tensors.dx) {
-      if (!all_finite(dx, device)) return "the input gradient of layer " + node->name;
+    if (call.step->pass != Pass::kBackwardData && !all_finite(t.dw)) {
+      return "a parameter gradient" + layer;
+    }
+    if (call.step->pass != Pass::kBackwardFilter && !all_finite(t.dx)) {
+      return "the input gradient" + layer;
     }
   }
   return "";

@@ -17,7 +17,10 @@ class Net {
   /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
   enum class Mode { kTraining, kInference };
 
-  /// One layer with its memory and the implementation of each pass.
+  /// One layer with its memory and the implementation of each pass. Activations lie still from the
+  /// call that makes them to the last that needs them, in training at least to the end of forward;
+  /// their gradients from the first call to the last that needs them. Then others may take their
+  /// memory.
   struct Node {
     struct Step {
       Pass pass;
@@ -71,21 +74,25 @@ class Net {
   Weights& weights() const { return weights_; }
   /// The gradients of all trained parameters, laid out as weights().trained().
   Tensor gradients() const { return {weights_.trained().desc, gradient_memory_.data()}; }
-  /// Without the weights.
+  /// With the weights, which other nets may share.
   size_t memory_bytes() const;
+  /// Of activations and their gradients; and what they would take if none shared memory.
+  size_t activation_bytes() const { return activation_memory_.bytes(); }
+  size_t unshared_bytes() const { return unshared_bytes_; }
 
-  /// The first thing that is not finite after a forward and a backward pass, in words ("layer
-  /// conv2: output"), or empty. Synchronous and slow.
-  std::string find_non_finite() const;
+  /// Runs forward and backward, call by call; the first thing that is not finite, in words ("the
+  /// output of layer conv2"), or empty. Synchronous and slow.
+  std::string find_non_finite();
 
   Context& context() const { return context_; }
 
  private:
   void make_implementations(const std::vector<ResolvedLayer>& layers);
-  void plan_memory();
-  void share_views();
-  void use_weights();
   void plan_calls();
+  void take_memory();
+  void take_workspace();
+  void use_weights();
+  void set_constants();
   bool runs_here(const ResolvedLayer& layer, Pass pass) const;
 
   Context& context_;
@@ -93,6 +100,7 @@ class Net {
   const Mode mode_;
   Buffer gradient_memory_;
   Buffer activation_memory_;
+  size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
   Buffer workspace_;
   size_t workspace_bytes_ = 0;
   Buffer step_;  // kInference: the step number 0

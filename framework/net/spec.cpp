@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/layers.h"
+#include "net/expand.h"
 #include "net/fuse.h"
 
 namespace duet {
@@ -25,8 +26,10 @@ void check_layer_name(const std::string& name, ConfigReader& reader) {
     reader.error("name", "'images' is what the images of the batch are called in 'inputs'");
     return;
   }
-  if (name.find_first_of("./+ ") != std::string::npos) {
-    reader.error("name", "a layer's name may not hold '.', '/', '+' or blanks");
+  const bool empty_part = ("." + name + ".").find("..") != std::string::npos;
+  if (empty_part || name.find_first_of("/+ ") != std::string::npos) {
+    reader.error("name",
+                 "a layer's name may not hold '/', '+' or blanks, nor begin or end with '.'");
   } else if (name.size() > kLongestName) {
     reader.error("name", "a name has at most 100 bytes, this one " + std::to_string(name.size()));
   }
@@ -125,6 +128,7 @@ const LayerType* read_type(ConfigReader& reader) {
   if (!type && !name.empty()) {
     std::vector<std::string> known;
     for (const LayerType* t : layer_types()) known.emplace_back(t->name);
+    known.insert(known.end(), composite_types().begin(), composite_types().end());
     reader.error("type", "unknown layer type '" + name + "'" + did_you_mean(name, known) +
                              "; known: " + join(known));
   }
@@ -243,6 +247,7 @@ class LayersReader {
 
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   NetSpec spec;
+  const bool expanded = expand_composites(root, errors);
   ConfigReader reader(root, "configuration", errors);
   spec.name = reader.text("name", "network");
   check_network_name(spec.name, reader);
@@ -282,7 +287,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   if (!layers || layers->kind != ConfigNode::Kind::kList || layers->items.empty()) {
     errors.add(layers ? layers->mark : root.mark,
                "configuration: 'layers' must be a list of at least one layer");
-  } else {
+  } else if (expanded) {
     LayersReader(*layers, spec, errors).read();
   }
   if (!backend_known) spec.layers.clear();

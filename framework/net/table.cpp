@@ -81,7 +81,9 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
 
 int64_t parameters_of(const Layer& layer) {
   int64_t count = 0;
-  for (const ParameterSpec& spec : layer.parameters()) count += spec.desc.elements();
+  for (const ParameterSpec& spec : layer.parameters()) {
+    if (spec.trained()) count += spec.desc.elements();
+  }
   return count;
 }
 
@@ -165,6 +167,10 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
   }
   std::string text =
       format_table(rows) + "parameters: " + format_count(parameter_count(layers)) + "\n";
+  if (net) {
+    text += "activations and their gradients: " + format_bytes(net->activation_bytes()) + "; " +
+            format_bytes(net->unshared_bytes()) + " if none shared memory\n";
+  }
   for (const ResolvedLayer& layer : layers) {
     if (!layer.unfused.empty()) text += "not fused: " + layer.unfused + "\n";
   }

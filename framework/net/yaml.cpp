@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 
 #include "core/error.h"
 #include "core/input_file.h"
@@ -64,13 +63,26 @@ bool is_indented_with_tab(const std::string& text, int line) {
   return tab != std::string::npos && tab < content.find_first_not_of(" \t");
 }
 
-// The child of `node` that one part of a path names, or nullptr.
-ConfigNode* child_of(ConfigNode& node, const std::string& part) {
-  if (node.kind != ConfigNode::Kind::kList) {
-    if (!node.find(part)) mark_as_command_line(node.at_or_add(part));
-    return node.find(part);
+// Takes the first part off `path`: in a list the longest name of an item that it begins with, else
+// what stands before a dot.
+std::string take_part(const ConfigNode& node, std::string& path) {
+  size_t length = path.find('.');
+  for (const ConfigNode& item : node.items) {
+    const ConfigNode* name = item.find("name");
+    if (name && (path + ".").starts_with(name->scalar + ".") &&
+        (length == std::string::npos || name->scalar.size() > length)) {
+      length = name->scalar.size();
+    }
   }
-  for (ConfigNode& item : node.items) {
+  std::string part = path.substr(0, length);
+  path.erase(0, length == std::string::npos ? length : length + 1);
+  return part;
+}
+
+// The child of `node` that one part of a path names, or nullptr.
+const ConfigNode* child_of(const ConfigNode& node, const std::string& part) {
+  if (node.kind != ConfigNode::Kind::kList) return node.find(part);
+  for (const ConfigNode& item : node.items) {
     const ConfigNode* name = item.find("name");
     if (name && name->scalar == part) return &item;
   }
@@ -126,6 +138,17 @@ std::string write_yaml(const ConfigNode& node) {
   return std::string(out.c_str()) + "\n";
 }
 
+bool has_place_for(const ConfigNode& root, const std::string& assignment) {
+  const ConfigNode* node = &root;
+  std::string rest = assignment.substr(0, assignment.find('='));
+  while (node) {
+    const std::string part = take_part(*node, rest);
+    if (rest.empty()) return true;
+    node = child_of(*node, part);
+  }
+  return false;
+}
+
 void set_value(ConfigNode& root, const std::string& assignment) {
   const std::string option = "--set " + printable(assignment);
   const size_t equals = assignment.find('=');
@@ -137,14 +160,20 @@ void set_value(ConfigNode& root, const std::string& assignment) {
     throw ConfigError(option + ": expected a.b=value");
   }
   ConfigNode* node = &root;
-  std::istringstream parts(path);
-  for (std::string part; std::getline(parts, part, '.');) {
+  for (std::string rest = path; !rest.empty();) {
+    const std::string part = take_part(*node, rest);
     if (part.empty()) throw ConfigError(option + ": expected a.b=value");
     if (node->kind == ConfigNode::Kind::kScalar) {
       throw ConfigError(option + ": there is nothing below '" + node->scalar + "'");
     }
-    ConfigNode* next = child_of(*node, part);
-    if (!next) throw ConfigError(option + ": no item '" + part + "' in the list");
+    auto* next = const_cast<ConfigNode*>(child_of(*node, part));
+    if (!next && node->kind == ConfigNode::Kind::kList) {
+      throw ConfigError(option + ": no item '" + part + "' in the list");
+    }
+    if (!next) {
+      next = &node->at_or_add(part);
+      mark_as_command_line(*next);
+    }
     node = next;
   }
   ConfigErrors errors(option);

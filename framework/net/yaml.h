@@ -15,7 +15,10 @@ ConfigNode read_yaml(const std::string& text, const std::string& name);
 std::string write_yaml(const ConfigNode& node);
 
 /// Applies "a.b=value" to the tree, adding keys as needed; the value is YAML. In a list a part is
-/// an item's `name` or its index: "layers.conv1.backend=cudnn". Throws ConfigError.
+/// an item's `name`, which may hold dots, or its index: "layers.conv1.backend=cudnn". Throws
+/// ConfigError.
 void set_value(ConfigNode& root, const std::string& assignment);
+/// Whether all that stands before the last part of the path is there.
+bool has_place_for(const ConfigNode& root, const std::string& assignment);
 
 }  // namespace duet

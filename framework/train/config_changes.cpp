@@ -10,7 +10,18 @@ namespace {
 
 constexpr const char* kNone = "(none)";
 
-using Values = std::map<std::string, std::string>;  // by key
+// A key of a layer, or, without one, of the configuration: "data.batch".
+struct Key {
+  std::string layer, key;
+
+  bool of_layer() const { return !layer.empty(); }
+  std::string text() const { return of_layer() ? "layers." + layer + "." + key : key; }
+  // By name, whosever key it is.
+  bool operator<(const Key& other) const {
+    return std::pair(text(), layer) < std::pair(other.text(), other.layer);
+  }
+};
+using Values = std::map<Key, std::string>;
 
 std::string value_text(const ConfigNode& node) {
   if (node.kind == ConfigNode::Kind::kScalar) return node.scalar;
@@ -20,28 +31,29 @@ std::string value_text(const ConfigNode& node) {
   return node.kind == ConfigNode::Kind::kNull ? kNone : "[" + join(parts) + "]";
 }
 
-void collect(const ConfigNode& node, const std::string& path, Values* values);
-
-// A layer's keys are below its name.
-void collect_layers(const ConfigNode& list, Values* values) {
-  for (const ConfigNode& layer : list.items) {
-    const ConfigNode* name = layer.find("name");
-    const std::string path = "layers." + (name ? name->scalar : kNone);
-    for (const auto& [key, value] : layer.entries) {
-      if (key != "name") collect(value, path + "." + key, values);
-    }
+void collect(const ConfigNode& node, const Key& key, Values* values) {
+  if (node.kind != ConfigNode::Kind::kMap) {
+    (*values)[key] = value_text(node);
+    return;
+  }
+  for (const auto& [name, value] : node.entries) {
+    collect(value, {key.layer, key.key.empty() ? name : key.key + "." + name}, values);
   }
 }
 
-void collect(const ConfigNode& node, const std::string& path, Values* values) {
-  if (path == "layers") return collect_layers(node, values);
-  if (node.kind != ConfigNode::Kind::kMap) {
-    (*values)[path] = value_text(node);
-    return;
+Values values_of(const ConfigNode& root) {
+  Values values;
+  for (const auto& [key, value] : root.entries) {
+    if (key != "layers") collect(value, {"", key}, &values);
   }
-  for (const auto& [key, value] : node.entries) {
-    collect(value, path.empty() ? key : path + "." + key, values);
+  const ConfigNode* layers = root.find("layers");
+  for (const ConfigNode& layer : layers ? layers->items : std::vector<ConfigNode>()) {
+    const ConfigNode* name = layer.find("name");
+    for (const auto& [key, value] : layer.entries) {
+      if (key != "name") collect(value, {name ? name->scalar : kNone, key}, &values);
+    }
   }
+  return values;
 }
 
 std::vector<std::string> layer_names(const ConfigNode& root) {
@@ -84,22 +96,22 @@ bool is_any_of(const std::string& text, const std::vector<std::string>& list) {
   return std::find(list.begin(), list.end(), text) != list.end();
 }
 
-ConfigChange::Kind kind_of(const std::string& key) {
-  if (is_any_of(key, {"train.epochs", "train.log_every"})) return ConfigChange::Kind::kLength;
-  const bool of_layer = key.starts_with("layers.");
-  const std::string inner = of_layer ? key.substr(key.find('.', 7) + 1) : key;
+ConfigChange::Kind kind_of(const Key& key) {
+  if (is_any_of(key.text(), {"train.epochs", "train.log_every"})) {
+    return ConfigChange::Kind::kLength;
+  }
   const bool implementation =
-      is_any_of(inner.substr(0, inner.find('.')), {"backend", "layout"}) ||
-      is_any_of(key, {"fuse", "graph", "deterministic", "workspace_limit_mib"});
+      is_any_of(key.key.substr(0, key.key.find('.')), {"backend", "layout"}) ||
+      is_any_of(key.text(), {"fuse", "graph", "workspace_limit_mib"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 
 constexpr const char* kDropout = "dropout";  // does nothing in an evaluation
 
 // Whether that much of the training decides what its parameters make of the validation data.
-bool decides_results(const std::string& key) {
-  if (is_any_of(key, {"data.batch", "data.train_count"})) return false;
-  return key.starts_with("layers.") || key.starts_with("data.");
+bool decides_results(const Key& key) {
+  if (is_any_of(key.text(), {"data.batch", "data.train_count"})) return false;
+  return key.of_layer() || key.key.starts_with("data.");
 }
 
 }  // namespace
@@ -133,26 +145,23 @@ std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigN
                        .now = "[" + join(new_common) + "]",
                        .of_results = true});
   }
-  Values old_values, new_values;
-  collect(before, "", &old_values);
-  collect(now, "", &new_values);
-  std::set<std::string> keys;
+  const Values old_values = values_of(before), new_values = values_of(now);
+  std::set<Key> keys;
   for (const Values* values : {&old_values, &new_values}) {
     for (const auto& [key, value] : *values) keys.insert(key);
   }
-  for (const std::string& key : keys) {
-    const auto layer = [&] { return key.substr(7, key.find('.', 7) - 7); };
-    if (key.starts_with("layers.") && !is_any_of(layer(), old_common)) continue;
+  for (const Key& key : keys) {
+    if (key.of_layer() && !is_any_of(key.layer, old_common)) continue;
     const auto value = [&](const Values& values) {
       const auto found = values.find(key);
       return found == values.end() ? kNone : found->second;
     };
     if (same_value(value(old_values), value(new_values))) continue;
     const ConfigChange::Kind kind = kind_of(key);
-    const bool idle = key.starts_with("layers.") && layer_type(before, layer()) == kDropout &&
-                      layer_type(now, layer()) == kDropout;
+    const bool idle = key.of_layer() && layer_type(before, key.layer) == kDropout &&
+                      layer_type(now, key.layer) == kDropout;
     changes.push_back(
-        {.key = key,
+        {.key = key.text(),
          .before = value(old_values),
          .now = value(new_values),
          .kind = kind,

@@ -6,6 +6,7 @@
 
 #include "core/error.h"
 #include "net/auto.h"
+#include "net/expand.h"
 #include "net/yaml.h"
 
 namespace duet {
@@ -29,6 +30,22 @@ DatasetLoader read_dataset(ConfigNode& root, const std::string& name, ConfigErro
   return {};
 }
 
+// What names a layer that a composite stands for waits until it is there.
+void set_values(ConfigNode& root, const SetupOptions& options) {
+  std::vector<std::string> later;
+  for (const std::string& assignment : options.assignments) {
+    if (has_place_for(root, assignment)) {
+      set_value(root, assignment);
+    } else {
+      later.push_back(assignment);
+    }
+  }
+  ConfigErrors errors(options.config);
+  expand_composites(root, errors);
+  errors.raise_if_any();
+  for (const std::string& assignment : later) set_value(root, assignment);
+}
+
 }  // namespace
 
 Setup read_setup(const SetupOptions& options) {
@@ -38,7 +55,7 @@ Setup read_setup(const SetupOptions& options) {
 Setup read_setup(ConfigNode config, const SetupOptions& options) {
   Setup setup;
   setup.config = std::move(config);
-  for (const std::string& assignment : options.assignments) set_value(setup.config, assignment);
+  set_values(setup.config, options);
   const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
   if (options.backend) override("backend=" + *options.backend);
   if (options.epochs) override("train.epochs=" + std::to_string(*options.epochs));

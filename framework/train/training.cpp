@@ -113,8 +113,8 @@ void Training::clear_totals() {
 }
 
 size_t Training::memory_bytes() const {
-  size_t bytes = weights_.memory_bytes() + net_.memory_bytes() + train_batches_.memory_bytes() +
-                 evaluation_.memory_bytes() + state_.bytes();
+  size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() + evaluation_.memory_bytes() +
+                 state_.bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;
 }
@@ -124,8 +124,7 @@ std::string name_of(const Training::Operation& operation) {
 }
 
 std::string Training::explain_halt() {
-  queue_forward_backward();
-  context_.synchronize();
+  operations_.front().queue();  // the batch
   const std::string where = net_.find_non_finite();
   return where.empty() ? "the loss itself" : where;
 }

@@ -83,6 +83,7 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
                  checkpoint.string(), step / per_epoch, spec_.train.epochs);
     finish_folder();
     const Metrics validation = training_.evaluate();
+    check_finite(validation, static_cast<int64_t>(step / per_epoch));
     summary_ = {{"epoch", step / per_epoch},
                 {"val_loss", validation.loss},
                 {"val_accuracy", validation.accuracy}};
@@ -164,6 +165,8 @@ void TrainingRun::write_run_json() {
                  {"dataset", dataset},
                  {"parameters", parameter_count(setup_.layers)},
                  {"memory_bytes", training_.net().memory_bytes()},
+                 {"activation_bytes", training_.net().activation_bytes()},
+                 {"unshared_activation_bytes", training_.net().unshared_bytes()},
                  {"startup_seconds", startup_seconds_},
                  {"layers", network_json(setup_.layers, &training_.net())}};
   if (!info_.changes.empty()) object["changes"] = info_.changes;
@@ -241,12 +244,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"seconds", epoch_seconds_},
               {"evaluation_seconds", evaluation_seconds}};
   folder_->append_metrics(summary_);
-  if (!std::isfinite(validation.loss)) {
-    throw RunError(
-        fmt::format("the validation loss is not finite after epoch {}; try a smaller "
-                    "learning rate (it is {})",
-                    epoch, training_.optimizer().learning_rate()));
-  }
+  check_finite(validation, epoch);
   training_.clear_totals();
   if (validation.accuracy > info_.best_accuracy) {
     info_.best_accuracy = validation.accuracy;
@@ -255,6 +253,14 @@ void TrainingRun::finish_epoch(int64_t epoch) {
     save(folder_->best());
   }
   save(folder_->last());
+}
+
+void TrainingRun::check_finite(const Metrics& validation, int64_t epoch) const {
+  if (std::isfinite(validation.loss)) return;
+  throw RunError(
+      fmt::format("the validation loss is not finite after epoch {}; try a smaller learning rate "
+                  "(it is {})",
+                  epoch, training_.optimizer().learning_rate()));
 }
 
 void TrainingRun::save(const fs::path& path) {

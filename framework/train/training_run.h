@@ -38,6 +38,8 @@ class TrainingRun {
   int train(uint64_t step, uint64_t per_epoch, uint64_t end);
   uint64_t run_epoch(uint64_t step, uint64_t per_epoch);
   void finish_epoch(int64_t epoch);
+  /// Throws RunError.
+  void check_finite(const Metrics& validation, int64_t epoch) const;
   void save(const std::filesystem::path& path);
   StepState checked_state();
   void print_summary(bool interrupted);

@@ -236,6 +236,11 @@ TEST_F(TrainerCheckpoint, WeightsThatAreNotFiniteAreAFailure) {
   const Outcome outcome = folder_.run("--config tiny.yaml --json --evaluate nan.safetensors");
   EXPECT_OUTCOME(outcome, kExitFailure, "nan.safetensors: the validation loss", "is not finite");
   EXPECT_EQ(outcome.out, "");
+  // Where nothing is left to train, too.
+  const Outcome resumed =
+      folder_.run("--config tiny.yaml --json --out other --resume nan.safetensors");
+  EXPECT_OUTCOME(resumed, kExitFailure, "the validation loss is not finite");
+  EXPECT_EQ(resumed.out, "");
 }
 
 TEST_F(TrainerCheckpoint, PathsThatAreNone) {

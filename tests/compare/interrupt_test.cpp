@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -61,11 +62,12 @@ TEST(Interrupt, EndsWhateverMeasuresALayer) {
   const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
   const auto layer = make_layer("linear", c);
   Context& context = test_context(Device::kCpu);
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const CheckData check_data =
+      make_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
   const std::vector<Candidate> candidates = {{layer.get(), "cpu_reference"}};
   expect_interrupted([&] { measure_ceilings(context); });
-  expect_interrupted([&] { examine(*layer, "cpu_blas", Pass::kForward, evidence, context); });
-  expect_interrupted([&] { measure_pass(candidates, Pass::kForward, evidence, context, {}); });
+  expect_interrupted([&] { examine(*layer, "cpu_blas", Pass::kForward, check_data, context); });
+  expect_interrupted([&] { measure_pass(candidates, Pass::kForward, check_data, context, {}); });
   expect_interrupted([&] { AutoTrial(*layer, {Pass::kForward}, context); });
   AutoTrial trial(*layer, {Pass::kForward}, context);
   std::vector<AutoCandidate> found = {{.id = "cpu_blas"}, {.id = "cpu_reference"}};
@@ -77,7 +79,27 @@ TEST(Interrupt, EndsWhateverMeasuresALayer) {
     if (++rounds == 3) std::raise(SIGINT);
   }};
   const InterruptGuard guard;
-  EXPECT_THROW(measure_pass(candidates, Pass::kForward, evidence, context, plan), InterruptedError);
+  EXPECT_THROW(measure_pass(candidates, Pass::kForward, check_data, context, plan),
+               InterruptedError);
+}
+
+// What a block's reference computes before its passes is most of the work where those are stopped.
+TEST(Interrupt, EndsWhatSettlesTheDataOfABlock) {
+  const LayerCase c{.keys = {{"out_channels", "48"}, {"kernel", "3"}, {"pool_kernel", "2"}},
+                    .x = {{{8, 32, 34, 34}}}};
+  const auto layer = make_layer("conv2d_pool_relu", c);
+  const auto processor_seconds = [](auto&& work) {
+    const std::clock_t start = std::clock();
+    work();
+    return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  };
+  LayerData data = random_data(*layer, 1);
+  const double whole = processor_seconds([&] { layer->settle(data.x, data.w, data.dy); });
+  const double stopped = processor_seconds([&] {
+    EXPECT_THROW(make_check_data(*layer, data, {}, {Pass::kForward}, [] { return true; }),
+                 InterruptedError);
+  });
+  EXPECT_LT(stopped, whole / 2);
 }
 
 TEST(Interrupt, EndsWhateverComparesArms) {

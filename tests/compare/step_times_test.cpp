@@ -38,7 +38,7 @@ TEST(StepTimer, TellsTheShareBeforeEveryBlockAndCheck) {
   StepTimer timer(small.arms, small.dataset, kShort, {},
                   [&](double share) { shares.push_back(share); });
   timer.at(8);
-  EXPECT_GE(shares.size(), 3u * 2 * 2 * 2 + 2);  // rounds, contests, arms, blocks; two checks
+  EXPECT_GE(shares.size(), 3u * 2 * 2 * 2 + 2);  // rounds, groups, arms, blocks; two checks
   EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end()));
   EXPECT_EQ(shares.front(), 0);
   EXPECT_LT(shares.back(), 1);

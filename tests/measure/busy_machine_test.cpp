@@ -18,7 +18,7 @@ class SharedCore {
  public:
   explicit SharedCore(uint32_t seed) : random_(seed) {}
 
-  Contender arm(double seconds) {
+  Workload arm(double seconds) {
     return {[this, seconds](int64_t calls) {
       double left = seconds * static_cast<double>(calls), taken = left;
       while (left >= ours_) {
@@ -47,7 +47,7 @@ int count_verdicts(double a, double b, const TimingPlan& plan) {
     SharedCore machine(seed);
     const auto make = [&](int) {
       machine.sleep();
-      return std::vector<std::vector<Contender>>{{machine.arm(a), machine.arm(b)}};
+      return std::vector<std::vector<Workload>>{{machine.arm(a), machine.arm(b)}};
     };
     const auto times = time_anew(make, plan)[0];
     const Verdict verdict = speedup(times[0].seconds, times[1].seconds).verdict;
@@ -87,7 +87,7 @@ TEST(BusyMachine, RoundsAreNotAddedWithoutEnd) {
   double seconds = 0;
   for (uint32_t seed = 0; seed < 20; ++seed) {
     SharedCore machine(seed);
-    const Contender arm = machine.arm(200e-6);
+    const Workload arm = machine.arm(200e-6);
     const auto timed = [&](int64_t calls) {
       const double taken = arm.seconds(calls);
       seconds += taken;

@@ -48,10 +48,10 @@ TEST(Examine, AMaskMustFollowTheStep) {
           return std::make_unique<SameMask>(dropout_impls().front().make(problem, context));
         }}});
   const auto layer = make_layer("dropout", {.name = "doubles", .x = {{{16, 20}}}});
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
     const Examination found =
-        examine(*layer, "cpu_double_same_mask", pass, evidence, test_context(Device::kCpu));
+        examine(*layer, "cpu_double_same_mask", pass, check_data, test_context(Device::kCpu));
     ASSERT_FALSE(found.passed()) << to_string(pass);
     EXPECT_TRUE(has(found.faults[0].text, "with other data"));
   }

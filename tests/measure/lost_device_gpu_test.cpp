@@ -35,11 +35,12 @@ TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
                           return std::make_unique<WritesNowhere>();
                         }}});
     const auto layer = make_layer("relu", {.name = "lost", .x = {{{16, 20}}}});
-    const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+    const CheckData check_data =
+        make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
     Context context(Device::kGpu);
     try {
       measure_pass({{layer.get(), "custom_double_nowhere"}, {layer.get(), "cudnn"}}, Pass::kForward,
-                   evidence, context, {});
+                   check_data, context, {});
     } catch (const DeviceLostError& error) {
       std::fprintf(stderr, "%s\n", error.what());
       _exit(3);

@@ -12,14 +12,15 @@ namespace {
 TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
   const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
   const auto layer = make_layer("linear", c);
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const CheckData check_data =
+      make_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
   const std::vector<Candidate> candidates = {{layer.get(), "cpu_blas"},
                                              {layer.get(), "cpu_reference"}};
   int rounds = 0;
   PassPlan plan = {.timing = {.block_seconds = 1e-3, .rounds = 3, .most_rounds = 3},
                    .before_round = [&] { ++rounds; }};
   const auto measured =
-      measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan);
+      measure_pass(candidates, Pass::kForward, check_data, test_context(Device::kCpu), plan);
   EXPECT_EQ(rounds, 2 + 4);  // candidates, then rounds, of which one warms up
   for (const PassMeasurement& each : measured) EXPECT_EQ(each.warm->seconds.size(), 3u);
 
@@ -29,7 +30,7 @@ TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
       if (++rounds == last) throw InterruptedError();
     };
     EXPECT_THROW(
-        measure_pass(candidates, Pass::kForward, evidence, test_context(Device::kCpu), plan),
+        measure_pass(candidates, Pass::kForward, check_data, test_context(Device::kCpu), plan),
         InterruptedError);
     EXPECT_EQ(rounds, last);
   }
@@ -38,9 +39,10 @@ TEST(MeasurePass, CanBeEndedBeforeEveryCandidateAndRound) {
 TEST(MeasurePass, ALongCallThatTakesNotAllTurnsHasNoFault) {
   const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
   const auto layer = make_layer("linear", c);
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const CheckData check_data =
+      make_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
   const PassPlan plan = {.timing = {.block_seconds = 1e-9, .rounds = 2, .most_rounds = 2}};
-  const auto measured = measure_pass({{layer.get(), "cpu_reference"}}, Pass::kForward, evidence,
+  const auto measured = measure_pass({{layer.get(), "cpu_reference"}}, Pass::kForward, check_data,
                                      test_context(Device::kCpu), plan);
   EXPECT_TRUE(measured[0].examination.passed());
   ASSERT_TRUE(measured[0].warm);

@@ -93,14 +93,14 @@ TEST(ProcessState, ExaminationsNameWhoLeavesOrThrowsWhat) {
        {"cpu_double_throws_int", supports_all, make_rude<Trick::kThrowsInt>},
        {"cpu_double_throws_foreign", supports_all, make_rude<Trick::kThrowsForeign>}});
   const auto layer = make_layer("relu", {.name = "rude", .x = {{{16, 20}}}});
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   Context context(Device::kCpu);
   const auto found =
       measure_pass({{layer.get(), "cpu_double_rounds"},
                     {layer.get(), "cpu_double_throws_int"},
                     {layer.get(), "cpu_double_throws_foreign"},
                     {layer.get(), "cpu_reference"}},
-                   Pass::kForward, evidence, context,
+                   Pass::kForward, check_data, context,
                    {.timing = {.block_seconds = 1e-3, .rounds = 1, .most_rounds = 1}});
   const auto last_fault = [&](size_t i) { return found[i].examination.faults.back(); };
   ASSERT_FALSE(found[0].examination.passed());

@@ -30,15 +30,15 @@ int count(Verdict verdict, int calls_a, int calls_b) {
     });
   };
   StepGraph graph_a = graph_of(a, calls_a), graph_b = graph_of(b, calls_b);
-  const auto contender = [&](StepGraph& graph) {
-    return Contender{[&](int64_t calls) {
+  const auto workload = [&](StepGraph& graph) {
+    return Workload{[&](int64_t calls) {
       return seconds_of(
           context, [&] { graph.launch(); }, calls);
     }};
   };
   int found = 0;
   for (int i = 0; i < 100; ++i) {
-    const auto times = time_interleaved({contender(graph_a), contender(graph_b)}, kShort);
+    const auto times = time_interleaved({workload(graph_a), workload(graph_b)}, kShort);
     found += speedup(times[0].seconds, times[1].seconds).verdict == verdict;
   }
   ::testing::Test::RecordProperty("of_100", found);

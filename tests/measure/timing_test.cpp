@@ -10,14 +10,14 @@
 namespace duet {
 namespace {
 
-/// Time passes only when a contender runs.
+/// Time passes only when a workload runs.
 class Machine {
  public:
   explicit Machine(uint32_t seed)
       : random_(seed), phase_(std::uniform_real_distribution<>(0, 6)(random_)) {}
 
   /// An arm whose call takes `seconds` on a calm machine.
-  Contender arm(double seconds) {
+  Workload arm(double seconds) {
     return {[this, seconds](int64_t calls) {
       double taken = 0;
       const double work = seconds * static_cast<double>(calls);
@@ -67,7 +67,7 @@ TEST(Timing, NoPlaceInTheOrderIsBetter) {
   };
   const auto make = [&](int) {
     block = 2;  // after the runs that warm up
-    return std::vector<std::vector<Contender>>{{{arm}, {arm}}};
+    return std::vector<std::vector<Workload>>{{{arm}, {arm}}};
   };
   const auto times = time_anew(make, TimingPlan::full())[0];
   EXPECT_EQ(speedup(times[0].seconds, times[1].seconds).verdict, Verdict::kUnclear);
@@ -128,7 +128,7 @@ TEST(Timing, ASteadyDriftCancelsWithinARound) {
 }
 
 // An instance whose first call takes a second, and each of the others a millisecond.
-Contender instance_with_a_slow_first_call() {
+Workload instance_with_a_slow_first_call() {
   return {[first = true](int64_t calls) mutable {
     const double taken = 1e-3 * static_cast<double>(calls) + (first ? 1 : 0);
     first = false;
@@ -139,7 +139,7 @@ Contender instance_with_a_slow_first_call() {
 TEST(Timing, AFirstCallIsNotCounted) {
   EXPECT_EQ(calls_for(instance_with_a_slow_first_call(), 0.01), 10);
   const auto make = [](int) {
-    return std::vector<std::vector<Contender>>{{instance_with_a_slow_first_call()}};
+    return std::vector<std::vector<Workload>>{{instance_with_a_slow_first_call()}};
   };
   const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 3})[0][0];
   EXPECT_EQ(times.calls, 10);
@@ -156,7 +156,7 @@ int count_instances(bool anew, Verdict verdict, double a, double b, const Timing
     std::mt19937 random(seed);
     std::uniform_real_distribution<> place(0.9825, 1.0175);
     const auto make = [&](int) {
-      return std::vector<std::vector<Contender>>{
+      return std::vector<std::vector<Workload>>{
           {machine.arm(a * place(random)), machine.arm(b * place(random))}};
     };
     const auto times = anew ? time_anew(make, plan)[0] : time_interleaved(make(0)[0], plan);
@@ -181,7 +181,7 @@ TEST(Timing, WhatIsMissingInAContestHasNoTimes) {
   const auto arm = [](int64_t calls) { return 1e-3 * static_cast<double>(calls); };
   const auto make = [&](int round) {
     EXPECT_EQ(round, made++ - 1);
-    return std::vector<std::vector<Contender>>{{{arm}, {}, {arm}}, {{arm}}};
+    return std::vector<std::vector<Workload>>{{{arm}, {}, {arm}}, {{arm}}};
   };
   const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 3, .most_rounds = 3});
   EXPECT_EQ(made, 4);
@@ -200,9 +200,9 @@ TEST(Timing, WhatIsLostOnTheWayIsNotCompared) {
   };
   for (const size_t lost : {0, 1}) {
     const auto make = [&](int round) {
-      std::vector<Contender> contest = {{arm}, {arm}};
-      if (round > 2) contest[lost] = {};
-      return std::vector<std::vector<Contender>>{contest};
+      std::vector<Workload> group = {{arm}, {arm}};
+      if (round > 2) group[lost] = {};
+      return std::vector<std::vector<Workload>>{group};
     };
     const auto times = time_anew(make, {.block_seconds = 0.01, .rounds = 6, .most_rounds = 12});
     EXPECT_EQ(times[0][lost].seconds.size(), 3u);

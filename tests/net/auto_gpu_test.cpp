@@ -1,4 +1,4 @@
-// `backend: auto` on the GPU: hand-written and library implementations in one contest.
+// `backend: auto` on the GPU: hand-written and library implementations side by side.
 #include "net/auto.h"
 
 #include <gtest/gtest.h>

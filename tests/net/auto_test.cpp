@@ -259,7 +259,7 @@ TEST_F(Auto, IsAskedForByLayerAndPass) {
   EXPECT_EQ(choice.candidates[1].fault, "");
 }
 
-// All the ways to cheat, in one contest with those who do not.
+// All the ways to be wrong, beside implementations that are right.
 TEST_F(Auto, IsNotFooledByDoubles) {
   const Doubles doubles(Device::kCpu);
   TestNetwork t = make_network(network("cpu", "auto"), {{5, 1, 10, 9}}, 4);

@@ -307,6 +307,21 @@ TEST(Net, WeightsServeNetsOfOtherBatches) {
   }
 }
 
+TEST(Net, WhatIsNeverNeededTogetherSharesMemory) {
+  DoubleNet training(in_layout(kSmallGraph, "nhwc"));
+  EXPECT_LT(training.net().activation_bytes(), training.net().unshared_bytes());
+  const TestNetwork network =
+      make_network(in_layout(kSmallGraph, "nhwc"), {{3, 1, 10, 9}, DType::kFloat64}, 4);
+  Context context(Device::kCpu);
+  Net inference(network.layers, training.net().weights(), context, Net::Mode::kInference);
+  EXPECT_LT(inference.activation_bytes(), training.net().activation_bytes() / 2);
+  std::copy_n(training.net().input().data<double>(), training.net().input().elements(),
+              inference.input().data<double>());
+  std::copy_n(training.net().labels().data<int32_t>(), 3, inference.labels().data<int32_t>());
+  inference.forward();
+  EXPECT_EQ(inference.loss().data<double>()[0], training.loss());
+}
+
 TEST(Net, WeightsOfAnotherNetworkAreRefused) {
   const TestNetwork one = make_network(small_cnn("nchw"), {{1, 1, 10, 9}}, 4);
   const TestNetwork other = make_network(small_cnn("nchw"), {{1, 1, 16, 16}}, 4);

@@ -43,12 +43,13 @@ void check_doubles_are_caught(Device device) {
                                                      {"conv2d", conv2d_case()}};
   for (const auto& [type, c] : cases) {
     const auto layer = make_layer(type, c);
-    const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+    const CheckData check_data =
+        make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
     for (Pass pass : layer->passes()) {
       std::vector<Candidate> candidates;
       for (const DoubleInfo& info : doubles) candidates.push_back({layer.get(), info.id});
-      const auto results =
-          measure_pass(candidates, pass, evidence, test_context(device), {.timing = brief(device)});
+      const auto results = measure_pass(candidates, pass, check_data, test_context(device),
+                                        {.timing = brief(device)});
       for (size_t i = 0; i < doubles.size(); ++i) {
         if (pass == Pass::kForward && !doubles[i].in_forward) continue;
         const std::string where =
@@ -144,9 +145,9 @@ void check_linear(Device device, MakeLinear make, std::string_view kind,
   const std::string_view id = double_id(device, "of_linear");
   const InList<LinearProblem> listed(linear_impls(), {{id, supports_all, make}});
   const auto layer = make_layer("linear", linear_case());
-  const Evidence evidence = gather_evidence(*layer, random_data(*layer, 1), {}, layer->passes());
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
-    const Examination found = examine(*layer, id, pass, evidence, test_context(device));
+    const Examination found = examine(*layer, id, pass, check_data, test_context(device));
     EXPECT_EQ(found.passed() ? "" : to_string(found.faults[0].kind),
               pass == Pass::kForward ? kind : backward_kind)
         << to_string(pass) << ": " << texts(found);
@@ -187,13 +188,14 @@ void check_sound_ones_pass(Device device) {
       if (c.exact || c.forward_only || c.data == Data::kNonFinite || ++tried > 3) continue;
       const auto layer = make_layer(row.type, c);
       if (layer->passes().empty()) continue;
-      const Evidence evidence =
-          gather_evidence(*layer, random_data(*layer, 1), c.situation(), layer->passes());
+      const CheckData check_data =
+          make_check_data(*layer, random_data(*layer, 1), c.situation(), layer->passes());
       for (const ImplInfo& info : layer->implementations()) {
         if (device_of(family_of(info.id)) != device) continue;
         for (Pass pass : layer->passes()) {
           if (layer->unsupported(info.id, pass)) continue;
-          const Examination result = examine(*layer, info.id, pass, evidence, test_context(device));
+          const Examination result =
+              examine(*layer, info.id, pass, check_data, test_context(device));
           EXPECT_TRUE(result.passed())
               << row.type << " " << info.id << " " << to_string(pass) << ", case " << c.name << ", "
               << layer->problem_text() << "\n"

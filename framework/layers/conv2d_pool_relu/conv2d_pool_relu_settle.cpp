@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/parallel.h"
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/gpu_reference.h"
@@ -79,26 +80,25 @@ void Conv2dPoolReluLayer::settle(const std::vector<std::vector<double>>& x,
   const double near = tie(conv.math) * std::sqrt(square / static_cast<double>(z.size()));
 
   const TensorDesc z_desc = conv.y_desc(), y_desc = pool.y_desc();
-  for (int n = 0; n < pool.n; ++n) {
-    for (int c = 0; c < pool.c; ++c) {
-      for (int p = 0; p < pool.p; ++p) {
-        for (int q = 0; q < pool.q; ++q) {
-          double largest = -kInfinity, second = -kInfinity;
-          const PixelRange pixels = pool.pixels_of(p, q);
-          for (int row = pixels.h_begin; row < pixels.h_end; ++row) {
-            for (int column = pixels.w_begin; column < pixels.w_end; ++column) {
-              const double value = z[static_cast<size_t>(offset_of(z_desc, n, c, row, column))];
-              second = std::max(second, std::min(value, largest));
-              largest = std::max(largest, value);
-            }
+  const int64_t planes = int64_t{pool.n} * pool.c;
+  parallel_for(planes, static_cast<int64_t>(z.size()), [&](int64_t plane) {
+    const int64_t n = plane / pool.c, c = plane % pool.c;
+    for (int p = 0; p < pool.p; ++p) {
+      for (int q = 0; q < pool.q; ++q) {
+        double largest = -kInfinity, second = -kInfinity;
+        const PixelRange pixels = pool.pixels_of(p, q);
+        for (int row = pixels.h_begin; row < pixels.h_end; ++row) {
+          for (int column = pixels.w_begin; column < pixels.w_end; ++column) {
+            const double value = z[static_cast<size_t>(offset_of(z_desc, n, c, row, column))];
+            second = std::max(second, std::min(value, largest));
+            largest = std::max(largest, value);
           }
-          const bool undecided =
-              std::abs(largest) < near || (largest > 0 && largest - second < near);
-          if (undecided) dy[0][static_cast<size_t>(offset_of(y_desc, n, c, p, q))] = 0;
         }
+        const bool undecided = std::abs(largest) < near || (largest > 0 && largest - second < near);
+        if (undecided) dy[0][static_cast<size_t>(offset_of(y_desc, n, c, p, q))] = 0;
       }
     }
-  }
+  });
 }
 
 }  // namespace duet
