@@ -21,6 +21,8 @@
 namespace duet {
 namespace {
 
+constexpr size_t kMostDigits = 18;  // of an option; fit into 64 bits
+
 // Options that were given without a value, which would count as not given.
 std::string empty_values(const CLI::App& app) {
   std::string names;
@@ -41,7 +43,9 @@ std::string hint_of(const CLI::App& app) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   std::string hint;
   for (const std::string& word : app.remaining(true)) {
-    if (std::find(known.begin(), known.end(), word) == known.end()) {
+    if (word.ends_with(".yaml") || word.ends_with(".yml")) {
+      hint += " (did you mean '--config " + word + "'?)";
+    } else if (std::find(known.begin(), known.end(), word) == known.end()) {
       hint += did_you_mean(word, known);
     } else if (!commands.empty()) {
       hint += " (" + word + " does not belong to '" + commands.back()->get_name() + "')";
@@ -100,8 +104,12 @@ CLI::Validator whole_number() {
     const std::string digits = text.substr(text.starts_with('-') ? 1 : 0);
     const bool zero_first = digits.size() > 1 && digits[0] == '0';
     const bool whole = digits.find_first_not_of("0123456789") == std::string::npos;
-    if (text.empty() || (!digits.empty() && whole && !zero_first)) return "";  // empty: told later
-    return "expected a whole number, found '" + text + "'";
+    if (text.empty()) return "";  // told later
+    const bool number = !digits.empty() && whole && !zero_first;
+    if (number && digits.size() <= kMostDigits) return "";
+    return "expected a whole number" +
+           (number ? " of at most " + std::to_string(kMostDigits) + " digits" : std::string()) +
+           ", found '" + text + "'";
   };
   return CLI::Validator(mistake, "", "whole number");
 }

@@ -6,5 +6,6 @@
 /// What there is: "layers", "impls", "datasets" or "optimizers".
 void list_what(const std::string& what, bool json);
 
-/// GPU, library versions and data sets of this machine. `data` is the --data folder, or empty.
+/// GPU, library versions and data sets of this machine. `data` is the --data folder, whose data
+/// sets are read and checked, or empty.
 void doctor(const std::string& data, bool json);

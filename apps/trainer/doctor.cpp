@@ -2,15 +2,60 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "core/error.h"
 #include "data/dataset.h"
+#include "data/fingerprint.h"
 #include "device/device.h"
 #include "device/gpu.h"
 #include "measure/environment.h"
 #include "net/table.h"
 #include "train/version.h"
 
+namespace {
+
+// Whose images and labels these are, as far as they are known.
+std::string identity_of(const duet::Dataset& data) {
+  const std::string found = duet::fingerprint(data);
+  for (const duet::DatasetType* type : duet::dataset_types()) {
+    if (type->published != found) continue;
+    if (type->name == data.name) return "as published";
+    return "but they are those of " + std::string(type->name) + ", whose files have the same names";
+  }
+  return "not those published as " + data.name;
+}
+
+// What is in `folder`, read and checked.
+std::string content_of(const duet::DatasetType& type, const std::string& folder) {
+  duet::ConfigNode keys = duet::ConfigNode::map();
+  duet::ConfigErrors errors("doctor");
+  duet::ConfigReader reader(keys, "data", errors);
+  try {
+    const duet::Dataset data = type.read(reader).load(folder);
+    return folder + ": " + duet::format_count(data.train.count) + " + " +
+           duet::format_count(data.validation.count) + " images, " + identity_of(data);
+  } catch (const duet::DataError& error) {
+    return std::string("cannot be read: ") + error.what();
+  }
+}
+
+// A data set on this machine: its folder, and that in words.
+struct Found {
+  std::string folder;  // empty: there is none; "generated": it needs none
+  std::string text;
+};
+
+Found find(const duet::DatasetType& type, const std::string& data) {
+  if (type.files.empty()) return {"generated", "generated"};
+  std::vector<std::string> looked_in;
+  const std::string folder = duet::find_dataset_folder(type, data, &looked_in).string();
+  if (folder.empty()) return {"", "not found: " + duet::join(looked_in, "; ")};
+  return {folder, data.empty() ? folder : content_of(type, folder)};
+}
+
+}  // namespace
+
 void doctor(const std::string& data, bool as_json) {
-  nlohmann::json datasets = nlohmann::json::object();
+  nlohmann::json datasets = nlohmann::json::object(), findings = nlohmann::json::object();
   std::vector<std::vector<std::string>> rows = {{"Duet", duet::version_text()}};
   const std::string gpu = duet::gpu_name();
   rows.push_back({"GPU", gpu.empty() ? "none: " + duet::gpu_missing_reason() : gpu});
@@ -21,10 +66,10 @@ void doctor(const std::string& data, bool as_json) {
   }
   for (const duet::DatasetType* type : duet::dataset_types()) {
     const std::string name(type->name);
-    std::string where = "generated";
-    if (!type->files.empty()) where = duet::find_dataset_folder(*type, data).string();
-    datasets[name] = where;
-    rows.push_back({"data set " + name, where.empty() ? "not found" : where});
+    const Found found = find(*type, data);
+    datasets[name] = found.folder;
+    findings[name] = found.text;
+    rows.push_back({"data set " + name, found.text});
   }
   const std::vector<std::string> warnings = duet::version_warnings(duet::gpu::versions());
   for (const std::string& warning : warnings) rows.push_back({"warning", warning});
@@ -33,7 +78,8 @@ void doctor(const std::string& data, bool as_json) {
                                          {"gpu", gpu},
                                          {"versions", versions},
                                          {"warnings", warnings},
-                                         {"datasets", datasets}})
+                                         {"datasets", datasets},
+                                         {"dataset_findings", findings}})
                             .c_str());
   } else {
     std::fputs(duet::format_table(rows).c_str(), stdout);

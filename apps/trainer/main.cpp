@@ -1,7 +1,11 @@
-// trainer: trains, resumes and evaluates the network of a YAML file.
+// trainer: trains, resumes, evaluates and uses the network of a YAML file.
+#include <algorithm>
+
 #include "commands.h"
 #include "common/application.h"
 #include "core/error.h"
+#include "train/evaluate.h"
+#include "train/predict.h"
 #include "train/trainer.h"
 #include "train/version.h"
 
@@ -14,34 +18,72 @@ constexpr const char* kExamples = R"(Examples:
   trainer --config configs/lenet5_fashion.yaml --backend cpu --epochs 2 --out runs/first
   trainer --config configs/lenet5_fashion.yaml --backend cpu --resume last --out runs/first
   trainer --config configs/fashion_mnist_cnn.yaml --dry-run
+  trainer evaluate --checkpoint runs/first
+  trainer predict --checkpoint runs/first --resize picture.png
   trainer list impls
   trainer doctor
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (the run is saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
 
-int run(int argc, char** argv) {
-  duet::TrainerOptions options;
-  bool quiet = false;
+const std::vector<std::string> kLists = {"layers", "impls", "datasets", "optimizers"};
+
+// Everything that can be said on the command line. Options of one meaning, of the trainer itself
+// and of its commands, share a field.
+struct Arguments {
+  duet::TrainerOptions trainer;
+  duet::TrainedOptions trained;
+  duet::PredictOptions predict;
+  std::optional<int64_t> batch;
   std::string backend;
   std::string what;
-  CLI::App app("Trains and evaluates a network by hand-written kernels, by cuDNN, or on the CPU.",
-               "trainer");
-  app.footer(kExamples);
-  app.set_version_flag("--version", duet::version_text());
-  app.add_option("--config", options.setup.config, "the network, as YAML")->type_name("FILE");
-  app.add_option("--backend", backend,
-                 "a family (cpu, custom, cudnn), an implementation's id or 'auto', for layers that "
-                 "name none")
+  bool quiet = false;
+};
+
+void add_backend(CLI::App* app, Arguments& arguments) {
+  app->add_option(
+         "--backend", arguments.backend,
+         "a family (cpu, custom, cudnn), an implementation's id or 'auto', for layers that "
+         "name none")
       ->type_name("NAME");
-  app.add_option("--set", options.setup.assignments,
-                 "override a key, e.g. optimizer.learning_rate=0.01 or layers.conv1.bias=false; "
-                 "may be given several times")
+}
+
+void add_set(CLI::App* app, Arguments& arguments) {
+  app->add_option("--set", arguments.trainer.setup.assignments,
+                  "override a key, e.g. optimizer.learning_rate=0.01 or layers.conv1.bias=false; "
+                  "may be given several times")
       ->type_name("A.B=VALUE")
       ->allow_extra_args(false);
-  app.add_option("--data", options.data,
-                 "folder of the data set, or one that holds it under its name")
+}
+
+void add_data(CLI::App* app, Arguments& arguments) {
+  app->add_option("--data", arguments.trainer.data,
+                  "folder of the data set, or one that holds it under its name")
       ->type_name("DIR");
+}
+
+void add_json(CLI::App* app, Arguments& arguments) {
+  app->add_flag("--json", arguments.trainer.json,
+                "print the result as one JSON object on standard output");
+}
+
+void add_quiet(CLI::App* app, Arguments& arguments) {
+  app->add_flag("--quiet", arguments.quiet, "warnings and errors only");
+}
+
+void add_checkpoint(CLI::App* app, Arguments& arguments) {
+  app->add_option("--checkpoint", arguments.trained.checkpoint,
+                  "a .safetensors file of a run, or the run's folder: its best epoch then")
+      ->type_name("PATH")
+      ->required();
+}
+
+void add_training(CLI::App& app, Arguments& arguments) {
+  duet::TrainerOptions& options = arguments.trainer;
+  app.add_option("--config", options.setup.config, "the network, as YAML")->type_name("FILE");
+  add_backend(&app, arguments);
+  add_set(&app, arguments);
+  add_data(&app, arguments);
   CLI::Option* out =
       app.add_option("--out", options.out, "folder of the run (default: runs/<name>-<time>)")
           ->type_name("DIR");
@@ -60,44 +102,127 @@ int run(int argc, char** argv) {
           ->type_name("CKPT");
   app.add_flag("--allow-changes", options.allow_changes,
                "resume or evaluate although network, training or data are not the checkpoint's");
-  CLI::Option* evaluate = app.add_option("--evaluate", options.evaluate,
-                                         "evaluate a checkpoint on the validation data, and stop")
-                              ->type_name("CKPT")
-                              ->excludes(resume)
-                              ->excludes(out);
+  CLI::Option* evaluate =
+      app.add_option(
+             "--evaluate", options.evaluate,
+             "evaluate a checkpoint as the network of --config, and stop; for one of Duet's "
+             "own, 'trainer evaluate' needs no --config")
+          ->type_name("CKPT")
+          ->excludes(resume)
+          ->excludes(out);
   app.add_flag("--dry-run", options.dry_run,
                "print the network with its shapes and implementations, and stop");
   app.add_flag("--profile", options.profile,
                "time every layer and pass of a step, trace some steps, and stop")
       ->excludes(resume)
       ->excludes(evaluate);
-  app.add_flag("--quiet", quiet, "warnings and errors only");
-  app.add_flag("--json", options.json, "print the result as one JSON object on standard output");
+  add_quiet(&app, arguments);
+  add_json(&app, arguments);
+}
 
-  bool list_json = false, doctor_json = false;
-  std::string doctor_data;
+void add_commands(CLI::App& app, Arguments& arguments) {
+  CLI::App* evaluate = app.add_subcommand(
+      "evaluate", "loss and accuracy of a checkpoint on the validation data; needs no --config");
+  add_checkpoint(evaluate, arguments);
+  add_data(evaluate, arguments);
+  add_backend(evaluate, arguments);
+  evaluate
+      ->add_option("--batch", arguments.batch,
+                   "images at a time (default: as it was trained); the result is the same but for "
+                   "rounding")
+      ->type_name("N")
+      ->check(duet::whole_number());
+  add_set(evaluate, arguments);
+  evaluate->add_flag("--allow-changes", arguments.trainer.allow_changes,
+                     "evaluate although network or data are not the checkpoint's");
+  add_quiet(evaluate, arguments);
+  add_json(evaluate, arguments);
+
+  CLI::App* predict = app.add_subcommand(
+      "predict",
+      "what a checkpoint's network takes pictures for; needs no --config and no data set");
+  add_checkpoint(predict, arguments);
+  predict
+      ->add_option("images", arguments.predict.images,
+                   "PNG, JPEG and IDX files (plain or .gz; FILE:N is image N of an IDX file, from "
+                   "0)")
+      ->type_name("IMAGE")
+      ->required();
+  predict->add_option("--top", arguments.predict.top, "how many classes of each image (default: 3)")
+      ->type_name("K")
+      ->check(duet::whole_number());
+  predict->add_flag("--resize", arguments.predict.resize,
+                    "scale pictures of another size to the network's");
+  add_backend(predict, arguments);
+  add_set(predict, arguments);
+  add_quiet(predict, arguments);
+  add_json(predict, arguments);
+
   CLI::App* list = app.add_subcommand(
       "list", "print the layers, implementations, data sets or optimizers there are");
-  list->add_option("what", what, "layers, impls, datasets or optimizers")
-      ->required()
-      ->check(CLI::IsMember({"layers", "impls", "datasets", "optimizers"}));
-  list->add_flag("--json", list_json, "as JSON");
-  CLI::App* doc =
-      app.add_subcommand("doctor", "print what this machine has: GPU, libraries, data sets");
-  doc->add_option("--data", doctor_data, "folder of the data sets, each under its name")
-      ->type_name("DIR");
-  doc->add_flag("--json", doctor_json, "as JSON");
+  list->add_option("what", arguments.what, duet::join(kLists));
+  add_json(list, arguments);
 
+  CLI::App* doctor =
+      app.add_subcommand("doctor", "print what this machine has: GPU, libraries, data sets");
+  add_data(doctor, arguments);
+  add_json(doctor, arguments);
+}
+
+// Options before a command that it does not have; empty if there are none.
+std::string foreign_options(const CLI::App& app, const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->count() == 0 || command.get_option_no_throw(option->get_name())) continue;
+    names.push_back(option->get_name());
+  }
+  return duet::join(names);
+}
+
+int run_command(const CLI::App& app, const CLI::App& command, Arguments& arguments) {
+  if (const std::string foreign = foreign_options(app, command); !foreign.empty()) {
+    return duet::tell_usage_error(app,
+                                  foreign + ": does not belong to '" + command.get_name() + "'");
+  }
+  const duet::TrainerOptions& options = arguments.trainer;
+  arguments.trained.assignments = options.setup.assignments;
+  if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
+  if (command.get_name() == "evaluate") {
+    duet::run_evaluate(arguments.trained, arguments.batch,
+                       {options.data, options.allow_changes, options.json});
+  } else if (command.get_name() == "predict") {
+    if (arguments.predict.top < 1) return duet::tell_usage_error(app, "--top: at least 1");
+    arguments.predict.trained = arguments.trained;
+    arguments.predict.json = options.json;
+    duet::run_predict(arguments.predict);
+  } else if (command.get_name() == "doctor") {
+    doctor(options.data, options.json);
+  } else if (std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end()) {
+    list_what(arguments.what, options.json);
+  } else {
+    const std::string start = arguments.what.empty()
+                                  ? "list what?"
+                                  : "list: there is no list '" + arguments.what + "'" +
+                                        duet::did_you_mean(arguments.what, kLists);
+    return duet::tell_usage_error(
+        app, start + "; expected one of " + duet::join(kLists) + ", e.g. 'trainer list impls'");
+  }
+  return duet::kExitDone;
+}
+
+int run(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app("Trains and evaluates a network by hand-written kernels, by cuDNN, or on the CPU.",
+               "trainer");
+  app.footer(kExamples);
+  app.set_version_flag("--version", duet::version_text());
+  add_training(app, arguments);
+  add_commands(app, arguments);
   if (const auto code = duet::parse(app, argc, argv)) return *code;
-  duet::set_up_logging(quiet);
-  if (*list) {
-    list_what(what, list_json || options.json);
-    return duet::kExitDone;
-  }
-  if (*doc) {
-    doctor(doctor_data.empty() ? options.data : doctor_data, doctor_json || options.json);
-    return duet::kExitDone;
-  }
+  duet::set_up_logging(arguments.quiet);
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  if (!commands.empty()) return run_command(app, *commands.front(), arguments);
+  duet::TrainerOptions& options = arguments.trainer;
   if (options.setup.config.empty()) {
     return duet::tell_usage_error(
         app, "--config FILE is needed, e.g. --config configs/fashion_mnist_cnn.yaml");
@@ -105,7 +230,7 @@ int run(int argc, char** argv) {
   if (options.allow_changes && options.resume.empty() && options.evaluate.empty()) {
     return duet::tell_usage_error(app, "--allow-changes belongs to --resume or --evaluate");
   }
-  if (!backend.empty()) options.setup.backend = backend;
+  if (!arguments.backend.empty()) options.setup.backend = arguments.backend;
   return duet::run_trainer(options);
 }
 

@@ -294,6 +294,13 @@ ConfigReader ConfigReader::map(std::string_view key) {
   return ConfigReader(child, std::string(key), errors_);
 }
 
+void ConfigReader::reject(std::string_view key, const std::string& why) {
+  const ConfigNode* value = node_.find(key);
+  if (!value) return;
+  errors_.add(value->key_mark, path_ + ": there is no key '" + std::string(key) + "'; " + why);
+  node_.erase(key);
+}
+
 void ConfigReader::finish() {
   for (const auto& [key, value] : node_.entries) {
     if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;

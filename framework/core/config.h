@@ -111,6 +111,9 @@ class ConfigReader {
 
   /// Notes a mistake at `key`'s value (or at the map).
   void error(std::string_view key, const std::string& message);
+  /// If there is a key of that name, which the map does not have: notes `why`, and that is all that
+  /// is told of it. REQUIRES: nobody asked for it.
+  void reject(std::string_view key, const std::string& why);
   /// Notes every key that was never asked for, with the nearest one that was.
   void finish();
   /// Every key asked for so far.

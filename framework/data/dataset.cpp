@@ -57,6 +57,12 @@ const std::vector<const DatasetType*>& dataset_types() {
   return types;
 }
 
+std::vector<std::string> numbered_classes(int64_t classes) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
 const DatasetType* find_dataset_type(std::string_view name) {
   for (const DatasetType* type : dataset_types()) {
     if (type->name == name) return type;

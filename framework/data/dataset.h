@@ -29,7 +29,11 @@ struct DatasetInfo {
   /// Of byte / 255, per channel; batches hold (byte / 255 - mean) / stddev.
   std::vector<double> mean;
   std::vector<double> stddev;
+  /// A name a class.
+  std::vector<std::string> class_names;
 };
+/// "0", "1", ...: of a data set whose classes are numbers.
+std::vector<std::string> numbered_classes(int64_t classes);
 
 struct Dataset : DatasetInfo {
   Split train;
@@ -54,6 +58,8 @@ struct DatasetType {
   std::vector<std::string> files;
   /// Where its files come from, as a sentence for the user; may be empty.
   std::string_view advice;
+  /// fingerprint() of the data set as it was published; empty if there is no such one.
+  std::string_view published;
 };
 
 const std::vector<const DatasetType*>& dataset_types();

@@ -5,17 +5,29 @@
 
 namespace duet {
 
+namespace {
+
+DatasetInfo info() {
+  DatasetInfo info{"fashion_mnist", 1, 28, 28, 10, {0.2860}, {0.3530}};
+  info.class_names = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                      "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+  return info;
+}
+
+}  // namespace
+
 const DatasetType& fashion_mnist_type() {
   static const DatasetType type = {
-      "fashion_mnist", "60000 + 10000 grey images of 28x28, ten kinds of clothes",
+      "fashion_mnist",
+      "60000 + 10000 grey images of 28x28, ten kinds of clothes",
       [](ConfigReader&) {
-        DatasetLoader loader{{"fashion_mnist", 1, 28, 28, 10, {0.2860}, {0.3530}}, {}};
-        loader.load = [info = loader.info](const std::filesystem::path& data_dir) {
-          return load_idx_dataset(fashion_mnist_type(), info, data_dir);
-        };
-        return loader;
+        return DatasetLoader{info(), [](const std::filesystem::path& data_dir) {
+                               return load_idx_dataset(fashion_mnist_type(), info(), data_dir);
+                             }};
       },
-      idx_dataset_files(), "On Debian and Ubuntu 'apt install dataset-fashion-mnist' brings it."};
+      idx_dataset_files(),
+      "On Debian and Ubuntu 'apt install dataset-fashion-mnist' brings it.",
+      "fa8a0bd0fa7c558a"};
   return type;
 }
 

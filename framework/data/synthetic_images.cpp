@@ -104,8 +104,14 @@ DatasetLoader read_synthetic_images(ConfigReader& reader) {
 
   DatasetLoader loader;
   const auto per_channel = [&](double value) { return std::vector(s.channels, value); };
-  loader.info = {"synthetic_images", s.channels,       s.size,           s.size,
-                 s.classes,          per_channel(0.5), per_channel(0.25)};
+  loader.info = {"synthetic_images",
+                 s.channels,
+                 s.size,
+                 s.size,
+                 s.classes,
+                 per_channel(0.5),
+                 per_channel(0.25),
+                 numbered_classes(s.classes)};
   loader.load = [s, info = loader.info](const std::filesystem::path&) {
     const int64_t bytes = (s.train_count + s.validation_count) * s.channels * s.size * s.size;
     if (static_cast<size_t>(bytes) > host_memory()) {
@@ -132,6 +138,7 @@ const DatasetType& synthetic_images_type() {
       "generated images of random smooth templates, one a class; needs no files",
       read_synthetic_images,
       {},
+      "",
       ""};
   return type;
 }

@@ -43,6 +43,31 @@ void check_network_name(const std::string& name, ConfigReader& reader) {
   }
 }
 
+// Keys that other frameworks have in other places, and what they are here.
+void reject_misplaced(ConfigReader& reader, const std::string& prefix) {
+  constexpr std::pair<std::string_view, std::string_view> kPlaces[] = {
+      {"batch", "data.batch"},
+      {"batch_size", "data.batch"},
+      {"dataset", "data.dataset"},
+      {"epochs", "train.epochs"},
+      {"learning_rate", "optimizer.learning_rate"},
+      {"lr", "optimizer.learning_rate"}};
+  for (const auto& [key, place] : kPlaces) {
+    if (prefix + std::string(key) == place) continue;
+    const size_t dot = place.find('.');
+    reader.reject(key, "write '" + std::string(place.substr(0, dot)) + ": {" +
+                           std::string(place.substr(dot + 1)) + ": ...}', or --set " +
+                           std::string(place) + "=...");
+  }
+}
+
+// What was meant by the name of a device, or of a library of it.
+std::string family_hint(const std::string& name) {
+  if (name != "gpu" && name != "cuda" && name != "nvidia" && name != "cublas") return "";
+  return "; on a GPU: 'custom' (hand-written kernels), 'cudnn' (cuDNN and cuBLAS), or 'auto' (the "
+         "fastest of all)";
+}
+
 // A name is fine if it is a family, kAuto or an id that `known` has.
 bool check_backend_name(const std::string& name, const std::vector<std::string>& known, Mark mark,
                         const std::string& path, ConfigErrors& errors) {
@@ -53,8 +78,10 @@ bool check_backend_name(const std::string& name, const std::vector<std::string>&
     errors.add_unsupported(mark, path + ": backend: '" + name + "': " + gpu_missing_reason());
     return false;
   }
-  errors.add(mark, path + ": backend: unknown implementation '" + name + "'" +
-                       did_you_mean(name, known) + "; known: " + join(known));
+  const std::string hint = family_hint(name);
+  errors.add(mark,
+             path + ": backend: unknown implementation '" + name + "'" +
+                 (hint.empty() ? did_you_mean(name, known) + "; known: " + join(known) : hint));
   return false;
 }
 
@@ -233,20 +260,23 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.math = reader.choice("math", {"fp32", "tf32"}, "fp32") == "tf32" ? Math::kTF32 : Math::kFP32;
   spec.fuse = reader.flag("fuse", true);
   spec.graph = reader.flag("graph", true);
-  if (root.find("deterministic")) {
-    reader.error("deterministic",
-                 "there is no such key any more, as it changed nothing: every run repeats bit for "
-                 "bit; delete it");
-    root.erase("deterministic");  // told; not among the known keys
-  }
+  reader.reject("deterministic",
+                "not any more, as it changed nothing: every run repeats bit for bit; delete it");
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
 
+  reject_misplaced(reader, "");
+
   ConfigReader data = reader.map("data");
+  reject_misplaced(data, "data.");
+  for (const char* key : {"path", "dir", "folder", "root"}) {
+    data.reject(key, "--data DIR, or the environment variable DUET_DATA, says where the files are");
+  }
   spec.data.dataset = data.text("dataset");
   spec.data.batch = data.integer("batch", 64);
 
   ConfigReader train = reader.map("train");
+  reject_misplaced(train, "train.");
   spec.train.epochs = train.integer("epochs", 5);
   spec.train.log_every = train.integer("log_every", 100);
   train.finish();

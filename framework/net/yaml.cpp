@@ -54,6 +54,15 @@ bool is_no_value(const ConfigNode& node, const std::string& text) {
   return node.kind == ConfigNode::Kind::kNull && node.mark.line == 0 && !blank;
 }
 
+// Of line number `line`, from 1.
+bool is_indented_with_tab(const std::string& text, int line) {
+  std::istringstream lines(text);
+  std::string content;
+  for (int i = 0; i < line; ++i) std::getline(lines, content);
+  const size_t tab = content.find('\t');
+  return tab != std::string::npos && tab < content.find_first_not_of(" \t");
+}
+
 // Takes the first part off `path`: in a list the longest name of an item that it begins with, else
 // what stands before a dot.
 std::string take_part(const ConfigNode& node, std::string& path) {
@@ -107,8 +116,11 @@ ConfigNode read_yaml(const std::string& text, const std::string& name) {
   try {
     root = parse_yaml(text, errors);
   } catch (const YamlError& e) {
-    throw ConfigError(name + ":" + std::to_string(e.mark.line) + ":" +
-                      std::to_string(e.mark.column) + ": not valid YAML: " + e.what());
+    const bool tab = is_indented_with_tab(text, e.mark.line);
+    throw ConfigError(
+        name + ":" + std::to_string(e.mark.line) + ":" + std::to_string(tab ? 1 : e.mark.column) +
+        ": not valid YAML: " +
+        (tab ? "the line is indented with a tab; YAML allows blanks only" : e.what()));
   }
   errors.raise_if_any();
   if (root.kind == ConfigNode::Kind::kNull) {

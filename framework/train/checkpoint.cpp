@@ -11,6 +11,7 @@
 #include "core/printable.h"
 #include "net/yaml.h"
 #include "train/config_changes.h"
+#include "train/dataset_metadata.h"
 #include "train/safetensors.h"
 
 namespace duet {
@@ -38,14 +39,18 @@ struct Saved {
   Tensor memory;
 };
 
-std::vector<Saved> saved_tensors(Training& training, bool with_optimizer) {
+std::vector<Saved> saved_parameters(const Weights& weights) {
   std::vector<Saved> list;
-  const Weights& weights = training.weights();
   for (const Parameter& parameter : weights.parameters()) {
     list.push_back({parameter.name, &parameter,
                     parameter.spec.trained() ? weights.trained() : weights.buffers()});
   }
-  if (!with_optimizer) return list;
+  return list;
+}
+
+std::vector<Saved> saved_tensors(Training& training) {
+  const Weights& weights = training.weights();
+  std::vector<Saved> list = saved_parameters(weights);
   const std::vector<std::string> states = training.optimizer().state_names();
   for (size_t i = 0; i < states.size(); ++i) {
     for (const Parameter& parameter : weights.parameters()) {
@@ -176,6 +181,14 @@ class Metadata {
       damaged(error.what());
     }
   }
+  std::optional<DatasetInfo> dataset() const {
+    if (!map_.count("dataset")) return {};
+    try {
+      return read_dataset_metadata(text("dataset"));
+    } catch (const DataError& error) {
+      damaged(std::string("'dataset': ") + error.what());
+    }
+  }
   std::vector<std::string> changes() const {
     std::vector<std::string> lines;
     const auto found = map_.find("changes");
@@ -191,6 +204,12 @@ class Metadata {
   const std::filesystem::path& path_;
   const safetensors::Metadata& map_;
 };
+
+// False of files that others wrote, or an earlier version.
+bool knows_its_network(const safetensors::File& file) {
+  const auto format = file.metadata().find("format");
+  return format != file.metadata().end() && format->second == kFormat;
+}
 
 // In what the training that was saved differs from the present one.
 struct Differences {
@@ -213,7 +232,7 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
     other_data |= change.key.starts_with("data.") && change.key != "data.batch";
     found.of_steps |= change.key.starts_with("data.");
   }
-  if (!other_data && saved.text("data") != now.data) {
+  if (!other_data && !now.data.empty() && saved.text("data") != now.data) {
     const std::string what = "the files of the data set: other images or labels (fingerprint " +
                              printable(saved.text("data")) + " -> " + now.data + ")";
     found.all.push_back(what);
@@ -234,7 +253,7 @@ bool has_all(const safetensors::File& file, const std::vector<Saved>& list) {
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info) {
   const StepState state = training.state();
-  const std::vector<Saved> list = saved_tensors(training, true);
+  const std::vector<Saved> list = saved_tensors(training);
   std::vector<std::vector<float>> values;
   std::vector<safetensors::Entry> entries;
   for (const Saved& saved : list) {
@@ -252,8 +271,16 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"hits", std::to_string(state.hits)},
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
+  if (!info.dataset.name.empty()) metadata["dataset"] = dataset_metadata(info.dataset, info.data);
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
+}
+
+std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::path& path) {
+  const safetensors::File file = safetensors::describe(path);
+  if (!knows_its_network(file)) return {};
+  const Metadata metadata(path, file.metadata());
+  return CheckpointDescription{metadata.config(), metadata.dataset()};
 }
 
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
@@ -267,13 +294,13 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
                         "\nresume with the same, or start anew without --resume, or add "
                         "--allow-changes if this is meant");
     }
-    check_parameters(path, described, saved_tensors(training, false));
+    check_parameters(path, described, saved_parameters(training.weights()));
   });
   const Metadata saved(path, file.metadata());
-  std::vector<Saved> list = saved_tensors(training, true);
+  std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
   if (allow_changes && !has_all(file, list)) {
-    list = saved_tensors(training, false);
+    list = saved_parameters(training.weights());
     resumed.changes.push_back("the optimizer's state begins anew");
   }
   check_tensors(path, file, list);
@@ -313,7 +340,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
 double best_accuracy_of(const std::filesystem::path& path, Training& training) {
   try {
     const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
-      check_parameters(path, described, saved_tensors(training, false));
+      check_parameters(path, described, saved_parameters(training.weights()));
     });
     return Metadata(path, file.metadata()).best_accuracy();
   } catch (const DataError&) {
@@ -321,16 +348,14 @@ double best_accuracy_of(const std::filesystem::path& path, Training& training) {
   }
 }
 
-std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Weights& weights,
                                          const CheckpointInfo& now, bool allow_changes) {
-  const std::vector<Saved> list = saved_tensors(training, false);
+  const std::vector<Saved> list = saved_parameters(weights);
   std::vector<std::string> differences;
   const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
     check_parameters(path, described, list);
-    const safetensors::Metadata& metadata = described.metadata();
-    const auto format = metadata.find("format");
-    if (format == metadata.end() || format->second != kFormat) return;  // knows nothing of it
-    differences = differences_of(Metadata(path, metadata), now).of_results;
+    if (!knows_its_network(described)) return;
+    differences = differences_of(Metadata(path, described.metadata()), now).of_results;
     if (differences.empty() || allow_changes) return;
     throw ConfigError(path.string() + ": was trained otherwise than it would be evaluated:\n  " +
                       join(differences, "\n  ") +
@@ -339,7 +364,7 @@ std::vector<std::string> load_parameters(const std::filesystem::path& path, Trai
   });
   const std::vector<std::vector<float>> values = values_of(file, list);
   for (size_t i = 0; i < list.size(); ++i) {
-    training.weights().write(*list[i].parameter, list[i].memory, values[i]);
+    weights.write(*list[i].parameter, list[i].memory, values[i]);
   }
   return differences;
 }

@@ -5,9 +5,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/config.h"
+#include "data/dataset.h"
 #include "train/run_position.h"
 #include "train/training.h"
 
@@ -17,6 +20,7 @@ namespace duet {
 struct CheckpointInfo {
   std::string config;                // resolved, as YAML
   std::string data;                  // fingerprint() of the data set
+  DatasetInfo dataset;               // what inputs and classes mean; without a name it is not saved
   double best_accuracy = -1.0;       // of the validation data, over the epochs done
   std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };
@@ -24,6 +28,15 @@ struct CheckpointInfo {
 /// Replaces the file (write_file.h). Throws RunError.
 void save_checkpoint(const std::filesystem::path& path, Training& training,
                      const CheckpointInfo& info);
+
+/// What a checkpoint says of its network.
+struct CheckpointDescription {
+  ConfigNode config;                   // resolved
+  std::optional<DatasetInfo> dataset;  // nothing in the first checkpoints of this format
+};
+/// Reads no tensors. Nothing if the file holds parameters without their network, as one saved by
+/// PyTorch. Throws DataError if it is damaged.
+std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::path& path);
 
 struct Resumed {
   CheckpointInfo info;   // `now`, with the checkpoint's best accuracy, and its changes and the new
@@ -48,9 +61,9 @@ double best_accuracy_of(const std::filesystem::path& path, Training& training);
 /// A checkpoint knows what it was trained as: throws ConfigError, naming every difference with
 /// which its parameters give other results than in `now` (other layers or keys of theirs, other
 /// data; not who computes, how many rows at a time, dropout and whatever else decides the training
-/// alone). With `allow_changes` the differences are returned. Throws DataError as
-/// load_checkpoint().
-std::vector<std::string> load_parameters(const std::filesystem::path& path, Training& training,
+/// alone). Without now.data the data are not compared. With `allow_changes` the differences are
+/// returned. Throws DataError as load_checkpoint().
+std::vector<std::string> load_parameters(const std::filesystem::path& path, Weights& weights,
                                          const CheckpointInfo& now, bool allow_changes = false);
 
 }  // namespace duet

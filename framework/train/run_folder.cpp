@@ -44,15 +44,20 @@ std::vector<fs::path> files_of_a_run() {
           "trace.json"};
 }
 
-// What --resume last means in a run's folder. A run that was killed in its first epoch's end may
-// have the best checkpoint alone.
-fs::path checkpoint_in(const fs::path& folder) {
+// The first that is there of a run's checkpoints.
+fs::path first_of(const fs::path& folder, const std::vector<const char*>& names) {
   std::error_code error;
-  for (const char* name : {"last.safetensors", "best.safetensors"}) {
+  for (const char* name : names) {
     const fs::path checkpoint = folder / "checkpoints" / name;
     if (fs::exists(checkpoint, error)) return checkpoint;
   }
   return {};
+}
+
+// What --resume last means in a run's folder. A run that was killed in its first epoch's end may
+// have the best checkpoint alone.
+fs::path checkpoint_in(const fs::path& folder) {
+  return first_of(folder, {"last.safetensors", "best.safetensors"});
 }
 
 // True if a run that stands at `position` will write this line once more.
@@ -196,6 +201,14 @@ fs::path find_last_checkpoint(const std::string& name, const fs::path& out) {
                       "--resume CKPT");
   }
   return newest;
+}
+
+fs::path find_best_checkpoint(const fs::path& run) {
+  const fs::path checkpoint = first_of(run, {"best.safetensors", "last.safetensors"});
+  if (!checkpoint.empty()) return checkpoint;
+  throw ConfigError(run.string() +
+                    ": is a folder without checkpoints/best.safetensors or "
+                    "checkpoints/last.safetensors; name a run's folder or a .safetensors file");
 }
 
 fs::path run_folder_of(const fs::path& checkpoint) {

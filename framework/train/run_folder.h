@@ -57,6 +57,9 @@ std::filesystem::path make_run_path(const std::string& name);
 /// in runs/. Throws ConfigError if there is none.
 std::filesystem::path find_last_checkpoint(const std::string& name,
                                            const std::filesystem::path& out);
+/// Of a run's folder the checkpoint of the best epoch; the last if there is none. Throws
+/// ConfigError if there is neither.
+std::filesystem::path find_best_checkpoint(const std::filesystem::path& run);
 /// The folder of the run that a checkpoint belongs to by its place, or an empty path.
 std::filesystem::path run_folder_of(const std::filesystem::path& checkpoint);
 

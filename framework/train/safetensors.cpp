@@ -240,80 +240,108 @@ void write(const fs::path& path, const std::vector<Entry>& entries, const Metada
   write_pieces(path, pieces);
 }
 
-File read(const fs::path& path, const std::function<void(const File& described)>& check) {
-  const Reader reader(path);
-  if (reader.size() < kLengthBytes) {
-    reader.fail(reader.size(),
-                "the file is truncated: expected the 8 bytes of the header's length");
+// Makes a File in two steps: what the header describes, then the data.
+class FileReader {
+ public:
+  explicit FileReader(const fs::path& path) : reader_(path) {
+    read_header();
+    check_places();
+    for (const Described& tensor : tensors_) {
+      if (!tensor.type.dtype) continue;
+      file.places_[tensor.name] = file.entries_.size();
+      file.entries_.push_back({tensor.name, *tensor.type.dtype, tensor.shape});
+    }
   }
-  uint8_t length_bytes[kLengthBytes];
-  reader.read(0, length_bytes, kLengthBytes);
-  uint64_t length = 0;
-  for (uint64_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{length_bytes[i]} << (8 * i);
-  if (length < 2 || length > kMostHeaderBytes) {
-    reader.fail(0, "expected the length of a header, 2 to " + std::to_string(kMostHeaderBytes) +
-                       ", found " + std::to_string(length) + "; not safetensors?");
+
+  void read_data() {
+    for (const Described& tensor : tensors_) {
+      if (!tensor.type.dtype) continue;
+      Entry& entry = file.entries_[file.data_.size()];
+      std::vector<uint8_t>& data = file.data_.emplace_back(tensor.end - tensor.begin);
+      reader_.read(data_start_ + tensor.begin, data.data(), data.size());
+      entry.data = data.data();
+    }
   }
-  if (length > reader.size() - kLengthBytes) {
-    reader.fail(reader.size(), "the file is truncated: expected a header of " +
-                                   std::to_string(length) + " bytes, found " +
-                                   std::to_string(reader.size() - kLengthBytes));
-  }
-  std::string text(length, '\0');
-  reader.read(kLengthBytes, text.data(), length);
-  const json header = parse_header(reader, text);
 
   File file;
-  std::vector<Described> tensors;
-  for (const auto& [name, value] : header.items()) {
-    if (name != kMetadataKey) {
-      tensors.push_back(describe(reader, name, value));
-      continue;
+
+ private:
+  std::string header_text() {
+    if (reader_.size() < kLengthBytes) {
+      reader_.fail(reader_.size(),
+                   "the file is truncated: expected the 8 bytes of the header's length");
     }
-    if (!value.is_object()) reader.fail(kLengthBytes, "__metadata__ is not a JSON object");
-    for (const auto& [key, entry] : value.items()) {
-      if (!entry.is_string()) {
-        reader.fail(kLengthBytes, "__metadata__: '" + printable(key) + "' is not text");
+    uint8_t length_bytes[kLengthBytes];
+    reader_.read(0, length_bytes, kLengthBytes);
+    uint64_t length = 0;
+    for (uint64_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{length_bytes[i]} << (8 * i);
+    if (length < 2 || length > kMostHeaderBytes) {
+      reader_.fail(0, "expected the length of a header, 2 to " + std::to_string(kMostHeaderBytes) +
+                          ", found " + std::to_string(length) + "; not safetensors?");
+    }
+    if (length > reader_.size() - kLengthBytes) {
+      reader_.fail(reader_.size(), "the file is truncated: expected a header of " +
+                                       std::to_string(length) + " bytes, found " +
+                                       std::to_string(reader_.size() - kLengthBytes));
+    }
+    std::string text(length, '\0');
+    reader_.read(kLengthBytes, text.data(), length);
+    data_start_ = kLengthBytes + length;
+    return text;
+  }
+
+  void read_header() {
+    const json header = parse_header(reader_, header_text());
+    for (const auto& [name, value] : header.items()) {
+      if (name != kMetadataKey) {
+        tensors_.push_back(describe(reader_, name, value));
+        continue;
       }
-      file.metadata_[key] = entry.get<std::string>();
+      if (!value.is_object()) reader_.fail(kLengthBytes, "__metadata__ is not a JSON object");
+      for (const auto& [key, entry] : value.items()) {
+        if (!entry.is_string()) {
+          reader_.fail(kLengthBytes, "__metadata__: '" + printable(key) + "' is not text");
+        }
+        file.metadata_[key] = entry.get<std::string>();
+      }
     }
   }
 
-  std::sort(tensors.begin(), tensors.end(), [](const Described& a, const Described& b) {
-    return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
-  });
-  const uint64_t data_start = kLengthBytes + length;
-  uint64_t end = 0;  // of the data described so far
-  for (const Described& tensor : tensors) {
-    if (tensor.begin != end) {
-      reader.fail(data_start + std::min(tensor.begin, end),
-                  "tensor '" + printable(tensor.name) + "' begins at byte " +
-                      std::to_string(tensor.begin) +
-                      " of the data, but the one before it ends at byte " + std::to_string(end));
+  // Sorts the tensors by their places. Throws if there is a hole or an overlap.
+  void check_places() {
+    std::sort(tensors_.begin(), tensors_.end(), [](const Described& a, const Described& b) {
+      return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
+    });
+    uint64_t end = 0;  // of the data described so far
+    for (const Described& tensor : tensors_) {
+      if (tensor.begin != end) {
+        reader_.fail(data_start_ + std::min(tensor.begin, end),
+                     "tensor '" + printable(tensor.name) + "' begins at byte " +
+                         std::to_string(tensor.begin) +
+                         " of the data, but the one before it ends at byte " + std::to_string(end));
+      }
+      end = tensor.end;
     }
-    end = tensor.end;
+    const uint64_t found = reader_.size() - data_start_;
+    if (end == found) return;
+    reader_.fail(data_start_ + std::min(end, found),
+                 std::string(found < end ? "the file is truncated" : "there are bytes left over") +
+                     ": expected " + std::to_string(end) + " bytes of tensors, found " +
+                     std::to_string(found));
   }
-  if (end != reader.size() - data_start) {
-    const uint64_t found = reader.size() - data_start;
-    reader.fail(data_start + std::min(end, found),
-                std::string(found < end ? "the file is truncated" : "there are bytes left over") +
-                    ": expected " + std::to_string(end) + " bytes of tensors, found " +
-                    std::to_string(found));
-  }
-  for (const Described& tensor : tensors) {
-    if (!tensor.type.dtype) continue;
-    file.places_[tensor.name] = file.entries_.size();
-    file.entries_.push_back({tensor.name, *tensor.type.dtype, tensor.shape});
-  }
-  if (check) check(file);
-  for (const Described& tensor : tensors) {
-    if (!tensor.type.dtype) continue;
-    Entry& entry = file.entries_[file.data_.size()];
-    std::vector<uint8_t>& data = file.data_.emplace_back(tensor.end - tensor.begin);
-    reader.read(data_start + tensor.begin, data.data(), data.size());
-    entry.data = data.data();
-  }
-  return file;
+
+  const Reader reader_;
+  std::vector<Described> tensors_;
+  uint64_t data_start_ = 0;
+};
+
+File read(const fs::path& path, const std::function<void(const File& described)>& check) {
+  FileReader reader(path);
+  if (check) check(reader.file);
+  reader.read_data();
+  return std::move(reader.file);
 }
+
+File describe(const fs::path& path) { return std::move(FileReader(path).file); }
 
 }  // namespace duet::safetensors

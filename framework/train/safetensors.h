@@ -49,8 +49,7 @@ class File {
   const Metadata& metadata() const { return metadata_; }
 
  private:
-  friend File read(const std::filesystem::path& path,
-                   const std::function<void(const File& described)>& check);
+  friend class FileReader;
 
   std::vector<Entry> entries_;
   std::vector<std::vector<uint8_t>> data_;  // a vector an entry; its address stays when File moves
@@ -64,5 +63,7 @@ class File {
 /// if the file is not what it should be.
 File read(const std::filesystem::path& path,
           const std::function<void(const File& described)>& check = {});
+/// The same without the data: entries are null.
+File describe(const std::filesystem::path& path);
 
 }  // namespace duet::safetensors

@@ -1,20 +1,14 @@
 #include "train/trainer.h"
 
-#include <spdlog/spdlog.h>
-
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
 #include "core/error.h"
-#include "data/fingerprint.h"
 #include "net/auto.h"
 #include "net/table.h"
-#include "net/yaml.h"
-#include "train/checkpoint.h"
-#include "train/elapsed.h"
+#include "train/evaluate.h"
 #include "train/profiler.h"
 #include "train/run_folder.h"
 #include "train/training_run.h"
@@ -56,31 +50,6 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
   return {};
 }
 
-json evaluate(const fs::path& checkpoint, const Setup& setup, const Dataset& data,
-              bool allow_changes, Training& training) {
-  const NetSpec& spec = setup.spec;
-  const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
-  for (const std::string& change : load_parameters(checkpoint, training, now, allow_changes)) {
-    spdlog::warn("otherwise than it was trained: {}", change);
-  }
-  training.prepare();
-  const Elapsed watch;
-  const Metrics metrics = training.evaluate();
-  const double seconds = watch.seconds();
-  if (!std::isfinite(metrics.loss)) {
-    throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
-  }
-  spdlog::info("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),
-               metrics.loss, 100.0 * metrics.accuracy, metrics.rows);
-  return {{"name", spec.name},
-          {"backend", spec.backend.name},
-          {"checkpoint", checkpoint.string()},
-          {"val_loss", metrics.loss},
-          {"val_accuracy", metrics.accuracy},
-          {"images", metrics.rows},
-          {"images_per_second", per_second(metrics.rows, seconds)}};
-}
-
 }  // namespace
 
 int run_trainer(const TrainerOptions& options) {
@@ -95,33 +64,29 @@ int run_trainer(const TrainerOptions& options) {
     if (!options.json) std::fputs(network_table(setup.layers, nullptr).c_str(), stdout);
     return kExitDone;
   }
-  if (device_of(spec) == Device::kGpu && !gpu_available()) {
-    throw UnsupportedError("backend '" + spec.backend.name + "': " + gpu_missing_reason());
-  }
+  check_device(spec);
   // What can be told without the data is told before it is loaded.
+  if (!options.evaluate.empty()) {
+    evaluate(existing_checkpoint("--evaluate", options.evaluate), setup,
+             {options.data, options.allow_changes, options.json});
+    return kExitDone;
+  }
   fs::path checkpoint;
   std::optional<RunFolder> folder;
-  if (!options.evaluate.empty()) {
-    checkpoint = existing_checkpoint("--evaluate", options.evaluate);
-  } else if (!options.resume.empty()) {
+  if (!options.resume.empty()) {
     checkpoint = options.resume == "last" ? find_last_checkpoint(spec.name, options.out)
                                           : existing_checkpoint("--resume", options.resume);
     folder = folder_to_go_on_in(checkpoint, options.out);
   } else if (!options.out.empty()) {
     RunFolder::check_free(options.out);
   }
-  const Dataset data = setup.dataset.load(options.data);
-  spdlog::info("{}: {} training and {} validation images, {}", data.name,
-               format_count(data.train.count), format_count(data.validation.count),
-               data.source == "generated" ? data.source : "from " + data.source);
+  const Dataset data = load_dataset(setup, options.data);
   check_batch(setup, options.setup.config, data);
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
   choose_implementations(setup, context);
   Training training(spec, setup.layers, data, std::move(setup.optimizer), context);
-  if (!options.evaluate.empty()) {
-    print_json(options, evaluate(checkpoint, setup, data, options.allow_changes, training));
-  } else if (options.profile) {
+  if (options.profile) {
     training.prepare();
     print_json(options, run_profiler(training, setup, options.out));
   } else {

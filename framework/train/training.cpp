@@ -1,8 +1,5 @@
 #include "train/training.h"
 
-#include <algorithm>
-#include <limits>
-
 #include "core/error.h"
 #include "device/range.h"
 #include "train/advance.h"
@@ -17,14 +14,6 @@ void advance(Context& context, StepState* state, const float* loss, const int32_
   advance_state(*state, *loss, hits[0], hits[1]);
 }
 
-Metrics metrics_of(const StepState& state) {
-  if (state.halted) {
-    return {std::numeric_limits<double>::quiet_NaN(), 0.0, state.counted};
-  }
-  const double rows = static_cast<double>(std::max<int64_t>(state.counted, 1));
-  return {state.loss_sum / rows, static_cast<double>(state.hits) / rows, state.counted};
-}
-
 Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers,
                    const Dataset& dataset, std::unique_ptr<Optimizer> optimizer, Context& context)
     : context_(context),
@@ -34,9 +23,8 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       optimizer_(std::move(optimizer)),
       train_batches_(context, dataset, dataset.train,
                      {.batch = spec.data.batch, .seed = spec.seed, .shuffle = true}),
-      validation_batches_(context, dataset, dataset.validation, {.batch = spec.data.batch}),
-      state_(context.device(), sizeof(StepState)),
-      evaluation_state_(context.device(), sizeof(StepState)) {
+      evaluation_(net_, dataset, dataset.validation),
+      state_(context.device(), sizeof(StepState)) {
   optimizer_tensors_.w = weights_.trained();
   optimizer_tensors_.dw = net_.gradients();
   for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
@@ -46,7 +34,6 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
   }
   set_state({.learning_rate = static_cast<float>(optimizer_->learning_rate())});
-  fill_bytes(evaluation_state_.data(), context.device(), 0, evaluation_state_.bytes());
   list_operations();
 }
 
@@ -87,34 +74,16 @@ void Training::queue_step() {
   for (const Operation& operation : operations_) operation.queue();
 }
 
-void Training::queue_evaluation() {
-  context_.set_training(false);
-  context_.set_step(&device_state(evaluation_state_)->step);
-  {
-    const Range range("batch gather");
-    validation_batches_.gather(context_, net_.input(), net_.labels());
-  }
-  net_.forward();
-  const Range range("advance");
-  advance(context_, device_state(evaluation_state_), net_.loss().data<float>(),
-          net_.hits().data<int32_t>());
-}
-
 void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
   queue_forward_backward();
-  restart_evaluation();
-  queue_evaluation();
   context_.synchronize();
   step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");
     queue_step();
   });
-  evaluation_graph_ = StepGraph(context_, [this] {
-    const Range capture("capture evaluation");
-    queue_evaluation();
-  });
+  evaluation_.capture();
 }
 
 void Training::step() {
@@ -143,35 +112,9 @@ void Training::clear_totals() {
   set_state(now);
 }
 
-void Training::evaluation_step() {
-  if (evaluation_graph_) {
-    evaluation_graph_.launch();
-  } else {
-    queue_evaluation();
-  }
-}
-
-void Training::restart_evaluation() {
-  const StepState zero;
-  copy_bytes(evaluation_state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
-}
-
-StepState Training::evaluation_state() {
-  StepState state;
-  copy_bytes(&state, Device::kCpu, evaluation_state_.data(), context_.device(), sizeof state);
-  return state;
-}
-
-Metrics Training::evaluate() {
-  const Range range("evaluation");
-  restart_evaluation();
-  for (int64_t i = 0; i < validation_batches_.per_epoch(); ++i) evaluation_step();
-  return metrics_of(evaluation_state());
-}
-
 size_t Training::memory_bytes() const {
-  size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() +
-                 validation_batches_.memory_bytes() + state_.bytes() + evaluation_state_.bytes();
+  size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() + evaluation_.memory_bytes() +
+                 state_.bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;
 }

@@ -13,16 +13,9 @@
 #include "device/step_graph.h"
 #include "net/net.h"
 #include "optim/optimizer.h"
+#include "train/evaluation.h"
 
 namespace duet {
-
-/// Means over the rows counted.
-struct Metrics {
-  double loss = 0.0;
-  double accuracy = 0.0;
-  int64_t rows = 0;
-};
-Metrics metrics_of(const StepState& state);
 
 class Training {
  public:
@@ -50,16 +43,11 @@ class Training {
   void clear_totals();
 
   /// One pass over the validation data, dropout off.
-  Metrics evaluate();
-
-  /// Queues one batch of an evaluation, gather included: the inference that evaluate() repeats. The
-  /// batch is the next of the validation data; past their end its rows are blank. For timing.
-  void evaluation_step();
-
-  /// The next evaluation_step() takes the first batch, and totals start anew.
-  void restart_evaluation();
-  /// Totals of the evaluation so far (waits for the queued steps).
-  StepState evaluation_state();
+  Metrics evaluate() { return evaluation_.run(); }
+  /// The same batch by batch, for timing (evaluation.h).
+  void evaluation_step() { evaluation_.step(); }
+  void restart_evaluation() { evaluation_.restart(); }
+  StepState evaluation_state() { return evaluation_.state(); }
 
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
   /// libraries take for themselves is not known here.
@@ -94,7 +82,6 @@ class Training {
  private:
   void list_operations();
   void queue_forward_backward();
-  void queue_evaluation();
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
   Context& context_;
@@ -103,14 +90,12 @@ class Training {
   Net net_;
   std::unique_ptr<Optimizer> optimizer_;
   Batches train_batches_;
-  Batches validation_batches_;
+  Evaluation evaluation_;  // of the validation data
   OptimizerTensors optimizer_tensors_;
   std::vector<Buffer> optimizer_memory_;
-  Buffer state_;             // StepState of the training
-  Buffer evaluation_state_;  // StepState of an evaluation
+  Buffer state_;  // StepState of the training
   std::vector<Operation> operations_;
   StepGraph step_graph_;
-  StepGraph evaluation_graph_;
 };
 
 /// "conv1 forward", "update"

@@ -17,6 +17,7 @@
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/dataset_metadata.h"
 #include "train/progress.h"
 #include "train/version.h"
 
@@ -58,7 +59,7 @@ TrainingRun::TrainingRun(const TrainerOptions& options, const Setup& setup, cons
     : options_(options), setup_(setup), spec_(setup.spec), data_(data), training_(training) {}
 
 int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint) {
-  info_ = {.config = write_yaml(setup_.config), .data = fingerprint(data_)};
+  info_ = {.config = write_yaml(setup_.config), .data = fingerprint(data_), .dataset = data_};
   try {
     if (!checkpoint.empty()) resume(checkpoint);
     const fs::path out = options_.out;
@@ -153,13 +154,15 @@ void TrainingRun::write_run_json() {
   folder_->write("config.yaml", info_.config);
   json versions = json::object();
   for (const auto& [name, version] : gpu::versions()) versions[name] = version;
+  json dataset = json::parse(dataset_metadata(data_, info_.data));
+  dataset["source"] = data_.source;
   json object = {{"name", spec_.name},
                  {"duet", version_text()},
                  {"versions", versions},
                  {"device", device_name(spec_)},
                  {"backend", spec_.backend.name},
                  {"seed", spec_.seed},
-                 {"dataset", {{"name", data_.name}, {"source", data_.source}}},
+                 {"dataset", dataset},
                  {"parameters", parameter_count(setup_.layers)},
                  {"memory_bytes", training_.net().memory_bytes()},
                  {"activation_bytes", training_.net().activation_bytes()},

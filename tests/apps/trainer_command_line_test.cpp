@@ -43,13 +43,17 @@ TEST(TrainerCommandLine, WrongUseIsTold) {
       {"--confg tiny.yaml", {"--confg", "did you mean '--config'?"}},
       {"lst layers", {"did you mean 'list'?"}},
       {"--config", {"--config", "FILE"}},
-      {"--config tiny.yaml --epochs many", {"--epochs", "many"}},
+      {"--config tiny.yaml --epochs many", {"--epochs: expected a whole number, found 'many'"}},
+      {"--config tiny.yaml --epochs 99999999999999999999", {"--epochs", "at most 18 digits"}},
       {"--config tiny.yaml --resume a --evaluate b", {"--resume", "excludes", "--evaluate"}},
       {"--config tiny.yaml --out a --evaluate b", {"--out", "excludes", "--evaluate"}},
       {"--config tiny.yaml --profile --evaluate b", {"--profile", "excludes", "--evaluate"}},
       {"--config tiny.yaml --data ''", {"--data: the value is empty"}},
-      {"list", {"what is required"}},
+      {"list", {"list what?", "layers, impls, datasets, optimizers", "trainer list impls"}},
+      {"list layer", {"no list 'layer'", "did you mean 'layers'?"}},
+      {"tiny.yaml", {"tiny.yaml", "did you mean '--config tiny.yaml'?"}},
       {"doctor --config tiny.yaml", {"--config does not belong to 'doctor'"}},
+      {"--config tiny.yaml doctor", {"--config: does not belong to 'doctor'"}},
       {"doctor --data ''", {"--data: the value is empty"}},
       {"list kernels", {"kernels", "layers", "impls", "datasets", "optimizers"}},
       {"--config none.yaml", {"none.yaml", "cannot open"}},
@@ -147,6 +151,37 @@ TEST(TrainerCommandLine, DoctorDescribesTheMachine) {
   EXPECT_EQ(report["datasets"]["synthetic_images"], "generated");
   EXPECT_TRUE(report.contains("duet"));
   EXPECT_TRUE(report["versions"].is_object());
+}
+
+// An IDX file of `count` images of 28x28, or of as many labels.
+std::string idx(char count, bool images) {
+  std::string bytes = {0, 0, 8, static_cast<char>(images ? 3 : 1), 0, 0, 0, count};
+  if (!images) return bytes + std::string(count, '\1');
+  for (int i = 0; i < 2; ++i) bytes += std::string({0, 0, 0, 28});
+  return bytes + std::string(count * 28 * 28, '\7');
+}
+
+TEST(TrainerCommandLine, DoctorReadsWhatIsInTheFolder) {
+  const TrainerFolder folder;
+  for (const std::string kind : {"train", "t10k"}) {
+    const char count = kind == "train" ? 5 : 3;
+    folder.write("data/mnist/" + kind + "-images-idx3-ubyte", idx(count, true));
+    folder.write("data/mnist/" + kind + "-labels-idx1-ubyte", idx(count, false));
+  }
+  const auto findings = [&](const std::string& name) {
+    const Outcome outcome = folder.run("doctor --json --data data");
+    EXPECT_EQ(outcome.code, kExitDone) << outcome.err;
+    return json::parse(outcome.out)["dataset_findings"][name].get<std::string>();
+  };
+  EXPECT_TRUE(has(findings("mnist"), "data/mnist: 5 + 3 images, not those published as mnist"));
+  EXPECT_TRUE(has(findings("fashion_mnist"), "not found: data/fashion_mnist: no such folder",
+                  "data: it has no train-images-idx3-ubyte[.gz]"));
+  EXPECT_EQ(findings("synthetic_images"), "generated");
+  EXPECT_TRUE(has(folder.run("doctor --data data").out, "5 + 3 images", "not found"));
+  folder.write("data/mnist/t10k-labels-idx1-ubyte", idx(2, false));
+  EXPECT_TRUE(has(findings("mnist"), "cannot be read: data/mnist/t10k-labels", "found 2"));
+  std::filesystem::remove(folder / "data/mnist/t10k-labels-idx1-ubyte");
+  EXPECT_TRUE(has(findings("mnist"), "not found: data/mnist: it has no t10k-labels-idx1-ubyte"));
 }
 
 TEST(TrainerCommandLine, OutputThatCannotBeWrittenIsAFailure) {

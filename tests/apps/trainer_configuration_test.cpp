@@ -91,13 +91,35 @@ TEST(TrainerConfiguration, LayersAndImplementationsThatAreUnknown) {
   EXPECT_OUTCOME(checked({{"type: relu", "type: relu, backend: cpu_fast"}}), kExitUsage,
                  "net.yaml:8:40", "layer relu1 (relu)", "unknown implementation 'cpu_fast'",
                  "cpu_reference");
-  EXPECT_OUTCOME(checked({{"backend: cpu", "backend: gpu"}}), kExitUsage, "net.yaml:2:10",
-                 "unknown implementation 'gpu' (did you mean 'cpu'?)",
+  EXPECT_OUTCOME(
+      checked({{"backend: cpu", "backend: gpu"}}), kExitUsage, "net.yaml:2:10",
+      "unknown implementation 'gpu'; on a GPU: 'custom' (hand-written kernels), 'cudnn'");
+  EXPECT_OUTCOME(checked({{"backend: cpu", "backend: gpus"}}), kExitUsage,
                  "known: auto, cpu, custom, cudnn, cpu_");
   EXPECT_OUTCOME(checked({{"kernel: 3", "kernel: 3, backend: {forwards: cpu}"}}), kExitUsage,
                  "layer conv1 (conv2d): backend: unknown key 'forwards'");
   EXPECT_OUTCOME(checked({{"dataset: synthetic_images", "dataset: synthetic-images"}}), kExitUsage,
                  "net.yaml:3:17", "did you mean 'synthetic_images'?", "fashion_mnist");
+}
+
+TEST(TrainerConfiguration, KeysThatAreElsewhere) {
+  for (const char* key : {"batch_size", "batch"}) {
+    EXPECT_OUTCOME(checked({{"backend: cpu", std::string("backend: cpu\n") + key + ": 16"}}),
+                   kExitUsage, "net.yaml:3:1: configuration: there is no key",
+                   "write 'data: {batch: ...}', or --set data.batch=...");
+    EXPECT_OUTCOME(checked({{"epochs: 2", std::string("epochs: 2, ") + key + ": 16"}}), kExitUsage,
+                   std::string("train: there is no key '") + key + "'", "data: {batch: ...}");
+  }
+  EXPECT_OUTCOME(checked({{"batch: 16", "batch_size: 16"}}), kExitUsage,
+                 "data: there is no key 'batch_size'; write 'data: {batch: ...}'");
+  EXPECT_OUTCOME(checked({{"epochs: 2", "epochs: 2, lr: 1"}}), kExitUsage,
+                 "optimizer: {learning_rate: ...}");
+  EXPECT_OUTCOME(checked({{"backend: cpu", "backend: cpu\nepochs: 3"}}), kExitUsage,
+                 "train: {epochs: ...}");
+  EXPECT_OUTCOME(checked({{"batch: 16", "batch: 16, path: /data"}}), kExitUsage,
+                 "net.yaml:3:", "data: there is no key 'path'", "--data DIR", "DUET_DATA");
+  EXPECT_OUTCOME(checked({}, "--set data.path=/data"), kExitUsage,
+                 "command line: data: there is no key 'path'", "--data DIR");
 }
 
 TEST(TrainerConfiguration, ShapesThatDoNotFit) {

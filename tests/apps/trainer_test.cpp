@@ -50,7 +50,7 @@ TEST(Trainer, LeavesConfigurationMetricsAndCheckpoints) {
   // A checkpoint evaluates to what its epoch said.
   const Outcome evaluation =
       folder.run("--config tiny.yaml --evaluate run/checkpoints/last.safetensors --json");
-  EXPECT_OUTCOME(evaluation, kExitDone, "32 images");
+  EXPECT_OUTCOME(evaluation, kExitDone, "32 validation images");
   EXPECT_EQ(json::parse(evaluation.out)["val_accuracy"], epochs[1]["val_accuracy"]);
   EXPECT_EQ(json::parse(evaluation.out)["val_loss"], epochs[1]["val_loss"]);
   EXPECT_FALSE(fs::exists(folder / "runs"));

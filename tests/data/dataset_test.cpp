@@ -116,6 +116,8 @@ TEST(Dataset, ReadsPlainAndGzipFiles) {
     EXPECT_EQ(data.source, (folder / name).string());
     EXPECT_EQ(data.channels * 10000 + data.height * 100 + data.width, 12828);
     EXPECT_EQ(data.classes, 10);
+    EXPECT_EQ(data.class_names.size(), 10u);
+    EXPECT_EQ(data.class_names[9], data.name == "mnist" ? "9" : "Ankle boot");
     EXPECT_EQ(data.mean.size(), 1u);
     EXPECT_EQ(data.stddev.size(), 1u);
     EXPECT_EQ(data.train.count, 5);

@@ -45,7 +45,7 @@ TEST(Spec, UnknownKeysNameTheNearest) {
 }
 
 TEST(Spec, DeterministicIsNoKeyAnyMore) {
-  expect_message("", {"test.yaml:2:16", "deterministic", "every run repeats", "delete it"},
+  expect_message("", {"test.yaml:2:1", "deterministic", "every run repeats", "delete it"},
                  "backend: cpu\ndeterministic: false\n");
   const std::string known = message_of(kTail, "backend: cpu\nunheard_of: 1\n");
   EXPECT_TRUE(has(known, "known keys: name, backend", "fuse, graph, seed"));

@@ -48,6 +48,17 @@ TEST(Yaml, EndsAtWhatItCannotRead) {
   EXPECT_TRUE(has(set_refusal("a={b: c},"), "','"));
 }
 
+TEST(Yaml, TabsAreNamed) {
+  for (const char* text : {"name: a\ndata:\n\tbatch: 3\n", "name: a\nlayers:\n\t- {type: relu}\n",
+                           "name: a\ndata:\n  \tbatch: 3\n  b: [\n"}) {
+    expect_refusal(text, "a.yaml:3:1: ",
+                   "not valid YAML: the line is indented with a tab; YAML allows blanks only");
+  }
+  expect_refusal("\tname: a\n", "a.yaml:1:1: ", "indented with a tab");
+  expect_refusal("a: [1,\t2\n", "a.yaml:", "not valid YAML");
+  EXPECT_EQ(refusal("a:\t1\n"), "");
+}
+
 TEST(Yaml, DepthIsBounded) {
   const std::string deep = "nested more than 50 deep";
   expect_refusal("a: " + std::string(100'000, '['), "a.yaml:1:", deep);

@@ -72,7 +72,7 @@ TEST(Checkpoint, RefusesAnotherNetworkAndOtherSettings) {
   other.replace(other.find("out_channels: 4"), 15, "out_channels: 5");
   TestTraining different(other);
   EXPECT_THROW(load_checkpoint(path, *different.training, info), DataError);
-  EXPECT_THROW(load_parameters(path, *different.training, {}), DataError);
+  EXPECT_THROW(load_parameters(path, different.training->weights(), {}), DataError);
   const CheckpointInfo seed{.config = small_training("cpu\nseed: 2"), .data = "0"};
   EXPECT_THROW(load_checkpoint(path, *t.training, seed), ConfigError);
   EXPECT_EQ(load_checkpoint(path, *t.training, seed, true).changes.size(), 1u);

@@ -1,0 +1,25 @@
+// One picture in memory, and how it is made to fit a network.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace duet {
+
+struct Image {
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;         // 1: grey; 3: red, green, blue
+  std::vector<uint8_t> pixels;  // height x width x channels, row-major
+};
+
+/// One channel: (19595 red + 38470 green + 7471 blue + 32768) >> 16, ITU-R 601-2 as Pillow rounds
+/// it in convert("L").
+Image to_grey(const Image& image);
+/// Three equal channels of a grey image, as Pillow's convert("RGB"); others stay.
+Image to_rgb(const Image& image);
+/// Bilinear, averaging over what a pixel covers where the image becomes smaller: to the byte what
+/// Pillow's resize((width, height), BILINEAR) gives. The shape may change with it.
+Image resize(const Image& image, int64_t height, int64_t width);
+
+}  // namespace duet

@@ -1,0 +1,54 @@
+#include "data/image_file.h"
+
+#include <string>
+
+#include "core/error.h"
+#include "core/input_file.h"
+
+namespace duet {
+namespace {
+
+constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
+constexpr std::string_view kJpegStart = "\xff\xd8\xff";
+constexpr std::string_view kIdxStart = std::string_view("\0\0\x08", 3);
+constexpr std::string_view kGzipStart = "\x1f\x8b";
+
+FileKind kind_of_bytes(std::string_view bytes) {
+  if (bytes.starts_with(kPngStart)) return FileKind::kPng;
+  if (bytes.starts_with(kJpegStart)) return FileKind::kJpeg;
+  if (bytes.starts_with(kIdxStart)) return FileKind::kIdx;
+  if (bytes.starts_with(kGzipStart)) return FileKind::kGzip;
+  return FileKind::kOther;
+}
+
+}  // namespace
+
+FileKind kind_of_file(const std::filesystem::path& path) {
+  char start[8];
+  return kind_of_bytes({start, InputFile(path).read(0, start, sizeof start)});
+}
+
+void check_image_size(uint64_t height, uint64_t width) {
+  if (height <= kMostSide && width <= kMostSide && height * width <= kMostPixels) return;
+  throw DataError("is " + std::to_string(width) + " pixels wide and " + std::to_string(height) +
+                  " high; at most " + std::to_string(kMostSide) + " either way, and " +
+                  std::to_string(kMostPixels) + " in all, are possible");
+}
+
+Image read_image_file(const std::filesystem::path& path) {
+  const std::string bytes = read_input_file(path, kMostFileBytes);
+  try {
+    switch (kind_of_bytes(bytes)) {
+      case FileKind::kPng:
+        return read_png(bytes);
+      case FileKind::kJpeg:
+        return read_jpeg(bytes);
+      default:
+        throw DataError("is no picture: expected PNG or JPEG");
+    }
+  } catch (const DataError& error) {
+    throw DataError(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace duet

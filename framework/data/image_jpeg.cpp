@@ -1,0 +1,109 @@
+// JPEG, by libjpeg(-turbo). Its errors are longjmps: functions with setjmp hold plain values only,
+// and nothing with a destructor is made between setjmp and a call of libjpeg.
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+// After <cstdio>, whose types they take for granted.
+#include <jpeglib.h>
+
+#include <jerror.h>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "data/image_file.h"
+
+namespace duet {
+namespace {
+
+constexpr int kMostScans = 200;  // of a progressive file; each goes over the whole image
+
+struct Errors {
+  jpeg_error_mgr base;
+  std::jmp_buf jump;
+  char message[JMSG_LENGTH_MAX];
+};
+
+[[noreturn]] void on_error(j_common_ptr jpeg) {
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  jpeg->err->format_message(jpeg, errors->message);
+  std::longjmp(errors->jump, 1);
+}
+
+// A warning says that data are missing or wrong, and that grey will stand in for them.
+void on_message(j_common_ptr jpeg, int level) {
+  if (level < 0 && jpeg->err->msg_code != JWRN_EXTRANEOUS_DATA) on_error(jpeg);
+}
+
+void on_progress(j_common_ptr jpeg) {
+  const auto* decompress = reinterpret_cast<j_decompress_ptr>(jpeg);
+  if (decompress->input_scan_number <= kMostScans) return;
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  std::snprintf(errors->message, sizeof errors->message, "more than %d scans", kMostScans);
+  std::longjmp(errors->jump, 1);
+}
+
+bool read_header(jpeg_decompress_struct* jpeg, Errors* errors, std::string_view bytes) {
+  if (setjmp(errors->jump)) return false;
+  jpeg_create_decompress(jpeg);
+  jpeg_mem_src(jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
+  jpeg_read_header(jpeg, TRUE);
+  return true;
+}
+
+bool read_rows(jpeg_decompress_struct* jpeg, Errors* errors, uint8_t* to) {
+  if (setjmp(errors->jump)) return false;
+  jpeg_start_decompress(jpeg);
+  const size_t row = size_t{jpeg->output_width} * static_cast<size_t>(jpeg->output_components);
+  while (jpeg->output_scanline < jpeg->output_height) {
+    JSAMPROW at = to + jpeg->output_scanline * row;
+    jpeg_read_scanlines(jpeg, &at, 1);
+  }
+  jpeg_finish_decompress(jpeg);
+  return true;
+}
+
+class JpegReader {
+ public:
+  JpegReader() {
+    jpeg_.err = jpeg_std_error(&errors_.base);
+    errors_.base.error_exit = on_error;
+    errors_.base.emit_message = on_message;
+    progress_.progress_monitor = on_progress;
+  }
+  ~JpegReader() { jpeg_destroy_decompress(&jpeg_); }
+  JpegReader(const JpegReader&) = delete;
+  JpegReader& operator=(const JpegReader&) = delete;
+
+  Image read(std::string_view bytes) {
+    if (!read_header(&jpeg_, &errors_, bytes)) fail();
+    check_image_size(jpeg_.image_height, jpeg_.image_width);
+    const bool grey = jpeg_.jpeg_color_space == JCS_GRAYSCALE;
+    if (jpeg_.jpeg_color_space == JCS_CMYK || jpeg_.jpeg_color_space == JCS_YCCK) {
+      throw DataError("has the colours of a printer (CMYK); save it as RGB");
+    }
+    jpeg_.out_color_space = grey ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_.progress = &progress_;
+    Image image{jpeg_.image_height, jpeg_.image_width, grey ? 1 : 3, {}};
+    image.pixels.resize(static_cast<size_t>(image.height * image.width * image.channels));
+    if (!read_rows(&jpeg_, &errors_, image.pixels.data())) fail();
+    return image;
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    throw DataError("the JPEG data cannot be read: " + printable(errors_.message));
+  }
+
+  Errors errors_{};
+  jpeg_progress_mgr progress_{};
+  jpeg_decompress_struct jpeg_{};
+};
+
+}  // namespace
+
+Image read_jpeg(std::string_view bytes) { return JpegReader().read(bytes); }
+
+}  // namespace duet

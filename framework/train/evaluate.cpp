@@ -1,0 +1,69 @@
+#include "train/evaluate.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "core/error.h"
+#include "data/fingerprint.h"
+#include "net/table.h"
+#include "net/yaml.h"
+#include "train/checkpoint.h"
+#include "train/elapsed.h"
+#include "train/evaluation.h"
+
+namespace duet {
+
+namespace fs = std::filesystem;
+
+Dataset load_dataset(const Setup& setup, const std::string& folder) {
+  Dataset data = setup.dataset.load(folder);
+  spdlog::info("{}: {} training and {} validation images, {}", data.name,
+               format_count(data.train.count), format_count(data.validation.count),
+               data.source == "generated" ? data.source : "from " + data.source);
+  return data;
+}
+
+void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& options) {
+  const NetSpec& spec = setup.spec;
+  const auto saved = describe_checkpoint(checkpoint);
+  const Dataset data = load_dataset(setup, options.data);
+  Context context(device_of(spec));
+  context.set_workspace_limit(workspace_limit(spec));
+  choose_implementations(setup, context);
+  Weights weights(setup.layers, spec.seed, context.device());
+  const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
+  for (const std::string& change :
+       load_parameters(checkpoint, weights, now, options.allow_changes)) {
+    spdlog::warn("otherwise than it was trained: {}", change);
+  }
+  Net net(setup.layers, weights, context, Net::Mode::kInference);
+  Evaluation evaluation(net, as_trained(data, saved), data.validation);
+  if (spec.graph && context.device() == Device::kGpu) evaluation.capture();
+  const Elapsed watch;
+  const Metrics metrics = evaluation.run();
+  const double seconds = watch.seconds();
+  if (!std::isfinite(metrics.loss)) {
+    throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
+  }
+  const nlohmann::json result = {
+      {"name", spec.name},        {"backend", spec.backend.name},
+      {"dataset", data.name},     {"checkpoint", checkpoint.string()},
+      {"val_loss", metrics.loss}, {"val_accuracy", metrics.accuracy},
+      {"images", metrics.rows},   {"images_per_second", per_second(metrics.rows, seconds)}};
+  const std::string text =
+      fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images", checkpoint.string(),
+                  metrics.loss, 100.0 * metrics.accuracy, format_count(metrics.rows));
+  std::printf("%s\n", options.json ? json_text(result).c_str() : text.c_str());
+}
+
+void run_evaluate(TrainedOptions trained, std::optional<int64_t> batch,
+                  const EvaluateOptions& options) {
+  if (batch) trained.assignments.push_back("data.batch=" + std::to_string(*batch));
+  Trained opened = open_trained(trained);
+  evaluate(opened.checkpoint, opened.setup, options);
+}
+
+}  // namespace duet

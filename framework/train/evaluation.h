@@ -1,0 +1,58 @@
+// A network over labelled images: its loss and accuracy.
+#pragma once
+
+#include <cstdint>
+
+#include "core/step_state.h"
+#include "data/batches.h"
+#include "data/dataset.h"
+#include "device/step_graph.h"
+#include "net/net.h"
+
+namespace duet {
+
+/// Means over the rows counted.
+struct Metrics {
+  double loss = 0.0;
+  double accuracy = 0.0;
+  int64_t rows = 0;
+};
+Metrics metrics_of(const StepState& state);
+
+class Evaluation {
+ public:
+  /// Uploads the split, which may go afterwards. `net` has its loss, takes images of `info`'s sizes
+  /// and, with its context, outlives this; a network in training evaluates as one for inference.
+  Evaluation(Net& net, const DatasetInfo& info, const Split& split);
+  Evaluation(const Evaluation&) = delete;  // the graph refers to this
+  Evaluation& operator=(const Evaluation&) = delete;
+
+  /// Runs a batch once, and captures it as a graph. REQUIRES: a GPU.
+  void capture();
+
+  /// One pass over the split.
+  Metrics run();
+
+  /// Queues one batch, gather included: what run() repeats. The batch is the next of the split;
+  /// past its end the rows are blank.
+  void step();
+  /// The next step() takes the first batch, and totals start anew.
+  void restart();
+  /// Totals so far (waits for the queued steps).
+  StepState state();
+
+  /// Device memory for data and totals.
+  size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes(); }
+
+ private:
+  void queue();
+  StepState* device_state() { return static_cast<StepState*>(state_.data()); }
+
+  Net& net_;
+  Context& context_;
+  Batches batches_;
+  Buffer state_;  // StepState
+  StepGraph graph_;
+};
+
+}  // namespace duet

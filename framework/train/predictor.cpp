@@ -1,0 +1,50 @@
+#include "train/predictor.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/step_state.h"
+#include "data/batches.h"
+
+namespace duet {
+
+Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
+    : context_(context), net_(without_loss(layers), weights, context, Net::Mode::kInference) {}
+
+std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_t> images) {
+  const auto count =
+      static_cast<int64_t>(images.size()) / (info.channels * info.height * info.width);
+  const int64_t batch = net_.input().desc.shape[0];
+  const int64_t classes = net_.output().elements() / batch;
+  const Split split{count, std::move(images), std::vector<int32_t>(static_cast<size_t>(count))};
+  const Batches batches(context_, info, split, {.batch = batch});
+  const Device device = context_.device();
+  const Buffer labels(device, static_cast<size_t>(batch) * sizeof(int32_t));
+  const Buffer step(device, sizeof(uint64_t));
+  std::vector<float> logits(static_cast<size_t>(batches.per_epoch() * batch * classes));
+  for (int64_t i = 0; i < batches.per_epoch(); ++i) {
+    const auto number = static_cast<uint64_t>(i);
+    copy_bytes(step.data(), device, &number, Device::kCpu, sizeof number);
+    context_.set_step(static_cast<const uint64_t*>(step.data()));
+    batches.gather(context_, net_.input(), {{{batch}, DType::kInt32}, labels.data()});
+    net_.forward();
+    copy_bytes(logits.data() + i * batch * classes, Device::kCpu, net_.output().memory, device,
+               net_.output().bytes());
+  }
+  logits.resize(static_cast<size_t>(count * classes));  // without the blank rows at the end
+  return logits;
+}
+
+std::vector<double> softmax(const float* x, size_t count) {
+  const double largest = *std::max_element(x, x + count);
+  std::vector<double> shares;
+  double sum = 0.0;
+  for (size_t i = 0; i < count; ++i) {
+    shares.push_back(std::exp(static_cast<double>(x[i]) - largest));
+    sum += shares.back();
+  }
+  for (double& share : shares) share /= sum;
+  return shares;
+}
+
+}  // namespace duet

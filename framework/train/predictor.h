@@ -1,0 +1,31 @@
+// A trained network that tells images apart: inference without labels.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/dataset.h"
+#include "net/net.h"
+
+namespace duet {
+
+class Predictor {
+ public:
+  /// `layers` are those of the training, the loss among them; their batch is how many images run
+  /// at a time. `weights` and `context` must outlive this.
+  Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context);
+
+  /// What the network makes of `images` (count x info.channels x info.height x info.width bytes),
+  /// before softmax: count x classes. Normalises as `info` says. A row depends on its image and on
+  /// its place in a batch, which is always full, not on the other images.
+  std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images);
+
+ private:
+  Context& context_;
+  Net net_;
+};
+
+/// exp(x) over the sum of exp(x), in double. Not finite where an x is not.
+std::vector<double> softmax(const float* x, size_t count);
+
+}  // namespace duet

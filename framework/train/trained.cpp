@@ -1,0 +1,60 @@
+#include "train/trained.h"
+
+#include <spdlog/spdlog.h>
+
+#include "core/error.h"
+#include "train/run_folder.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path find_checkpoint(const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw ConfigError("--checkpoint " + path.string() + ": there is no such file or folder");
+  }
+  if (!fs::is_directory(path, error)) return path;
+  const fs::path found = find_best_checkpoint(path);
+  spdlog::info("checkpoint {}", found.string());
+  return found;
+}
+
+}  // namespace
+
+Trained open_trained(const TrainedOptions& options) {
+  Trained trained{.checkpoint = find_checkpoint(options.checkpoint)};
+  const std::string file = trained.checkpoint.string();
+  const auto saved = describe_checkpoint(file);
+  if (!saved) {
+    throw DataError(file +
+                    ": does not say what network it is of (PyTorch saved it, or an earlier version "
+                    "of Duet); evaluate it with the network's file: trainer --config CONFIG "
+                    "--evaluate " +
+                    file);
+  }
+  trained.setup =
+      read_setup(saved->config,
+                 {.config = file, .backend = options.backend, .assignments = options.assignments});
+  check_device(trained.setup.spec);
+  trained.dataset = as_trained(trained.setup.dataset.info, saved);
+  return trained;
+}
+
+DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved) {
+  if (!saved || !saved->dataset || saved->dataset->name != info.name) return info;
+  if (saved->dataset->channels == info.channels) {
+    info.mean = saved->dataset->mean;
+    info.stddev = saved->dataset->stddev;
+  }
+  if (saved->dataset->classes == info.classes) info.class_names = saved->dataset->class_names;
+  return info;
+}
+
+void check_device(const NetSpec& spec) {
+  if (device_of(spec) == Device::kCpu || gpu_available()) return;
+  throw UnsupportedError("backend '" + spec.backend.name + "': " + gpu_missing_reason());
+}
+
+}  // namespace duet

@@ -1,0 +1,38 @@
+// A trained network, made ready from its checkpoint alone.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint.h"
+#include "train/setup.h"
+
+namespace duet {
+
+struct TrainedOptions {
+  std::string checkpoint;                // a file, or the folder of a run
+  std::optional<std::string> backend;    // family or implementation id
+  std::vector<std::string> assignments;  // "a.b=value"
+};
+
+struct Trained {
+  std::filesystem::path checkpoint;  // the file
+  Setup setup;                       // of the configuration in it
+  DatasetInfo dataset;               // what its inputs and classes mean
+};
+
+/// Reads the checkpoint's metadata; of a run's folder that of the best epoch, or of the last (and
+/// logs which). Throws ConfigError, DataError or UnsupportedError: there is no such file, it is
+/// damaged or does not hold its network, or what runs the network is not on this machine.
+Trained open_trained(const TrainedOptions& options);
+
+/// `info`, which the data set's type knows, with the normalisation and class names of the
+/// checkpoint where it has them and is of the same data set.
+DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
+
+/// Throws UnsupportedError if the network is for a GPU and there is none.
+void check_device(const NetSpec& spec);
+
+}  // namespace duet

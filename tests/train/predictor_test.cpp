@@ -1,0 +1,87 @@
+// What a network makes of images without labels.
+#include "train/predictor.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "support/network.h"
+#include "support/training_cases.h"
+
+namespace duet {
+namespace {
+
+// A small CNN after six epochs, and its data. Batch 100.
+struct Trained {
+  TestTraining t{small_training("cpu")};
+  DatasetLoader loader;
+  Dataset data;
+
+  Trained() {
+    for (int64_t i = 0; i < 6 * t.training->steps_per_epoch(); ++i) t.training->step();
+    ConfigErrors errors("test.yaml");
+    ConfigReader reader(*t.network.config.find("data"), "data", errors);
+    data = find_dataset_type("synthetic_images")->read(reader).load("");
+  }
+  size_t image_bytes() const { return data.validation.images.size() / 250; }
+  std::vector<uint8_t> images(size_t first, size_t count) const {
+    const auto start = data.validation.images.begin() + static_cast<int64_t>(first * image_bytes());
+    return {start, start + static_cast<int64_t>(count * image_bytes())};
+  }
+  std::vector<float> logits(std::vector<uint8_t> images) {
+    return Predictor(t.network.layers, t.training->weights(), t.context)
+        .logits(data, std::move(images));
+  }
+};
+
+TEST(Predictor, FindsWhatAnEvaluationCounts) {
+  Trained trained;
+  const std::vector<float> logits = trained.logits(trained.data.validation.images);
+  const size_t classes = 10;
+  ASSERT_EQ(logits.size(), 250 * classes);
+  int64_t hits = 0;
+  double loss = 0.0;
+  for (size_t i = 0; i < 250; ++i) {
+    const float* row = logits.data() + i * classes;
+    const auto label = static_cast<size_t>(trained.data.validation.labels[i]);
+    hits += std::max_element(row, row + classes) == row + label;
+    loss -= std::log(softmax(row, classes)[label]) / 250;
+  }
+  const Metrics metrics = trained.t.training->evaluate();
+  EXPECT_DOUBLE_EQ(metrics.accuracy, static_cast<double>(hits) / 250);
+  EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
+  EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
+}
+
+// Images of the second batch, and of a part of one, too.
+TEST(Predictor, AnImageDoesNotDependOnHowManyThereAre) {
+  Trained trained;
+  const std::vector<float> all = trained.logits(trained.images(0, 130));
+  for (const size_t count : {1, 7, 99, 100, 101}) {
+    const std::vector<float> some = trained.logits(trained.images(0, count));
+    ASSERT_EQ(some.size(), 10 * count);
+    EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin())) << count;
+  }
+  // Elsewhere in a batch: the same but for rounding.
+  const std::vector<float> later = trained.logits(trained.images(120, 10));
+  for (size_t i = 0; i < later.size(); ++i) EXPECT_NEAR(later[i], all[1200 + i], 1e-4);
+}
+
+TEST(Predictor, SoftmaxIsStable) {
+  const float large[] = {1000.0f, 1000.0f, -1000.0f};
+  EXPECT_EQ(softmax(large, 3), std::vector<double>({0.5, 0.5, 0.0}));
+  const float x[] = {0.0f, 1.0f};
+  EXPECT_DOUBLE_EQ(softmax(x, 2)[1], 1.0 / (1.0 + std::exp(-1.0)));
+  for (const float bad : {NAN, std::numeric_limits<float>::infinity()}) {
+    for (const size_t place : {0, 1, 2}) {
+      float values[] = {0.0f, 1.0f, 2.0f};
+      values[place] = bad;
+      EXPECT_FALSE(std::isfinite(softmax(values, 3)[0])) << bad << " at " << place;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace duet
