@@ -36,7 +36,10 @@ Trained open_trained(const TrainedOptions& options) {
   }
   trained.setup =
       read_setup(saved->config,
-                 {.config = file, .backend = options.backend, .assignments = options.assignments});
+                 {.config = file,
+                  .backend = options.backend,
+                  .assignments = options.assignments,
+                  .training = false});
   check_device(trained.setup.spec);
   trained.dataset = as_trained(trained.setup.dataset.info, saved);
   return trained;
