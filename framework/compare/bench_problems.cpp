@@ -18,6 +18,9 @@ void add_problems(const std::string& name, const std::string& layer, const std::
   if (!source.math.empty()) set_word(words, "math", {source.math});
   for (const ProblemWords& each : combinations(words)) {
     BenchProblem problem{.name = name, .layer = bind_problem(type, each)};
+    if (const auto reason = problem.layer->untrainable()) {
+      throw ConfigError(layer + ": " + *reason);  // it is measured in training
+    }
     if (problem.layer->passes().empty()) {
       throw ConfigError(layer + " computes nothing: its output is its input's memory");
     }

@@ -23,7 +23,7 @@
 namespace duet {
 
 /// Layers with weights run kForward, kBackwardFilter (dw, db) and, where dx is wanted,
-/// kBackwardData (dx), in this order; others run kForward and kBackward.
+/// kBackwardData (dx), in this order; others run kForward and kBackward (all gradients at once).
 enum class Pass { kForward, kBackward, kBackwardData, kBackwardFilter };
 /// "forward", "backward", "backward_data", "backward_filter"
 std::string_view to_string(Pass pass);
@@ -186,6 +186,23 @@ class Layer {
   virtual void settle(const std::vector<std::vector<double>>& /*x*/,
                       const std::vector<std::vector<double>>& /*w*/,
                       std::vector<std::vector<double>>& /*dy*/) const {}
+
+  /// Why a network cannot be trained with this layer on inputs of these sizes, or nothing if it
+  /// can. Evaluation is another matter.
+  virtual std::optional<std::string> untrainable() const { return {}; }
+
+  /// True if outputs are differences of values that may be much larger, so that rounding is held to
+  /// sizes() (layers/rounding.h) and not to what is left of them.
+  virtual bool cancels() const { return false; }
+  /// The size of every element that `pass` writes, in the order in which it has them: y and the
+  /// buffers that it updates in training; dx and dw. Values and sizes are in memory order.
+  /// REQUIRES: cancels().
+  virtual std::vector<std::vector<double>> sizes(
+      Pass, bool /*training*/, const std::vector<std::vector<double>>& /*x*/,
+      const std::vector<std::vector<double>>& /*w*/,
+      const std::vector<std::vector<double>>& /*dy*/) const {
+    return {};
+  }
 
   /// The list, in order: the first of a family that supports the problem is the family's choice.
   virtual std::vector<ImplInfo> implementations() const = 0;

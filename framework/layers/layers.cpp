@@ -4,11 +4,13 @@
 
 #include "layers/add/add.h"
 #include "layers/avg_pool2d/avg_pool2d.h"
+#include "layers/batch_norm/batch_norm.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
+#include "layers/global_avg_pool2d/global_avg_pool2d.h"
 #include "layers/leaky_relu/leaky_relu.h"
 #include "layers/linear/linear.h"
 #include "layers/max_pool2d/max_pool2d.h"
@@ -25,11 +27,14 @@ const std::vector<const LayerType*>& layer_types() {
       // clang-format off
       &add_type(),
       &avg_pool2d_type(),
+      &batch_norm1d_type(),
+      &batch_norm2d_type(),
       &concat_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),
       &dropout_type(),
       &flatten_type(),
+      &global_avg_pool2d_type(),
       &leaky_relu_type(),
       &linear_type(),
       &max_pool2d_type(),

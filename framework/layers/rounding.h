@@ -23,6 +23,11 @@ namespace duet {
 /// So fp32 is allowed 4 sqrt(terms) + 16, and never more than a third of what tf32 leaves. tf32
 /// rounds the operands alone, to nearest or, on the hardware, towards zero: that leaves 0.4 to 1 of
 /// 2^-11, and bf16 3.4, whatever the terms.
+///
+/// Differences (batch normalisation's x less its mean) have the limit of one term. Their size is
+/// the same without cancelling: sqrt(x^2 + mean(x^2) + y^2), where the mean over the batch errs by
+/// c * eps * RMS(x), whatever its length: c * eps * sqrt(terms) * sqrt(sum of x^2) / terms. Sums of
+/// them over the batch, dw, have the limit of their terms.
 double rounding_limit(Math math, double terms);
 
 /// No element's error may be more than so many times the limit above, by its own size. Winograd's

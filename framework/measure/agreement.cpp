@@ -173,6 +173,9 @@ Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool par
     terms = static_cast<double>(w.elements()) /
             (pass == Pass::kForward ? static_cast<double>(w[0]) : std::max(in, 1.0));
     if (pass != Pass::kForward && w.rank() == 2) terms = static_cast<double>(w[0]);
+  } else if (layer.cancels()) {
+    terms = 1;
+    math = Math::kFP32;
   }
   return terms == 0 ? Limit::elementwise() : Limit::of_rms(rounding_limit(math, terms));
 }

@@ -256,6 +256,12 @@ Reference run_reference(const Layer& layer, const LayerData& data, const LayerSi
   const auto exact = in_double(layer);
   const std::vector<Pass> all = with_passes_before(layer, passes);
   Reference reference = run_reference_anywhere(*exact, data, situation, all, stop, device);
+  if (layer.cancels()) {
+    for (auto& [pass, outputs] : reference.outputs) {
+      auto sizes = layer.sizes(pass, situation.training, data.x, data.w, data.dy);
+      for (size_t j = 0; j < outputs.size(); ++j) outputs[j].sizes = std::move(sizes.at(j));
+    }
+  }
   if (!weight_of(layer)) return reference;
   Reference squares =
       run_reference_anywhere(*exact, squared(layer, data, reference), situation, all, stop, device);

@@ -26,7 +26,8 @@ struct NamedValues {
   std::vector<double> values;
   /// Of a reference whose values are sums of products: the size of each (layers/rounding.h), its
   /// square grown by the mean over the image of its channel (or the filter's) and a little of that
-  /// over all (kMixedChannels), where transforms spread errors. Empty for other values.
+  /// over all (kMixedChannels), where transforms spread errors. Of a layer that cancels():
+  /// Layer::sizes(). Empty for other values.
   std::vector<double> sizes = {};
 };
 

@@ -76,6 +76,7 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
   for (const ParameterSpec& p : layer.parameters()) {
     w_.push_back(guarded(p.desc));
     dw_.push_back(p.trained() ? guarded(p.desc) : GuardedTensor());
+    loaded_buffers_.push_back(situation_.updates(p) ? Buffer(device, p.desc.bytes()) : Buffer());
   }
   state_ = GuardedBuffer(device, impl_->state_bytes(), guard_bytes);
 }
@@ -98,6 +99,11 @@ void LayerRig::upload() {
   restore(x_, loaded_x_);
   restore(w_, loaded_w_);
   restore(dy_, loaded_dy_);
+  for (size_t i = 0; i < loaded_buffers_.size(); ++i) {
+    const Buffer& buffer = loaded_buffers_[i];
+    if (!buffer.data()) continue;
+    copy_bytes(buffer.data(), buffer.device(), loaded_w_[i].data(), Device::kCpu, buffer.bytes());
+  }
 }
 
 void LayerRig::reset() {
@@ -117,6 +123,11 @@ void LayerRig::queue_poison(Pass pass) {
   for (const Output& output : outputs_of(pass)) {
     const GuardedBuffer& buffer = output.tensor->buffer();
     context_.queue_fill(buffer.data(), kPoison, buffer.bytes());
+  }
+  if (pass != Pass::kForward) return;
+  for (size_t i = 0; i < w_.size(); ++i) {
+    const Buffer& loaded = loaded_buffers_[i];
+    if (loaded.data()) context_.queue_copy(w_[i].buffer().data(), loaded.data(), loaded.bytes());
   }
 }
 

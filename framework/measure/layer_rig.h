@@ -39,7 +39,7 @@ class LayerRig {
   /// Loads other data and leaves outputs, state and workspaces as they are, as from one step of a
   /// training to the next.
   void renew(const LayerData& data);
-  /// Queues poisoning what `pass` writes.
+  /// Queues poisoning what `pass` writes. Buffers that it updates are as loaded again.
   void queue_poison(Pass pass);
   /// Poisons the workspaces of all passes: what one leaves there does not survive it.
   void poison_workspaces();
@@ -97,6 +97,7 @@ class LayerRig {
   GuardedBuffer state_, step_;
   std::map<Pass, GuardedBuffer> workspaces_;
   std::vector<std::vector<std::byte>> loaded_x_, loaded_w_, loaded_dy_;
+  std::vector<Buffer> loaded_buffers_;  // on the device: of each of w_, empty unless it is updated
   uint64_t loaded_step_ = 0;
   Pass watched_ = Pass::kForward;
   std::vector<std::vector<std::byte>> y_before_;  // a backward pass

@@ -239,6 +239,7 @@ void AutoTrial::time(const Passes& passes, const std::vector<AutoCandidate*>& ca
   }
   for (Pass pass : passes) {
     for (Runner& runner : runners) {
+      runner.rig->queue_poison(pass);  // and buffers as loaded, for same()
       runner.rig->run(pass);
       runner.before = runner.rig->outputs(pass);
     }

@@ -317,6 +317,7 @@ class Resolver {
     if (layer.takes_labels()) inputs.push_back(labels_);
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
+      if (const auto reason = layer.untrainable()) throw ShapeError(*reason);
       if (layer.outputs().size() > 1 && !layer.takes_labels()) {
         throw ShapeError(
             "stands by itself wherever a value has several readers; delete it and "
@@ -462,8 +463,8 @@ class Resolver {
 bool runs(const ResolvedLayer& layer, Pass pass) {
   if (layer.layer->is_view(pass)) return false;
   if (pass == Pass::kForward || pass == Pass::kBackwardFilter) return true;
-  if (pass == Pass::kBackward && !layer.layer->parameters().empty()) return true;  // dw with dx
-  return needs_gradients(layer.inputs);
+  const bool writes_dw = pass == Pass::kBackward && !layer.layer->parameters().empty();
+  return writes_dw || needs_gradients(layer.inputs);
 }
 
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,

@@ -52,7 +52,7 @@ struct ResolvedLayer {
 };
 
 /// Whether a training step runs `pass` of the layer: the gradient of an input that depends on no
-/// parameter is nobody's.
+/// parameter is nobody's. A kBackward that also gives the gradients of parameters always runs.
 bool runs(const ResolvedLayer& layer, Pass pass);
 
 /// The layers in the order they run, each after those that it reads. A value that has a gradient is

@@ -54,6 +54,20 @@ TEST_F(NetworkCheck, FindsNothingInSoundNetworks) {
   }
 }
 
+// Running statistics are read and written in place; the first layer's dx is nobody's.
+TEST_F(NetworkCheck, KnowsBuffers) {
+  const ComparisonFolder folder;
+  folder.write("norm.yaml", {{"  - {name: fc1, type: linear, out_features: 4}",
+                              "  - {name: norm0, type: batch_norm1d}\n"
+                              "  - {name: fc0, type: linear, out_features: 24}\n"
+                              "  - {name: norm1, type: batch_norm1d, affine: false}\n"
+                              "  - {name: fc1, type: linear, out_features: 4}"}});
+  const Arm arm = read_arms(folder.options({(folder / "norm.yaml").string()}))[0];
+  const Dataset dataset = arm.setup().dataset.load({});
+  RunningArm running(arm, dataset, 16);
+  EXPECT_EQ(text_of(check_network(running)), "");
+}
+
 TEST_F(NetworkCheck, NamesTheLayerWhoseStateIsShared) {
   for (const std::string name : {"shared_state", "shared_workspace"}) {
     const auto faults = faults_of(id(name), 16);

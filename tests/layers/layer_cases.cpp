@@ -4,11 +4,14 @@ namespace duet {
 
 std::vector<LayerCase> add_cases();
 std::vector<LayerCase> avg_pool2d_cases();
+std::vector<LayerCase> batch_norm1d_cases();
+std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
 std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
+std::vector<LayerCase> global_avg_pool2d_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
 std::vector<LayerCase> max_pool2d_cases();
@@ -23,11 +26,14 @@ const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
       {"add", add_cases()},
       {"avg_pool2d", avg_pool2d_cases()},
+      {"batch_norm1d", batch_norm1d_cases()},
+      {"batch_norm2d", batch_norm2d_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},
       {"dropout", dropout_cases()},
       {"flatten", flatten_cases()},
+      {"global_avg_pool2d", global_avg_pool2d_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
       {"max_pool2d", max_pool2d_cases()},

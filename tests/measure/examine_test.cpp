@@ -1,8 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "layers/batch_norm/batch_norm_impls.h"
 #include "layers/dropout/dropout_impls.h"
 #include "layers/layer_cases.h"
 #include "measure/examine.h"
+#include "measure/measure_pass.h"
 #include "measure/memory_use.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
@@ -54,6 +56,46 @@ TEST(Examine, AMaskMustFollowTheStep) {
         examine(*layer, "cpu_double_same_mask", pass, check_data, test_context(Device::kCpu));
     ASSERT_FALSE(found.passed()) << to_string(pass);
     EXPECT_TRUE(has(found.faults[0].text, "with other data"));
+  }
+}
+
+/// Forgets the running mean: that which it updates is not the network's.
+class LostBuffer : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
+    LayerTensors t = tensors;
+    const Tensor& mean = tensors.w[2];
+    own_.assign(mean.data<float>(), mean.data<float>() + mean.elements());
+    t.w[2].memory = own_.data();
+    sound_->run(pass, context, t);
+  }
+
+ private:
+  std::vector<float> own_;
+};
+
+// Forward changes them in every call; each call that is looked at starts from those loaded.
+TEST(Examine, BuffersAreOutputsOfForward) {
+  const InList<BatchNormProblem> listed(
+      batch_norm_impls(),
+      {{"cpu_double_lost_buffer", supports_all,
+        [](const BatchNormProblem& problem, Context& context) -> std::unique_ptr<Implementation> {
+          return std::make_unique<LostBuffer>(batch_norm_impls().front().make(problem, context));
+        }}});
+  const auto layer = make_layer("batch_norm2d", {.name = "doubles", .x = {{{4, 6, 5, 5}}}});
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
+  for (Pass pass : layer->passes()) {
+    const auto results =
+        measure_pass({{layer.get(), "cpu_reference"}, {layer.get(), "cpu_double_lost_buffer"}},
+                     pass, check_data, test_context(Device::kCpu),
+                     {.timing = {.block_seconds = 1e-4, .rounds = 2, .most_rounds = 2}});
+    for (const Fault& fault : results[0].examination.faults) ADD_FAILURE() << fault.text;
+    EXPECT_TRUE(results[0].warm.has_value());
+    if (pass != Pass::kForward) continue;
+    ASSERT_FALSE(results[1].examination.passed());
+    EXPECT_TRUE(has(results[1].examination.faults[0].text, "running_mean"))
+        << results[1].examination.faults[0].text;
   }
 }
 

@@ -300,6 +300,20 @@ TEST_F(Auto, IsAskedForByTheNetwork) {
   EXPECT_EQ(net.find_non_finite(), "");
 }
 
+TEST_F(Auto, BuffersThatForwardUpdatesAreNoFault) {
+  TestNetwork t = make_network(
+      "backend: cpu\n"
+      "data: {dataset: synthetic_images, batch: 6}\n"
+      "layers:\n"
+      "  - {type: flatten}\n"
+      "  - {name: norm, type: batch_norm1d, backend: auto}\n"
+      "  - {type: softmax_cross_entropy}\n",
+      {{6, 1, 4, 5}});
+  choose(t.layers);
+  EXPECT_EQ(warnings_, "");
+  for (const PassChoice& choice : t.layers[1].passes) EXPECT_EQ(choice.id, "cpu_reference");
+}
+
 TEST_F(Auto, MeansOneDevice) {
   if (gpu_available()) GTEST_SKIP() << "it means the GPU here";
   const std::string family = built_with_cuda() ? "custom" : "cpu";

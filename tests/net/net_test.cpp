@@ -52,6 +52,24 @@ layers:
   - {type: softmax_cross_entropy}
 )";
 
+// The first layer has parameters and an input without a gradient.
+constexpr const char* kSmallNorm = R"(
+backend: cpu_reference
+LAYOUT
+data: {dataset: synthetic_images, batch: 3}
+layers:
+  - {name: norm0, type: batch_norm2d}
+  - {name: conv1, type: conv2d, out_channels: 8, kernel: 3, padding: 1, bias: false}
+  - {name: norm1, type: batch_norm2d}
+  - {type: tanh}
+  - {type: global_avg_pool2d}
+  - {type: flatten}
+  - {name: fc1, type: linear, out_features: 16}
+  - {name: norm2, type: batch_norm1d, eps: 0.1}
+  - {name: fc, type: linear, out_features: 4}
+  - {type: softmax_cross_entropy}
+)";
+
 std::string in_layout(std::string yaml, const std::string& layout) {
   return yaml.replace(yaml.find("LAYOUT"), 6, "layout: " + layout);
 }
@@ -89,13 +107,15 @@ class DoubleNet {
 
 TEST(Net, GradientsEqualFiniteDifferences) {
   for (const std::string& yaml : {in_layout(kSmallCnn, "nchw"), in_layout(kSmallCnn, "nhwc"),
-                                  in_layout(kSmallGraph, "nchw"), in_layout(kSmallGraph, "nhwc")}) {
+                                  in_layout(kSmallGraph, "nchw"), in_layout(kSmallGraph, "nhwc"),
+                                  in_layout(kSmallNorm, "nchw"), in_layout(kSmallNorm, "nhwc")}) {
     DoubleNet network(yaml);
     network.loss();
     network.net().backward();
     int checked = 0;
     const Weights& weights = network.net().weights();
     for (const Parameter& parameter : weights.parameters()) {
+      if (!parameter.spec.trained()) continue;
       const Tensor w = weights.view(parameter);
       const Tensor dw = Weights::view(parameter, network.net().gradients());
       for (int64_t i = 0; i < w.elements(); i += 7, ++checked) {

@@ -65,5 +65,20 @@ TEST_F(FirstLayer, KeepsItsBackwardDataWhereThereIsOne) {
   EXPECT_EQ(network.layers.at(1).passes.size(), 3u);
 }
 
+TEST(Resolve, OneValueAChannelCannotBeTrained) {
+  const auto make = [](int64_t batch) {
+    make_network(
+        "backend: cpu_reference\n"
+        "data: {dataset: synthetic_images, batch: 1}\n"
+        "layers:\n"
+        "  - {type: flatten}\n"
+        "  - {name: norm1, type: batch_norm1d}\n"
+        "  - {type: softmax_cross_entropy}\n",
+        {{batch, 1, 4, 4}});
+  };
+  EXPECT_TRUE(has(error_of([&] { make(1); }), "layer norm1 (batch_norm1d): has 1 value a channel"));
+  make(2);
+}
+
 }  // namespace
 }  // namespace duet

@@ -43,6 +43,9 @@ std::vector<double> values_of(Data data, double scale, int64_t count, std::mt199
       case Data::kUnit:
         v = unit(random);
         break;
+      case Data::kShifted:
+        v = 1000 + scale * normal(random);
+        break;
       case Data::kNonFinite:
         v = scale * normal(random);
         if (below(11) == 0) v = std::numeric_limits<double>::quiet_NaN();

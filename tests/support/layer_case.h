@@ -20,6 +20,7 @@ enum class Data {
   kTies,       // 0, 0.5 or 1: most windows hold their maximum several times
   kNonFinite,  // kNormal with some NaNs and infinities
   kUnit,       // uniform in (0, 1)
+  kShifted,    // 1000 + kNormal: what a sum of squares cancels
 };
 
 struct LayerCase {

@@ -1,4 +1,5 @@
-// avg_pool2d cpu_reference: the definition as loops, float or double.
+// avg_pool2d and global_avg_pool2d, cpu_reference: the definition as loops, float or double. Sums
+// are in double: a window may be the image.
 #include <algorithm>
 
 #include "layers/avg_pool2d/avg_pool2d_impls.h"
@@ -28,9 +29,9 @@ class AvgPool2dCpuReference : public Pool2dImpl {
     for_each_plane(problem_, [&](auto x_offset, auto y_offset) {
       for_each_output(problem_, [&](int p, int q) {
         const PixelRange pixels = problem_.pixels_of(p, q);
-        T sum = 0;
+        double sum = 0;
         for_each_pixel(pixels, [&](int h, int w) { sum += x[x_offset(h, w)]; });
-        y[y_offset(p, q)] = sum / static_cast<T>(problem_.divisor(pixels));
+        y[y_offset(p, q)] = static_cast<T>(sum / problem_.divisor(pixels));
       });
     });
   }

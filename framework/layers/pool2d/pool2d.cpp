@@ -35,13 +35,15 @@ std::string Pool2dProblem::to_string() const {
   const auto field = [](const char* name, int value) {
     return std::string(name) + "=" + std::to_string(value) + " ";
   };
-  return field("n", n) + field("c", c) + field("h", h) + field("w", w) + field("r", r) +
-         field("s", s) + field("p", p) + field("q", q) + "stride=" + by(stride_h, stride_w) +
-         " pad=" + by(pad_h, pad_w) + " " +
-         (kind == PoolKind::kMax ? ""
-          : count_include_pad    ? "count_include_pad=true "
-                                 : "count_include_pad=false ") +
-         std::string(duet::to_string(layout)) + " " + std::string(duet::to_string(dtype));
+  std::string text = field("n", n) + field("c", c) + field("h", h) + field("w", w);
+  if (kind != PoolKind::kGlobalAverage) {
+    text += field("r", r) + field("s", s) + field("p", p) + field("q", q) +
+            "stride=" + by(stride_h, stride_w) + " pad=" + by(pad_h, pad_w) + " ";
+  }
+  if (kind == PoolKind::kAverage) {
+    text += std::string("count_include_pad=") + (count_include_pad ? "true " : "false ");
+  }
+  return text + std::string(duet::to_string(layout)) + " " + std::string(duet::to_string(dtype));
 }
 
 std::vector<ShapeWord> pool2d_shape_words() {
@@ -94,8 +96,25 @@ Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const Te
           .dtype = x.dtype};
 }
 
+std::string_view Pool2dLayer::type() const {
+  switch (kind_) {
+    case PoolKind::kMax:
+      return "max_pool2d";
+    case PoolKind::kAverage:
+      return "avg_pool2d";
+    case PoolKind::kGlobalAverage:
+      return "global_avg_pool2d";
+  }
+  return "?";
+}
+
 Pool2dProblem Pool2dLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
-  const Pool2dProblem problem = pool2d_problem(kind_, params_, inputs[0]);
+  Pool2dParams params = params_;
+  const Shape& x = inputs[0].shape;
+  if (kind_ == PoolKind::kGlobalAverage && x.rank() == 4) {
+    params.kernel = params.stride = {x[2], x[3]};
+  }
+  const Pool2dProblem problem = pool2d_problem(kind_, params, inputs[0]);
   outputs_ = {problem.y_desc()};
   return problem;
 }

@@ -1,10 +1,11 @@
-// What max_pool2d and avg_pool2d share: keys, sizes, the shape rule and the interface. They are
-// layer types of their own with lists of their own.
+// What max_pool2d, avg_pool2d and global_avg_pool2d share: keys, sizes, the shape rule and the
+// interface. They are layer types of their own with lists of their own.
 //
 // Output (p, q) looks at the window of R x S pixels whose first is (p*stride_h - pad_h,
 // q*stride_w - pad_w). Sizes: P = (H + 2*pad_h - R) / stride_h + 1, rounded down, Q likewise.
 // Keys: kernel (required; k or [r, s]), stride (default: kernel), padding 0 (at most half the
-// kernel, so that every window holds a pixel of the image).
+// kernel, so that every window holds a pixel of the image). Global pooling has no keys: its one
+// window is the image.
 #pragma once
 
 #include "core/philox.h"
@@ -12,13 +13,13 @@
 
 namespace duet {
 
-enum class PoolKind { kMax, kAverage };
+enum class PoolKind { kMax, kAverage, kGlobalAverage };
 
 struct Pool2dParams {
   std::pair<int64_t, int64_t> kernel = {1, 1};  // {R, S}
   std::pair<int64_t, int64_t> stride = {1, 1};  // {height, width}
   std::pair<int64_t, int64_t> padding = {0, 0};
-  bool count_include_pad = true;  // kAverage: divide by R*S everywhere
+  bool count_include_pad = true;  // averages: divide by R*S everywhere
 
   /// The keys' names begin with `prefix`.
   static Pool2dParams read(ConfigReader& reader, PoolKind kind, const std::string& prefix = "");
@@ -108,9 +109,7 @@ class Pool2dLayer : public LayerOf<Pool2dProblem> {
       : LayerOf(list), kind_(kind), params_(params) {}
 
   const Pool2dParams& params() const { return params_; }
-  std::string_view type() const override {
-    return kind_ == PoolKind::kMax ? "max_pool2d" : "avg_pool2d";
-  }
+  std::string_view type() const override;
   const std::vector<Pass>& passes() const override { return two_passes(); }
   std::unique_ptr<Layer> clone() const override { return std::make_unique<Pool2dLayer>(*this); }
 

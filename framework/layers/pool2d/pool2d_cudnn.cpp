@@ -1,5 +1,6 @@
-// max_pool2d and avg_pool2d, cudnn: modes of cudnnPoolingForward and -Backward. cuDNN keeps nothing
-// between the passes: backward finds each window's largest value again in x and y.
+// max_pool2d, avg_pool2d and global_avg_pool2d, cudnn: modes of cudnnPoolingForward and -Backward.
+// cuDNN keeps nothing between the passes: backward finds each window's largest value again in x and
+// y.
 #include "device/cudnn_descriptors.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"

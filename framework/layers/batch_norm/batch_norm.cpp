@@ -1,0 +1,99 @@
+#include "layers/batch_norm/batch_norm.h"
+
+#include <charconv>
+
+#include "layers/batch_norm/batch_norm_impls.h"
+
+namespace duet {
+namespace {
+
+// The shortest text that is read as the same number.
+std::string exact_text(double value) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, value).ptr};
+}
+
+template <int rank>
+std::unique_ptr<Layer> make_layer(ConfigReader& reader) {
+  return std::make_unique<BatchNormLayer>(rank, BatchNormParams::read(reader));
+}
+
+}  // namespace
+
+BatchNormParams BatchNormParams::read(ConfigReader& reader) {
+  BatchNormParams params;
+  params.eps = reader.number("eps", params.eps);
+  if (!(static_cast<float>(params.eps) > 0.0f)) reader.error("eps", "must be above 0");
+  params.momentum = reader.number("momentum", params.momentum, 0.0, 1.0);
+  params.affine = reader.flag("affine", params.affine);
+  return params;
+}
+
+int64_t BatchNormProblem::inner() const {
+  if (channels() == 1) return count();
+  return x.shape.rank() == 4 && x.layout == Layout::kNCHW ? x.shape[2] * x.shape[3] : 1;
+}
+
+std::string BatchNormProblem::to_string() const {
+  const Shape& s = x.shape;
+  const bool image = s.rank() == 4;
+  std::string text = "n=" + std::to_string(s[0]) + (image ? " c=" : " in=") + std::to_string(s[1]);
+  if (image) text += " h=" + std::to_string(s[2]) + " w=" + std::to_string(s[3]);
+  text += " eps=" + exact_text(eps) + " momentum=" + exact_text(momentum) +
+          " affine=" + (affine ? "true" : "false");
+  if (image) text += " " + std::string(duet::to_string(x.layout));
+  return text + " " + std::string(duet::to_string(dtype));
+}
+
+BatchNormLayer::BatchNormLayer(int rank, const BatchNormParams& params)
+    : LayerOf(batch_norm_impls()), rank_(rank), params_(params) {}
+
+BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
+  const TensorDesc& x = inputs[0];
+  if (x.shape.rank() != rank_) {
+    throw ShapeError(rank_ == 4 ? "takes images (N x C x H x W), not " + x.shape.to_string() +
+                                      "; of features, batch_norm1d"
+                                : "takes features (N x F), not " + x.shape.to_string() +
+                                      "; of images, batch_norm2d");
+  }
+  const BatchNormProblem problem = {.x = x,
+                                    .eps = params_.eps,
+                                    .momentum = params_.momentum,
+                                    .affine = params_.affine,
+                                    .dtype = x.dtype};
+  outputs_ = {x};
+  const auto add = [&](const char* name, Init init, ParameterSpec::Role role) {
+    parameters_.push_back(
+        {.name = name, .desc = problem.channel_desc(), .init = init, .role = role});
+  };
+  using Role = ParameterSpec::Role;
+  if (params_.affine) {
+    add("weight", Init::kOnes, Role::kTrained);
+    add("bias", Init::kZeros, Role::kTrained);
+  }
+  add("running_mean", Init::kZeros, Role::kBuffer);
+  add("running_var", Init::kOnes, Role::kBuffer);
+  return problem;
+}
+
+std::optional<std::string> BatchNormLayer::untrainable() const {
+  if (problem().count() > 1) return {};
+  return "has 1 value a channel (" + problem().x.shape.to_string() +
+         "), and training needs 2 for a variance; use a larger batch";
+}
+
+const LayerType& batch_norm1d_type() {
+  static const LayerType type = {"batch_norm1d", "normalises each feature over the batch",
+                                 make_layer<2>,
+                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  return type;
+}
+
+const LayerType& batch_norm2d_type() {
+  static const LayerType type = {"batch_norm2d", "normalises each channel over the batch",
+                                 make_layer<4>,
+                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  return type;
+}
+
+}  // namespace duet

@@ -1,0 +1,179 @@
+// batch_norm custom_welford: mean and variance in one pass over x, shared by as many blocks as fill
+//           the GPU. B. P. Welford: Note on a Method for Calculating Corrected Sums of Squares and
+//           Products, 1962; parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating
+//           Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979.
+// Mapping:  block = a split of 1 channel (NHWC, N x F: of up to 128), 256 threads; 4 values a
+//           thread at a time where H*W (C) is a multiple of 4. The first launch leaves the moments
+//           of every split in the workspace; each block of the second joins those of its channels
+//           and writes its part of y.
+// Traffic:  forward x twice, y once; backward x and dy twice, dx once.
+// Limits:   fp32, both layouts, fewer than 2^31 values.
+#include "layers/batch_norm/batch_norm_kernels.cuh"
+
+namespace duet {
+namespace {
+
+using namespace batch_norm;
+
+/// Of some values: how many, their mean, and the sum of the squares of what differs from it.
+struct Moments {
+  float count, mean, squares;
+};
+
+__device__ __forceinline__ Moments join(const Moments& a, const Moments& b) {
+  const float count = a.count + b.count, difference = b.mean - a.mean;
+  const float share = count > 0.0f ? b.count / count : 0.0f;
+  return {count, a.mean + difference * share,
+          a.squares + b.squares + difference * (a.count * share) * difference};
+}
+
+/// Adds a vector to the moments of the thread's channels, which have the same count.
+template <class F>
+__device__ __forceinline__ void add_vector(const Vector<F::V>& x,
+                                           Moments (&moments)[F::kChannels]) {
+  if constexpr (F::kPlanes && F::V == 4) {  // all of one channel: their own moments first
+    const float mean = 0.25f * ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3]));
+    float squares = 0.0f;
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) squares += (x.v[k] - mean) * (x.v[k] - mean);
+    moments[0] = join(moments[0], {4.0f, mean, squares});
+  } else {
+    const float count = moments[0].count + 1.0f, share = 1.0f / count;
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      Moments& m = moments[k];
+      const float difference = x.v[k] - m.mean;
+      m.count = count;
+      m.mean += difference * share;
+      m.squares += difference * (x.v[k] - m.mean);
+    }
+  }
+}
+
+/// `partial` has a T of each split and channel: [splits][channels].
+template <class F, class T>
+__device__ __forceinline__ void keep_partial(const Walk& walk, const T (&values)[F::kChannels],
+                                             T* partial) {
+  const int c = first_channel<F>(walk);
+  if (threadIdx.x >= walk.lanes || c >= walk.channels) return;
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) partial[blockIdx.y * walk.channels + c + k] = values[k];
+}
+
+/// Those of all splits, combined; every block comes to the same bits.
+template <class F, class T, class Combine>
+__device__ __forceinline__ void combine_partial(const Walk& walk, const T* partial, Combine combine,
+                                                T (&values)[F::kChannels]) {
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    T value = {};
+    if (c < walk.channels) {
+      for (int split = threadIdx.x / walk.lanes; split < walk.splits;
+           split += kThreads / walk.lanes) {
+        value = combine(value, partial[split * walk.channels + c + k]);
+      }
+    }
+    values[k] = block_combine(value, walk.lanes, combine);
+  }
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_moments_welford_kernel(Walk walk, const float* x, Moments* partial) {
+  Moments moments[F::kChannels] = {};
+  for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) moments[k] = block_combine(moments[k], walk.lanes, join);
+  keep_partial<F>(walk, moments, partial);
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_forward_welford_kernel(Walk walk, const Moments* partial, Forward t) {
+  Moments moments[F::kChannels];
+  combine_partial<F>(walk, partial, join, moments);
+  Statistics<F> s;
+  float var[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    var[k] = moments[k].squares / walk.count;
+    s.mean[k] = moments[k].mean;
+    s.inverse[k] = 1.0f / sqrtf(var[k] + walk.eps);
+  }
+  keep<F>(walk, t, s, var);
+  normalise<F>(walk, t, s);
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_sums_welford_kernel(Walk walk, Backward t, Sums* partial) {
+  Sums sums[F::kChannels];
+  sum_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], walk.lanes, add);
+  keep_partial<F>(walk, sums, partial);
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_backward_welford_kernel(Walk walk, const Sums* partial, Backward t) {
+  Sums sums[F::kChannels];
+  combine_partial<F>(walk, partial, add, sums);
+  write_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
+}
+
+class BatchNormCustomWelford : public BatchNormImpl {
+ public:
+  explicit BatchNormCustomWelford(const BatchNormProblem& problem)
+      : BatchNormImpl(problem), walk_(walk_of(problem, true)) {}
+
+  size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
+  size_t workspace_bytes(Pass pass) const override {
+    const size_t partials = static_cast<size_t>(walk_.splits) * static_cast<size_t>(walk_.channels);
+    return partials * (pass == Pass::kForward ? sizeof(Moments) : sizeof(Sums));
+  }
+  std::string detail(Pass) const override {
+    return form_text(problem_) + ", " + std::to_string(walk_.splits) +
+           (walk_.splits == 1 ? " split" : " splits");
+  }
+
+  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+               const Tensor& state) override {
+    const Forward t(x, w, y, state);
+    if (!context.training()) return launch_evaluation(problem_, walk_, context.stream(), t);
+    auto* partial = static_cast<Moments*>(context.workspace());
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      launch(walk_, walk_.splits, context.stream(), batch_norm_moments_welford_kernel<F>, walk_,
+             t.x, partial);
+      launch(walk_, walk_.splits, context.stream(), batch_norm_forward_welford_kernel<F>, walk_,
+             partial, t);
+    });
+  }
+
+  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
+    const Backward t(context.training(), x, w, dy, state, dx, dw);
+    auto* partial = static_cast<Sums*>(context.workspace());
+    const int blocks = dx ? walk_.splits : 1;  // one writes dweight and dbias
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      launch(walk_, walk_.splits, context.stream(), batch_norm_sums_welford_kernel<F>, walk_, t,
+             partial);
+      launch(walk_, blocks, context.stream(), batch_norm_backward_welford_kernel<F>, walk_, partial,
+             t);
+    });
+  }
+
+ private:
+  const Walk walk_;
+};
+
+}  // namespace
+
+ImplEntry<BatchNormProblem> batch_norm_custom_welford() {
+  return {"custom_welford", batch_norm::unsupported, make_implementation<BatchNormCustomWelford>};
+}
+
+}  // namespace duet

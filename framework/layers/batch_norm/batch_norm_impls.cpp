@@ -1,0 +1,18 @@
+#include "layers/batch_norm/batch_norm_impls.h"
+
+namespace duet {
+
+std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
+  static std::vector<ImplEntry<BatchNormProblem>> list = {
+    batch_norm_cpu_reference(),
+#if DUET_WITH_CUDA
+    batch_norm_custom_welford(),
+    batch_norm_custom_two_pass(),
+    batch_norm_cudnn(),
+    batch_norm_cudnn_persistent(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet

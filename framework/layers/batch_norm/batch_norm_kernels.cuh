@@ -1,0 +1,355 @@
+// What the kernels of batch normalisation share: which values a thread has, in either layout, and
+// what is done with them once the statistics are there.
+//
+// Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
+//   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
+//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels of every so many
+//                       rows
+// Values are moved V at a time. A channel may be split between several blocks (blockIdx.y).
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "device/attribute.h"
+#include "device/check.h"
+#include "layers/batch_norm/batch_norm_impls.h"
+#include "layers/block_combine.cuh"
+
+namespace duet::batch_norm {
+
+constexpr int kThreads = kCombineThreads;
+
+/// The problem as a kernel sees it, and how it is cut.
+struct Walk {
+  int channels, inner, outer;
+  int lanes;    // of threads that have channels of their own
+  int vectors;  // of a plane: inner / V; 1 if channels are innermost
+  int units;    // of a channel: vectors of all its planes, or rows
+  int units_per_split;
+  int groups, splits;  // the grid
+  float count;         // values of a channel
+  float eps, momentum;
+};
+
+/// V neighbouring values, moved by one instruction.
+template <int V>
+struct alignas(sizeof(float) * V) Vector {
+  float v[V];
+};
+template <int V>
+__device__ __forceinline__ Vector<V> load(const float* from) {
+  return *reinterpret_cast<const Vector<V>*>(from);
+}
+template <int V>
+__device__ __forceinline__ void store(float* to, const Vector<V>& value) {
+  *reinterpret_cast<Vector<V>*>(to) = value;
+}
+
+/// The form of a kernel.
+template <bool planes, int v>
+struct Form {
+  static constexpr bool kPlanes = planes;
+  static constexpr int V = v;                       // values at a time
+  static constexpr int kChannels = planes ? 1 : v;  // of a thread
+  /// Which of a thread's channels value k of a vector belongs to.
+  static __device__ __forceinline__ int channel_of(int k) { return planes ? 0 : k; }
+};
+
+inline bool in_planes(const BatchNormProblem& problem) { return problem.inner() > 1; }
+inline int vector_length(const BatchNormProblem& problem) {
+  return (in_planes(problem) ? problem.inner() : problem.channels()) % 4 == 0 ? 4 : 1;
+}
+
+/// Calls visit(Form()) for the form of `problem`.
+template <class Visit>
+void with_form(const BatchNormProblem& problem, Visit&& visit) {
+  const bool four = vector_length(problem) == 4;
+  if (in_planes(problem)) {
+    four ? visit(Form<true, 4>()) : visit(Form<true, 1>());
+  } else {
+    four ? visit(Form<false, 4>()) : visit(Form<false, 1>());
+  }
+}
+
+/// For tables.
+inline std::string form_text(const BatchNormProblem& problem) {
+  const bool four = vector_length(problem) == 4;
+  return in_planes(problem) ? (four ? "4 pixels at a time" : "1 pixel at a time")
+                            : (four ? "4 channels at a time" : "1 channel at a time");
+}
+
+inline std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
+  // A thread's place may pass the end by a step before it is compared.
+  constexpr int64_t kMost = (int64_t{1} << 31) - (1 << 20);
+  if (problem.x.elements() <= kMost) return {};
+  return "numbers elements in 32 bits; use a smaller batch";
+}
+
+/// REQUIRES: the problem is supported. One block has a channel, or where `split` as many as fill
+/// the GPU.
+inline Walk walk_of(const BatchNormProblem& problem, bool split) {
+  const int v = vector_length(problem);
+  Walk walk = {.channels = static_cast<int>(problem.channels()),
+               .inner = static_cast<int>(problem.inner()),
+               .outer = static_cast<int>(problem.outer()),
+               .lanes = 1,
+               .count = static_cast<float>(problem.count()),
+               .eps = static_cast<float>(problem.eps),
+               .momentum = static_cast<float>(problem.momentum)};
+  if (in_planes(problem)) {
+    walk.vectors = walk.inner / v;
+    walk.groups = walk.channels;
+  } else {
+    walk.vectors = 1;
+    while (walk.lanes < 32 && walk.lanes * v < walk.channels) walk.lanes *= 2;
+    walk.groups = (walk.channels + walk.lanes * v - 1) / (walk.lanes * v);
+  }
+  walk.units = walk.outer * walk.vectors;
+  walk.splits = 1;
+  if (split) {
+    constexpr int kBlocksPerMultiprocessor = 4, kLeastUnits = 4;  // of a thread
+    const int wanted = kBlocksPerMultiprocessor * gpu_attribute(cudaDevAttrMultiProcessorCount);
+    const int most = walk.units / (kLeastUnits * kThreads / walk.lanes);
+    walk.splits = std::clamp(wanted / walk.groups, 1, std::max(most, 1));
+  }
+  walk.units_per_split = (walk.units + walk.splits - 1) / walk.splits;
+  walk.splits = (walk.units + walk.units_per_split - 1) / walk.units_per_split;
+  return walk;
+}
+
+template <class... Parameters>
+void launch(const Walk& walk, int splits, cudaStream_t stream, void (*kernel)(Parameters...),
+            const std::type_identity_t<Parameters>&... arguments) {
+  const dim3 grid(static_cast<unsigned>(walk.groups), static_cast<unsigned>(splits));
+  kernel<<<grid, kThreads, 0, stream>>>(arguments...);
+  DUET_LAUNCHED();
+}
+
+/// The kernels' view of the arguments; pointers may be null as BatchNormImpl says.
+struct Forward {
+  const float *x, *weight, *bias;
+  float *y, *running_mean, *running_var;
+  float* state;  // the mean of every channel, then every 1 / sqrt(var + eps)
+
+  Forward(const Tensor& x, const BatchNormParameters& w, const Tensor& y, const Tensor& state)
+      : x(x.data<float>()),
+        weight(w.weight.data<float>()),
+        bias(w.bias.data<float>()),
+        y(y.data<float>()),
+        running_mean(w.running_mean.data<float>()),
+        running_var(w.running_var.data<float>()),
+        state(state.data<float>()) {}
+};
+struct Backward {
+  const float *x, *weight, *dy, *running_mean, *running_var, *state;
+  float *dx, *dweight, *dbias;
+  bool training;
+
+  Backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+           const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
+      : x(x.data<float>()),
+        weight(w.weight.data<float>()),
+        dy(dy.data<float>()),
+        running_mean(w.running_mean.data<float>()),
+        running_var(w.running_var.data<float>()),
+        state(state.data<float>()),
+        dx(dx.data<float>()),
+        dweight(dw.weight.data<float>()),
+        dbias(dw.bias.data<float>()),
+        training(training) {}
+};
+
+inline size_t state_bytes(const BatchNormProblem& problem) {
+  return static_cast<size_t>(2 * problem.channels()) * sizeof(float);
+}
+
+// Device code. Every function below is called by all threads of a block.
+
+/// Sums that backward takes over a channel.
+struct Sums {
+  float dy, product;  // of dy, and of dy * z
+};
+__device__ __forceinline__ Sums add(const Sums& a, const Sums& b) {
+  return {a.dy + b.dy, a.product + b.product};
+}
+
+/// The first of the thread's channels; some or all may be behind the last.
+template <class F>
+__device__ __forceinline__ int first_channel(const Walk& walk) {
+  if constexpr (F::kPlanes) return blockIdx.x;
+  const int lane = threadIdx.x % walk.lanes;
+  return (blockIdx.x * walk.lanes + lane) * F::V;
+}
+
+/// True for one thread of all that have these channels, if they exist.
+template <class F>
+__device__ __forceinline__ bool is_first(const Walk& walk) {
+  return blockIdx.y == 0 && threadIdx.x < walk.lanes && first_channel<F>(walk) < walk.channels;
+}
+
+/// Calls visit(offset) for every vector of the thread in its split.
+template <class F, class Visit>
+__device__ __forceinline__ void for_each(const Walk& walk, Visit visit) {
+  const int c = first_channel<F>(walk);
+  if (c >= walk.channels) return;
+  const int step = kThreads / walk.lanes;
+  const int begin = blockIdx.y * walk.units_per_split;
+  const int end = min(begin + walk.units_per_split, walk.units);
+  int unit = begin + static_cast<int>(threadIdx.x) / walk.lanes;
+  if constexpr (F::kPlanes) {
+    // Plane and place in it, without a division each time.
+    int plane = unit / walk.vectors, at = unit % walk.vectors;
+    const int planes = step / walk.vectors, rest = step % walk.vectors;
+    for (; unit < end; unit += step) {
+      visit((plane * walk.channels + c) * walk.inner + at * F::V);
+      plane += planes;
+      at += rest;
+      if (at >= walk.vectors) {
+        at -= walk.vectors;
+        ++plane;
+      }
+    }
+  } else {
+    for (; unit < end; unit += step) visit(unit * walk.channels + c);
+  }
+}
+
+/// Of each of a thread's channels.
+template <class F>
+struct Statistics {
+  float mean[F::kChannels], inverse[F::kChannels];  // 1 / sqrt(var + eps)
+};
+
+template <class F>
+__device__ __forceinline__ Statistics<F> running_statistics(const Walk& walk, const float* mean,
+                                                            const float* var) {
+  Statistics<F> s = {};
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    if (c >= walk.channels) break;
+    s.mean[k] = mean[c + k];
+    s.inverse[k] = 1.0f / sqrtf(var[c + k] + walk.eps);
+  }
+  return s;
+}
+
+template <class F>
+__device__ __forceinline__ Statistics<F> statistics_of_backward(const Walk& walk,
+                                                                const Backward& t) {
+  if (!t.training) return running_statistics<F>(walk, t.running_mean, t.running_var);
+  Statistics<F> s = {};
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    if (c >= walk.channels) break;
+    s.mean[k] = t.state[c + k];
+    s.inverse[k] = t.state[walk.channels + c + k];
+  }
+  return s;
+}
+
+/// Keeps what forward found of its channels, once: in the state and in the buffers.
+template <class F>
+__device__ __forceinline__ void keep(const Walk& walk, const Forward& t, const Statistics<F>& s,
+                                     const float (&var)[F::kChannels]) {
+  if (!is_first<F>(walk)) return;
+  const int c = first_channel<F>(walk);
+  const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    t.state[c + k] = s.mean[k];
+    t.state[walk.channels + c + k] = s.inverse[k];
+    t.running_mean[c + k] = old * t.running_mean[c + k] + walk.momentum * s.mean[k];
+    t.running_var[c + k] = old * t.running_var[c + k] + walk.momentum * (var[k] * unbiased);
+  }
+}
+
+/// y of the thread's values.
+template <class F>
+__device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
+                                          const Statistics<F>& s) {
+  const int c = first_channel<F>(walk);
+  float scale[F::kChannels], bias[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    const bool given = t.weight != nullptr && c < walk.channels;
+    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
+    bias[k] = given ? t.bias[c + k] : 0.0f;
+  }
+  for_each<F>(walk, [&](int offset) {
+    auto values = load<F::V>(t.x + offset);
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const int i = F::channel_of(k);
+      values.v[k] = (values.v[k] - s.mean[i]) * scale[i] + bias[i];
+    }
+    store(t.y + offset, values);
+  });
+}
+
+/// The thread's part of the sums that backward needs.
+template <class F>
+__device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& t,
+                                              const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
+  for_each<F>(walk, [&](int offset) {
+    const auto x = load<F::V>(t.x + offset), dy = load<F::V>(t.dy + offset);
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const int i = F::channel_of(k);
+      sums[i].dy += dy.v[k];
+      sums[i].product += dy.v[k] * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+    }
+  });
+}
+
+/// dweight and dbias, once, and dx of the thread's values, of the sums over whole channels.
+template <class F>
+__device__ __forceinline__ void write_gradients(const Walk& walk, const Backward& t,
+                                                const Statistics<F>& s,
+                                                const Sums (&sums)[F::kChannels]) {
+  const int c = first_channel<F>(walk);
+  float scale[F::kChannels], mean_dy[F::kChannels], mean_product[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    const bool given = t.weight != nullptr && c < walk.channels;
+    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
+    mean_dy[k] = t.training ? sums[k].dy / walk.count : 0.0f;
+    mean_product[k] = t.training ? sums[k].product / walk.count : 0.0f;
+    if (t.dweight != nullptr && is_first<F>(walk)) {
+      t.dweight[c + k] = sums[k].product;
+      t.dbias[c + k] = sums[k].dy;
+    }
+  }
+  if (t.dx == nullptr) return;
+  for_each<F>(walk, [&](int offset) {
+    const auto x = load<F::V>(t.x + offset);
+    auto values = load<F::V>(t.dy + offset);
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const int i = F::channel_of(k);
+      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
+      values.v[k] = (values.v[k] - mean_dy[i] - z * mean_product[i]) * scale[i];
+    }
+    store(t.dx + offset, values);
+  });
+}
+
+/// y in evaluation.
+template <class F>
+static __global__ void __launch_bounds__(kThreads)
+    batch_norm_evaluation_kernel(Walk walk, Forward t) {
+  normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
+}
+
+inline void launch_evaluation(const BatchNormProblem& problem, const Walk& walk,
+                              cudaStream_t stream, const Forward& t) {
+  with_form(problem, [&](auto form) {
+    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<decltype(form)>, walk, t);
+  });
+}
+
+}  // namespace duet::batch_norm

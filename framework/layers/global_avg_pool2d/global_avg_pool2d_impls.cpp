@@ -1,0 +1,18 @@
+#include "layers/global_avg_pool2d/global_avg_pool2d_impls.h"
+
+#include "layers/avg_pool2d/avg_pool2d_impls.h"
+
+namespace duet {
+
+std::vector<ImplEntry<Pool2dProblem>>& global_avg_pool2d_impls() {
+  static std::vector<ImplEntry<Pool2dProblem>> list = {
+    avg_pool2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    global_avg_pool2d_custom_reduction(),
+    pool2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
+}  // namespace duet
