@@ -16,7 +16,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/tree/build/release/apps"
-ln -s "$repository/configs" "$scratch/tree/configs"
+for folder in configs docs; do ln -s "$repository/$folder" "$scratch/tree/$folder"; done
 for application in trainer compare; do
   ln -s "$(dirname "$trainer")/$application" "$scratch/tree/build/release/apps/$application"
 done
