@@ -78,12 +78,11 @@ void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
   queue_forward_backward();
-  context_.synchronize();
+  evaluation_.capture();  // first: what it runs is then loaded, advance() too
   step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");
     queue_step();
   });
-  evaluation_.capture();
 }
 
 void Training::step() {
