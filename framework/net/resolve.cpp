@@ -186,9 +186,10 @@ bool needs_gradients(const std::vector<InputSource>& inputs) {
 // Walks the layers with the tensors that flow through them.
 class Resolver {
  public:
-  Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors)
+  Resolver(const NetSpec& spec, const TensorDesc& input, ConfigErrors& errors, bool training)
       : spec_(spec),
         errors_(errors),
+        training_(training),
         images_(input),
         labels_{{input.shape[0]}, DType::kInt32},
         sources_(spec.layers.size()) {}
@@ -317,7 +318,7 @@ class Resolver {
     if (layer.takes_labels()) inputs.push_back(labels_);
     try {
       layer.bind(inputs, {.math = spec_.math, .seed = spec_.seed, .stream = spec.stream});
-      if (const auto reason = layer.untrainable()) throw ShapeError(*reason);
+      if (const auto reason = layer.untrainable(); reason && training_) throw ShapeError(*reason);
       if (layer.outputs().size() > 1 && !layer.takes_labels()) {
         throw ShapeError(
             "stands by itself wherever a value has several readers; delete it and "
@@ -452,6 +453,7 @@ class Resolver {
 
   const NetSpec& spec_;
   ConfigErrors& errors_;
+  const bool training_;
   TensorDesc images_;
   const TensorDesc labels_;
   std::vector<InputSource> sources_;  // the output of each layer of the spec
@@ -468,13 +470,13 @@ bool runs(const ResolvedLayer& layer, Pass pass) {
 }
 
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
-                                   ConfigErrors& errors) {
+                                   ConfigErrors& errors, bool training) {
   if (device_of(spec) == Device::kGpu && !built_with_cuda()) {
     errors.add_unsupported(spec.backend.mark,
                            "backend '" + spec.backend.name + "': " + gpu_missing_reason());
     return {};
   }
-  return Resolver(spec, input, errors).run(classes);
+  return Resolver(spec, input, errors, training).run(classes);
 }
 
 }  // namespace duet

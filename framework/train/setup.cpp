@@ -71,7 +71,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   setup.optimizer = read_optimizer(optimizer);
   if (shape_known && !setup.spec.layers.empty()) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
-    setup.layers = resolve(setup.spec, input, info.classes, errors);
+    setup.layers = resolve(setup.spec, input, info.classes, errors, options.training);
   }
   errors.raise_if_any();
   return setup;

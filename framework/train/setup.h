@@ -21,6 +21,7 @@ struct SetupOptions {
   std::vector<std::string> assignments;  // "a.b=value"
   std::optional<int64_t> epochs;
   std::optional<int64_t> seed;
+  bool training = true;  // else sizes that cannot be trained are no mistake
 };
 
 struct Setup {

@@ -34,9 +34,10 @@ Trained open_trained(const TrainedOptions& options) {
                     "--evaluate " +
                     file);
   }
-  trained.setup =
-      read_setup(saved->config,
-                 {.config = file, .backend = options.backend, .assignments = options.assignments});
+  trained.setup = read_setup(saved->config, {.config = file,
+                                             .backend = options.backend,
+                                             .assignments = options.assignments,
+                                             .training = false});
   check_device(trained.setup.spec);
   trained.dataset = as_trained(trained.setup.dataset.info, saved);
   return trained;

@@ -77,7 +77,11 @@ void Training::queue_step() {
 void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
+  const Tensor buffers = weights_.buffers();  // forward updates them
+  const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   queue_forward_backward();
+  context_.synchronize();
+  copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
   step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");

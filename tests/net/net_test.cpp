@@ -327,6 +327,22 @@ TEST(Net, WeightsServeNetsOfOtherBatches) {
   }
 }
 
+TEST(Net, OneValueAChannelIsRefusedInTrainingAlone) {
+  ConfigNode config = read_yaml(
+      "backend: cpu\n"
+      "data: {dataset: synthetic_images, batch: 1}\n"
+      "layers: [{type: flatten}, {name: bn, type: batch_norm1d}, {type: softmax_cross_entropy}]\n",
+      "test.yaml");
+  for (const bool training : {true, false}) {
+    ConfigErrors errors("test.yaml");
+    const NetSpec spec = read_net_spec(config, errors);
+    resolve(spec, {{1, 1, 4, 4}}, 10, errors, training);
+    const std::string message = error_of<ConfigError>([&] { errors.raise_if_any(); });
+    EXPECT_EQ(message.empty(), !training) << message;
+    if (training) EXPECT_TRUE(has(message, "layer bn (batch_norm1d)", "batch"));
+  }
+}
+
 TEST(Net, WhatIsNeverNeededTogetherSharesMemory) {
   DoubleNet training(in_layout(kSmallGraph, "nhwc"));
   EXPECT_LT(training.net().activation_bytes(), training.net().unshared_bytes());

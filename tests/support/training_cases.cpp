@@ -14,10 +14,17 @@
 
 namespace duet {
 
-std::string small_training(const std::string& backend) {
-  return "backend: " + backend + R"(
+namespace {
+
+constexpr const char* kHead = R"(
 data: {dataset: synthetic_images, batch: 100, size: 16, classes: 4, train_count: 1000, validation_count: 250}
 optimizer: {type: adam, learning_rate: 0.005}
+)";
+
+}  // namespace
+
+std::string small_training(const std::string& backend) {
+  return "backend: " + backend + kHead + R"(
 layers:
   - {name: conv1, type: conv2d, out_channels: 4, kernel: 3}
   - {type: max_pool2d, kernel: 2}
@@ -27,6 +34,28 @@ layers:
   - {type: max_pool2d, kernel: 2}
   - {type: flatten}
   - {type: dropout, p: 0.1}
+  - {name: fc, type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)";
+}
+
+std::string small_residual_training(const std::string& backend) {
+  return "backend: " + backend + kHead + R"(
+layers:
+  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, stride: 2, bias: false}
+  - {name: bn1, type: batch_norm2d}
+  - {type: relu}
+  - name: block
+    type: residual
+    body:
+      - {name: conv1, type: conv2d, out_channels: 6, kernel: 3, padding: 1, bias: false}
+      - {name: bn1, type: batch_norm2d}
+    shortcut:
+      - {name: downsample.0, type: conv2d, out_channels: 6, kernel: 1}
+    activation: relu
+  - {type: global_avg_pool2d}
+  - {type: flatten}
+  - {name: bn2, type: batch_norm1d}
   - {name: fc, type: linear, out_features: 10}
   - {type: softmax_cross_entropy}
 )";
@@ -42,6 +71,7 @@ std::vector<double> snapshot(TestTraining& t) {
     for (float v : training.weights().read(parameter)) {
       values.push_back(v);
     }
+    if (!parameter.spec.trained()) continue;
     for (size_t i = 0; i < training.optimizer().state_names().size(); ++i) {
       for (float v : training.weights().read(parameter, training.optimizer_state(i))) {
         values.push_back(v);
@@ -55,17 +85,18 @@ std::filesystem::path temporary_path(const std::string& name) {
   return std::filesystem::temp_directory_path() / ("duet-" + std::to_string(getpid()) + "-" + name);
 }
 
-void check_resume(const std::string& first, const std::string& second) {
+void check_resume(const std::string& first, const std::string& second,
+                  std::string (*network)(const std::string& backend)) {
   const std::filesystem::path path = temporary_path("resume.safetensors");
-  const CheckpointInfo info{.config = small_training(first)};
-  TestTraining whole(small_training(first));
+  const CheckpointInfo info{.config = network(first)};
+  TestTraining whole(network(first));
   for (int i = 0; i < 25; ++i) whole.training->step();
   {
-    TestTraining before(small_training(first));
+    TestTraining before(network(first));
     for (int i = 0; i < 13; ++i) before.training->step();
     save_checkpoint(path, *before.training, info);
   }
-  TestTraining after(small_training(second));
+  TestTraining after(network(second));
   load_checkpoint(path, *after.training, info);
   for (int i = 0; i < 12; ++i) after.training->step();
   EXPECT_EQ(snapshot(whole), snapshot(after)) << first << " then " << second;

@@ -13,6 +13,9 @@ namespace duet {
 /// carry further top-level lines).
 std::string small_training(const std::string& backend);
 
+/// The same data on a residual network with batch normalisation.
+std::string small_residual_training(const std::string& backend);
+
 /// Everything that training changes: step, totals, parameters and optimizer state.
 std::vector<double> snapshot(TestTraining& t);
 
@@ -21,7 +24,8 @@ std::filesystem::path temporary_path(const std::string& name);
 
 /// 13 steps by `first`, saved, loaded into a fresh training of `second`, 12 more: the same bits as
 /// 25 steps without a stop.
-void check_resume(const std::string& first, const std::string& second);
+void check_resume(const std::string& first, const std::string& second,
+                  std::string (*network)(const std::string& backend) = small_training);
 
 /// A trace of some steps is the network's: every operation of every step, in order, on tracks whose
 /// events do not overlap, with the times that were measured.

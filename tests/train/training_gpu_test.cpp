@@ -17,14 +17,16 @@ class TrainingOnGpu : public GpuTest {};
 TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   for (const std::string backend : {"custom", "cudnn"}) {
     for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n"}) {
-      TestTraining graph(extra + small_training(backend));
-      TestTraining eager(extra + "graph: false\n" + small_training(backend));
-      for (int i = 0; i < 12; ++i) {
-        graph.training->step();
-        eager.training->step();
+      for (const auto network : {small_training, small_residual_training}) {
+        TestTraining graph(extra + network(backend));
+        TestTraining eager(extra + "graph: false\n" + network(backend));
+        for (int i = 0; i < 12; ++i) {
+          graph.training->step();
+          eager.training->step();
+        }
+        EXPECT_EQ(snapshot(graph), snapshot(eager)) << backend << " " << extra;
+        EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss);
       }
-      EXPECT_EQ(snapshot(graph), snapshot(eager)) << backend << " " << extra;
-      EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss);
     }
   }
 }

@@ -22,7 +22,10 @@ TEST(Training, LearnsSyntheticImages) {
   EXPECT_EQ(t.training->evaluate().rows, 250);      // every image once, the last batch partly empty
 }
 
-TEST(Training, ResumesToTheSameBits) { check_resume("cpu", "cpu"); }
+TEST(Training, ResumesToTheSameBits) {
+  check_resume("cpu", "cpu");
+  check_resume("cpu", "cpu", small_residual_training);
+}
 
 TEST(Training, ATraceShowsEveryOperation) { check_trace("cpu"); }
 
