@@ -139,8 +139,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_json(evaluate, arguments);
 
   CLI::App* predict = app.add_subcommand(
-      "predict",
-      "what a checkpoint's network takes pictures for; needs no --config and no data set");
+      "predict", "print the most likely classes of pictures; needs no --config and no data set");
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -200,12 +199,11 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
   } else if (std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end()) {
     list_what(arguments.what, options.json);
   } else {
-    const std::string start = arguments.what.empty()
-                                  ? "list what?"
-                                  : "list: there is no list '" + arguments.what + "'" +
-                                        duet::did_you_mean(arguments.what, kLists);
-    return duet::tell_usage_error(
-        app, start + "; expected one of " + duet::join(kLists) + ", e.g. 'trainer list impls'");
+    const std::string found =
+        arguments.what.empty()
+            ? ", e.g. 'trainer list impls'"
+            : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
+    return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }
   return duet::kExitDone;
 }

@@ -1,4 +1,4 @@
-// A trained network that tells images apart: inference without labels.
+// A trained network on images without labels: its outputs before the loss.
 #pragma once
 
 #include <cstdint>

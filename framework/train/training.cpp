@@ -82,11 +82,11 @@ void Training::prepare() {
   queue_forward_backward();
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
+  evaluation_.capture();  // first: what it runs is then loaded, advance() too
   step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");
     queue_step();
   });
-  evaluation_.capture();
 }
 
 void Training::step() {

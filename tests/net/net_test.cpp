@@ -339,7 +339,9 @@ TEST(Net, OneValueAChannelIsRefusedInTrainingAlone) {
     resolve(spec, {{1, 1, 4, 4}}, 10, errors, training);
     const std::string message = error_of<ConfigError>([&] { errors.raise_if_any(); });
     EXPECT_EQ(message.empty(), !training) << message;
-    if (training) EXPECT_TRUE(has(message, "layer bn (batch_norm1d)", "batch"));
+    if (training) {
+      EXPECT_TRUE(has(message, "layer bn (batch_norm1d)", "batch"));
+    }
   }
 }
 
