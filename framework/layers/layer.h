@@ -287,6 +287,12 @@ struct ShapeWord {
   int axis = -1;          // 0: the height of a pair, 1: its width, -1: all of the key
 };
 
+/// A layer that a block stands for.
+struct BlockPart {
+  std::string_view type;
+  std::string_view prefix = {};  // of its keys among the block's
+};
+
 /// A row of the list of layer types (layers.h).
 struct LayerType {
   std::string_view name;
@@ -296,6 +302,10 @@ struct LayerType {
   std::vector<ImplInfo> (*implementations)();
   /// The words of problem_text() that are no keys.
   std::vector<ShapeWord> shape_words = {};
+  /// Of a block: the sequences of layers that it stands for, with the same values and gradients.
+  /// The first layer of each has the parameters, and its implementations are named as the block's
+  /// are.
+  std::vector<std::vector<BlockPart>> replaces = {};
 };
 
 }  // namespace duet

@@ -7,27 +7,61 @@
 namespace duet {
 namespace {
 
-bool is(const LayerSpec& spec, std::string_view type) { return spec.layer->type() == type; }
+using Sequence = std::vector<BlockPart>;
 
-std::string hindrance_of(const Layer& block, const LayerSpec& conv, const LayerSpec& second,
-                         const LayerSpec& third) {
-  for (const LayerSpec* part : {&conv, &second, &third}) {
-    if (part->layout) return part->name + " names a layout";
-    if (part->backend && part != &conv) return part->name + " names an implementation of its own";
+// A block and the sequence of its parts.
+struct Match {
+  const LayerType* block = nullptr;
+  const Sequence* parts = nullptr;
+};
+
+// Whether the layers from `first` are `parts`, each the only reader of the one before it.
+bool stands_at(const NetSpec& spec, size_t first, const Sequence& parts) {
+  if (first + parts.size() > spec.layers.size()) return false;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const LayerSpec& layer = spec.layers[first + i];
+    if (layer.layer->type() != parts[i].type) return false;
+    if (i + 1 == parts.size()) break;
+    const std::vector only = {static_cast<int>(first + i)};
+    if (layer.readers > 1 || spec.layers[first + i + 1].inputs != only) return false;
   }
-  if (!conv.backend) return "";
-  const std::string name = unknown_name(block, *conv.backend);
-  return name.empty() ? "" : conv.name + " names " + name + ", which the block has not";
+  return true;
 }
 
-// The keys of the convolution, and those of the pooling under "pool_".
-ConfigNode block_keys(const LayerSpec& conv, const LayerSpec& pool) {
-  ConfigNode keys = conv.keys;
-  const std::vector<std::string> of_any_layer = {"name", "type", "inputs", "backend", "layout"};
-  for (const std::string& key : of_any_layer) keys.erase(key);
-  for (const auto& [key, value] : pool.keys.entries) {
-    const bool own = std::find(of_any_layer.begin(), of_any_layer.end(), key) == of_any_layer.end();
-    if (own) keys.at_or_add("pool_" + key) = value;
+// The longest that stands there.
+Match match_at(const NetSpec& spec, size_t first) {
+  Match best;
+  for (const LayerType* type : layer_types()) {
+    for (const Sequence& parts : type->replaces) {
+      const bool longer = !best.parts || parts.size() > best.parts->size();
+      if (longer && stands_at(spec, first, parts)) best = {type, &parts};
+    }
+  }
+  return best;
+}
+
+std::string hindrance_of(const Layer& block, const NetSpec& spec, size_t first, size_t parts) {
+  const LayerSpec& head = spec.layers[first];
+  for (size_t i = first; i < first + parts; ++i) {
+    const LayerSpec& part = spec.layers[i];
+    if (part.layout) return part.name + " names a layout";
+    if (part.backend && i != first) return part.name + " names an implementation of its own";
+  }
+  if (!head.backend) return "";
+  const std::string name = unknown_name(block, *head.backend);
+  return name.empty() ? "" : head.name + " names " + name + ", which the block has not";
+}
+
+// The keys of the parts, with their prefixes.
+ConfigNode block_keys(const NetSpec& spec, size_t first, const Sequence& parts) {
+  const std::vector<std::string_view> of_any_layer = {"name", "type", "inputs", "backend",
+                                                      "layout"};
+  ConfigNode keys = ConfigNode::map();
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const auto& [key, value] : spec.layers[first + i].keys.entries) {
+      if (std::find(of_any_layer.begin(), of_any_layer.end(), key) != of_any_layer.end()) continue;
+      keys.at_or_add(std::string(parts[i].prefix) + key) = value;
+    }
   }
   return keys;
 }
@@ -35,7 +69,12 @@ ConfigNode block_keys(const LayerSpec& conv, const LayerSpec& pool) {
 }  // namespace
 
 const LayerType* block_type_of(std::string_view type) {
-  return type == "conv2d" ? find_layer_type("conv2d_pool_relu") : nullptr;
+  for (const LayerType* block : layer_types()) {
+    for (const Sequence& parts : block->replaces) {
+      if (parts.front().type == type) return block;
+    }
+  }
+  return nullptr;
 }
 
 std::string unknown_name(const Layer& layer, const BackendChoice& backend) {
@@ -52,30 +91,25 @@ std::string unknown_name(const Layer& layer, const BackendChoice& backend) {
 }
 
 std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i) {
-  const LayerType* type = block_type_of(spec.layers[i].layer->type());
-  if (!type || i + 2 >= spec.layers.size()) return {};
-  const LayerSpec &conv = spec.layers[i], &second = spec.layers[i + 1], &third = spec.layers[i + 2];
-  const bool pool_first = is(second, "max_pool2d") && is(third, "relu");
-  const bool relu_first = is(second, "relu") && is(third, "max_pool2d");
-  if (!(pool_first || relu_first)) return {};
-  for (size_t part = i; part < i + 2; ++part) {  // what stands between them nobody else reads
-    const int number = static_cast<int>(part);
-    const std::vector<int>& next = spec.layers[part + 1].inputs;
-    if (next != std::vector{number} || spec.layers[part].readers > 1) return {};
+  const Match match = match_at(spec, i);
+  if (!match.block) return {};
+  const LayerSpec& head = spec.layers[i];
+  FusedBlock block{.prefix = head.name, .parts = match.parts->size()};
+  block.spec.name = head.name;
+  for (size_t part = 1; part < block.parts; ++part) {
+    block.spec.name += "+" + spec.layers[i + part].name;
   }
-  FusedBlock block{.prefix = conv.name, .parts = 3};
-  block.spec.name = conv.name + "+" + second.name + "+" + third.name;
-  block.spec.keys = block_keys(conv, pool_first ? second : third);
-  block.spec.inputs = conv.inputs;
-  block.spec.stream = conv.stream;
-  block.spec.mark = conv.mark;
+  block.spec.keys = block_keys(spec, i, *match.parts);
+  block.spec.inputs = head.inputs;
+  block.spec.stream = head.stream;
+  block.spec.mark = head.mark;
   ConfigErrors none("");  // the keys were checked with the parts
   ConfigReader reader(block.spec.keys, block.spec.name, none);
-  block.spec.layer = type->make(reader);
+  block.spec.layer = match.block->make(reader);
   reader.finish();
   if (!none.empty()) return {};
-  block.spec.backend = conv.backend;
-  block.hindrance = hindrance_of(*block.spec.layer, conv, second, third);
+  block.spec.backend = head.backend;
+  block.hindrance = hindrance_of(*block.spec.layer, spec, i, block.parts);
   return block;
 }
 

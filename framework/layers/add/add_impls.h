@@ -31,8 +31,6 @@ class AddImpl : public Implementation {
 };
 
 ImplEntry<AddProblem> add_cpu_reference();
-ImplEntry<AddProblem> add_custom_vectorized();
-ImplEntry<AddProblem> add_cudnn();
 
 std::vector<ImplEntry<AddProblem>>& add_impls();
 

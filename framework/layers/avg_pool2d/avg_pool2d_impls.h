@@ -6,8 +6,6 @@
 namespace duet {
 
 ImplEntry<Pool2dProblem> avg_pool2d_cpu_reference();
-ImplEntry<Pool2dProblem> avg_pool2d_custom_vectorized();
-ImplEntry<Pool2dProblem> avg_pool2d_custom_naive();
 
 std::vector<ImplEntry<Pool2dProblem>>& avg_pool2d_impls();
 

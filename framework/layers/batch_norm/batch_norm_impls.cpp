@@ -2,6 +2,12 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<BatchNormProblem> batch_norm_custom_two_pass();
+ImplEntry<BatchNormProblem> batch_norm_custom_welford();
+ImplEntry<BatchNormProblem> batch_norm_cudnn();
+ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent();
+
 std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
   static std::vector<ImplEntry<BatchNormProblem>> list = {
     batch_norm_cpu_reference(),

@@ -41,10 +41,6 @@ class BatchNormImpl : public Implementation {
 };
 
 ImplEntry<BatchNormProblem> batch_norm_cpu_reference();
-ImplEntry<BatchNormProblem> batch_norm_custom_two_pass();
-ImplEntry<BatchNormProblem> batch_norm_custom_welford();
-ImplEntry<BatchNormProblem> batch_norm_cudnn();
-ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent();
 
 std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls();
 

@@ -2,6 +2,10 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<ConcatProblem> concat_custom_vectorized();
+ImplEntry<ConcatProblem> concat_cudnn();
+
 std::vector<ImplEntry<ConcatProblem>>& concat_impls() {
   static std::vector<ImplEntry<ConcatProblem>> list = {
     concat_cpu_reference(),

@@ -27,8 +27,6 @@ class ConcatImpl : public Implementation {
 };
 
 ImplEntry<ConcatProblem> concat_cpu_reference();
-ImplEntry<ConcatProblem> concat_custom_vectorized();
-ImplEntry<ConcatProblem> concat_cudnn();
 
 std::vector<ImplEntry<ConcatProblem>>& concat_impls();
 

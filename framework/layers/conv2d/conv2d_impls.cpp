@@ -2,6 +2,14 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<Conv2dProblem> conv2d_cpu_blas();
+ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
+ImplEntry<Conv2dProblem> conv2d_custom_naive();
+ImplEntry<Conv2dProblem> conv2d_custom_winograd();
+ImplEntry<Conv2dProblem> conv2d_cudnn();
+
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
   static std::vector<ImplEntry<Conv2dProblem>> list = {
     conv2d_cpu_blas(),

@@ -34,13 +34,7 @@ class Conv2dImpl : public Implementation {
   const Conv2dProblem problem_;
 };
 
-ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_cpu_reference();
-ImplEntry<Conv2dProblem> conv2d_custom_direct();
-ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
-ImplEntry<Conv2dProblem> conv2d_custom_naive();
-ImplEntry<Conv2dProblem> conv2d_custom_winograd();
-ImplEntry<Conv2dProblem> conv2d_cudnn();
 
 /// The reference in double on a GPU; in no list (layers/gpu_reference.h).
 std::unique_ptr<Implementation> make_conv2d_gpu_reference(const Conv2dProblem& problem);

@@ -36,7 +36,8 @@ Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& 
 
 const LayerType& conv2d_pool_relu_type() {
   static const LayerType type = {
-      "conv2d_pool_relu", "convolution, max pooling and relu in one",
+      "conv2d_pool_relu",
+      "convolution, max pooling and relu in one",
       [](ConfigReader& reader) -> std::unique_ptr<Layer> {
         return std::make_unique<Conv2dPoolReluLayer>(Conv2dPoolReluParams::read(reader));
       },
@@ -45,7 +46,9 @@ const LayerType& conv2d_pool_relu_type() {
         std::vector<ShapeWord> words = conv2d_shape_words();
         words.insert(words.end(), {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}});
         return words;
-      }()};
+      }(),
+      {{{"conv2d"}, {"max_pool2d", "pool_"}, {"relu"}},
+       {{"conv2d"}, {"relu"}, {"max_pool2d", "pool_"}}}};
   return type;
 }
 

@@ -38,13 +38,9 @@ class Conv2dPoolReluImpl : public Implementation {
 
 // The three layers by their own implementations, one after the other; z and the pooled values are
 // kept in the state.
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference();
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 
 // The convolution's sums are pooled before they leave the chip; the state is a packed argmax.
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 
 /// The reference in double on a GPU; in no list (layers/gpu_reference.h).

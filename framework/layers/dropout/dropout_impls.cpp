@@ -2,6 +2,10 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<DropoutProblem> dropout_custom_recompute();
+ImplEntry<DropoutProblem> dropout_custom_mask();
+
 // No cudnn entry: cuDNN's dropout draws its mask from a generator of its own, so that its arm would
 // drop other elements. The cudnn family takes the shared entry.
 std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {

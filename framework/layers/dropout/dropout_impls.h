@@ -31,8 +31,6 @@ class DropoutImpl : public Implementation {
 };
 
 ImplEntry<DropoutProblem> dropout_cpu_reference();
-ImplEntry<DropoutProblem> dropout_custom_recompute();
-ImplEntry<DropoutProblem> dropout_custom_mask();
 
 std::vector<ImplEntry<DropoutProblem>>& dropout_impls();
 

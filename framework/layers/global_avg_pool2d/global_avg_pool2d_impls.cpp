@@ -4,6 +4,9 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction();
+
 std::vector<ImplEntry<Pool2dProblem>>& global_avg_pool2d_impls() {
   static std::vector<ImplEntry<Pool2dProblem>> list = {
     avg_pool2d_cpu_reference(),

@@ -6,8 +6,6 @@
 
 namespace duet {
 
-ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction();
-
 std::vector<ImplEntry<Pool2dProblem>>& global_avg_pool2d_impls();
 
 }  // namespace duet

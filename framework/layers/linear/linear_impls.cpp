@@ -2,6 +2,14 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<LinearProblem> linear_cpu_blas();
+ImplEntry<LinearProblem> linear_custom_large_tile();
+ImplEntry<LinearProblem> linear_custom_naive();
+ImplEntry<LinearProblem> linear_custom_register_tiled();
+ImplEntry<LinearProblem> linear_custom_tiled();
+ImplEntry<LinearProblem> linear_cudnn_cublas();
+
 std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass) {
   constexpr int kMostRows = 32 * 65535;  // 65535 is the end of a grid's second dimension
   const int rows = pass == Pass::kBackwardFilter ? problem.out : problem.n;

@@ -38,13 +38,7 @@ class LinearImpl : public Implementation {
 /// limited number of rows.
 std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass);
 
-ImplEntry<LinearProblem> linear_cpu_blas();
 ImplEntry<LinearProblem> linear_cpu_reference();
-ImplEntry<LinearProblem> linear_custom_large_tile();
-ImplEntry<LinearProblem> linear_custom_naive();
-ImplEntry<LinearProblem> linear_custom_register_tiled();
-ImplEntry<LinearProblem> linear_custom_tiled();
-ImplEntry<LinearProblem> linear_cudnn_cublas();
 
 /// The reference in double on a GPU; in no list (layers/gpu_reference.h).
 std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& problem);

@@ -2,6 +2,10 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<Pool2dProblem> max_pool2d_custom_vectorized();
+ImplEntry<Pool2dProblem> max_pool2d_custom_naive();
+
 std::vector<ImplEntry<Pool2dProblem>>& max_pool2d_impls() {
   static std::vector<ImplEntry<Pool2dProblem>> list = {
     max_pool2d_cpu_reference(),

@@ -2,6 +2,11 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<ReorderProblem> reorder_custom_tiled_transpose();
+ImplEntry<ReorderProblem> reorder_custom_naive();
+ImplEntry<ReorderProblem> reorder_cudnn();
+
 std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
   static std::vector<ImplEntry<ReorderProblem>> list = {
     reorder_cpu_reference(),

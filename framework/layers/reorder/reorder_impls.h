@@ -43,9 +43,6 @@ class ReorderImpl : public Implementation {
 };
 
 ImplEntry<ReorderProblem> reorder_cpu_reference();
-ImplEntry<ReorderProblem> reorder_custom_tiled_transpose();
-ImplEntry<ReorderProblem> reorder_custom_naive();
-ImplEntry<ReorderProblem> reorder_cudnn();
 
 std::vector<ImplEntry<ReorderProblem>>& reorder_impls();
 

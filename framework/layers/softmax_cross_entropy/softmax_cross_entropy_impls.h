@@ -30,9 +30,6 @@ class SoftmaxCrossEntropyImpl : public Implementation {
 };
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cpu_reference();
-ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_warp();
-ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_naive();
-ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cudnn();
 
 std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls();
 
