@@ -159,7 +159,11 @@ class LayersReader {
     }
     ConfigReader head(node, place, errors_);
     const LayerType* type = read_type(head);
-    if (!type) return {};
+    if (!type) {  // others may name it even so
+      const ConfigNode* name = node.find("name");
+      if (name && !name->scalar.empty()) numbers_.emplace(name->scalar, index);
+      return {};
+    }
     LayerSpec spec{.stream = static_cast<uint32_t>(index), .mark = node.mark};
     spec.name = head.text("name", std::string(type->name) + std::to_string(++counts_[type->name]));
     check_layer_name(spec.name, head);

@@ -94,6 +94,17 @@ const ConfigNode* child_of(const ConfigNode& node, const std::string& part) {
   return nullptr;
 }
 
+// `rest` is what the path goes on with: a name may hold dots, and the last part is a key.
+std::string no_item(const ConfigNode& list, const std::string& part, const std::string& rest) {
+  std::vector<std::string> names;
+  for (const ConfigNode& item : list.items) {
+    if (const ConfigNode* name = item.find("name")) names.push_back(name->scalar);
+  }
+  const size_t key = rest.rfind('.');
+  const std::string wanted = part + (key == std::string::npos ? "" : "." + rest.substr(0, key));
+  return "no item '" + wanted + "' in the list" + did_you_mean(wanted, names);
+}
+
 }  // namespace
 
 ConfigNode read_yaml_file(const std::string& path) {
@@ -168,7 +179,7 @@ void set_value(ConfigNode& root, const std::string& assignment) {
     }
     auto* next = const_cast<ConfigNode*>(child_of(*node, part));
     if (!next && node->kind == ConfigNode::Kind::kList) {
-      throw ConfigError(option + ": no item '" + part + "' in the list");
+      throw ConfigError(option + ": " + no_item(*node, part, rest));
     }
     if (!next) {
       next = &node->at_or_add(part);

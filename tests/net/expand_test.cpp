@@ -115,6 +115,23 @@ TEST(Expand, SaysWhatACompositeLacks) {
   EXPECT_TRUE(has(message(deep), "repeats make more than 10000 layers; repeat less often"));
 }
 
+// What follows from a mistake is not told.
+TEST(Expand, AnUnknownActivationIsOneMistake) {
+  const std::string message = error_of<ConfigError>([] {
+    make_network(
+        "backend: cpu\n"
+        "data: {dataset: synthetic_images, batch: 2}\n"
+        "layers:\n"
+        "  - {name: a, type: residual, body: [{type: relu}], activation: rleu}\n"
+        "  - {name: b, type: residual, body: [{type: relu}], shortcut: [{type: tanh}]}\n"
+        "  - {type: flatten}\n"
+        "  - {type: softmax_cross_entropy}\n",
+        {{2, 1, 6, 6}});
+  });
+  EXPECT_TRUE(has(message, "unknown layer type 'rleu' (did you mean 'relu'?)"));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
 constexpr const char* kSmallResidual = R"(
 backend: cpu_reference
 data: {dataset: synthetic_images, batch: 3}
@@ -167,7 +184,7 @@ TEST(Expand, SetFindsWhatIsWrittenAndWhatItStandsFor) {
   }
   EXPECT_EQ(kernels, "3 3 1 3 ");
   EXPECT_TRUE(has(error_of<ConfigError>([] { setup_of({"layers.layer1.7.conv1.kernel=1"}); }),
-                  "no item 'layer1' in the list"));
+                  "no item 'layer1.7.conv1' in the list (did you mean 'layer1.0.conv1'?)"));
   EXPECT_TRUE(has(error_of<ConfigError>([] { setup_of({"layers.layer1.kernel=1"}); }),
                   "layer layer1.0 (residual): unknown key 'kernel'"));
 }
