@@ -30,7 +30,7 @@ Activations take_activations(Training& training) {
         if (!data.dy[i].empty()) data.dy[i] = values_of(t.dy[i], device);
       }
     }
-    net.run(*call.node, *call.step);
+    training.run(call);
   }
   training.context().synchronize();
   return all;

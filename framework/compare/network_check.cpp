@@ -328,16 +328,16 @@ class NetworkCheck {
       if (pass == Pass::kBackwardFilter && layer.is_sampled()) {
         layer.with_masked_gradients([&] {
           layer.poison_outputs(pass);
-          net_.run(*call.node, *call.step);
+          training_.run(call);
           context_.synchronize();
           layer.read_outputs(pass);
         });
-        net_.run(*call.node, *call.step);
+        training_.run(call);
         context_.synchronize();
         return true;
       }
       layer.poison_outputs(pass);
-      net_.run(*call.node, *call.step);
+      training_.run(call);
       context_.synchronize();
       layer.read_outputs(pass);
     } catch (const InterruptedError&) {

@@ -77,7 +77,8 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   shift_ = upload(context.device(), shift);
 }
 
-void Batches::gather(Context& context, const Tensor& x, const Tensor& labels) const {
+void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
+                     const Tensor& labels) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   if (x.shape() != shape || x.desc.dtype != DType::kFloat32 ||
       labels.shape() != Shape{options_.batch} || labels.desc.dtype != DType::kInt32) {
@@ -86,7 +87,7 @@ void Batches::gather(Context& context, const Tensor& x, const Tensor& labels) co
                            " and " + labels.desc.to_string());
   }
   const GatherProblem problem = {
-      .step = context.step(),
+      .step = step,
       .images = static_cast<const uint8_t*>(images_.data()),
       .sample_labels = static_cast<const int32_t*>(labels_.data()),
       .scale = static_cast<const float*>(scale_.data()),

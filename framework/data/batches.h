@@ -35,14 +35,15 @@ class Batches {
   /// is left out; without it the last one may be partly empty.
   int64_t per_epoch() const { return per_epoch_; }
 
-  /// Queues batch s, s = *context.step(): batch s % per_epoch() of epoch s / per_epoch(). Row r
-  /// gets sample shuffled(first + r, count, seed, epoch), or first + r without shuffle:
+  /// Queues batch s, s = *step in memory of the device: batch s % per_epoch() of epoch s /
+  /// per_epoch(). Row r gets sample shuffled(first + r, count, seed, epoch), or first + r without
+  /// shuffle:
   ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, rounded once, the same bits on CPU and
   ///   GPU; labels[r] = its label.
   /// Rows past the end of the split get x = 0 and label -1.
   /// REQUIRES: context is the constructor's; x is float32 {batch, channels, height, width} in
   /// either layout, labels int32 {batch}, both on its device.
-  void gather(Context& context, const Tensor& x, const Tensor& labels) const;
+  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
 
  private:
   BatchOptions options_;

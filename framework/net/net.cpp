@@ -76,13 +76,11 @@ void Net::take_workspace() {
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
 }
 
-// d loss / d loss = 1 starts the backward pass; an inference has the step number 0.
+// d loss / d loss = 1 starts the backward pass; infer() has the step number 0.
 void Net::set_constants() {
-  if (mode_ == Mode::kInference) {
-    step_ = Buffer(context_.device(), sizeof(uint64_t));
-    fill_bytes(step_.data(), context_.device(), 0, step_.bytes());
-    return;
-  }
+  step_ = Buffer(context_.device(), sizeof(uint64_t));
+  fill_bytes(step_.data(), context_.device(), 0, step_.bytes());
+  if (mode_ == Mode::kInference) return;
   const Tensor& dloss = nodes_.back().tensors.dy[0];
   const float one = 1.0f;
   const double one_double = 1.0;
@@ -124,13 +122,17 @@ void Net::plan_calls() {
   }
 }
 
-void Net::run(Node& node, const Node::Step& step) {
+void Net::run(const Call& call, const Run& run) {
+  Node& node = *call.node;
+  const Node::Step& step = *call.step;
   const Range range(step.label);
   const auto named = [&](const std::string& what) {
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
                        std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
   };
   context_.set_workspace(workspace_.data(), workspace_bytes_);
+  context_.set_step(run.step);
+  context_.set_training(run.training);
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     step.implementation->run(step.pass, context_, node.tensors);
@@ -151,16 +153,17 @@ void Net::run(Node& node, const Node::Step& step) {
   }
 }
 
-void Net::forward() {
-  if (mode_ == Mode::kInference) {
-    context_.set_training(false);
-    context_.set_step(static_cast<const uint64_t*>(step_.data()));
-  }
-  for (size_t i = 0; i < forward_calls_; ++i) run(*calls_[i].node, *calls_[i].step);
+void Net::forward(const uint64_t* step) {
+  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], {step});
 }
 
-void Net::backward() {
-  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(*calls_[i].node, *calls_[i].step);
+void Net::backward(const uint64_t* step) {
+  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(calls_[i], {step});
+}
+
+void Net::infer() {
+  const Run evaluation = {static_cast<const uint64_t*>(step_.data()), false};
+  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], evaluation);
 }
 
 size_t Net::memory_bytes() const {
@@ -168,7 +171,7 @@ size_t Net::memory_bytes() const {
          workspace_.bytes();
 }
 
-std::string Net::find_non_finite() {
+std::string Net::find_non_finite(const uint64_t* step) {
   const auto all_finite = [&](const std::vector<Tensor>& tensors) {
     return std::all_of(tensors.begin(), tensors.end(),
                        [&](const Tensor& tensor) { return is_finite(tensor, context_.device()); });
@@ -182,7 +185,7 @@ std::string Net::find_non_finite() {
   }
   if (!all_finite({input()})) return "the input images";
   for (const Call& call : calls_) {
-    run(*call.node, *call.step);
+    run(call, {step});
     context_.synchronize();
     const LayerTensors& t = call.node->tensors;
     const std::string layer = " of layer " + call.node->name;

@@ -12,6 +12,12 @@
 
 namespace duet {
 
+/// How layers run. What it says is set on the context for each call, and on nothing else.
+struct Run {
+  const uint64_t* step = nullptr;  // on the context's device: random masks are drawn for it
+  bool training = true;            // else dropout is off and statistics are as they are saved
+};
+
 class Net {
  public:
   /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
@@ -46,11 +52,13 @@ class Net {
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
 
-  /// Queue all layers, first to last and last to first. backward() overwrites every gradient. An
-  /// error of a layer is rethrown with its name and problem. For kTraining, the context says
-  /// whether it is a step of a training (set_training) and which (set_step).
-  void forward();
-  void backward();
+  /// Queue all layers of a training step, first to last and last to first. backward() overwrites
+  /// every gradient. An error of a layer is rethrown with its name and problem. REQUIRES:
+  /// kTraining.
+  void forward(const uint64_t* step);
+  void backward(const uint64_t* step);
+  /// Queues all layers, first to last, as in evaluation and prediction.
+  void infer();
 
   /// One pass of one layer; `calls()` are those of a training step, forward then backward.
   struct Call {
@@ -58,7 +66,7 @@ class Net {
     const Node::Step* step;
   };
   const std::vector<Call>& calls() const { return calls_; }
-  void run(Node& node, const Node::Step& step);
+  void run(const Call& call, const Run& run);
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
@@ -82,7 +90,7 @@ class Net {
 
   /// Runs forward and backward, call by call; the first thing that is not finite, in words ("the
   /// output of layer conv2"), or empty. Synchronous and slow.
-  std::string find_non_finite();
+  std::string find_non_finite(const uint64_t* step);
 
   Context& context() const { return context_; }
 
@@ -103,7 +111,7 @@ class Net {
   size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
   Buffer workspace_;
   size_t workspace_bytes_ = 0;
-  Buffer step_;  // kInference: the step number 0
+  Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
   size_t forward_calls_ = 0;  // how many of calls_ are forward passes

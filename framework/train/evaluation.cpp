@@ -25,13 +25,11 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
 }
 
 void Evaluation::queue() {
-  context_.set_training(false);
-  context_.set_step(&device_state()->step);
   {
     const Range range("batch gather");
-    batches_.gather(context_, net_.input(), net_.labels());
+    batches_.gather(context_, &device_state()->step, net_.input(), net_.labels());
   }
-  net_.forward();
+  net_.infer();
   const Range range("advance");
   advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>());
 }

@@ -25,9 +25,9 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
   for (int64_t i = 0; i < batches.per_epoch(); ++i) {
     const auto number = static_cast<uint64_t>(i);
     copy_bytes(step.data(), device, &number, Device::kCpu, sizeof number);
-    context_.set_step(static_cast<const uint64_t*>(step.data()));
-    batches.gather(context_, net_.input(), {{{batch}, DType::kInt32}, labels.data()});
-    net_.forward();
+    batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.input(),
+                   {{{batch}, DType::kInt32}, labels.data()});
+    net_.infer();
     copy_bytes(logits.data() + i * batch * classes, Device::kCpu, net_.output().memory, device,
                net_.output().bytes());
   }

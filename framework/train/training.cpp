@@ -40,16 +40,15 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
 void Training::list_operations() {
   operations_.push_back({"batch", "gather", "", "", 0, [this] {
                            const Range range("batch gather");
-                           context_.set_training(true);
-                           context_.set_step(&device_state(state_)->step);
-                           train_batches_.gather(context_, net_.input(), net_.labels());
+                           train_batches_.gather(context_, step_number(), net_.input(),
+                                                 net_.labels());
                          }});
   for (const Net::Call& call : net_.calls()) {
     const Net::Node::Step& step = *call.step;
     operations_.push_back({call.node->name, std::string(to_string(step.pass)), step.id,
                            call.node->layer->problem_text(),
                            step.implementation->workspace_bytes(step.pass),
-                           [this, call] { net_.run(*call.node, *call.step); }});
+                           [this, call] { run(call); }});
   }
   const float* loss = net_.loss().data<float>();
   const std::string optimizer(optimizer_->type());
@@ -128,7 +127,7 @@ std::string name_of(const Training::Operation& operation) {
 
 std::string Training::explain_halt() {
   operations_.front().queue();  // the batch
-  const std::string where = net_.find_non_finite();
+  const std::string where = net_.find_non_finite(step_number());
   return where.empty() ? "the loss itself" : where;
 }
 

@@ -71,6 +71,8 @@ class Training {
   bool has_graph() const { return static_cast<bool>(step_graph_); }
   /// Queues one step call by call even so.
   void queue_step();
+  /// Queues one call of net() as the step does.
+  void run(const Net::Call& call) { net_.run(call, {.step = step_number()}); }
 
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
@@ -82,6 +84,7 @@ class Training {
  private:
   void list_operations();
   void queue_forward_backward();
+  const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
   Context& context_;

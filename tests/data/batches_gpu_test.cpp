@@ -22,16 +22,17 @@ struct Arm {
         labels_desc{{options.batch}, DType::kInt32},
         step(device, sizeof(uint64_t)),
         x(device, x_desc.bytes()),
-        labels(device, labels_desc.bytes()) {
-    context.set_step(static_cast<const uint64_t*>(step.data()));
-  }
+        labels(device, labels_desc.bytes()) {}
 
   void set_step(uint64_t value) {
     copy_bytes(step.data(), step.device(), &value, Device::kCpu, sizeof value);
     fill_bytes(x.data(), x.device(), 0xFF, x.bytes());
     fill_bytes(labels.data(), labels.device(), 0x77, labels.bytes());
   }
-  void gather() { batches.gather(context, {x_desc, x.data()}, {labels_desc, labels.data()}); }
+  void gather() {
+    batches.gather(context, static_cast<const uint64_t*>(step.data()), {x_desc, x.data()},
+                   {labels_desc, labels.data()});
+  }
   // Pixels and labels as bits.
   std::vector<uint32_t> result() {
     context.synchronize();

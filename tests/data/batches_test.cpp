@@ -25,10 +25,8 @@ Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, 
   const Shape shape{batches.batch(), info.channels, info.height, info.width};
   Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
               std::vector<int32_t>(static_cast<size_t>(batches.batch()), -7)};
-  context.set_step(&step);
-  batches.gather(context, {{shape, DType::kFloat32, layout}, batch.x.data()},
+  batches.gather(context, &step, {{shape, DType::kFloat32, layout}, batch.x.data()},
                  {{{batches.batch()}, DType::kInt32}, batch.labels.data()});
-  context.set_step(nullptr);
   return batch;
 }
 

@@ -294,10 +294,9 @@ TEST_F(Auto, IsAskedForByTheNetwork) {
   Weights weights(t.layers, 1, Device::kCpu);
   Net net(t.layers, weights, context_);
   uint64_t step = 0;
-  context_.set_step(&step);
-  net.forward();
-  net.backward();
-  EXPECT_EQ(net.find_non_finite(), "");
+  net.forward(&step);
+  net.backward(&step);
+  EXPECT_EQ(net.find_non_finite(&step), "");
 }
 
 TEST_F(Auto, BuffersThatForwardUpdatesAreNoFault) {

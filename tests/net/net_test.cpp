@@ -84,7 +84,6 @@ class DoubleNet {
         network_(make_network(yaml, {{3, 1, 10, 9}, DType::kFloat64}, 4)),
         weights_(network_.layers, 7, Device::kCpu),
         net_(network_.layers, weights_, context_) {
-    context_.set_step(&step_);
     for (int64_t i = 0; i < net_.input().elements(); ++i) {
       net_.input().data<double>()[i] =
           uniform_float(philox_block(3, 0, 9, static_cast<uint32_t>(i)).v[0]) - 0.5;
@@ -92,9 +91,10 @@ class DoubleNet {
     for (int i = 0; i < 3; ++i) net_.labels().data<int32_t>()[i] = i;
   }
   double loss() {
-    net_.forward();
+    net_.forward(&step_);
     return net_.loss().data<double>()[0];
   }
+  void backward() { net_.backward(&step_); }
   Net& net() { return net_; }
 
  private:
@@ -111,7 +111,7 @@ TEST(Net, GradientsEqualFiniteDifferences) {
                                   in_layout(kSmallNorm, "nchw"), in_layout(kSmallNorm, "nhwc")}) {
     DoubleNet network(yaml);
     network.loss();
-    network.net().backward();
+    network.backward();
     int checked = 0;
     const Weights& weights = network.net().weights();
     for (const Parameter& parameter : weights.parameters()) {
@@ -319,7 +319,7 @@ TEST(Net, WeightsServeNetsOfOtherBatches) {
   for (int64_t image = 0; image < 3; ++image) {
     std::copy_n(training.net().input().data<double>() + image * pixels, pixels,
                 net.input().data<double>());
-    net.forward();
+    net.infer();
     for (int64_t i = 0; i < classes; ++i) {
       EXPECT_NEAR(net.output().data<double>()[i], logits.data<double>()[image * classes + i],
                   1e-12);
@@ -356,7 +356,7 @@ TEST(Net, WhatIsNeverNeededTogetherSharesMemory) {
   std::copy_n(training.net().input().data<double>(), training.net().input().elements(),
               inference.input().data<double>());
   std::copy_n(training.net().labels().data<int32_t>(), 3, inference.labels().data<int32_t>());
-  inference.forward();
+  inference.infer();
   EXPECT_EQ(inference.loss().data<double>()[0], training.loss());
 }
 

@@ -51,8 +51,9 @@ TEST_F(FirstLayer, NeedsNoBackwardData) {
   Context context(Device::kCpu);
   Weights weights(network.layers, 1, Device::kCpu);
   Net net(network.layers, weights, context);
-  net.forward();
-  net.backward();
+  const uint64_t step = 0;
+  net.forward(&step);
+  net.backward(&step);
 }
 
 TEST_F(FirstLayer, IsTheOnlyOneThatNeedsNone) {
