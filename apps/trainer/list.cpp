@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "data/dataset.h"
 #include "layers/layers.h"
+#include "net/expand.h"
 #include "net/table.h"
 #include "optim/optimizer.h"
 
@@ -41,6 +42,9 @@ void list_what(const std::string& what, bool as_json) {
   if (what == "layers") {
     for (const duet::LayerType* type : duet::layer_types()) {
       rows.push_back({{"layer", std::string(type->name)}, {"summary", std::string(type->summary)}});
+    }
+    for (const duet::CompositeType& type : duet::composite_types()) {
+      rows.push_back({{"layer", type.name}, {"summary", type.summary}});
     }
   } else if (what == "impls") {
     for (const duet::LayerType* type : duet::layer_types()) {

@@ -16,8 +16,10 @@ std::string text_of(const ConfigNode& item, std::string_view key) {
 }
 
 bool is_composite(const ConfigNode& item) {
+  const std::string name = text_of(item, "type");
   const auto& types = composite_types();
-  return std::find(types.begin(), types.end(), text_of(item, "type")) != types.end();
+  return std::any_of(types.begin(), types.end(),
+                     [&](const CompositeType& type) { return type.name == name; });
 }
 
 bool has_composites(const ConfigNode& layers) {
@@ -194,8 +196,10 @@ class Expander {
 
 }  // namespace
 
-const std::vector<std::string>& composite_types() {
-  static const std::vector<std::string> types = {"residual", "sequential"};
+const std::vector<CompositeType>& composite_types() {
+  static const std::vector<CompositeType> types = {
+      {"residual", "composite: the sum of what its body and its shortcut make of one value"},
+      {"sequential", "composite: layers one behind the other, under one name"}};
   return types;
 }
 

@@ -23,8 +23,11 @@
 
 namespace duet {
 
-/// "residual", "sequential"
-const std::vector<std::string>& composite_types();
+struct CompositeType {
+  std::string name, summary;
+};
+/// residual, sequential
+const std::vector<CompositeType>& composite_types();
 
 /// Replaces `layers` of a configuration. Mistakes go to `errors`: false then, and the layers are
 /// incomplete.

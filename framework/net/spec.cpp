@@ -128,7 +128,7 @@ const LayerType* read_type(ConfigReader& reader) {
   if (!type && !name.empty()) {
     std::vector<std::string> known;
     for (const LayerType* t : layer_types()) known.emplace_back(t->name);
-    known.insert(known.end(), composite_types().begin(), composite_types().end());
+    for (const CompositeType& composite : composite_types()) known.push_back(composite.name);
     reader.error("type", "unknown layer type '" + name + "'" + did_you_mean(name, known) +
                              "; known: " + join(known));
   }

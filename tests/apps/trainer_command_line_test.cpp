@@ -184,6 +184,13 @@ TEST(TrainerCommandLine, DoctorReadsWhatIsInTheFolder) {
   EXPECT_TRUE(has(findings("mnist"), "not found: data/mnist: it has no t10k-labels-idx1-ubyte"));
 }
 
+TEST(TrainerCommandLine, ListsWhatALayerMayBe) {
+  const TrainerFolder folder;
+  EXPECT_TRUE(has(folder.run("list layers").out, "batch_norm2d", "residual    ", "composite: "));
+  const auto layers = json::parse(folder.run("list layers --json").out);
+  EXPECT_EQ(layers.back()["layer"], "sequential");
+}
+
 TEST(TrainerCommandLine, OutputThatCannotBeWrittenIsAFailure) {
   if (!std::ofstream("/dev/full")) GTEST_SKIP() << "no /dev/full";
   const int status = std::system(DUET_TRAINER " list layers >/dev/full 2>/dev/null");
