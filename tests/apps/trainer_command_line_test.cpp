@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "device/device.h"
 #include "layers/layers.h"
+#include "net/expand.h"
 #include "optim/optimizer.h"
 #include "test_paths.h"
 
@@ -122,8 +123,9 @@ TEST(TrainerCommandLine, ListsEverythingThereIs) {
     return json::parse(outcome.out);
   };
   const json layers = rows("layers"), impls = rows("impls");
-  EXPECT_EQ(layers.size(), layer_types().size());
+  EXPECT_EQ(layers.size(), layer_types().size() + composite_types().size());
   EXPECT_EQ(layers[0]["layer"], layer_types()[0]->name);
+  EXPECT_EQ(layers.back()["layer"], composite_types().back().name);
   EXPECT_EQ(rows("datasets").size(), dataset_types().size());
   EXPECT_EQ(rows("optimizers").size(), optimizer_types().size());
   size_t implementations = 0;
@@ -182,13 +184,6 @@ TEST(TrainerCommandLine, DoctorReadsWhatIsInTheFolder) {
   EXPECT_TRUE(has(findings("mnist"), "cannot be read: data/mnist/t10k-labels", "found 2"));
   std::filesystem::remove(folder / "data/mnist/t10k-labels-idx1-ubyte");
   EXPECT_TRUE(has(findings("mnist"), "not found: data/mnist: it has no t10k-labels-idx1-ubyte"));
-}
-
-TEST(TrainerCommandLine, ListsWhatALayerMayBe) {
-  const TrainerFolder folder;
-  EXPECT_TRUE(has(folder.run("list layers").out, "batch_norm2d", "residual    ", "composite: "));
-  const auto layers = json::parse(folder.run("list layers --json").out);
-  EXPECT_EQ(layers.back()["layer"], "sequential");
 }
 
 TEST(TrainerCommandLine, OutputThatCannotBeWrittenIsAFailure) {
