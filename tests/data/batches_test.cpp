@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "data/order.h"
 #include "support/small_split.h"
@@ -53,6 +54,25 @@ TEST(Batches, NormaliseWithOneRounding) {
       }
     }
   }
+}
+
+TEST(Batches, InBfloat16AreRoundedOnceMore) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(3, 5, 4);
+  const Batches batches(context, info, make_split(info, 10), {.batch = 8});
+  uint64_t step = 1;
+  context.set_step(&step);
+  for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+    const Batch wide = gather(batches, context, info, step, layout);
+    context.set_step(&step);
+    std::vector<bfloat16> x(wide.x.size());
+    std::vector<int32_t> labels(8);
+    batches.gather(context, {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()},
+                   {{{8}, DType::kInt32}, labels.data()});
+    EXPECT_EQ(labels, wide.labels);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].bits, bfloat16(wide.x[i]).bits) << i;
+  }
+  context.set_step(nullptr);
 }
 
 TEST(Batches, TrainingTakesFullBatchesInTheOrdersOfTheEpochs) {
