@@ -86,7 +86,7 @@ int run(int argc, char** argv) {
   app.add_option("--batch", source.batch,
                  "batch sizes, in place of the problems' own: 64, 1,8,64 or 1..1024x2")
       ->type_name("N,...");
-  app.add_option("--math", source.math, "fp32 or tf32, in place of the problems' own")
+  app.add_option("--math", source.math, "fp32, tf32 or bf16, in place of the problems' own")
       ->type_name("MATH");
   app.add_option("--device", device,
                  "cpu or gpu (default: that of --impl, else the GPU if there is one)")

@@ -53,14 +53,19 @@ class Binder {
 
   std::unique_ptr<Layer> bind() {
     read_known_keys();
+    const auto dtype = take("dtype");
+    if (dtype == "bfloat16" && !left_.count("math")) left_["math"] = "bf16";
     const LayerOptions options = take_options();
     const Layout layout =
         take_choice("layout", {"nchw", "nhwc"}) == "nhwc" ? Layout::kNHWC : Layout::kNCHW;
-    if (const auto dtype = take("dtype"); dtype && *dtype != "float32") {
-      fail("dtype=" + *dtype + ": implementations are measured in float32 alone");
+    const DType stored = storage_of(options.math);
+    if (dtype && *dtype != to_string(stored)) {
+      fail("dtype=" + *dtype + ": with math=" + std::string(to_string(options.math)) +
+           " implementations are measured in " + std::string(to_string(stored)) + " alone");
     }
     ConfigNode keys = take_keys();
     std::vector<TensorDesc> inputs = take_inputs(layout);
+    for (TensorDesc& input : inputs) input.dtype = stored;
     refuse_unknown(kDerivedWords);
 
     ConfigErrors errors("problem");
@@ -120,9 +125,7 @@ class Binder {
   }
 
   LayerOptions take_options() {
-    LayerOptions options = {.math = Math::kFP32, .seed = 1};
-    if (take_choice("math", {"fp32", "tf32"}) == "tf32") options.math = Math::kTF32;
-    return options;
+    return {.math = math_from(take_choice("math", math_names())), .seed = 1};
   }
 
   ConfigNode take_keys() {

@@ -15,8 +15,9 @@ constexpr size_t kMostProblems = 1000;
 
 const std::vector<std::pair<std::string, std::string>>& bare_words() {
   static const std::vector<std::pair<std::string, std::string>> words = {
-      {"nchw", "layout=nchw"}, {"nhwc", "layout=nhwc"},      {"fp32", "math=fp32"},
-      {"tf32", "math=tf32"},   {"float32", "dtype=float32"}, {"float64", "dtype=float64"},
+      {"nchw", "layout=nchw"},      {"nhwc", "layout=nhwc"},        {"fp32", "math=fp32"},
+      {"tf32", "math=tf32"},        {"bf16", "math=bf16"},          {"float32", "dtype=float32"},
+      {"float64", "dtype=float64"}, {"bfloat16", "dtype=bfloat16"},
   };
   return words;
 }

@@ -56,6 +56,18 @@ class TrainingShare {
   double evaluations_ = 0, all_ = 0, done_ = 0;
 };
 
+double first_steps_limit(Math math) {
+  switch (math) {
+    case Math::kFP32:
+      return kFirstStepsLimit;
+    case Math::kTF32:
+      return kFirstStepsLimitTf32;
+    case Math::kBF16:
+      return kFirstStepsLimitBf16;
+  }
+  return 0;
+}
+
 // Losses of the first steps; NaN from the first that is not finite.
 std::vector<double> losses(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
                            int64_t steps, TrainingShare* share) {
@@ -240,9 +252,9 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
         {"prepare_s", summarise(results[i].prepare).median}};
     list.push_back(std::move(arm));
     if (i == 0) continue;
-    const bool fp32 = arms[0].spec.math == Math::kFP32 && arms[i].spec.math == Math::kFP32;
-    differences.push_back(difference_json(i, fp32 ? kFirstStepsLimit : kFirstStepsLimitTf32,
-                                          loss[0], loss[i], results[0], results[i]));
+    const double limit =
+        std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
+    differences.push_back(difference_json(i, limit, loss[0], loss[i], results[0], results[i]));
   }
   return {{"batch", arms[0].spec.data.batch},
           {"epochs", arms[0].spec.train.epochs},

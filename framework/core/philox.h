@@ -4,11 +4,7 @@
 
 #include <cstdint>
 
-#ifdef __CUDACC__
-#define DUET_HOST_DEVICE __host__ __device__
-#else
-#define DUET_HOST_DEVICE
-#endif
+#include "core/host_device.h"
 
 namespace duet {
 

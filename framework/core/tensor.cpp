@@ -1,5 +1,7 @@
 #include "core/tensor.h"
 
+#include <stdexcept>
+
 namespace duet {
 
 size_t size_of(DType dtype) {
@@ -37,7 +39,24 @@ std::string_view to_string(DType dtype) {
 }
 
 std::string_view to_string(Layout layout) { return layout == Layout::kNCHW ? "nchw" : "nhwc"; }
-std::string_view to_string(Math math) { return math == Math::kFP32 ? "fp32" : "tf32"; }
+
+DType accumulator_of(DType dtype) { return dtype == DType::kBFloat16 ? DType::kFloat32 : dtype; }
+
+std::string_view to_string(Math math) { return math_names()[static_cast<size_t>(math)]; }
+
+const std::vector<std::string>& math_names() {
+  static const std::vector<std::string> names = {"fp32", "tf32", "bf16"};  // in Math's order
+  return names;
+}
+
+Math math_from(std::string_view name) {
+  for (size_t i = 0; i < math_names().size(); ++i) {
+    if (math_names()[i] == name) return static_cast<Math>(i);
+  }
+  throw std::logic_error("no math '" + std::string(name) + "'");
+}
+
+DType storage_of(Math math) { return math == Math::kBF16 ? DType::kBFloat16 : DType::kFloat32; }
 
 std::string TensorDesc::to_string() const {
   std::string s = shape.to_string() + " " + std::string(duet::to_string(dtype));

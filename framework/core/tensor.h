@@ -14,8 +14,11 @@ namespace duet {
 
 enum class DType { kFloat32, kFloat64, kFloat16, kBFloat16, kUInt8, kInt32 };
 size_t size_of(DType dtype);
-/// "float32", "float64", ...
+/// "float32", "float64", "bfloat16", ...
 std::string_view to_string(DType dtype);
+/// What a layer that stores its activations in `dtype` sums in, and keeps its parameters, their
+/// gradients and a loss in: float32 for bfloat16, else `dtype` itself.
+DType accumulator_of(DType dtype);
 
 /// Physical order of a rank-4 tensor: kNCHW stores w innermost, kNHWC stores c innermost. Filters
 /// follow their layer: KCRS in an NCHW layer, KRSC in an NHWC layer. Other ranks are always
@@ -24,11 +27,18 @@ enum class Layout { kNCHW, kNHWC };
 /// "nchw", "nhwc"
 std::string_view to_string(Layout layout);
 
-/// The arithmetic of one run, the same for every arm. Inputs and outputs stay float32; kTF32 lets
-/// matrix units round the operands of products to 10 mantissa bits.
-enum class Math { kFP32, kTF32 };
-/// "fp32", "tf32"
+/// The arithmetic of one run, the same for every arm. kTF32 lets matrix units round the operands of
+/// products to 10 mantissa bits. kBF16 stores activations and their gradients in bfloat16 and sums
+/// in float32.
+enum class Math { kFP32, kTF32, kBF16 };
+/// "fp32", "tf32", "bf16"
 std::string_view to_string(Math math);
+/// All of them.
+const std::vector<std::string>& math_names();
+/// REQUIRES: one of math_names().
+Math math_from(std::string_view name);
+/// What activations are stored in: bfloat16 for kBF16, else float32.
+DType storage_of(Math math);
 
 struct TensorDesc {
   Shape shape;

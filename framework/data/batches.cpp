@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "data/batches_gather.h"
 
 namespace duet {
@@ -23,22 +24,23 @@ Buffer upload(Device device, const std::vector<T>& values) {
 }
 
 // `values` holds what each byte becomes: cheaper than a multiply-add in software.
-void gather_on_cpu(const GatherProblem& p, Layout layout, const float* values) {
+template <class T>
+void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float* values) {
   const uint64_t step = *p.step;
   const size_t size = static_cast<size_t>(p.channels) * p.pixels;
   parallel_for(p.batch, p.batch * static_cast<int64_t>(size), [&](int64_t row) {
-    float* const x = p.x + static_cast<size_t>(row) * size;
+    T* const x = batch + static_cast<size_t>(row) * size;
     const uint32_t sample = sample_of(p, step, static_cast<uint32_t>(row));
     p.labels[row] = sample < p.count ? p.sample_labels[sample] : -1;
     if (sample >= p.count) {
-      std::fill_n(x, size, 0.0f);
+      std::fill_n(x, size, T(0.0f));
       return;
     }
     const uint8_t* image = p.images + sample * size;
     for (uint32_t c = 0; c < p.channels; ++c, image += p.pixels) {
-      float* const first = layout == Layout::kNCHW ? x + static_cast<size_t>(c) * p.pixels : x + c;
+      T* const first = layout == Layout::kNCHW ? x + static_cast<size_t>(c) * p.pixels : x + c;
       const size_t stride = layout == Layout::kNCHW ? 1 : p.channels;
-      for (uint32_t i = 0; i < p.pixels; ++i) first[i * stride] = values[256 * c + image[i]];
+      for (uint32_t i = 0; i < p.pixels; ++i) first[i * stride] = T(values[256 * c + image[i]]);
     }
   });
 }
@@ -80,11 +82,13 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
 void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
                      const Tensor& labels) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
-  if (x.shape() != shape || x.desc.dtype != DType::kFloat32 ||
-      labels.shape() != Shape{options_.batch} || labels.desc.dtype != DType::kInt32) {
+  const bool storable = x.desc.dtype == DType::kFloat32 ||
+                        (x.desc.dtype == DType::kBFloat16 && context.device() == Device::kCpu);
+  if (x.shape() != shape || !storable || labels.shape() != Shape{options_.batch} ||
+      labels.desc.dtype != DType::kInt32) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
-                           " float32 and as many int32 labels, got " + x.desc.to_string() +
-                           " and " + labels.desc.to_string());
+                           " float32 (or bfloat16 on the CPU) and as many int32 labels, got " +
+                           x.desc.to_string() + " and " + labels.desc.to_string());
   }
   const GatherProblem problem = {
       .step = step,
@@ -102,8 +106,11 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
       .pixels = static_cast<uint32_t>(sample_[1] * sample_[2]),
       .shuffle = options_.shuffle,
   };
-  if (context.device() == Device::kCpu)
-    return gather_on_cpu(problem, x.desc.layout, values_.data());
+  if (context.device() == Device::kCpu) {
+    return visit_storage(x.desc.dtype, [&](auto zero) {
+      gather_on_cpu(problem, x.data<decltype(zero)>(), x.desc.layout, values_.data());
+    });
+  }
 #if DUET_WITH_CUDA
   gather_on_gpu(problem, x.desc.layout, context.stream());
 #endif

@@ -10,7 +10,8 @@ struct CUstream_st;
 
 namespace duet {
 
-/// One gather. Pointers are to the device's memory; x is batch x channels x pixels.
+/// One gather. Pointers are to the device's memory; x is batch x channels x pixels, in float32 on a
+/// GPU.
 struct GatherProblem {
   const uint64_t* step;
   const uint8_t* images;

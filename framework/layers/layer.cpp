@@ -1,5 +1,7 @@
 #include "layers/layer.h"
 
+#include <algorithm>
+
 namespace duet {
 
 std::string_view to_string(Pass pass) {
@@ -51,6 +53,20 @@ Init read_init(ConfigReader& reader) {
     if (names[i] == name) return static_cast<Init>(i);
   }
   return Init::kDefault;
+}
+
+const std::vector<DType>& reference_dtypes() {
+  static const std::vector<DType> dtypes = {DType::kFloat32, DType::kFloat64, DType::kBFloat16};
+  return dtypes;
+}
+
+std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes) {
+  if (std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end()) return {};
+  std::vector<std::string> names;
+  for (DType each : dtypes) names.emplace_back(to_string(each));
+  return "stores " + join(names, " and ") + " only, " +
+         (dtype == DType::kBFloat16 ? "and 'math' is bf16"
+                                    : "not " + std::string(to_string(dtype)));
 }
 
 void Layer::set_inputs(const std::vector<TensorDesc>& inputs) {

@@ -113,7 +113,14 @@ struct ImplEntry {
   /// Taken by a network-wide request for a family that has no entry at all in this list; tables
   /// mark it as the same in every arm.
   bool shared = false;
+  /// What it can store activations in. Of other types it is never asked anything else.
+  std::vector<DType> dtypes = {DType::kFloat32};
 };
+
+/// Of a cpu_reference: float32, float64 and bfloat16.
+const std::vector<DType>& reference_dtypes();
+/// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
+std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
 
 /// For entries that can do everything.
 template <class P>
@@ -228,8 +235,8 @@ class Layer {
 const std::vector<Pass>& two_passes();
 const std::vector<Pass>& three_passes();
 
-/// Implements the list half of Layer for a problem struct P, which has `DType dtype` and
-/// `std::string to_string() const`.
+/// Implements the list half of Layer for a problem struct P, which has `DType dtype` (what x, y, dx
+/// and dy are stored in; parameters are accumulator_of() it) and `std::string to_string() const`.
 template <class P>
 class LayerOf : public Layer {
  public:
@@ -250,9 +257,9 @@ class LayerOf : public Layer {
 
   std::vector<ImplInfo> implementations() const final { return infos(list_); }
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
-    if (problem_.dtype != DType::kFloat32 && id != "cpu_reference")
-      return "computes in float32 only";
-    return entry(id).unsupported(problem_, pass);
+    const ImplEntry<P>& found = entry(id);
+    if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
+    return found.unsupported(problem_, pass);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);

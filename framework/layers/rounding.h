@@ -22,13 +22,22 @@ namespace duet {
 ///
 /// So fp32 is allowed 4 sqrt(terms) + 16, and never more than a third of what tf32 leaves. tf32
 /// rounds the operands alone, to nearest or, on the hardware, towards zero: that leaves 0.4 to 1 of
-/// 2^-11, and bf16 3.4, whatever the terms.
+/// 2^-11, and operands in bf16 3.4, whatever the terms.
+///
+/// kBF16 sums in float32 and is held to fp32's limit: x and dy are bfloat16 as they come, so that
+/// their products have no other errors. What storing the sums costs is storage_rounding().
 ///
 /// Differences (batch normalisation's x less its mean) have the limit of one term. Their size is
 /// the same without cancelling: sqrt(x^2 + mean(x^2) + y^2), where the mean over the batch errs by
 /// c * eps * RMS(x), whatever its length: c * eps * sqrt(terms) * sqrt(sum of x^2) / terms. Sums of
 /// them over the batch, dw, have the limit of their terms.
 double rounding_limit(Math math, double terms);
+
+/// The most that storing a value in `dtype` may change it by, as a share of it, beyond what float32
+/// has: 2^-8 for bfloat16, half a unit in the last of its 8 digits where that weighs most; else 0.
+/// The RMS of many values changes by some 0.4 of it. Every element y or dx is allowed that on top
+/// of its other limit, once: rounding twice, or sums in bfloat16, go beyond.
+double storage_rounding(DType dtype);
 
 /// No element's error may be more than so many times the limit above, by its own size. Winograd's
 /// F(4x4, 3x3) reaches 8, and 15 on images of single bright pixels.

@@ -29,13 +29,15 @@ std::string format(const char* pattern, double a, double b = 0) {
 }  // namespace
 
 std::string Limit::to_string() const {
+  const std::string stored = storage > 0 ? format(", stored to %.3g", storage) : "";
   switch (kind) {
     case Kind::kExact:
       return "exact";
     case Kind::kRms:
-      return format("RMS %.3g of the size, an element %.3g of its own", rms, kWorstElement * rms);
+      return format("RMS %.3g of the size, an element %.3g of its own", rms, kWorstElement * rms) +
+             stored;
     case Kind::kElementwise:
-      return format("atol %.3g + rtol %.3g", atol, rtol);
+      return format("atol %.3g + rtol %.3g", atol, rtol) + stored;
   }
   return "?";
 }
@@ -74,10 +76,12 @@ Part compare_part(const std::vector<double>& expected, const std::vector<double>
     } else if (!std::isfinite(error)) {
       error = share = kInfinity;
     } else if (limit.kind == Limit::Kind::kElementwise) {
-      share = error / (limit.atol + limit.rtol * std::abs(e));
+      share = error / (limit.atol + (limit.rtol + limit.storage) * std::abs(e));
     } else {
       const double allowed =
-          limit.kind == Limit::Kind::kRms ? kWorstElement * limit.rms * sizes.at(i) : 0;
+          limit.kind == Limit::Kind::kRms
+              ? kWorstElement * limit.rms * sizes.at(i) + limit.storage * std::abs(e)
+              : 0;
       share = allowed > 0 ? error / allowed : kInfinity;
     }
     part.error_square += error * error;
@@ -147,19 +151,19 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
   if (error_rms > 0) a.rms_relative = reference_rms > 0 ? error_rms / reference_rms : kInfinity;
   a.share_of_limit = std::max(all.worst_share, 0.0);
   if (limit.kind == Limit::Kind::kRms && a.rms_relative > 0) {
-    a.share_of_limit =
-        std::max(a.share_of_limit, size_rms > 0 ? error_rms / (limit.rms * size_rms) : kInfinity);
+    const double allowed = limit.rms * size_rms + limit.storage * reference_rms;
+    a.share_of_limit = std::max(a.share_of_limit, allowed > 0 ? error_rms / allowed : kInfinity);
   }
   if (limit.kind == Limit::Kind::kElementwise && reference_rms > 0) {
     // atol alone would pass zeros for outputs that are all small.
-    a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / 1e-3);
+    a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / (1e-3 + limit.storage));
   }
   a.agrees = a.share_of_limit <= 1;
   return a;
 }
 
 Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math) {
-  if (output.dtype != DType::kFloat32) return Limit::exact();
+  if (output.dtype != DType::kFloat32 && output.dtype != DType::kBFloat16) return Limit::exact();
   const ParameterSpec* weight = weight_of(layer);
   double terms = 0;
   if (parameter && pass != Pass::kForward) {  // a sum over the batch
@@ -177,7 +181,9 @@ Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool par
     terms = 1;
     math = Math::kFP32;
   }
-  return terms == 0 ? Limit::elementwise() : Limit::of_rms(rounding_limit(math, terms));
+  Limit limit = terms == 0 ? Limit::elementwise() : Limit::of_rms(rounding_limit(math, terms));
+  limit.storage = storage_rounding(output.dtype);
+  return limit;
 }
 
 bool can_be_exact(std::string_view type, std::string_view id) {

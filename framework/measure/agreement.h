@@ -24,6 +24,9 @@ struct Limit {
   double rms = 0;
   double rtol = 0;
   double atol = 0;
+  /// Allowed on top, of each element's |reference| and of the RMS of the reference
+  /// (storage_rounding); not for kExact.
+  double storage = 0;
 
   static Limit exact() { return {}; }
   static Limit of_rms(double rms) { return {.kind = Kind::kRms, .rms = rms}; }
@@ -50,7 +53,8 @@ Agreement compare(const std::vector<double>& expected, const std::vector<double>
                   const Limit& limit, const std::vector<double>& sizes = {});
 
 /// The limit for one output of a pass of `layer`, the same for every implementation. `parameter` is
-/// true for dw. Sums of products have rounding_limit().
+/// true for dw. Sums of products have rounding_limit(), and outputs stored in bfloat16
+/// storage_rounding() on top.
 Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math);
 
 /// False for the few implementations that may round where a case calls for exact results.

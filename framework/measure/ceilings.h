@@ -16,6 +16,7 @@ struct Ceilings {
 
   /// Of products with that arithmetic.
   double flops_per_second(Math math) const {
+    if (math == Math::kBF16) return 0;  // not measured
     return math == Math::kFP32 ? fp32_flops_per_second : tf32_flops_per_second;
   }
 };
@@ -26,7 +27,7 @@ Ceilings measure_ceilings(Context& context);
 /// The time below which `pass` cannot be computed from and to memory by its definition: the longer
 /// of its products and its bytes (least_bytes). An implementation can be faster for two reasons:
 /// arithmetic that avoids products (Winograd), and data that is still in the caches. Nothing where
-/// the products' rate is not known: the CPU's of tf32.
+/// the products' rate is not known: the CPU's of tf32, and any of bf16.
 std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
 
 /// The time below which `pass` is not believed whatever the reason; 0 where nothing is known of

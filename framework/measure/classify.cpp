@@ -33,7 +33,7 @@ Counts count(const TensorResult& tensor, const NamedValues& output, const NamedV
     if (e == f || (std::isnan(e) && std::isnan(f))) continue;
     counts.poison += is_poison(f, output.desc.dtype);
     counts.not_finite += std::isfinite(e) && !std::isfinite(f);
-    counts.wrong += !(std::abs(f - e) <= rounding);
+    counts.wrong += !(std::abs(f - e) <= rounding + tensor.limit.storage * std::abs(e));
   }
   return counts;
 }
@@ -78,7 +78,7 @@ Fault classify(const std::vector<TensorResult>& tensors, const std::vector<Named
                                        " elements of " + name + detail};
   }
   // Narrow arithmetic errs a little nearly everywhere; a mistake errs much in some places.
-  const bool everywhere = counts.wrong > counts.all / 4;
+  const bool everywhere = counts.wrong > counts.all / 4 && worst->limit.storage == 0;
   if (everywhere && a.rms_relative >= kLeastOfTf32 && a.rms_relative < kMostOfBf16) {
     const bool bf16 = a.rms_relative >= kLeastOfBf16;
     return {FaultKind::kLowPrecision,

@@ -127,7 +127,7 @@ class Repeater {
       const void* written = output.tensor.memory;
       const void* first = output.values.data();
       queue_count_differences(context_, called ? written : first, mode == kSame ? first : written,
-                              output.tensor.bytes() / 4 * 4, differences(mode));
+                              output.tensor.bytes(), differences(mode));
     }
     queue_advance(context_, number(mode), mode == kChanging ? 1 : 0);
   }
@@ -233,7 +233,7 @@ class Repeater {
     rig_.queue(subject_.pass);
     for (const Copy& output : at_once) {
       queue_count_differences(context_, output.tensor.memory, output.values.data(),
-                              output.tensor.bytes() / 4 * 4, differences(kChanging));
+                              output.tensor.bytes(), differences(kChanging));
     }
     return value(differences(kChanging)) == 0;
   }

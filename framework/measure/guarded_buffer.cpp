@@ -3,12 +3,13 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "core/bfloat16.h"
 #include "core/parallel.h"
 
 namespace duet {
 namespace {
 
-constexpr uint32_t kBefore = 0x10000, kAfter = 0x20000;
+constexpr uint32_t kBefore = 0, kAfter = 0x80000000;  // the sign of a word
 
 template <class T>
 std::vector<std::byte> encode_as(const std::vector<double>& values) {
@@ -39,9 +40,11 @@ std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
 std::vector<std::byte> make_band(uint32_t salt) {
   std::vector<std::byte> bytes(GuardedBuffer::kWideGuardBytes);
   for (uint32_t i = 0; i < bytes.size() / 4; ++i) {
-    // A NaN as float, and as the high half of a double; no byte of it is 0, the likeliest value to
-    // be written by mistake.
-    const uint32_t word = 0x7FF80000u | salt | (i / 255 % 255 + 1) << 8 | (i % 255 + 1);
+    // A NaN as float, as the high half of a double, and each half of it as bfloat16; no byte of it
+    // is 0, the likeliest value to be written by mistake, and none of it is all poison.
+    constexpr uint32_t kLow = 253, kHigh = 15;
+    const uint32_t low = i % kLow, high = i / kLow % kHigh;
+    const uint32_t word = 0x7FF07F80u | salt | high << 16 | (low / 127) << 15 | (low % 127 + 1);
     std::memcpy(bytes.data() + 4 * i, &word, 4);
   }
   return bytes;
@@ -104,6 +107,8 @@ std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>&
       return encode_as<float>(values);
     case DType::kFloat64:
       return encode_as<double>(values);
+    case DType::kBFloat16:
+      return encode_as<bfloat16>(values);
     case DType::kInt32:
       return encode_as<int32_t>(values);
     case DType::kUInt8:
@@ -119,6 +124,8 @@ std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>&
       return decode_as<float>(bytes);
     case DType::kFloat64:
       return decode_as<double>(bytes);
+    case DType::kBFloat16:
+      return decode_as<bfloat16>(bytes);
     case DType::kInt32:
       return decode_as<int32_t>(bytes);
     case DType::kUInt8:

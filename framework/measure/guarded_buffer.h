@@ -1,6 +1,6 @@
-// Memory whose surroundings are watched. On both sides of the data lie bands of NaNs, a different
-// one in every word, so that a read outside the data poisons the result and a write outside it,
-// even of a NaN copied from the other band, is found.
+// Memory whose surroundings are watched. On both sides of the data lie bands of NaNs in every
+// floating-point type, another one in every word of some 15 KB, so that a read outside the data
+// poisons the result and a write outside it, even of a NaN copied from the other band, is found.
 #pragma once
 
 #include <optional>
@@ -47,13 +47,13 @@ class GuardedBuffer {
   size_t guard_bytes_ = 0;
 };
 
-/// `values` as they lie in memory, and back; float32, float64, int32 and uint8.
+/// `values` as they lie in memory, and back; any type but float16.
 /// REQUIRES: values.size() == desc.elements().
 std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>& values);
 std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>& bytes);
 
-/// A tensor in a GuardedBuffer. Values travel as doubles, which hold every value of float32,
-/// float64, int32 and uint8 exactly.
+/// A tensor in a GuardedBuffer. Values travel as doubles, which hold every value of the
+/// types exactly.
 class GuardedTensor {
  public:
   GuardedTensor() = default;

@@ -3,6 +3,8 @@
 #include <limits>
 #include <random>
 
+#include "core/storage.h"
+
 namespace duet {
 namespace {
 
@@ -21,10 +23,10 @@ std::vector<double> values_for(const Layer& layer, bool finite) {
 }
 
 // Every second of the `channels` parts of a tensor that has so many, each `inner` values long.
-void shrink(std::vector<double>& values, int64_t channels, int64_t inner) {
+void shrink(std::vector<double>& values, DType dtype, int64_t channels, int64_t inner) {
   for (size_t i = 0; i < values.size(); ++i) {
     const int64_t channel = static_cast<int64_t>(i) / inner % channels;
-    if (channel % 2) values[i] = static_cast<float>(values[i] * kSmallChannel);
+    if (channel % 2) values[i] = rounded_to(dtype, values[i] * kSmallChannel);
   }
 }
 
@@ -35,24 +37,26 @@ LayerData hard_data(const Layer& layer, bool finite, uint64_t seed) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   const std::vector<double> values = values_for(layer, finite);
   for (size_t i = 0; i < data.x.size(); ++i) {
-    if (!is_float(layer.inputs()[i].dtype)) continue;
+    const DType dtype = layer.inputs()[i].dtype;
+    if (!is_float(dtype)) continue;
     // Half of them random, so that few outputs are exact.
     for (double& x : data.x[i]) {
       const uint32_t drawn = random();
-      if (drawn % 2) x = static_cast<float>(values[drawn / 2 % values.size()]);
+      if (drawn % 2) x = rounded_to(dtype, values[drawn / 2 % values.size()]);
     }
   }
   if (layer.parameters().empty()) return data;
   for (size_t i = 0; i < data.w.size(); ++i) {
-    const int64_t channels = layer.parameters()[i].desc.shape[0];
-    shrink(data.w[i], channels, static_cast<int64_t>(data.w[i].size()) / channels);
+    const TensorDesc& w = layer.parameters()[i].desc;
+    const int64_t channels = w.shape[0];
+    shrink(data.w[i], w.dtype, channels, static_cast<int64_t>(data.w[i].size()) / channels);
   }
   for (size_t i = 0; i < data.dy.size(); ++i) {
     const TensorDesc& y = layer.outputs()[i];
     if (data.dy[i].empty() || y.shape.rank() < 2) continue;
     const int64_t channels = y.shape[1];
     const bool inside = y.shape.rank() == 2 || y.layout == Layout::kNHWC;
-    shrink(data.dy[i], channels, inside ? 1 : y.elements() / y.shape[0] / channels);
+    shrink(data.dy[i], y.dtype, channels, inside ? 1 : y.elements() / y.shape[0] / channels);
   }
   return data;
 }

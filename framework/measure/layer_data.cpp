@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "layers/gpu_reference.h"
 #include "layers/rounding.h"
 #include "measure/layer_rig.h"
@@ -15,9 +16,11 @@ namespace duet {
 namespace {
 
 template <class Distribution>
-std::vector<double> draw(int64_t count, std::mt19937& random, Distribution distribution) {
-  std::vector<double> values(static_cast<size_t>(count));
-  for (double& value : values) value = static_cast<float>(distribution(random));
+std::vector<double> draw(const TensorDesc& desc, std::mt19937& random, Distribution distribution) {
+  std::vector<double> values(static_cast<size_t>(desc.elements()));
+  for (double& value : values) {
+    value = rounded_to(desc.dtype, static_cast<float>(distribution(random)));
+  }
   return values;
 }
 
@@ -30,30 +33,31 @@ const std::vector<NamedValues>& Reference::of(Pass pass) const {
   throw std::logic_error("the reference did not run this pass");
 }
 
-bool is_float(DType dtype) { return dtype == DType::kFloat32 || dtype == DType::kFloat64; }
+bool is_float(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16;
+}
 
 LayerData random_data(const Layer& layer, uint64_t seed) {
   std::mt19937 random(static_cast<uint32_t>(seed));
   LayerData data;
   for (const TensorDesc& x : layer.inputs()) {
     if (is_float(x.dtype)) {
-      data.x.push_back(draw(x.elements(), random, std::normal_distribution<float>()));
+      data.x.push_back(draw(x, random, std::normal_distribution<float>()));
     } else {
       const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
-      data.x.push_back(
-          draw(x.elements(), random, std::uniform_int_distribution<int>(0, classes - 1)));
+      data.x.push_back(draw(x, random, std::uniform_int_distribution<int>(0, classes - 1)));
     }
   }
   for (const ParameterSpec& p : layer.parameters()) {
     const bool variance = p.name.find("var") != std::string::npos;
     const float bound = 1 / std::sqrt(static_cast<float>(p.fan_in));
-    data.w.push_back(draw(p.desc.elements(), random,
+    data.w.push_back(draw(p.desc, random,
                           variance ? std::uniform_real_distribution<float>(0.5f, 1.5f)
                                    : std::uniform_real_distribution<float>(-bound, bound)));
   }
   for (const TensorDesc& y : layer.outputs()) {
     data.dy.push_back(is_float(y.dtype)
-                          ? draw(y.elements(), random, std::normal_distribution<float>(0.0f, 0.25f))
+                          ? draw(y, random, std::normal_distribution<float>(0.0f, 0.25f))
                           : std::vector<double>());
   }
   return data;

@@ -11,8 +11,9 @@
 namespace duet {
 
 /// The values of a layer's inputs, parameters and output gradients, in memory order, and the step
-/// that random masks are drawn for. All are float32 values (or whole numbers), so that float32 and
-/// double runs start from the same numbers. dy is empty for an output that is not floating-point.
+/// that random masks are drawn for. All are values that the layer's tensors hold exactly, or
+/// whole numbers, so that its runs and those in double start from the same numbers. dy is empty for
+/// an output that is not floating-point.
 struct LayerData {
   std::vector<std::vector<double>> x, w, dy;
   uint64_t step = 5;

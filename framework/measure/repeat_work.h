@@ -9,9 +9,9 @@
 namespace duet {
 
 /// Writes variant `*number` of `from` to `to`. Variant 0 is `from`; every other one has its
-/// elements rotated and, if they are float32, multiplied by a factor between 0.75 and 1.25, so that
-/// its scale stays and any sum over it changes. REQUIRES: float32 or int32, as many values in
-/// `from`.
+/// elements rotated and, if they are not int32, multiplied by a factor between 0.75 and 1.25, so
+/// that its scale stays and any sum over it changes. REQUIRES: float32 or int32, or on the CPU
+/// bfloat16, as many values in `from`.
 void queue_variant(Context& context, const Tensor& to, const void* from, const uint64_t* number);
 
 /// *to = from + *number.
@@ -22,8 +22,8 @@ inline void queue_advance(Context& context, uint64_t* number, uint64_t by) {
   queue_step(context, number, by, number);
 }
 
-/// Adds to *count the number of 4-byte words in which `a` and `b` differ. REQUIRES: `bytes` is a
-/// multiple of 4.
+/// Adds to *count the number of 4-byte words in which `a` and `b` differ; the last may be shorter
+/// on the CPU, and does not count on a GPU then.
 void queue_count_differences(Context& context, const void* a, const void* b, size_t bytes,
                              uint64_t* count);
 

@@ -7,15 +7,16 @@
 #include "core/running.h"
 #include "device/gpu_state.h"
 #include "device/range.h"
+#include "measure/guarded_buffer.h"
+#include "measure/layer_data.h"
 
 namespace duet {
 namespace {
 
 bool is_finite(const Tensor& tensor, Device device) {
-  if (!tensor || tensor.desc.dtype != DType::kFloat32) return true;
-  std::vector<float> values(tensor.elements());
-  copy_bytes(values.data(), Device::kCpu, tensor.memory, device, tensor.bytes());
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+  if (!tensor || !is_float(tensor.desc.dtype)) return true;
+  const auto values = decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
+  return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 
 }  // namespace

@@ -44,11 +44,11 @@ class Net {
     LayerTensors tensors;
   };
 
-  /// Makes the implementations, plans and takes all memory. Computes in the type of the first
-  /// layer's input: float32, or float64 with cpu_reference everywhere (the reference of a whole
-  /// network). `layers` came from resolve() without errors, for kInference perhaps without_loss().
-  /// REQUIRES: `weights` are of these layers, maybe with another batch, and on the context's
-  /// device; both outlive the network.
+  /// Makes the implementations, plans and takes all memory. Stores
+  /// activations in the type of the first layer's input: float32, bfloat16, or float64 with
+  /// cpu_reference everywhere (the reference of a whole network). `layers` came from resolve()
+  /// without errors, for kInference perhaps without_loss(). REQUIRES: `weights` are of these
+  /// layers, maybe with another batch, and on the context's device; both outlive the network.
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
 

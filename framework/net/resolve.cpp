@@ -148,12 +148,15 @@ class Chooser {
   }
 
   std::string that_can(Pass pass) const {
-    std::vector<std::string> ids;
+    std::vector<std::string> ids, elsewhere;
     for (const ImplInfo& info : list_) {
       const bool here = device_of(family_of(info.id)) == device_of(spec_);
-      if (here && !unsupported(info.id, pass)) ids.emplace_back(info.id);
+      if (!unsupported(info.id, pass)) (here ? ids : elsewhere).emplace_back(info.id);
     }
-    return ids.empty() ? "no implementation on this device can" : "these can: " + join(ids);
+    if (!ids.empty()) return "these can: " + join(ids);
+    const Device other = device_of(spec_) == Device::kCpu ? Device::kGpu : Device::kCpu;
+    return "no implementation on this device can" +
+           (elsewhere.empty() ? "" : "; on the " + device_name(other) + ": " + join(elsewhere));
   }
 
   static std::string device_name(Device device) { return device == Device::kCpu ? "CPU" : "GPU"; }
@@ -183,6 +186,12 @@ bool needs_gradients(const std::vector<InputSource>& inputs) {
                      [](const InputSource& input) { return input.gradient; });
 }
 
+// The batch as a network of that arithmetic reads it. A double reference stays in double.
+TensorDesc stored(TensorDesc images, Math math) {
+  if (images.dtype == DType::kFloat32) images.dtype = storage_of(math);
+  return images;
+}
+
 // Walks the layers with the tensors that flow through them.
 class Resolver {
  public:
@@ -190,7 +199,7 @@ class Resolver {
       : spec_(spec),
         errors_(errors),
         training_(training),
-        images_(input),
+        images_(stored(input, spec.math)),
         labels_{{input.shape[0]}, DType::kInt32},
         sources_(spec.layers.size()) {}
 

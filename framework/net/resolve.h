@@ -57,9 +57,10 @@ bool runs(const ResolvedLayer& layer, Pass pass);
 
 /// The layers in the order they run, each after those that it reads. A value that has a gradient is
 /// read by one layer alone: where there are several, a split layer stands between. `input` is the
-/// batch (N,C,H,W in NCHW order; the first layer's layout is given to it), `classes`
-/// the number of labels. Without `training`, sizes that cannot be trained are no mistake. Mistakes
-/// go to `errors`; the result is only complete if there are none.
+/// batch (N,C,H,W in NCHW order, float32 or float64; the first layer's layout is given to it, and
+/// to float32 what spec.math stores activations in), `classes` the number of labels. Without
+/// `training`, sizes that cannot be trained are no mistake. Mistakes go to `errors`; the result is
+/// only complete if there are none.
 std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input, int64_t classes,
                                    ConfigErrors& errors, bool training = true);
 

@@ -261,7 +261,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
                                                 spec.backend.mark, "configuration", errors);
   if (!backend_known) spec.backend.name = "cpu";  // for what is still to be read
   spec.layout = *read_layout(reader, "nchw");
-  spec.math = reader.choice("math", {"fp32", "tf32"}, "fp32") == "tf32" ? Math::kTF32 : Math::kFP32;
+  spec.math = math_from(reader.choice("math", math_names(), "fp32"));
   spec.fuse = reader.flag("fuse", true);
   spec.graph = reader.flag("graph", true);
   reader.reject("deterministic",

@@ -19,8 +19,8 @@ struct Parameter {
 
 class Weights {
  public:
-  /// Takes the memory and initialises it from `seed`: the same bits in every arm. Computes in the
-  /// type of the layers: float32, or float64.
+  /// Takes the memory and initialises it from `seed`: the same bits in every arm. Float32, or
+  /// float64 where the layers are.
   Weights(const std::vector<ResolvedLayer>& layers, uint64_t seed, Device device);
 
   Device device() const { return device_; }

@@ -5,6 +5,7 @@
 
 #include "core/step_state.h"
 #include "data/batches.h"
+#include "measure/guarded_buffer.h"
 
 namespace duet {
 
@@ -28,8 +29,9 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
     batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.input(),
                    {{{batch}, DType::kInt32}, labels.data()});
     net_.infer();
-    copy_bytes(logits.data() + i * batch * classes, Device::kCpu, net_.output().memory, device,
-               net_.output().bytes());
+    const Tensor& output = net_.output();
+    const auto values = decode(output.desc, download(output.memory, device, output.bytes()));
+    std::copy(values.begin(), values.end(), logits.begin() + i * batch * classes);
   }
   logits.resize(static_cast<size_t>(count * classes));  // without the blank rows at the end
   return logits;

@@ -61,6 +61,7 @@ TEST_F(Resume, WithAnotherTrainingIsRefusedByName) {
       {"--set data.batch=8", "data.batch: 16 -> 8"},
       {"--set data.train_count=80", "data.train_count: 64 -> 80"},
       {"--set math=tf32", "math: fp32 -> tf32"},
+      {"--set math=bf16", "math: fp32 -> bf16"},
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.arguments);
@@ -117,6 +118,9 @@ TEST_F(Resume, AnEvaluationMayChangeWhatDecidesTheTrainingAlone) {
   EXPECT_OUTCOME(other, kExitDone);
   EXPECT_EQ(other.err.find("otherwise"), std::string::npos) << other.err;
   EXPECT_EQ(json::parse(plain.out)["val_accuracy"], json::parse(other.out)["val_accuracy"]);
+  const Outcome bf16 = folder_.run(own + "--set math=bf16");
+  EXPECT_OUTCOME(bf16, kExitDone);
+  EXPECT_EQ(bf16.err.find("otherwise"), std::string::npos) << bf16.err;
   write_other("  - {name: drop, type: dropout, p: 0.3}\n", "");
   EXPECT_OUTCOME(folder_.run("--config other.yaml --evaluate run/checkpoints/last.safetensors"),
                  kExitDone);

@@ -52,6 +52,10 @@ TEST(Problem, HasTheWordsOfTheField) {
             "bias=false nhwc tf32 float32");
   EXPECT_EQ(parse("linear", "n=64,in=784,out=128")->problem_text(),
             "n=64 in=784 out=128 bias=true fp32 float32");
+  EXPECT_EQ(parse("linear", "n=64,in=784,out=128,bf16")->problem_text(),
+            "n=64 in=784 out=128 bias=true bf16 bfloat16");
+  EXPECT_EQ(parse("relu", "x=64x128 bfloat16")->options().math, Math::kBF16);
+  EXPECT_EQ(parse("softmax_cross_entropy", "n=64,c=10,bf16")->problem_text(), "n=64 c=10 bfloat16");
   EXPECT_EQ(parse("leaky_relu", "n=8,c=3,h=4,w=5,slope=0.1,layout=nhwc")->problem_text(),
             "x=8x3x4x5 float32 nhwc slope=0.1");
   EXPECT_EQ(parse("softmax_cross_entropy", "n=64,c=10")->problem_text(), "n=64 c=10");
@@ -64,6 +68,7 @@ TEST(Problem, ArgumentLeavesOutWhatFollows) {
   EXPECT_EQ(problem_argument(*parse("max_pool2d", "n=1 c=2 h=8 w=8 r=2 s=2 nhwc")),
             "n=1,c=2,h=8,w=8,r=2,s=2,nhwc");
   EXPECT_EQ(problem_argument(*parse("linear", "n=3 in=4 out=5 tf32")), "n=3,in=4,out=5,tf32");
+  EXPECT_EQ(problem_argument(*parse("linear", "n=3 in=4 out=5 bf16")), "n=3,in=4,out=5,bf16");
   EXPECT_EQ(problem_argument(*parse("dropout", "x=3x4 p=0.5")), "x=3x4");
 }
 

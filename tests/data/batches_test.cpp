@@ -8,6 +8,7 @@
 #include <cstring>
 #include <set>
 
+#include "core/bfloat16.h"
 #include "core/error.h"
 #include "data/order.h"
 #include "support/small_split.h"
@@ -50,6 +51,22 @@ TEST(Batches, NormaliseWithOneRounding) {
         EXPECT_EQ(value, nhwc.x[(r * 20 + p) * 3 + c]);
       }
     }
+  }
+}
+
+TEST(Batches, InBfloat16AreRoundedOnceMore) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(3, 5, 4);
+  const Batches batches(context, info, make_split(info, 10), {.batch = 8});
+  const uint64_t step = 1;
+  for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+    const Batch wide = gather(batches, context, info, step, layout);
+    std::vector<bfloat16> x(wide.x.size());
+    std::vector<int32_t> labels(8);
+    batches.gather(context, &step, {{{8, 3, 5, 4}, DType::kBFloat16, layout}, x.data()},
+                   {{{8}, DType::kInt32}, labels.data()});
+    EXPECT_EQ(labels, wide.labels);
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_EQ(x[i].bits, bfloat16(wide.x[i]).bits) << i;
   }
 }
 

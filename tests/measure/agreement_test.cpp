@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "core/storage.h"
 #include "support/layer_case.h"
 #include "support/tf32.h"
 
@@ -132,6 +133,52 @@ TEST(Agreement, TF32LimitAcceptsTF32AndNothingCoarser) {
   EXPECT_FALSE(compare(products().exact, products().other_data, limit).agrees);
 }
 
+std::vector<double> in_bfloat16(std::vector<double> values) {
+  for (double& v : values) v = rounded_to(DType::kBFloat16, v);
+  return values;
+}
+
+TEST(Agreement, StoringBfloat16IsAllowedOnce) {
+  for (Limit limit : {Limit::of_rms(rounding_limit(Math::kBF16, kTerms)), Limit::elementwise()}) {
+    SCOPED_TRACE(limit.to_string());
+    EXPECT_FALSE(compare(products().exact, in_bfloat16(products().exact), limit).agrees);
+    limit.storage = storage_rounding(DType::kBFloat16);
+    const Agreement once = compare(products().exact, in_bfloat16(products().exact), limit);
+    EXPECT_TRUE(once.agrees) << once.to_string();
+    EXPECT_GT(once.share_of_limit, 0.9);
+    std::vector<double> twice = in_bfloat16(products().exact);
+    for (double& v : twice) v = rounded_to(DType::kBFloat16, v * (1 + 0x1p-8));
+    EXPECT_FALSE(compare(products().exact, twice, limit).agrees);
+    EXPECT_FALSE(compare(products().exact, products().other_data, limit).agrees);
+    EXPECT_FALSE(compare(products().exact, std::vector<double>(kCount), limit).agrees);
+  }
+}
+
+// Sums of x and w as they are, in float32, or after every product rounded to what y is stored in.
+TEST(Agreement, Bf16SumsInFloat32) {
+  std::mt19937 random(8);
+  std::normal_distribution<double> normal;
+  std::vector<double> exact, in_float, in_storage;
+  for (size_t i = 0; i < kCount; ++i) {
+    double e = 0, s = 0;
+    float f = 0;
+    for (int k = 0; k < kTerms; ++k) {
+      const double x = rounded_to(DType::kBFloat16, normal(random));
+      const double w = rounded_to(DType::kFloat32, normal(random));
+      e += x * w;
+      f += static_cast<float>(x) * static_cast<float>(w);
+      s = rounded_to(DType::kBFloat16, s + x * w);
+    }
+    exact.push_back(e);
+    in_float.push_back(f);
+    in_storage.push_back(s);
+  }
+  Limit limit = Limit::of_rms(rounding_limit(Math::kBF16, kTerms));
+  limit.storage = storage_rounding(DType::kBFloat16);
+  EXPECT_TRUE(compare(exact, in_bfloat16(in_float), limit).agrees);
+  EXPECT_FALSE(compare(exact, in_storage, limit).agrees);
+}
+
 TEST(Agreement, ExactLimitRefusesTheLastBit) {
   EXPECT_FALSE(compare({1.0}, {std::nextafter(1.0f, 2.0f)}, Limit::exact()).agrees);
   EXPECT_TRUE(compare({1.0, kNaN}, {1.0, kNaN}, Limit::exact()).agrees);
@@ -251,6 +298,22 @@ TEST(Agreement, OtherLayersHaveTheElementwiseLimit) {
     EXPECT_DOUBLE_EQ(limit.rtol, 1.3e-6);
     EXPECT_DOUBLE_EQ(limit.atol, 1e-5);
   }
+}
+
+TEST(Agreement, OutputsInBfloat16HaveTheirStorageOnTop) {
+  const LayerCase linear{.keys = {{"out_features", "50"}}, .x = {{{20, 300}}}};
+  for (const auto& [type, c] : {std::pair("linear", linear), std::pair("relu", relu_case())}) {
+    const auto wide = make_layer(type, c), narrow = make_layer(type, in_bf16(c));
+    const Limit fp32 = limit_of(*wide, Pass::kForward, wide->outputs()[0], false, Math::kFP32);
+    const Limit bf16 = limit_of(*narrow, Pass::kForward, narrow->outputs()[0], false, Math::kBF16);
+    EXPECT_EQ(fp32.kind, bf16.kind);
+    EXPECT_EQ(fp32.rms, bf16.rms);
+    EXPECT_EQ(fp32.storage, 0);
+    EXPECT_EQ(bf16.storage, 0x1p-8);
+  }
+  const auto narrow = make_layer("linear", in_bf16(linear));
+  const TensorDesc& dw = narrow->parameters()[0].desc;
+  EXPECT_EQ(limit_of(*narrow, Pass::kBackwardFilter, dw, true, Math::kBF16).storage, 0);
 }
 
 TEST(Agreement, IntegersMustBeEqual) {

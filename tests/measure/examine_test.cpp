@@ -25,6 +25,7 @@ TEST(Examine, FreshMemoryIsFilled) {
   check_fresh_memory_is_filled(Device::kCpu);
 }
 TEST(Examine, SoundImplementationsPass) { check_sound_ones_pass(Device::kCpu); }
+TEST(Examine, SoundImplementationsPassInBf16) { check_sound_ones_pass(Device::kCpu, true); }
 
 /// Draws the mask of the first step again and again.
 class SameMask : public DoubleBase {

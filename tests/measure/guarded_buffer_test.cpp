@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "core/arena.h"
+#include "core/bfloat16.h"
 
 namespace duet {
 namespace {
@@ -48,6 +49,21 @@ TEST(GuardedBuffer, GuardsReadAsNaN) {
     EXPECT_TRUE(std::isnan(f.view().data<float>()[i])) << i;
     EXPECT_TRUE(std::isnan(d.view().data<double>()[i])) << i;
   }
+  const GuardedTensor b(Device::kCpu, {{4}, DType::kBFloat16});
+  const int guard = GuardedBuffer::kGuardBytes / 2;
+  for (int i = -guard; i < 4 + guard; ++i) {
+    EXPECT_TRUE(std::isnan(static_cast<float>(b.view().data<bfloat16>()[i]))) << i;
+  }
+}
+
+TEST(GuardedBuffer, GuardsAreNoPoison) {
+  const GuardedBuffer buffer(Device::kCpu, 0, GuardedBuffer::kWideGuardBytes);
+  const auto* words = static_cast<const uint32_t*>(buffer.address()) -
+                      GuardedBuffer::kWideGuardBytes / sizeof(uint32_t);
+  for (size_t i = 0; i < 2 * GuardedBuffer::kWideGuardBytes / sizeof(uint32_t); ++i) {
+    ASSERT_NE(words[i], 0xFFFFFFFFu) << i;
+    for (int byte = 0; byte < 32; byte += 8) ASSERT_NE(words[i] >> byte & 0xFF, 0u) << i;
+  }
 }
 
 TEST(GuardedBuffer, NothingAskedForIsNothingGiven) {
@@ -57,7 +73,8 @@ TEST(GuardedBuffer, NothingAskedForIsNothingGiven) {
 }
 
 TEST(GuardedTensor, KeepsValuesOfEveryType) {
-  for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kInt32, DType::kUInt8}) {
+  for (DType dtype :
+       {DType::kFloat32, DType::kFloat64, DType::kBFloat16, DType::kInt32, DType::kUInt8}) {
     GuardedTensor t(Device::kCpu, {{2, 2}, dtype});
     t.set({0, 1, 2, 200});
     EXPECT_EQ(t.get(), (std::vector<double>{0, 1, 2, 200})) << to_string(dtype);

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/storage.h"
 #include "layers/relu/relu_impls.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 #include "measure/examine.h"
@@ -91,6 +92,24 @@ TEST(HardData, FindsASoftmaxThatOverflows) {
   check_slip<SoftmaxCrossEntropyProblem, nullptr, exp_overflows>(
       softmax_cross_entropy_impls(), "softmax_cross_entropy",
       {.x = {{{16, 10}}, {{16}, DType::kInt32}}}, Pass::kForward);
+}
+
+// So that a run in bfloat16 and its reference in double start from the same numbers.
+TEST(HardData, IsWhatTheLayerStoresExactly) {
+  const LayerCase conv{.keys = {{"out_channels", "4"}, {"kernel", "3"}}, .x = {{{2, 3, 8, 8}}}};
+  const auto layer = make_layer("conv2d", in_bf16(conv));
+  for (const LayerData& data : {hard_data(*layer, false, 3), random_data(*layer, 3)}) {
+    const auto expect_exact = [](const std::vector<double>& values, DType dtype) {
+      for (double v : values) {
+        if (std::isnan(v)) continue;
+        ASSERT_EQ(v, rounded_to(dtype, v));
+      }
+    };
+    expect_exact(data.x[0], DType::kBFloat16);
+    expect_exact(data.dy[0], DType::kBFloat16);
+    expect_exact(data.w[0], DType::kFloat32);
+    EXPECT_NE(data.w[0][0], rounded_to(DType::kBFloat16, data.w[0][0]));
+  }
 }
 
 TEST(HardData, ShrinksEverySecondChannel) {

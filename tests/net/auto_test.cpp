@@ -21,7 +21,9 @@ namespace duet {
 namespace {
 
 constexpr size_t kLimit = size_t{1} << 30;  // a context's own
-int made = 0;                               // implementations of the test's lists
+// Microseconds, far enough apart for a machine on which a sleep may take some milliseconds more.
+constexpr int kQuick = 50, kSlow = 3000, kSnail = 100000;
+int made = 0;  // implementations of the test's lists
 
 // relu by cpu_reference, after a while.
 template <int kMicroseconds>
@@ -62,10 +64,10 @@ using List = std::vector<ImplEntry<ActivationProblem>>;
 
 // The reference is in every list; it is no candidate here.
 const List& list_of_all() {
-  static const List list = {{"cpu_slow", supports_all, make_implementation<Slow<400>>},
+  static const List list = {{"cpu_slow", supports_all, make_implementation<Slow<kSlow>>},
                             {"cpu_wrong", supports_all, make_implementation<Wrong>},
-                            {"cpu_snail", supports_all, make_implementation<Slow<20000>>},
-                            {"cpu_quick", supports_all, make_implementation<Slow<50>>},
+                            {"cpu_snail", supports_all, make_implementation<Slow<kSnail>>},
+                            {"cpu_quick", supports_all, make_implementation<Slow<kQuick>>},
                             activation_cpu_reference()};
   return list;
 }
@@ -125,9 +127,9 @@ TEST_F(Auto, TakesTheFastestThatIsRight) {
   const auto& candidates = layers[1].passes[1].candidates;
   ASSERT_EQ(candidates.size(), 4u);
   EXPECT_EQ(candidates[0].id, "cpu_quick");
-  EXPECT_GE(candidates[0].microseconds, 2 * 50.0);
+  EXPECT_GE(candidates[0].microseconds, 2.0 * kQuick);
   EXPECT_EQ(candidates[1].id, "cpu_slow");
-  EXPECT_GE(candidates[1].microseconds, 2 * 400.0);
+  EXPECT_GE(candidates[1].microseconds, 2.0 * kSlow);
   // Not worth measuring exactly.
   EXPECT_EQ(candidates[2].id, "cpu_snail");
   EXPECT_TRUE(candidates[2].far_slower);
@@ -143,7 +145,7 @@ TEST_F(Auto, TakesTheFastestThatIsRight) {
   EXPECT_TRUE(has(table, " us; cpu_slow ", "; cpu_snail far slower; cpu_wrong failed the check"));
   const auto pass = network_json(layers, nullptr)[1]["passes"][0];
   EXPECT_EQ(pass["auto"][0]["implementation"], "cpu_quick");
-  EXPECT_GE(pass["auto"][1]["us"], 2 * 400.0);
+  EXPECT_GE(pass["auto"][1]["us"], 2.0 * kSlow);
   EXPECT_EQ(pass["auto"][2]["far_slower"], true);
   EXPECT_FALSE(pass["auto"][3].contains("us"));
   EXPECT_EQ(pass["auto"][3]["fault"], candidates[3].fault);

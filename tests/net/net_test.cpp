@@ -456,6 +456,10 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
   expect_unfused(one_block("cpu", ", backend: {forward: auto}"),
                  "forward is to run by auto, which keeps another state for the backward passes "
                  "than cpu_blas");
+  expect_unfused(one_block("cpu\nmath: bf16"),
+                 "no implementation of conv2d_pool_relu that is asked for can run it here");
+  expect_unfused(one_block("cpu_reference\nmath: bf16"),
+                 "no implementation of conv2d_pool_relu that is asked for can run it here");
   if (!built_with_cuda()) return;
   expect_unfused(one_block("custom", ", backend: {forward: custom_naive}"),
                  "conv names custom_naive, which the block has not");
@@ -465,6 +469,28 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
                  "than custom_direct");
   EXPECT_EQ(one_block("custom", ", backend: {backward_filter: custom_direct}")[0].name,
             "conv+pool+relu");
+}
+
+TEST(Net, InBf16ActivationsAreBfloat16AndParametersFloat32) {
+  const TestNetwork network =
+      make_network(in_layout(kSmallGraph, "nhwc") + "math: bf16\n", {{3, 1, 10, 9}}, 4);
+  Context context(Device::kCpu);
+  Weights weights(network.layers, 1, Device::kCpu);
+  Net net(network.layers, weights, context);
+  EXPECT_EQ(net.input().desc.dtype, DType::kBFloat16);
+  EXPECT_EQ(net.labels().desc.dtype, DType::kInt32);
+  EXPECT_EQ(net.loss().desc.dtype, DType::kFloat32);
+  for (const Net::Node& node : net.nodes()) {
+    if (&node == &net.nodes().back()) continue;
+    for (const auto* tensors :
+         {&node.tensors.x, &node.tensors.y, &node.tensors.dx, &node.tensors.dy}) {
+      for (const Tensor& t : *tensors) {
+        EXPECT_TRUE(!t || t.desc.dtype == DType::kBFloat16) << node.name;
+      }
+    }
+    for (const Tensor& w : node.tensors.w) EXPECT_EQ(w.desc.dtype, DType::kFloat32) << node.name;
+    for (const Net::Node::Step& step : node.steps) EXPECT_EQ(step.id, "cpu_reference");
+  }
 }
 
 TEST(Net, AConvolutionCanNameWhatOnlyTheBlockHas) {

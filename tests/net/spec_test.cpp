@@ -108,6 +108,25 @@ TEST(Spec, PerPassChoiceIsForLayersWithWeights) {
                  {"unknown key 'forwards'", "did you mean 'forward'"});
 }
 
+TEST(Spec, WhatDoesNotStoreBf16IsRefusedWithWhatDoes) {
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: cpu_blas}\n",
+                 {"layer conv2d1", "'cpu_blas' cannot run forward",
+                  "stores float32 only, and 'math' is bf16", "these can: cpu_reference"},
+                 "backend: cpu\nmath: bf16\n", kExitUnsupported);
+  if (!built_with_cuda()) return;
+  for (const std::string family : {"custom", "cudnn"}) {
+    expect_message("",
+                   {"layer fc (linear)", "no '" + family + "' implementation can run forward",
+                    "stores float32 only, and 'math' is bf16",
+                    "no implementation on this device can; on the CPU: cpu_reference"},
+                   "backend: " + family + "\nmath: bf16\n", kExitUnsupported);
+  }
+}
+
+TEST(Spec, MathIsOneOfThree) {
+  expect_message("", {"math", "fp32", "tf32", "bf16"}, "backend: cpu\nmath: fp16\n");
+}
+
 TEST(Spec, RefusalsSayWhyAndExitWithUnsupported) {
   if (!built_with_cuda()) {
     expect_message("", {"backend 'custom'", "this build has no CUDA"}, "backend: custom\n",

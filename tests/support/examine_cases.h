@@ -15,6 +15,6 @@ void check_fresh_memory_is_filled(Device device);
 /// Writes 4 KiB to 256 KiB away from an output are found.
 void check_far_writes_are_caught(Device device);
 /// No implementation of the layer types' own lists has a fault on their cases.
-void check_sound_ones_pass(Device device);
+void check_sound_ones_pass(Device device, bool bf16 = false);
 
 }  // namespace duet

@@ -7,6 +7,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "core/storage.h"
 #include "layers/layers.h"
 
 namespace duet {
@@ -27,7 +28,9 @@ ConfigNode value_node(const std::string& text) {
   return list;
 }
 
-std::vector<double> values_of(Data data, double scale, int64_t count, std::mt19937& random) {
+std::vector<double> values_of(Data data, double scale, const TensorDesc& desc,
+                              std::mt19937& random) {
+  const int64_t count = desc.elements();
   std::vector<double> values(static_cast<size_t>(count));
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> unit(0.001, 0.999);
@@ -66,7 +69,9 @@ std::vector<double> values_of(Data data, double scale, int64_t count, std::mt199
     }
     std::shuffle(values.begin(), values.end(), random);
   }
-  for (double& v : values) v = static_cast<float>(v);
+  // Values of float32 also where a layer is in double: every run starts from the same.
+  const DType dtype = desc.dtype == DType::kBFloat16 ? desc.dtype : DType::kFloat32;
+  for (double& v : values) v = rounded_to(dtype, v);
   return values;
 }
 
@@ -80,7 +85,8 @@ std::vector<double> labels(int64_t count, int64_t classes, std::mt19937& random)
 
 }  // namespace
 
-std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DType dtype) {
+std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c,
+                                  std::optional<DType> dtype) {
   const LayerType* found = find_layer_type(type);
   if (!found) throw std::logic_error("no layer type '" + std::string(type) + "'");
   ConfigNode node = ConfigNode::map();
@@ -92,7 +98,7 @@ std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c, DTy
   errors.raise_if_any();
   std::vector<TensorDesc> inputs = c.x;
   for (TensorDesc& input : inputs) {
-    if (is_float(input.dtype)) input.dtype = dtype;
+    if (is_float(input.dtype)) input.dtype = dtype.value_or(storage_of(c.options.math));
   }
   layer->bind(inputs, c.options);
   return layer;
@@ -102,21 +108,27 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
   std::mt19937 random(20240607);
   LayerData data = {.step = c.step};
   for (size_t i = 0; i < c.x.size(); ++i) {
-    const TensorDesc& x = c.x[i];
+    const TensorDesc& x = layer.inputs()[i];
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
-    data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x.elements(), random)
+    data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x, random)
                                        : labels(x.elements(), c.x[0].shape[1], random));
   }
   const Data kind = c.data == Data::kIntegers ? Data::kIntegers : Data::kNormal;
   for (const ParameterSpec& p : layer.parameters()) {
     const bool variance = p.name.find("var") != std::string::npos;
-    data.w.push_back(values_of(variance ? Data::kUnit : kind, 1, p.desc.elements(), random));
+    data.w.push_back(values_of(variance ? Data::kUnit : kind, 1, p.desc, random));
   }
   for (const TensorDesc& y : layer.outputs()) {
-    data.dy.push_back(is_float(y.dtype) ? values_of(kind, 1, y.elements(), random)
-                                        : std::vector<double>());
+    data.dy.push_back(is_float(y.dtype) ? values_of(kind, 1, y, random) : std::vector<double>());
   }
   return data;
+}
+
+LayerCase in_bf16(LayerCase c) {
+  c.name += "_bf16";
+  c.options.math = Math::kBF16;
+  c.gradient_check = false;
+  return c;
 }
 
 std::vector<LayerCase> in_both_layouts(std::vector<LayerCase> cases) {

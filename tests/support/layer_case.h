@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,7 +28,7 @@ struct LayerCase {
   std::string name;  // unique in its type; letters, digits, '_'
   /// {{"kernel", "[3, 5]"}, {"padding", "1"}}; scalars or flat lists, as in YAML.
   std::vector<std::pair<std::string, std::string>> keys;
-  /// float32, and int32 labels.
+  /// float32 (bfloat16 where options.math is kBF16, whatever stands here), and int32 labels.
   std::vector<TensorDesc> x;
   Data data = Data::kNormal;
   double scale = 1;
@@ -51,9 +52,13 @@ struct LayerCase {
 /// The cases, whose first input is an image in NCHW, and each again in NHWC.
 std::vector<LayerCase> in_both_layouts(std::vector<LayerCase> cases);
 
-/// The layer of a case, bound to inputs whose floating-point tensors are `dtype`.
+/// The same case in bf16. What is done in double alone is left to the case itself.
+LayerCase in_bf16(LayerCase c);
+
+/// The layer of a case, bound to inputs whose floating-point tensors are `dtype`, or what its maths
+/// stores.
 std::unique_ptr<Layer> make_layer(std::string_view type, const LayerCase& c,
-                                  DType dtype = DType::kFloat32);
+                                  std::optional<DType> dtype = {});
 
 /// The values of a case's inputs, parameters and output gradients.
 LayerData make_data(const LayerCase& c, const Layer& layer);

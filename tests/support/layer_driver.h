@@ -16,8 +16,9 @@ struct CaseReference : Reference {
 };
 CaseReference run_reference(std::string_view type, const LayerCase& c);
 
-/// Registers "<type>.<pass>/<id>/<case>" for the implementations that run on `device`, and, for the
-/// CPU, the checks of cpu_reference itself: "<type>.gradient/..." and "<type>.layouts/...".
+/// Registers "<type>.<pass>/<id>/<case>" for the implementations that run on `device`, again as
+/// "<case>_bf16" for those that store bfloat16, and, for the CPU, the checks of cpu_reference
+/// itself: "<type>.gradient/..." and "<type>.layouts/...".
 void register_layer_tests(Device device);
 
 // The tests' bodies; they report to GoogleTest.

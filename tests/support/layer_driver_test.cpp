@@ -59,14 +59,47 @@ TEST(LayerLists, IdsAreUniqueAndStartWithAFamily) {
 TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
   for (const CasesOfType& row : layer_cases()) {
     for (const LayerCase& c : row.cases) {
-      for (DType dtype : {DType::kFloat32, DType::kFloat64}) {
+      for (DType dtype : {DType::kFloat32, DType::kFloat64, DType::kBFloat16}) {
         const auto layer = make_layer(row.type, c, dtype);
         if (layer->passes().empty()) continue;
+        if (dtype == DType::kBFloat16 && row.type == "conv2d_pool_relu") continue;  // of parts
         EXPECT_EQ(layer->type(), row.type);
         for (Pass pass : layer->passes()) {
           EXPECT_FALSE(layer->unsupported("cpu_reference", pass)) << row.type << " " << c.name;
         }
       }
+    }
+  }
+}
+
+TEST(LayerLists, AnEntrySaysWhatItStores) {
+  const LayerCase conv{.keys = {{"out_channels", "2"}, {"kernel", "3"}}, .x = {{{2, 3, 6, 6}}}};
+  const auto layer = make_layer("conv2d", in_bf16(conv));
+  for (const ImplInfo& info : layer->implementations()) {
+    const auto reason = layer->unsupported(info.id, Pass::kForward);
+    if (info.id == "cpu_reference") {
+      EXPECT_FALSE(reason);
+    } else {
+      EXPECT_EQ(reason, "stores float32 only, and 'math' is bf16") << info.id;
+    }
+  }
+  LayerCase block = conv;
+  block.keys.emplace_back("pool_kernel", "2");
+  EXPECT_EQ(
+      make_layer("conv2d_pool_relu", in_bf16(block))->unsupported("cpu_reference", Pass::kForward),
+      "stores float32 and float64 only, and 'math' is bf16");
+  EXPECT_EQ(make_layer("conv2d", conv, DType::kFloat64)->unsupported("cpu_blas", Pass::kForward),
+            "stores float32 only, not float64");
+}
+
+TEST(LayerLists, ParametersAndTheLossAreNotStoredInBf16) {
+  for (const CasesOfType& row : layer_cases()) {
+    const auto layer = make_layer(row.type, in_bf16(row.cases.front()));
+    EXPECT_EQ(layer->inputs()[0].dtype, DType::kBFloat16) << row.type;
+    const DType y = layer->takes_labels() ? DType::kFloat32 : DType::kBFloat16;
+    EXPECT_EQ(layer->outputs()[0].dtype, y) << row.type;
+    for (const ParameterSpec& p : layer->parameters()) {
+      EXPECT_EQ(p.desc.dtype, DType::kFloat32) << row.type << " " << p.name;
     }
   }
 }

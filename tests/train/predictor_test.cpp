@@ -15,11 +15,11 @@ namespace {
 
 // A small CNN after six epochs, and its data. Batch 100.
 struct Trained {
-  TestTraining t{small_training("cpu")};
+  TestTraining t;
   DatasetLoader loader;
   Dataset data;
 
-  Trained() {
+  explicit Trained(const std::string& backend = "cpu") : t(small_training(backend)) {
     for (int64_t i = 0; i < 6 * t.training->steps_per_epoch(); ++i) t.training->step();
     ConfigErrors errors("test.yaml");
     ConfigReader reader(*t.network.config.find("data"), "data", errors);
@@ -53,6 +53,18 @@ TEST(Predictor, FindsWhatAnEvaluationCounts) {
   EXPECT_DOUBLE_EQ(metrics.accuracy, static_cast<double>(hits) / 250);
   EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
   EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
+}
+
+TEST(Predictor, ReadsLogitsOfBf16) {
+  Trained trained("cpu\nmath: bf16");
+  const std::vector<float> logits = trained.logits(trained.data.validation.images);
+  int64_t hits = 0;
+  for (size_t i = 0; i < 250; ++i) {
+    const float* row = logits.data() + i * 10;
+    const auto label = static_cast<size_t>(trained.data.validation.labels[i]);
+    hits += std::max_element(row, row + 10) == row + label;
+  }
+  EXPECT_DOUBLE_EQ(trained.t.training->evaluate().accuracy, static_cast<double>(hits) / 250);
 }
 
 // Images of the second batch, and of a part of one, too.

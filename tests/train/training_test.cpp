@@ -22,14 +22,53 @@ TEST(Training, LearnsSyntheticImages) {
   EXPECT_EQ(t.training->evaluate().rows, 250);      // every image once, the last batch partly empty
 }
 
+// The same data, order and masks: only rounding sets the two apart.
+TEST(Training, LearnsInBf16AsInFp32) {
+  for (const auto network : {small_training, small_residual_training}) {
+    TestTraining wide(network("cpu_reference")), narrow(network("cpu_reference\nmath: bf16"));
+    const int64_t steps = 6 * wide.training->steps_per_epoch();
+    for (int64_t i = 0; i < steps; ++i) {
+      wide.training->step();
+      narrow.training->step();
+      if (i >= 10) continue;  // later they part by themselves
+      const double expected = wide.training->state().last_loss;
+      EXPECT_NEAR(narrow.training->state().last_loss, expected, 0.02 * expected) << i;
+    }
+    EXPECT_NEAR(narrow.training->evaluate().accuracy, wide.training->evaluate().accuracy, 0.1);
+    EXPECT_GT(narrow.training->evaluate().accuracy, 0.6);  // chance is 0.25
+  }
+}
+
+TEST(Training, ACheckpointOfBf16IsFloat32AndEvaluatesInFp32) {
+  const std::filesystem::path path = temporary_path("bf16.safetensors");
+  TestTraining narrow(small_residual_training("cpu\nmath: bf16"));
+  for (int i = 0; i < 20; ++i) narrow.training->step();
+  const CheckpointInfo info{.config = small_residual_training("cpu\nmath: bf16"), .data = "0"};
+  save_checkpoint(path, *narrow.training, info);
+  TestTraining wide(small_residual_training("cpu"));
+  load_parameters(path, wide.training->weights(), {});
+  for (const Parameter& parameter : wide.training->weights().parameters()) {
+    EXPECT_EQ(wide.training->weights().read(parameter), narrow.training->weights().read(parameter));
+  }
+  EXPECT_NEAR(wide.training->evaluate().loss, narrow.training->evaluate().loss,
+              0.02 * narrow.training->evaluate().loss);
+  const CheckpointInfo fp32{.config = small_residual_training("cpu"), .data = "0"};
+  EXPECT_THROW(load_checkpoint(path, *wide.training, fp32), ConfigError);  // another training
+  std::filesystem::remove(path);
+}
+
 TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu");
+  check_resume("cpu\nmath: bf16", "cpu\nmath: bf16", small_residual_training);
   check_resume("cpu", "cpu", small_residual_training);
 }
 
 TEST(Training, ATraceShowsEveryOperation) { check_trace("cpu"); }
 
-TEST(Training, StopsWhereTheLossIsNotFinite) { check_halt("cpu"); }
+TEST(Training, StopsWhereTheLossIsNotFinite) {
+  check_halt("cpu");
+  check_halt("cpu\nmath: bf16");
+}
 
 TEST(Training, OptimizersAgreeWithTheirDefinition) {
   // One parameter, gradient by hand, against PyTorch's published update rules.

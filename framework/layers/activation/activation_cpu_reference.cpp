@@ -1,5 +1,6 @@
-// Activations, cpu_reference: one loop, float or double.
+// Activations, cpu_reference: one loop for every type of storage.
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "layers/activation/activation.h"
 
 namespace duet {
@@ -15,7 +16,7 @@ class ActivationCpuReference : public ActivationImpl {
       const T* from = x.data<T>();
       T* to = y.data<T>();
       parallel_ranges(x.elements(), kOperations, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) to[i] = f.forward(from[i]);
+        for (int64_t i = first; i < last; ++i) to[i] = T(f.forward(Accumulator<T>{from[i]}));
       });
     });
   }
@@ -27,7 +28,10 @@ class ActivationCpuReference : public ActivationImpl {
       const T *from = dy.data<T>(), *inputs = x.data<T>(), *outputs = y.data<T>();
       T* to = dx.data<T>();
       parallel_ranges(x.elements(), kOperations, [&](int64_t first, int64_t last) {
-        for (int64_t i = first; i < last; ++i) to[i] = from[i] * f.gradient(inputs[i], outputs[i]);
+        for (int64_t i = first; i < last; ++i) {
+          const Accumulator<T> value = inputs[i];
+          to[i] = T(from[i] * f.gradient(value, output<T>(f, value, outputs[i])));
+        }
       });
     });
   }
@@ -35,10 +39,20 @@ class ActivationCpuReference : public ActivationImpl {
  private:
   static constexpr int64_t kOperations = 4;  // an element
 
+  /// f(x): y as it is stored, unless its few digits would be most of an error in 1 - y * y.
+  template <class T, class Function>
+  static Accumulator<T> output(const Function& f, Accumulator<T> x, T y) {
+    if constexpr (std::is_same_v<Accumulator<T>, T>) {
+      return y;
+    } else {
+      return f.forward(x);
+    }
+  }
+
   template <class Loop>
   void visit(Loop&& loop) {
     visit_activation(problem_, [&](auto f) {
-      problem_.dtype == DType::kFloat64 ? loop(f, 0.0) : loop(f, 0.0f);
+      visit_storage(problem_.dtype, [&](auto zero) { loop(f, zero); });
     });
   }
 };
@@ -46,7 +60,10 @@ class ActivationCpuReference : public ActivationImpl {
 }  // namespace
 
 ImplEntry<ActivationProblem> activation_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<ActivationCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<ActivationCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

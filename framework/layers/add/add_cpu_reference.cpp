@@ -1,6 +1,7 @@
-// Add, cpu_reference: a loop over the elements, each summed in the order of the inputs; float or
-// double.
+// Add, cpu_reference: a loop over the elements, each summed in the order of the inputs and
+// rounded once.
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "layers/add/add_impls.h"
 
 namespace duet {
@@ -11,7 +12,7 @@ class AddCpuReference : public AddImpl {
   using AddImpl::AddImpl;
 
   void sum(Context&, const std::vector<Tensor>& from, const Tensor& to) override {
-    problem_.dtype == DType::kFloat64 ? sum<double>(from, to) : sum<float>(from, to);
+    visit_storage(problem_.dtype, [&](auto zero) { sum<decltype(zero)>(from, to); });
   }
 
  private:
@@ -21,9 +22,9 @@ class AddCpuReference : public AddImpl {
     parallel_ranges(to.elements(), static_cast<int64_t>(from.size()),
                     [&](int64_t first, int64_t last) {
                       for (int64_t i = first; i < last; ++i) {
-                        T value = from[0].data<T>()[i];
+                        Accumulator<T> value = from[0].data<T>()[i];
                         for (size_t k = 1; k < from.size(); ++k) value += from[k].data<T>()[i];
-                        y[i] = value;
+                        y[i] = T(value);
                       }
                     });
   }
@@ -32,7 +33,10 @@ class AddCpuReference : public AddImpl {
 }  // namespace
 
 ImplEntry<AddProblem> add_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<AddCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<AddCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

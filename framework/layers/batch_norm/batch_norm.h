@@ -40,7 +40,7 @@ struct BatchNormProblem {
   int64_t channels() const { return x.shape[1]; }
   /// Values of a channel.
   int64_t count() const { return x.elements() / channels(); }
-  TensorDesc channel_desc() const { return {{channels()}, dtype}; }
+  TensorDesc channel_desc() const { return {{channels()}, accumulator_of(dtype)}; }
 
   /// In either layout memory is outer x channels x inner values.
   int64_t inner() const;

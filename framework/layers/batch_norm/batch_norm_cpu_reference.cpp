@@ -1,9 +1,10 @@
-// batch_norm cpu_reference: the definition as loops, float or double. Sums are in double: first the
+// batch_norm cpu_reference: the definition as loops. Sums are in double: first the
 // mean, then the squares of what differs from it. A few channels at a time, so that a cache line of
 // x is read whole where channels are innermost.
 #include <cmath>
 
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "layers/batch_norm/batch_norm_impls.h"
 
 namespace duet {
@@ -26,37 +27,39 @@ class BatchNormCpuReference : public BatchNormImpl {
 
   void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    problem_.dtype == DType::kFloat64 ? forward<double>(context.training(), x, w, y, state)
-                                      : forward<float>(context.training(), x, w, y, state);
+    visit_storage(problem_.dtype,
+                  [&](auto zero) { forward<decltype(zero)>(context.training(), x, w, y, state); });
   }
 
   void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    problem_.dtype == DType::kFloat64
-        ? backward<double>(context.training(), x, w, dy, state, dx, dw)
-        : backward<float>(context.training(), x, w, dy, state, dx, dw);
+    visit_storage(problem_.dtype, [&](auto zero) {
+      backward<decltype(zero)>(context.training(), x, w, dy, state, dx, dw);
+    });
   }
 
  private:
+  /// T is the type of x, y, dx and dy.
   template <class T>
   void forward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) {
+    using W = Accumulator<T>;
     const T* in = x.data<T>();
     T* out = y.data<T>();
     for_channels(4, [&](Channels& channels) {
       if (training) {
         double var[kBlock];
         measure(in, channels, var);
-        update(channels, var, w.running_mean.data<T>(), w.running_var.data<T>());
+        update(channels, var, w.running_mean.data<W>(), w.running_var.data<W>());
         save(channels, state.data<double>());
       } else {
-        take_running<T>(w, channels);
+        take_running<W>(w, channels);
       }
       for_each(channels, [&](int64_t k, int64_t i) {
         const int64_t c = channels.first + k;
         double value = (in[i] - channels.mean[k]) * channels.inverse[k];
-        if (problem_.affine) value = value * w.weight.data<T>()[c] + w.bias.data<T>()[c];
-        out[i] = static_cast<T>(value);
+        if (problem_.affine) value = value * w.weight.data<W>()[c] + w.bias.data<W>()[c];
+        out[i] = T(value);
       });
     });
   }
@@ -64,9 +67,10 @@ class BatchNormCpuReference : public BatchNormImpl {
   template <class T>
   void backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) {
+    using W = Accumulator<T>;
     const T *in = x.data<T>(), *gradient = dy.data<T>();
     for_channels(6, [&](Channels& channels) {
-      training ? take_saved(state.data<double>(), channels) : take_running<T>(w, channels);
+      training ? take_saved(state.data<double>(), channels) : take_running<W>(w, channels);
       const auto normalised = [&](int64_t k, int64_t i) {
         return (in[i] - channels.mean[k]) * channels.inverse[k];
       };
@@ -76,16 +80,16 @@ class BatchNormCpuReference : public BatchNormImpl {
         product[k] += gradient[i] * normalised(k, i);
       });
       for (int64_t c = channels.first; problem_.affine && c < channels.last; ++c) {
-        dw.weight.data<T>()[c] = static_cast<T>(product[c - channels.first]);
-        dw.bias.data<T>()[c] = static_cast<T>(sum[c - channels.first]);
+        dw.weight.data<W>()[c] = static_cast<W>(product[c - channels.first]);
+        dw.bias.data<W>()[c] = static_cast<W>(sum[c - channels.first]);
       }
       if (!dx) return;
       const auto count = static_cast<double>(problem_.count());
       for_each(channels, [&](int64_t k, int64_t i) {
         double value = gradient[i];
         if (training) value -= sum[k] / count + normalised(k, i) * (product[k] / count);
-        if (problem_.affine) value *= w.weight.data<T>()[channels.first + k];
-        dx.data<T>()[i] = static_cast<T>(value * channels.inverse[k]);
+        if (problem_.affine) value *= w.weight.data<W>()[channels.first + k];
+        dx.data<T>()[i] = T(value * channels.inverse[k]);
       });
     });
   }
@@ -107,16 +111,16 @@ class BatchNormCpuReference : public BatchNormImpl {
     }
   }
 
-  template <class T>
-  void update(const Channels& channels, const double (&var)[kBlock], T* running_mean,
-              T* running_var) const {
+  template <class W>
+  void update(const Channels& channels, const double (&var)[kBlock], W* running_mean,
+              W* running_var) const {
     const auto count = static_cast<double>(problem_.count());
     const double momentum = problem_.momentum;
     for (int64_t c = channels.first; c < channels.last; ++c) {
       const int64_t k = c - channels.first;
       running_mean[c] =
-          static_cast<T>((1 - momentum) * running_mean[c] + momentum * channels.mean[k]);
-      running_var[c] = static_cast<T>((1 - momentum) * running_var[c] +
+          static_cast<W>((1 - momentum) * running_mean[c] + momentum * channels.mean[k]);
+      running_var[c] = static_cast<W>((1 - momentum) * running_var[c] +
                                       momentum * (var[k] * (count / (count - 1))));
     }
   }
@@ -133,11 +137,11 @@ class BatchNormCpuReference : public BatchNormImpl {
       channels.inverse[c - channels.first] = state[problem_.channels() + c];
     }
   }
-  template <class T>
+  template <class W>
   void take_running(const BatchNormParameters& w, Channels& channels) const {
     for (int64_t c = channels.first; c < channels.last; ++c) {
-      const double var = w.running_var.data<T>()[c];
-      channels.mean[c - channels.first] = w.running_mean.data<T>()[c];
+      const double var = w.running_var.data<W>()[c];
+      channels.mean[c - channels.first] = w.running_mean.data<W>()[c];
       channels.inverse[c - channels.first] = 1 / std::sqrt(var + problem_.eps);
     }
   }
@@ -168,7 +172,10 @@ class BatchNormCpuReference : public BatchNormImpl {
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<BatchNormCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<BatchNormCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

@@ -1,4 +1,4 @@
-// Concat, cpu_reference: copies row by row; float or double.
+// Concat, cpu_reference: copies row by row.
 #include <cstring>
 
 #include "layers/concat/concat_impls.h"
@@ -37,7 +37,10 @@ class ConcatCpuReference : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<ConcatCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<ConcatCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

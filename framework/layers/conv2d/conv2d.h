@@ -47,8 +47,10 @@ struct Conv2dProblem {
     return saturated_product_of({n, k, p, q, channels_per_group(), r, s});
   }
   TensorDesc x_desc() const { return {{n, c, h, w}, dtype, layout}; }
-  TensorDesc w_desc() const { return {{k, channels_per_group(), r, s}, dtype, layout}; }
-  TensorDesc b_desc() const { return {{k}, dtype}; }
+  TensorDesc w_desc() const {
+    return {{k, channels_per_group(), r, s}, accumulator_of(dtype), layout};
+  }
+  TensorDesc b_desc() const { return {{k}, accumulator_of(dtype)}; }
   TensorDesc y_desc() const { return {{n, k, p, q}, dtype, layout}; }
   std::string to_string() const;
 };

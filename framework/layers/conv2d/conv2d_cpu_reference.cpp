@@ -1,8 +1,9 @@
-// conv2d cpu_reference: the definition as loops, float or double; everything a convolution can do.
+// conv2d cpu_reference: the definition as loops; everything a convolution can do.
 #include <algorithm>
 
 #include "core/parallel.h"
 #include "layers/conv2d/conv2d_impls.h"
+#include "layers/rounded_sums.h"
 
 namespace duet {
 namespace {
@@ -48,44 +49,57 @@ class Conv2dCpuReference : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
 
-  void forward(Context&, const Tensor& x, const Tensor& w, const Tensor& b,
+  size_t workspace_bytes(Pass pass) const override {
+    return pass == Pass::kForward        ? sum_bytes(problem_.y_desc())
+           : pass == Pass::kBackwardData ? sum_bytes(problem_.x_desc())
+                                         : 0;
+  }
+
+  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
+      using Sum = Accumulator<T>;
+      Sum* sums = sums_of<T>(y, context);
       parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for (int k = 0; k < problem_.k; ++k) {
           for (int p = 0; p < problem_.p; ++p) {
             for (int q = 0; q < problem_.q; ++q) {
-              y.data<T>()[offset_of(y.desc, n, k, p, q)] = b ? b.data<T>()[k] : zero;
+              sums[offset_of(y.desc, n, k, p, q)] = b ? b.data<Sum>()[k] : Sum(0);
             }
           }
         }
         for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
-          const auto [x_row, x_step] = input_row<T>(x, n, row);
-          const auto [y_row, y_step] = output_row<T>(y, n, row);
-          const T weight = w.data<T>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+          const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
+          const auto [y_row, y_step] = output_row(sums, y.desc, n, row);
+          const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
           for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
             y_row[i * y_step] += x_row[i * x_step] * weight;
           }
         });
       });
+      store_sums<T>(sums, y);
     });
   }
 
-  void backward_data(Context&, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
-      std::fill_n(dx.data<T>(), dx.elements(), zero);
+      using Sum = Accumulator<T>;
+      Sum* sums = sums_of<T>(dx, context);
+      std::fill_n(sums, dx.elements(), Sum(0));
       parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
-          const auto [dx_row, dx_step] = input_row<T>(dx, n, row);
-          const auto [dy_row, dy_step] = output_row<T>(dy, n, row);
-          const T weight = w.data<T>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+          const auto [dx_row, dx_step] = input_row(sums, dx.desc, n, row);
+          const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
+          const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
           for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
             dx_row[i * dx_step] += dy_row[i * dy_step] * weight;
           }
         });
       });
+      store_sums<T>(sums, dx);
     });
   }
 
@@ -93,16 +107,17 @@ class Conv2dCpuReference : public Conv2dImpl {
                        const Tensor& db) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
-      std::fill_n(dw.data<T>(), dw.elements(), zero);
+      using Sum = Accumulator<T>;
+      std::fill_n(dw.data<Sum>(), dw.elements(), Sum(0));
       parallel_for(problem_.k, problem_.products(), [&](int64_t item) {
         const int filter = static_cast<int>(item);
-        T bias_gradient = zero;
+        Sum bias_gradient = 0;
         for (int n = 0; n < problem_.n; ++n) {
           for_each_row(problem_, filter, filter + 1, [&](const Row& row) {
-            const auto [x_row, x_step] = input_row<T>(x, n, row);
-            const auto [dy_row, dy_step] = output_row<T>(dy, n, row);
-            T& gradient = dw.data<T>()[offset_of(dw.desc, row.k, row.c, row.r, row.s)];
-            T sum = gradient;
+            const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
+            const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
+            Sum& gradient = dw.data<Sum>()[offset_of(dw.desc, row.k, row.c, row.r, row.s)];
+            Sum sum = gradient;
             for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
               sum += dy_row[i * dy_step] * x_row[i * x_step];
             }
@@ -114,7 +129,7 @@ class Conv2dCpuReference : public Conv2dImpl {
             }
           }
         }
-        if (db) db.data<T>()[filter] = bias_gradient;
+        if (db) db.data<Sum>()[filter] = bias_gradient;
       });
     });
   }
@@ -127,27 +142,29 @@ class Conv2dCpuReference : public Conv2dImpl {
 
   /// The first pixel of a row of products in x (or dx), and the distance to the next one's.
   template <class T>
-  std::pair<T*, int64_t> input_row(const Tensor& x, int64_t n, const Row& row) const {
+  std::pair<T*, int64_t> input_row(T* x, const TensorDesc& desc, int64_t n, const Row& row) const {
     const int64_t c = first_channel(row.k) + row.c;
-    return {x.data<T>() + offset_of(x.desc, n, c, row.h, row.w_begin),
-            problem_.stride_w * pixel_step(x.desc)};
+    return {x + offset_of(desc, n, c, row.h, row.w_begin), problem_.stride_w * pixel_step(desc)};
   }
   /// The same in y (or dy).
   template <class T>
-  std::pair<T*, int64_t> output_row(const Tensor& y, int64_t n, const Row& row) const {
-    return {y.data<T>() + offset_of(y.desc, n, row.k, row.p, row.q_begin), pixel_step(y.desc)};
+  std::pair<T*, int64_t> output_row(T* y, const TensorDesc& desc, int64_t n, const Row& row) const {
+    return {y + offset_of(desc, n, row.k, row.p, row.q_begin), pixel_step(desc)};
   }
 
   template <class Loops>
   void for_dtype(Loops&& loops) {
-    problem_.dtype == DType::kFloat64 ? loops(0.0) : loops(0.0f);
+    visit_storage(problem_.dtype, loops);
   }
 };
 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<Conv2dCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<Conv2dCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

@@ -183,7 +183,10 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas() {
   return {"cpu_blas", unsupported<kCpuBlas>, make<kCpuBlas>};
 }
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference() {
-  return {"cpu_reference", unsupported<kCpuReference>, make<kCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = unsupported<kCpuReference>,
+          .make = make<kCpuReference>,
+          .dtypes = {DType::kFloat32, DType::kFloat64}};
 }
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn() {
   return {"cudnn", unsupported<kCudnn>, make<kCudnn>};

@@ -1,5 +1,6 @@
-// Dropout, cpu_reference: the mask is drawn anew for each element, in both passes; float or double.
+// Dropout, cpu_reference: the mask is drawn anew for each element, in both passes.
 #include "core/parallel.h"
+#include "core/storage.h"
 #include "layers/dropout/dropout_impls.h"
 
 namespace duet {
@@ -18,13 +19,13 @@ class DropoutCpuReference : public DropoutImpl {
 
  private:
   void apply(Context& context, const Tensor& from, const Tensor& to) {
-    problem_.dtype == DType::kFloat64 ? apply<double>(context, from, to)
-                                      : apply<float>(context, from, to);
+    visit_storage(problem_.dtype, [&](auto zero) { apply<decltype(zero)>(context, from, to); });
   }
 
   template <class T>
   void apply(Context& context, const Tensor& from, const Tensor& to) {
-    const T scale = T(1) / (T(1) - T(problem_.p));
+    using Value = Accumulator<T>;
+    const Value scale = Value(1) / (Value(1) - Value(problem_.p));
     const T* x = from.data<T>();
     T* y = to.data<T>();
     if (!context.training()) {
@@ -34,7 +35,9 @@ class DropoutCpuReference : public DropoutImpl {
     const uint64_t step = *context.step();
     constexpr int64_t kOperations = 40;  // an element: a Philox block each
     parallel_ranges(from.elements(), kOperations, [&](int64_t first, int64_t last) {
-      for (int64_t i = first; i < last; ++i) y[i] = mask_.kept(step, i) ? x[i] * scale : T(0);
+      for (int64_t i = first; i < last; ++i) {
+        y[i] = T(mask_.kept(step, i) ? x[i] * scale : Value(0));
+      }
     });
   }
 };
@@ -42,7 +45,10 @@ class DropoutCpuReference : public DropoutImpl {
 }  // namespace
 
 ImplEntry<DropoutProblem> dropout_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<DropoutCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<DropoutCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

@@ -30,8 +30,8 @@ struct LinearProblem {
   /// Multiply-adds of a pass.
   int64_t products() const { return saturated_product_of({n, in, out}); }
   TensorDesc x_desc() const { return {{n, in}, dtype}; }
-  TensorDesc w_desc() const { return {{out, in}, dtype}; }
-  TensorDesc b_desc() const { return {{out}, dtype}; }
+  TensorDesc w_desc() const { return {{out, in}, accumulator_of(dtype)}; }
+  TensorDesc b_desc() const { return {{out}, accumulator_of(dtype)}; }
   TensorDesc y_desc() const { return {{n, out}, dtype}; }
   std::string to_string() const;
 };

@@ -1,6 +1,7 @@
-// linear, cpu_reference: the definition as three nested loops, float or double.
+// linear, cpu_reference: the definition as three nested loops.
 #include "core/parallel.h"
 #include "layers/linear/linear_impls.h"
+#include "layers/rounded_sums.h"
 
 namespace duet {
 namespace {
@@ -9,18 +10,26 @@ class LinearCpuReference : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
+  size_t workspace_bytes(Pass pass) const override {
+    return pass == Pass::kBackwardData ? sum_bytes(problem_.x_desc()) : 0;
+  }
+
   void forward(Context&, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      forward(x.data<T>(), w.data<T>(), b.data<T>(), y.data<T>());
+      using Sum = Accumulator<T>;
+      forward(x.data<T>(), w.data<Sum>(), b.data<Sum>(), y.data<T>());
     });
   }
 
-  void backward_data(Context&, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+                     const Tensor& dx) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      backward_data(dy.data<T>(), w.data<T>(), dx.data<T>());
+      Accumulator<T>* sums = sums_of<T>(dx, context);
+      backward_data(dy.data<T>(), w.data<Accumulator<T>>(), sums);
+      store_sums<T>(sums, dx);
     });
   }
 
@@ -28,44 +37,45 @@ class LinearCpuReference : public LinearImpl {
                        const Tensor& db) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      backward_filter(x.data<T>(), dy.data<T>(), dw.data<T>(), db.data<T>());
+      using Sum = Accumulator<T>;
+      backward_filter(x.data<T>(), dy.data<T>(), dw.data<Sum>(), db.data<Sum>());
     });
   }
 
  private:
-  template <class T>
-  void forward(const T* x, const T* w, const T* b, T* y) const {
+  template <class T, class Sum>
+  void forward(const T* x, const Sum* w, const Sum* b, T* y) const {
     parallel_for(problem_.n, products(), [&](int64_t n) {
       for (int64_t o = 0; o < problem_.out; ++o) {
-        T sum = b ? b[o] : T(0);
+        Sum sum = b ? b[o] : Sum(0);
         for (int64_t i = 0; i < problem_.in; ++i) {
           sum += x[n * problem_.in + i] * w[o * problem_.in + i];
         }
-        y[n * problem_.out + o] = sum;
+        y[n * problem_.out + o] = T(sum);
       }
     });
   }
 
-  template <class T>
-  void backward_data(const T* dy, const T* w, T* dx) const {
+  template <class T, class Sum>
+  void backward_data(const T* dy, const Sum* w, Sum* dx) const {
     parallel_for(problem_.n, products(), [&](int64_t n) {
-      T* row = dx + n * problem_.in;
-      for (int64_t i = 0; i < problem_.in; ++i) row[i] = T(0);
+      Sum* row = dx + n * problem_.in;
+      for (int64_t i = 0; i < problem_.in; ++i) row[i] = Sum(0);
       for (int64_t o = 0; o < problem_.out; ++o) {
-        const T gradient = dy[n * problem_.out + o];
+        const Sum gradient = dy[n * problem_.out + o];
         for (int64_t i = 0; i < problem_.in; ++i) row[i] += gradient * w[o * problem_.in + i];
       }
     });
   }
 
-  template <class T>
-  void backward_filter(const T* x, const T* dy, T* dw, T* db) const {
+  template <class T, class Sum>
+  void backward_filter(const T* x, const T* dy, Sum* dw, Sum* db) const {
     parallel_for(problem_.out, products(), [&](int64_t o) {
-      T* row = dw + o * problem_.in;
-      T sum = T(0);
-      for (int64_t i = 0; i < problem_.in; ++i) row[i] = T(0);
+      Sum* row = dw + o * problem_.in;
+      Sum sum = Sum(0);
+      for (int64_t i = 0; i < problem_.in; ++i) row[i] = Sum(0);
       for (int64_t n = 0; n < problem_.n; ++n) {
-        const T gradient = dy[n * problem_.out + o];
+        const Sum gradient = dy[n * problem_.out + o];
         sum += gradient;
         for (int64_t i = 0; i < problem_.in; ++i) row[i] += gradient * x[n * problem_.in + i];
       }
@@ -77,14 +87,17 @@ class LinearCpuReference : public LinearImpl {
 
   template <class Call>
   void visit(Call&& call) const {
-    problem_.dtype == DType::kFloat64 ? call(0.0) : call(0.0f);
+    visit_storage(problem_.dtype, call);
   }
 };
 
 }  // namespace
 
 ImplEntry<LinearProblem> linear_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<LinearCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<LinearCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

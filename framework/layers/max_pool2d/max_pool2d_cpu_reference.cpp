@@ -1,10 +1,11 @@
-// max_pool2d cpu_reference: the definition as loops, float or double. Backward looks for the
+// max_pool2d cpu_reference: the definition as loops. Backward looks for the
 // largest value again, so nothing is kept between the passes.
 #include <algorithm>
 #include <limits>
 
 #include "layers/max_pool2d/max_pool2d_impls.h"
 #include "layers/pool2d/pool2d_cpu.h"
+#include "layers/rounded_sums.h"
 
 namespace duet {
 namespace {
@@ -13,16 +14,25 @@ class MaxPool2dCpuReference : public Pool2dImpl {
  public:
   using Pool2dImpl::Pool2dImpl;
 
-  void forward(Context&, const Tensor& x, const Tensor& y, const Tensor&) override {
-    problem_.dtype == DType::kFloat64 ? forward(x.data<double>(), y.data<double>())
-                                      : forward(x.data<float>(), y.data<float>());
+  size_t workspace_bytes(Pass pass) const override {
+    return pass == Pass::kForward ? 0 : sum_bytes(problem_.x_desc());
   }
 
-  void backward(Context&, const Tensor& x, const Tensor&, const Tensor& dy, const Tensor&,
+  void forward(Context&, const Tensor& x, const Tensor& y, const Tensor&) override {
+    visit_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      forward(x.data<T>(), y.data<T>());
+    });
+  }
+
+  void backward(Context& context, const Tensor& x, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    problem_.dtype == DType::kFloat64
-        ? backward(x.data<double>(), dy.data<double>(), dx.data<double>())
-        : backward(x.data<float>(), dy.data<float>(), dx.data<float>());
+    visit_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      Accumulator<T>* sums = sums_of<T>(dx, context);
+      backward(x.data<T>(), dy.data<T>(), sums);
+      store_sums<T>(sums, dx);
+    });
   }
 
  private:
@@ -35,9 +45,9 @@ class MaxPool2dCpuReference : public Pool2dImpl {
     });
   }
 
-  template <class T>
-  void backward(const T* x, const T* dy, T* dx) {
-    std::fill_n(dx, problem_.x_desc().elements(), T(0));
+  template <class T, class Sum>
+  void backward(const T* x, const T* dy, Sum* dx) {
+    std::fill_n(dx, problem_.x_desc().elements(), Sum(0));
     for_each_plane(problem_, [&](auto x_offset, auto y_offset) {
       for_each_output(problem_, [&](int p, int q) {
         dx[offset_of_largest(x, x_offset, p, q)] += dy[y_offset(p, q)];
@@ -49,11 +59,12 @@ class MaxPool2dCpuReference : public Pool2dImpl {
   int64_t offset_of_largest(const T* x, const Offset& x_offset, int p, int q) {
     const PixelRange pixels = problem_.pixels_of(p, q);
     int64_t at = x_offset(pixels.h_begin, pixels.w_begin);
-    T largest = -std::numeric_limits<T>::infinity();
+    Accumulator<T> largest = -std::numeric_limits<Accumulator<T>>::infinity();
     for_each_pixel(pixels, [&](int h, int w) {
       const int64_t offset = x_offset(h, w);
-      if (!takes_over(x[offset], largest)) return;
-      largest = x[offset];
+      const Accumulator<T> value = x[offset];
+      if (!takes_over(value, largest)) return;
+      largest = value;
       at = offset;
     });
     return at;
@@ -63,7 +74,10 @@ class MaxPool2dCpuReference : public Pool2dImpl {
 }  // namespace
 
 ImplEntry<Pool2dProblem> max_pool2d_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<MaxPool2dCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<MaxPool2dCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

@@ -1,4 +1,5 @@
-// Reorder, cpu_reference: four loops, float or double.
+// Reorder, cpu_reference: four loops.
+#include "core/storage.h"
 #include "layers/reorder/reorder_impls.h"
 
 namespace duet {
@@ -24,14 +25,17 @@ class ReorderCpuReference : public ReorderImpl {
   using ReorderImpl::ReorderImpl;
 
   void reorder(Context&, const Tensor& from, const Tensor& to) override {
-    problem_.dtype == DType::kFloat64 ? copy<double>(from, to) : copy<float>(from, to);
+    visit_storage(problem_.dtype, [&](auto zero) { copy<decltype(zero)>(from, to); });
   }
 };
 
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<ReorderCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<ReorderCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

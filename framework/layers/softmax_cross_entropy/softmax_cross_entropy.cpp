@@ -5,7 +5,8 @@
 namespace duet {
 
 std::string SoftmaxCrossEntropyProblem::to_string() const {
-  return "n=" + std::to_string(n) + " c=" + std::to_string(c);
+  const std::string text = "n=" + std::to_string(n) + " c=" + std::to_string(c);
+  return dtype == DType::kFloat32 ? text : text + " " + std::string(duet::to_string(dtype));
 }
 
 SoftmaxCrossEntropyLayer::SoftmaxCrossEntropyLayer() : LayerOf(softmax_cross_entropy_impls()) {}
@@ -22,7 +23,7 @@ SoftmaxCrossEntropyProblem SoftmaxCrossEntropyLayer::infer(const std::vector<Ten
     throw ShapeError("takes labels " + labels.to_string() + ", not " + inputs[1].to_string());
   }
   if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
-  outputs_ = {TensorDesc{{1}, x.dtype}, TensorDesc{{2}, DType::kInt32}};
+  outputs_ = {TensorDesc{{1}, accumulator_of(x.dtype)}, TensorDesc{{2}, DType::kInt32}};
   return {.n = static_cast<int>(x.shape[0]), .c = static_cast<int>(x.shape[1]), .dtype = x.dtype};
 }
 

@@ -1,6 +1,7 @@
-// Softmax cross-entropy, cpu_reference: a row at a time, float or double.
+// Softmax cross-entropy, cpu_reference: a row at a time.
 #include <cmath>
 
+#include "core/storage.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 
 namespace duet {
@@ -10,18 +11,20 @@ namespace {
 /// subtracted so that exp() cannot overflow.
 template <class T>
 struct Row {
-  T max;
-  T sum = 0;
+  using Value = Accumulator<T>;
+  Value max;
+  Value sum = 0;
   int argmax = 0;  // first of ties
   bool has_nan = false;
 
   Row(const T* x, int c) : max(x[0]) {
     for (int j = 0; j < c; ++j) {
-      if (x[j] > max) {
-        max = x[j];
+      const Value value = x[j];
+      if (value > max) {
+        max = value;
         argmax = j;
       }
-      has_nan |= x[j] != x[j];
+      has_nan |= value != value;
     }
     for (int j = 0; j < c; ++j) sum += std::exp(x[j] - max);
   }
@@ -35,7 +38,8 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
                const Tensor& hits, const Tensor&) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      T total = 0;
+      using Value = Accumulator<T>;
+      Value total = 0;
       int32_t hit = 0, counted = 0;
       for (int i = 0; i < problem_.n; ++i) {
         const int label = labels.data<int32_t>()[i];
@@ -46,7 +50,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
         hit += !row.has_nan && row.argmax == label;
         ++counted;
       }
-      loss.data<T>()[0] = counted > 0 ? total / static_cast<T>(counted) : T(0);
+      loss.data<Value>()[0] = counted > 0 ? total / static_cast<Value>(counted) : Value(0);
       hits.data<int32_t>()[0] = hit;
       hits.data<int32_t>()[1] = counted;
     });
@@ -56,19 +60,20 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
                 const Tensor& dloss, const Tensor&, const Tensor& dx) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      const T scale = dloss.data<T>()[0] / static_cast<T>(hits.data<int32_t>()[1]);
+      using Value = Accumulator<T>;
+      const Value scale = dloss.data<Value>()[0] / static_cast<Value>(hits.data<int32_t>()[1]);
       for (int i = 0; i < problem_.n; ++i) {
         const int label = labels.data<int32_t>()[i];
         const T* logits = x.data<T>() + int64_t{i} * problem_.c;
         T* gradient = dx.data<T>() + int64_t{i} * problem_.c;
         if (!counts(label)) {
-          for (int j = 0; j < problem_.c; ++j) gradient[j] = 0;
+          for (int j = 0; j < problem_.c; ++j) gradient[j] = T(0);
           continue;
         }
         const Row<T> row(logits, problem_.c);
         for (int j = 0; j < problem_.c; ++j) {
-          const T probability = std::exp(logits[j] - row.max) / row.sum;
-          gradient[j] = scale * (probability - (j == label ? T(1) : T(0)));
+          const Value probability = std::exp(logits[j] - row.max) / row.sum;
+          gradient[j] = T(scale * (probability - (j == label ? Value(1) : Value(0))));
         }
       }
     });
@@ -79,14 +84,17 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
 
   template <class Loop>
   void visit(Loop&& loop) {
-    problem_.dtype == DType::kFloat64 ? loop(0.0) : loop(0.0f);
+    visit_storage(problem_.dtype, loop);
   }
 };
 
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cpu_reference() {
-  return {"cpu_reference", supports_all, make_implementation<SoftmaxCrossEntropyCpuReference>};
+  return {.id = "cpu_reference",
+          .unsupported = supports_all,
+          .make = make_implementation<SoftmaxCrossEntropyCpuReference>,
+          .dtypes = reference_dtypes()};
 }
 
 }  // namespace duet

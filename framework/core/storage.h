@@ -1,0 +1,34 @@
+// The C++ types of tensors' values, for loops that are written once for all of them.
+#pragma once
+
+#include <stdexcept>
+#include <type_traits>
+
+#include "core/bfloat16.h"
+#include "core/tensor.h"
+
+namespace duet {
+
+/// The C++ type of accumulator_of() the type that T stores.
+template <class T>
+using Accumulator = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
+
+/// Calls visit(T()) with the C++ type of float32, float64 or bfloat16.
+template <class Visit>
+void visit_storage(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return visit(float{});
+    case DType::kFloat64:
+      return visit(double{});
+    case DType::kBFloat16:
+      return visit(bfloat16{});
+    default:
+      throw std::logic_error("no activations are stored in " + std::string(to_string(dtype)));
+  }
+}
+
+/// `value` as `dtype` stores it; whole numbers as they are.
+double rounded_to(DType dtype, double value);
+
+}  // namespace duet
