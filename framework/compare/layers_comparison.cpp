@@ -11,6 +11,7 @@
 #include "compare/layer_rows.h"
 #include "compare/results.h"
 #include "core/interrupt.h"
+#include "core/storage.h"
 
 namespace duet {
 
@@ -24,12 +25,36 @@ struct Seat {
   const Net::Node::Step* step = nullptr;
 };
 
+/// A copy of `layer` that stores bfloat16.
+std::unique_ptr<Layer> in_bfloat16(const Layer& layer) {
+  auto copy = layer.clone();
+  std::vector<TensorDesc> inputs = layer.inputs();
+  for (TensorDesc& input : inputs) {
+    if (is_float(input.dtype)) input.dtype = DType::kBFloat16;
+  }
+  copy->bind(inputs, layer.options());
+  return copy;
+}
+
+/// x and dy as `layer` stores them.
+LayerData stored(LayerData data, const Layer& layer) {
+  const auto store = [](const std::vector<TensorDesc>& descs, auto& tensors) {
+    for (size_t i = 0; i < descs.size(); ++i) {
+      for (double& value : tensors[i]) value = rounded_to(descs[i].dtype, value);
+    }
+  };
+  store(layer.inputs(), data.x);
+  store(layer.outputs(), data.dy);
+  return data;
+}
+
 class LayersComparison {
  public:
   LayersComparison(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
                    const LayersPlan& plan)
       : arms_(arms), steps_(steps), ceilings_(ceilings), plan_(plan) {
     for (auto& arm : arms_) {
+      any_in_bf16_ |= arm->setup().spec.math == Math::kBF16;
       if (arm->context().device() != Device::kGpu) continue;
       if (!gpu_) gpu_ = std::make_unique<Context>(Device::kGpu);
     }
@@ -168,6 +193,7 @@ class LayersComparison {
   }
 
   /// What the reference makes of a node's activations; kept, because its backward passes come last.
+  /// The activations are values that every arm stores exactly.
   const CheckData& check_data_of(size_t arm, const Net::Node& node) {
     auto& slot = check_data_[&node];
     if (!slot) {
@@ -175,8 +201,10 @@ class LayersComparison {
       for (const auto& step : node.steps) passes.push_back(step.pass);
       LayerData data = std::move(activations_of(arm).at(node.name));
       data.step = static_cast<uint64_t>(plan_.steps);
+      const auto narrow = any_in_bf16_ ? in_bfloat16(*node.layer) : nullptr;
+      const Layer& layer = narrow ? *narrow : *node.layer;
       slot = std::make_unique<CheckData>(
-          make_check_data(*node.layer, std::move(data), {}, passes, plan_.stop));
+          make_check_data(layer, stored(std::move(data), layer), {}, passes, plan_.stop));
     }
     return *slot;
   }
@@ -233,6 +261,7 @@ class LayersComparison {
   const StepTimes& steps_;
   const Ceilings ceilings_;
   LayersPlan plan_;
+  bool any_in_bf16_ = false;
   double work_before_ = 0, share_ = 0;  // of the rows so far
   Context cpu_{Device::kCpu};
   std::unique_ptr<Context> gpu_;

@@ -41,6 +41,22 @@ const json& row_of(const json& layers, std::string_view layer, std::string_view 
   throw std::logic_error("no row " + std::string(layer) + " " + std::string(pass));
 }
 
+// Activations of an arm in fp32 are no numbers of bfloat16.
+TEST(LayersComparison, ArmsInFp32AndBf16StartFromTheSameNumbers) {
+  const ComparisonFolder folder;
+  folder.write("bf16.yaml", {{"backend: cpu", "backend: cpu_reference\nmath: bf16"}});
+  const std::string bf16 = folder / "bf16.yaml";
+  for (const auto& requests : {std::vector<std::string>{"cpu_reference", bf16}, {bf16, "cpu"}}) {
+    const json layers = layers_of(folder.options(requests));
+    for (const json& row : layers["rows"]) {
+      if (row["type"].is_null()) continue;
+      for (const json& arm : row["arms"]) {
+        EXPECT_TRUE(!arm.is_object() || arm["agrees"] == true) << row.dump(1);
+      }
+    }
+  }
+}
+
 TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
   const ComparisonFolder folder;
   const json layers = layers_of(folder.options({"cpu_blas", "cpu_reference"}));
