@@ -79,18 +79,22 @@ std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
     };
     pieces.push_back(std::make_unique<Piece>(arm.context(), queue, 1));
   }
-  for (const auto& operation : operations) {
-    pieces.push_back(std::make_unique<Piece>(arm.context(), operation.queue, kRepetitions));
+  std::vector<size_t> alone(operations.size());  // which piece is of what is no layer
+  for (size_t k = 0; k < operations.size(); ++k) {
+    if (is_layer(operations[k])) continue;  // its tensors are others' outside of its place
+    alone[k] = pieces.size();
+    pieces.push_back(std::make_unique<Piece>(arm.context(), operations[k].queue, kRepetitions));
   }
   std::vector<Workload> workloads;
   for (const auto& piece : pieces) workloads.push_back(piece->workload());
   const auto times = time_interleaved(workloads, plan);
   std::vector<InNetwork::Part> parts;
   for (size_t k = 0; k < operations.size(); ++k) {
-    std::vector<double> alone = times[operations.size() + k].seconds;
-    for (double& seconds : alone) seconds /= kRepetitions;
-    parts.push_back(
-        part_of(operations[k], added_us(times[k], k ? &times[k - 1] : nullptr), std::move(alone)));
+    std::vector<double> by_itself;
+    if (alone[k]) by_itself = times[alone[k]].seconds;
+    for (double& seconds : by_itself) seconds /= kRepetitions;
+    parts.push_back(part_of(operations[k], added_us(times[k], k ? &times[k - 1] : nullptr),
+                            std::move(by_itself)));
   }
   return parts;
 }

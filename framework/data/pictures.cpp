@@ -109,6 +109,8 @@ class PicturesReader {
     if (height == 0 || width == 0) throw DataError(found);
     try {
       check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(width));
+      // Rows are scaled first.
+      check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(info_.width));
     } catch (const DataError& error) {
       throw DataError(name + ": " + error.what());
     }

@@ -9,6 +9,7 @@ namespace {
 
 constexpr int64_t kMostCopies = 1000;
 constexpr size_t kMostLayers = 10000;
+constexpr size_t kMostBytes = 64 << 20;  // of all that they say
 
 std::string text_of(const ConfigNode& item, std::string_view key) {
   const ConfigNode* node = item.find(key);
@@ -44,6 +45,13 @@ void put(ConfigNode& item, const std::string& key, ConfigNode value) {
   item.at_or_add(key) = std::move(value);
 }
 
+size_t bytes_of(const ConfigNode& node) {
+  size_t bytes = sizeof node + node.scalar.size();
+  for (const ConfigNode& item : node.items) bytes += bytes_of(item);
+  for (const auto& [key, value] : node.entries) bytes += key.size() + bytes_of(value);
+  return bytes;
+}
+
 class Expander {
  public:
   explicit Expander(ConfigErrors& errors) : errors_(errors) {}
@@ -71,7 +79,7 @@ class Expander {
 
   std::string add_repeated(ConfigNode item, Scope& scope, std::string before) {
     if (item.kind != ConfigNode::Kind::kMap) {
-      result_.push_back(std::move(item));  // told by who reads the layers
+      if (is_small(item.mark)) push(std::move(item));  // told by who reads the layers
       return before;
     }
     const std::string type = text_of(item, "type");
@@ -86,9 +94,11 @@ class Expander {
     int64_t first = 0;
     const auto copy_name = [&](int64_t i) { return name + "." + std::to_string(i); };
     while (scope.outputs.contains(copy_name(first))) ++first;
+    const size_t mistakes = errors_.count();
     for (int64_t i = first; i < first + copies && is_small(mark); ++i) {
       before = add(item, copy_name(i), scope, before);
-      item.erase("inputs");  // the next reads this one
+      if (errors_.count() > mistakes) break;  // the next would have the same
+      item.erase("inputs");                   // the next reads this one
     }
     scope.outputs[name] = before;
     return before;
@@ -114,7 +124,7 @@ class Expander {
     } else if (before != last_) {
       put(item, "inputs", words({before}, item.mark));
     }
-    result_.push_back(std::move(item));
+    push(std::move(item));
     return last_ = full;
   }
 
@@ -178,11 +188,17 @@ class Expander {
     return name;
   }
 
+  void push(ConfigNode item) {
+    bytes_ += bytes_of(item);
+    result_.push_back(std::move(item));
+  }
+
   bool is_small(Mark mark) {
-    if (result_.size() < kMostLayers) return true;
+    if (result_.size() < kMostLayers && bytes_ < kMostBytes) return true;
     if (!told_) {
       errors_.add(mark, "configuration: repeats make more than " + std::to_string(kMostLayers) +
-                            " layers; repeat less often");
+                            " layers, or more text than " + std::to_string(kMostBytes >> 20) +
+                            " MiB; repeat less often");
     }
     told_ = true;
     return false;
@@ -190,6 +206,7 @@ class Expander {
 
   ConfigErrors& errors_;
   std::vector<ConfigNode> result_;
+  size_t bytes_ = 0;
   std::string last_ = "images";  // the layer added last
   bool told_ = false;
 };

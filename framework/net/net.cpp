@@ -180,7 +180,8 @@ std::string Net::find_non_finite(const uint64_t* step) {
   for (const Node& node : nodes_) {
     const LayerTensors& t = node.tensors;
     for (size_t j = 0; j < t.w.size(); ++j) {
-      if (all_finite({t.w[j]})) continue;
+      // A step that goes wrong has already been averaged into the buffers, which it does not read.
+      if (!node.layer->parameters()[j].trained() || all_finite({t.w[j]})) continue;
       return "parameter " + node.layer->parameters()[j].name + " of layer " + node.name;
     }
   }

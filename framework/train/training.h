@@ -53,7 +53,8 @@ class Training {
   /// libraries take for themselves is not known here.
   size_t memory_bytes() const;
 
-  /// Where the loss of the next step stops being finite, in words. Runs that step without updating.
+  /// Where the loss of the next step stops being finite, in words. Runs that step without the
+  /// optimizer.
   std::string explain_halt();
 
   /// A part of a step, which can also be queued by itself.

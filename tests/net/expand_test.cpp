@@ -112,7 +112,15 @@ TEST(Expand, SaysWhatACompositeLacks) {
   for (int i = 0; i < 5; ++i) {
     deep = "{type: sequential, repeat: 100, layers: [" + deep + ", {type: relu}]}";
   }
-  EXPECT_TRUE(has(message(deep), "repeats make more than 10000 layers; repeat less often"));
+  EXPECT_TRUE(has(message(deep), "repeats make more than 10000 layers", "repeat less often"));
+  // Neither mistakes nor what is no layer nor long text is repeated for ever.
+  for (std::string inside : {std::string("{type: residual, repeat: 1000}"), std::string("3"),
+                             "{type: relu, slope: " + std::string(4000, '1') + "}"}) {
+    for (int i = 0; i < 4; ++i) {
+      inside = "{type: sequential, repeat: 1000, layers: [" + inside + "]}";
+    }
+    EXPECT_NE(message(inside), "");
+  }
 }
 
 // What follows from a mistake is not told.

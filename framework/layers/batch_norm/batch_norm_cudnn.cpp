@@ -8,6 +8,7 @@
 // leave it out.
 #include <vector>
 
+#include "core/arena.h"
 #include "device/cudnn_descriptors.h"
 #include "layers/batch_norm/batch_norm_impls.h"
 
@@ -37,16 +38,17 @@ class BatchNormCudnn : public BatchNormImpl {
         x_(image_of(problem)),
         channel_(gpu::per_channel_descriptor(problem.channels(), problem.dtype, problem.x.layout)) {
     if (problem.affine) return;
-    std::vector<float> values(static_cast<size_t>(2 * problem.channels()), 0.0f);
-    std::fill_n(values.begin(), problem.channels(), 1.0f);
-    constants_ = Buffer(Device::kGpu, values.size() * sizeof(float));
-    copy_bytes(constants_.data(), Device::kGpu, values.data(), Device::kCpu, constants_.bytes());
+    const std::vector<float> ones(static_cast<size_t>(problem.channels()), 1.0f);
+    constants_ = Buffer(Device::kGpu, 2 * part_bytes());
+    fill_bytes(constants_.data(), Device::kGpu, 0, constants_.bytes());
+    copy_bytes(constants_.data(), Device::kGpu, ones.data(), Device::kCpu,
+               ones.size() * sizeof(float));
   }
 
   /// The mean of every channel, then every 1 / sqrt(var + eps).
-  size_t state_bytes() const override { return 2 * channel_bytes(); }
+  size_t state_bytes() const override { return 2 * part_bytes(); }
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? 0 : 2 * channel_bytes() + problem_.x.bytes();
+    return pass == Pass::kForward ? 0 : 2 * part_bytes() + problem_.x.bytes();
   }
 
   std::string detail(Pass) const override {
@@ -76,7 +78,7 @@ class BatchNormCudnn : public BatchNormImpl {
     DUET_CUDNN(cudnnBatchNormalizationForwardTraining(
         context.cudnn(), mode(), &kOne, &kZero, x_.get(), x.memory, x_.get(), y.memory,
         channel_.get(), scale, bias, problem_.momentum, w.running_mean.memory, w.running_var.memory,
-        problem_.eps, state.data<float>(), state.data<float>() + problem_.channels()));
+        problem_.eps, part(state.memory, 0), part(state.memory, 1)));
   }
 
   void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
@@ -84,25 +86,27 @@ class BatchNormCudnn : public BatchNormImpl {
     if (!context.training()) {
       throw UnsupportedError("cuDNN has no backward pass of batch normalisation in evaluation");
     }
-    auto* unwanted = static_cast<float*>(context.workspace());
-    float* dweight = dw.weight ? dw.weight.data<float>() : unwanted;
-    float* dbias = dw.bias ? dw.bias.data<float>() : unwanted + problem_.channels();
-    void* gradient = dx ? dx.memory : unwanted + 2 * problem_.channels();
+    void* unwanted = context.workspace();
+    float* dweight = dw.weight ? dw.weight.data<float>() : part(unwanted, 0);
+    float* dbias = dw.bias ? dw.bias.data<float>() : part(unwanted, 1);
+    void* gradient = dx ? dx.memory : part(unwanted, 2);
     DUET_CUDNN(cudnnBatchNormalizationBackward(
         context.cudnn(), mode(), &kOne, &kZero, &kOne, &kZero, x_.get(), x.memory, x_.get(),
         dy.memory, x_.get(), gradient, channel_.get(), weight_of(w), dweight, dbias, problem_.eps,
-        state.data<float>(), state.data<float>() + problem_.channels()));
+        part(state.memory, 0), part(state.memory, 1)));
   }
 
  private:
   cudnnBatchNormMode_t mode() const { return mode_of<persistent>(problem_); }
-  size_t channel_bytes() const { return problem_.channel_desc().bytes(); }
+  /// Values of all channels, with what aligns the next.
+  size_t part_bytes() const { return align_up(problem_.channel_desc().bytes()); }
+  float* part(void* memory, size_t number) const {
+    return reinterpret_cast<float*>(static_cast<char*>(memory) + number * part_bytes());
+  }
   const float* weight_of(const BatchNormParameters& w) const {
-    return problem_.affine ? w.weight.data<float>() : static_cast<const float*>(constants_.data());
+    return problem_.affine ? w.weight.data<float>() : part(constants_.data(), 0);
   }
-  const float* zeros() const {
-    return static_cast<const float*>(constants_.data()) + problem_.channels();
-  }
+  const float* zeros() const { return part(constants_.data(), 1); }
 
   const gpu::TensorDescriptor x_, channel_;  // y, dx and dy as x; parameters as channel
   Buffer constants_;                         // without affine: ones, then zeros
