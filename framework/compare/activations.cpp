@@ -4,10 +4,6 @@
 
 namespace duet {
 
-std::vector<double> values_of(const Tensor& tensor, Device device) {
-  return decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
-}
-
 Activations take_activations(Training& training) {
   Net& net = training.net();
   const Device device = training.context().device();

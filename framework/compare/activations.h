@@ -12,9 +12,6 @@ namespace duet {
 /// By the layer's name.
 using Activations = std::map<std::string, LayerData>;
 
-/// What a tensor holds, in memory order. Synchronous.
-std::vector<double> values_of(const Tensor& tensor, Device device);
-
 /// Runs the next step of `training` layer by layer, without its update, and copies what each layer
 /// reads. Views have none.
 Activations take_activations(Training& training);

@@ -139,6 +139,10 @@ void GuardedTensor::set(const std::vector<double>& values) {
   buffer_.upload(encode(desc_, values).data());
 }
 
+std::vector<double> values_of(const Tensor& tensor, Device device) {
+  return decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
+}
+
 std::vector<double> GuardedTensor::get() const { return decode(desc_, buffer_.download()); }
 
 }  // namespace duet

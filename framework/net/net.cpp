@@ -15,7 +15,7 @@ namespace {
 
 bool is_finite(const Tensor& tensor, Device device) {
   if (!tensor || !is_float(tensor.desc.dtype)) return true;
-  const auto values = decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
+  const std::vector<double> values = values_of(tensor, device);
   return std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
 }
 

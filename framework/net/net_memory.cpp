@@ -18,6 +18,15 @@ struct Places {
       : x(layer.inputs().size(), kNowhere), y(layer.outputs().size(), kNowhere), dx(x), dy(y) {}
 };
 
+// Of the implementations of a layer, which share it.
+size_t state_bytes(const Net::Node& node) {
+  size_t bytes = 0;
+  for (const Net::Node::Step& step : node.steps) {
+    bytes = std::max(bytes, step.implementation->state_bytes());
+  }
+  return bytes;
+}
+
 class MemoryPlan {
  public:
   MemoryPlan(const std::vector<Net::Node>& nodes, const std::vector<Net::Call>& calls,
@@ -27,11 +36,7 @@ class MemoryPlan {
     place_values();
     place_gradients();
     for (size_t i = 0; i < nodes.size(); ++i) {
-      size_t bytes = 0;
-      for (const Net::Node::Step& step : nodes[i].steps) {
-        bytes = std::max(bytes, step.implementation->state_bytes());
-      }
-      if (bytes) places_[i].state = memory(bytes);
+      if (const size_t bytes = state_bytes(nodes[i])) places_[i].state = memory(bytes);
     }
     set_lifetimes();
     packing_ = pack(memories_);
@@ -164,11 +169,7 @@ void Net::take_memory() {
     t.dx = tensors(at.dx, layer.inputs());
     t.dy = tensors(at.dy, layer.outputs());
     if (at.state == kNowhere) continue;
-    size_t bytes = 0;
-    for (const Node::Step& step : nodes_[i].steps) {
-      bytes = std::max(bytes, step.implementation->state_bytes());
-    }
-    t.state = {{{static_cast<int64_t>(bytes)}, DType::kUInt8},
+    t.state = {{{static_cast<int64_t>(state_bytes(nodes_[i]))}, DType::kUInt8},
                activation_memory_.at(plan.offset(at.state))};
   }
 }

@@ -29,8 +29,7 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
     batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.input(),
                    {{{batch}, DType::kInt32}, labels.data()});
     net_.infer();
-    const Tensor& output = net_.output();
-    const auto values = decode(output.desc, download(output.memory, device, output.bytes()));
+    const std::vector<double> values = values_of(net_.output(), device);
     std::copy(values.begin(), values.end(), logits.begin() + i * batch * classes);
   }
   logits.resize(static_cast<size_t>(count * classes));  // without the blank rows at the end
