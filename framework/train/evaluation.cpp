@@ -31,7 +31,7 @@ void Evaluation::queue() {
   }
   net_.infer();
   const Range range("advance");
-  advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>());
+  advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>(), {});
 }
 
 void Evaluation::capture() {
