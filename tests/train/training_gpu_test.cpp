@@ -89,6 +89,15 @@ TEST_F(TrainingOnGpu, SchedulesOfTheLearningRate) {
   check_halt("custom\nschedule: {type: exponential, gamma: 0.5, per: step}");
 }
 
+// batch_norm and relu, one by one and as a block, whose kernels do the same sums.
+TEST_F(TrainingOnGpu, ABlockOfBatchNormAndReluGivesTheBitsOfItsLayers) {
+  for (const std::string backend :
+       {"custom", "custom_two_pass", "cudnn", "custom\nlayout: nhwc", "cudnn\nlayout: nhwc"}) {
+    check_resume(backend, backend + "\nfuse: false", small_residual_training);
+    check_resume(backend + "\nfuse: false", backend, small_residual_training);
+  }
+}
+
 TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
   check_trace("custom");
   check_trace("cudnn");

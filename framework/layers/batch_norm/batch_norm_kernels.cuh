@@ -13,6 +13,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_impls.h"
 #include "layers/block_combine.cuh"
 
@@ -47,11 +48,12 @@ __device__ __forceinline__ void store(float* to, const Vector<V>& value) {
 }
 
 /// The form of a kernel.
-template <bool planes, int v>
+template <bool planes, int v, bool relu>
 struct Form {
   static constexpr bool kPlanes = planes;
   static constexpr int V = v;                       // values at a time
   static constexpr int kChannels = planes ? 1 : v;  // of a thread
+  static constexpr bool kRelu = relu;
   /// Which of a thread's channels value k of a vector belongs to.
   static __device__ __forceinline__ int channel_of(int k) { return planes ? 0 : k; }
 };
@@ -61,15 +63,19 @@ inline int vector_length(const BatchNormProblem& problem) {
   return (in_planes(problem) ? problem.inner() : problem.channels()) % 4 == 0 ? 4 : 1;
 }
 
+template <bool relu, class Visit>
+void with_form_of(const BatchNormProblem& problem, Visit&& visit) {
+  const bool four = vector_length(problem) == 4;
+  if (in_planes(problem)) {
+    four ? visit(Form<true, 4, relu>()) : visit(Form<true, 1, relu>());
+  } else {
+    four ? visit(Form<false, 4, relu>()) : visit(Form<false, 1, relu>());
+  }
+}
 /// Calls visit(Form()) for the form of `problem`.
 template <class Visit>
 void with_form(const BatchNormProblem& problem, Visit&& visit) {
-  const bool four = vector_length(problem) == 4;
-  if (in_planes(problem)) {
-    four ? visit(Form<true, 4>()) : visit(Form<true, 1>());
-  } else {
-    four ? visit(Form<false, 4>()) : visit(Form<false, 1>());
-  }
+  problem.relu ? with_form_of<true>(problem, visit) : with_form_of<false>(problem, visit);
 }
 
 /// For tables.
@@ -142,7 +148,7 @@ struct Forward {
         state(state.data<float>()) {}
 };
 struct Backward {
-  const float *x, *weight, *dy, *running_mean, *running_var, *state;
+  const float *x, *weight, *bias, *dy, *running_mean, *running_var, *state;
   float *dx, *dweight, *dbias;
   bool training;
 
@@ -150,6 +156,7 @@ struct Backward {
            const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
       : x(x.data<float>()),
         weight(w.weight.data<float>()),
+        bias(w.bias.data<float>()),
         dy(dy.data<float>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
@@ -266,27 +273,54 @@ __device__ __forceinline__ void keep(const Walk& walk, const Forward& t, const S
   }
 }
 
+/// From x to y before any relu, of each of a thread's channels.
+template <class F>
+struct Affine {
+  float mean[F::kChannels], scale[F::kChannels], bias[F::kChannels];
+
+  /// The same bits in forward, and in backward, which asks which of them relu let through.
+  __device__ __forceinline__ float operator()(float x, int k) const {
+    return fmaf(x - mean[k], scale[k], bias[k]);
+  }
+};
+
+/// `t` is a Forward or a Backward.
+template <class F, class T>
+__device__ __forceinline__ Affine<F> affine_of(const Walk& walk, const T& t,
+                                               const Statistics<F>& s) {
+  Affine<F> affine;
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    const bool given = t.weight != nullptr && c < walk.channels;
+    affine.mean[k] = s.mean[k];
+    affine.scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
+    affine.bias[k] = given ? t.bias[c + k] : 0.0f;
+  }
+  return affine;
+}
+
 /// y of the thread's values.
 template <class F>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
                                           const Statistics<F>& s) {
-  const int c = first_channel<F>(walk);
-  float scale[F::kChannels], bias[F::kChannels];
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    const bool given = t.weight != nullptr && c < walk.channels;
-    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
-    bias[k] = given ? t.bias[c + k] : 0.0f;
-  }
+  const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
     auto values = load<F::V>(t.x + offset);
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
-      const int i = F::channel_of(k);
-      values.v[k] = (values.v[k] - s.mean[i]) * scale[i] + bias[i];
+      values.v[k] = affine(values.v[k], F::channel_of(k));
+      if constexpr (F::kRelu) values.v[k] = ReluFunction().forward(values.v[k]);
     }
     store(t.y + offset, values);
   });
+}
+
+/// dy, or 0 where relu let nothing through.
+template <class F>
+__device__ __forceinline__ float through_relu(float dy, float x, const Affine<F>& affine, int k) {
+  if constexpr (!F::kRelu) return dy;
+  return affine(x, k) <= 0.0f ? 0.0f : dy;
 }
 
 /// The thread's part of the sums that backward needs.
@@ -295,13 +329,15 @@ __device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& 
                                               const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
+  const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
     const auto x = load<F::V>(t.x + offset), dy = load<F::V>(t.dy + offset);
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
       const int i = F::channel_of(k);
-      sums[i].dy += dy.v[k];
-      sums[i].product += dy.v[k] * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+      const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
+      sums[i].dy += d;
+      sums[i].product += d * ((x.v[k] - s.mean[i]) * s.inverse[i]);
     }
   });
 }
@@ -312,11 +348,10 @@ __device__ __forceinline__ void write_gradients(const Walk& walk, const Backward
                                                 const Statistics<F>& s,
                                                 const Sums (&sums)[F::kChannels]) {
   const int c = first_channel<F>(walk);
-  float scale[F::kChannels], mean_dy[F::kChannels], mean_product[F::kChannels];
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  float mean_dy[F::kChannels], mean_product[F::kChannels];
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
-    const bool given = t.weight != nullptr && c < walk.channels;
-    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
     mean_dy[k] = t.training ? sums[k].dy / walk.count : 0.0f;
     mean_product[k] = t.training ? sums[k].product / walk.count : 0.0f;
     if (t.dweight != nullptr && is_first<F>(walk)) {
@@ -332,7 +367,8 @@ __device__ __forceinline__ void write_gradients(const Walk& walk, const Backward
     for (int k = 0; k < F::V; ++k) {
       const int i = F::channel_of(k);
       const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
-      values.v[k] = (values.v[k] - mean_dy[i] - z * mean_product[i]) * scale[i];
+      const float d = through_relu<F>(values.v[k], x.v[k], affine, i);
+      values.v[k] = (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
     }
     store(t.dx + offset, values);
   });
