@@ -26,6 +26,19 @@ std::vector<double> draw(const TensorDesc& desc, std::mt19937& random, Distribut
 
 }  // namespace
 
+StoredData::StoredData(const Layer& layer, const LayerData& data, Device device) : step(data.step) {
+  for (size_t i = 0; i < layer.inputs().size(); ++i) {
+    x.push_back(stored(layer.inputs()[i], data.x.at(i), device));
+  }
+  for (size_t i = 0; i < layer.parameters().size(); ++i) {
+    w.push_back(stored(layer.parameters()[i].desc, data.w.at(i), device));
+  }
+  for (size_t i = 0; i < layer.outputs().size(); ++i) {
+    const TensorDesc& y = layer.outputs()[i];
+    dy.push_back(is_float(y.dtype) ? stored(y, data.dy.at(i), device) : Buffer());
+  }
+}
+
 const std::vector<NamedValues>& Reference::of(Pass pass) const {
   for (const auto& [p, values] : outputs) {
     if (p == pass) return values;
