@@ -47,18 +47,18 @@ class ActivationCustomVectorized : public ActivationImpl {
  public:
   using ActivationImpl::ActivationImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
     visit_activation(problem_, [&](auto f) {
-      activation_forward_vectorized_kernel<<<blocks(x), kThreads, 0, context.stream()>>>(
+      activation_forward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<float>(), y.data<float>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
     visit_activation(problem_, [&](auto f) {
-      activation_backward_vectorized_kernel<<<blocks(x), kThreads, 0, context.stream()>>>(
+      activation_backward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<float>(), y.data<float>(), dy.data<float>(), dx.data<float>());
       DUET_LAUNCHED();
     });

@@ -56,7 +56,7 @@ class AddCustomVectorized : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
-  void sum(Context& context, const std::vector<Tensor>& from, const Tensor& to) override {
+  void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
     for (size_t next = 0; next < from.size();) {
       Inputs inputs;
       int count = 0;
@@ -64,7 +64,7 @@ class AddCustomVectorized : public AddImpl {
       while (count < kMostAtOnce && next < from.size()) {
         inputs.x[count++] = from[next++].data<float>();
       }
-      launch(count, context.stream(), inputs, to.elements(), to.data<float>());
+      launch(count, run.stream(), inputs, to.elements(), to.data<float>());
     }
   }
 };

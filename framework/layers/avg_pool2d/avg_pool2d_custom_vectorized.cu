@@ -95,11 +95,11 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
 
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     const auto launch = [&](auto kernel, int64_t elements) {
       const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
-          problem_, threads, x.data<float>(), y.data<float>());
+      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<float>(),
+                                                                 y.data<float>());
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
@@ -114,11 +114,11 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
     }
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto launch = [&](auto kernel, int64_t elements) {
       const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
+      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(
           problem_, threads, dy.data<float>(), dx.data<float>());
       DUET_LAUNCHED();
     };

@@ -68,22 +68,22 @@ class BatchNormCustomTwoPass : public BatchNormImpl {
   size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
     const Forward t(x, w, y, state);
-    if (!context.training()) return launch_evaluation(problem_, split_walk_, context.stream(), t);
+    if (!run.training) return launch_evaluation(problem_, split_walk_, run.stream(), t);
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, context.stream(), batch_norm_forward_two_pass_kernel<F>, walk_, t);
+      launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_, t);
     });
   }
 
-  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    const Backward t(context.training(), x, w, dy, state, dx, dw);
+    const Backward t(run.training, x, w, dy, state, dx, dw);
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, context.stream(), batch_norm_backward_two_pass_kernel<F>, walk_, t);
+      launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_, t);
     });
   }
 

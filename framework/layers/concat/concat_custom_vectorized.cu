@@ -48,11 +48,11 @@ class ConcatCustomVectorized : public ConcatImpl {
         wide_(std::all_of(problem.x.begin(), problem.x.end(),
                           [&](const TensorDesc& x) { return problem.width(x) % 4 == 0; })) {}
 
-  void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) override {
-    wide_ ? move<float4, true>(context, x, y) : move<float, true>(context, x, y);
+  void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) override {
+    wide_ ? move<float4, true>(run.context, x, y) : move<float, true>(run.context, x, y);
   }
-  void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) override {
-    wide_ ? move<float4, false>(context, dx, dy) : move<float, false>(context, dx, dy);
+  void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) override {
+    wide_ ? move<float4, false>(run.context, dx, dy) : move<float, false>(run.context, dx, dy);
   }
 
  private:

@@ -35,35 +35,34 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
     return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     if (problem_.c % 4 == 0) {
-      forward_by<kWide, 4>(context, x, w, b, y);
+      forward_by<kWide, 4>(run.context, x, w, b, y);
     } else if (taps_ % 4 == 0) {
-      forward_by<1, 4>(context, x, w, b, y);
+      forward_by<1, 4>(run.context, x, w, b, y);
     } else {
-      forward_by<1, 1>(context, x, w, b, y);
+      forward_by<1, 1>(run.context, x, w, b, y);
     }
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const bool unit = problem_.stride_h == 1 && problem_.stride_w == 1;
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(context, dy, w, dx)
-           : backward_data_by<false, kWide>(context, dy, w, dx);
+      unit ? backward_data_by<true, kWide>(run.context, dy, w, dx)
+           : backward_data_by<false, kWide>(run.context, dy, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(context, dy, w, dx)
-           : backward_data_by<false, 1>(context, dy, w, dx);
+      unit ? backward_data_by<true, 1>(run.context, dy, w, dx)
+           : backward_data_by<false, 1>(run.context, dy, w, dx);
     }
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      backward_filter_by<kWide>(context, x, dy, dw, db);
+      backward_filter_by<kWide>(run, x, dy, dw, db);
     } else {
-      backward_filter_by<1>(context, x, dy, dw, db);
+      backward_filter_by<1>(run, x, dy, dw, db);
     }
   }
 
@@ -91,12 +90,12 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
                                   dx.data<float>(), context.stream());
   }
   template <int vec>
-  void backward_filter_by(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                           const Tensor& db) {
     launch_filter_product(
         backward_filter_, GradByFilter<kLayout, vec>{dy.data<float>(), geometry_},
         PatchByTap<kLayout, false, vec>{{x.data<float>(), geometry_, outputs_, taps_}},
-        dw.data<float>(), db.data<float>(), context.workspace(), context.stream());
+        dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
   const ConvGeometry geometry_;

@@ -63,18 +63,17 @@ class DropoutCustomMask : public DropoutImpl {
 
   size_t state_bytes() const override { return bytes(); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
-    if (!context.training()) return copy(context, x, y);
-    dropout_forward_mask_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
-        mask_, scale_, context.step(), x.elements(), x.data<float>(), y.data<float>(),
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
+    if (!run.training) return copy(run.context, x, y);
+    dropout_forward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        mask_, scale_, run.step, x.elements(), x.data<float>(), y.data<float>(),
         state.data<uint8_t>());
     DUET_LAUNCHED();
   }
 
-  void backward(Context& context, const Tensor& dy, const Tensor& state,
-                const Tensor& dx) override {
-    if (!context.training()) return copy(context, dy, dx);
-    dropout_backward_mask_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+  void backward(const Run& run, const Tensor& dy, const Tensor& state, const Tensor& dx) override {
+    if (!run.training) return copy(run.context, dy, dx);
+    dropout_backward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
         scale_, dy.elements(), state.data<uint8_t>(), dy.data<float>(), dx.data<float>());
     DUET_LAUNCHED();
   }

@@ -60,29 +60,28 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
  public:
   using Pool2dImpl::Pool2dImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     const float* from = x.data<float>();
     if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
       const int planes = problem_.n * problem_.c;
       global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
-                                                context.stream()>>>(planes, problem_.window(), from,
-                                                                    y.data<float>());
+                                                run.stream()>>>(planes, problem_.window(), from,
+                                                                y.data<float>());
     } else {
       int lanes = 1;
       while (lanes < 32 && lanes < problem_.c) lanes *= 2;
       const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
-      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, context.stream()>>>(
+      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
           problem_.c, problem_.window(), lanes, from, y.data<float>());
     }
     DUET_LAUNCHED();
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
-    global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0,
-                                        context.stream()>>>(problem_, static_cast<unsigned>(count),
-                                                            dy.data<float>(), dx.data<float>());
+    global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
+        problem_, static_cast<unsigned>(count), dy.data<float>(), dx.data<float>());
     DUET_LAUNCHED();
   }
 

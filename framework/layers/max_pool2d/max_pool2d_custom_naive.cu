@@ -63,17 +63,17 @@ class MaxPool2dCustomNaive : public Pool2dImpl {
 
   size_t state_bytes() const override { return problem_.y_desc().elements() * sizeof(int); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     const int count = static_cast<int>(y.elements());
-    max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+    max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
         problem_, count, x.data<float>(), y.data<float>(), state.data<int>());
     DUET_LAUNCHED();
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy,
-                const Tensor& state, const Tensor& dx) override {
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
+                const Tensor& dx) override {
     const int count = static_cast<int>(dx.elements());
-    max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+    max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
         problem_, count, dy.data<float>(), state.data<int>(), dx.data<float>());
     DUET_LAUNCHED();
   }

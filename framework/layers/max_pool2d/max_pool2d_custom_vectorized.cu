@@ -139,11 +139,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   size_t state_bytes() const override { return problem_.y_desc().elements() * sizeof(Position); }
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     const auto launch = [&](auto kernel, int64_t elements, auto* positions) {
       const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
-          problem_, threads, x.data<float>(), y.data<float>(), positions);
+      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<float>(),
+                                                                 y.data<float>(), positions);
       DUET_LAUNCHED();
     };
     if (tiles_2x2(problem_)) {
@@ -159,11 +159,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
         : launch(max_pool2d_forward_vectorized_kernel<1, Position>, y.elements(), positions);
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy,
-                const Tensor& state, const Tensor& dx) override {
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
+                const Tensor& dx) override {
     const auto launch = [&](auto kernel, int64_t elements, const auto* positions) {
       const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
+      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(
           problem_, threads, dy.data<float>(), positions, dx.data<float>());
       DUET_LAUNCHED();
     };

@@ -24,10 +24,10 @@ class ReorderCustomNaive : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
-  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const unsigned elements = static_cast<unsigned>(from.elements());
-    reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, context.stream()>>>(
+    reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
         elements, matrix.rows, matrix.columns, from.data<float>(), to.data<float>());
     DUET_LAUNCHED();
   }

@@ -90,7 +90,7 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
-  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const int rows = matrix.rows, columns = matrix.columns;
     Tiles t{rows, columns, kSide, kSide, 0, 0};
@@ -106,7 +106,7 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
     const unsigned blocks = static_cast<unsigned>(matrix.batch) * t.down * t.across;
     const auto kernel =
         rows >= kSide && columns >= kSide ? reorder_square_kernel : reorder_narrow_kernel;
-    kernel<<<blocks, kThreads, 0, context.stream()>>>(t, from.data<float>(), to.data<float>());
+    kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<float>(), to.data<float>());
     DUET_LAUNCHED();
   }
 };

@@ -76,24 +76,24 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 
   size_t state_bytes() const override { return 2 * problem_.n * sizeof(float); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
     const int n = problem_.n, c = problem_.c;
-    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
         n, c, x.data<float>(), max(state));
     DUET_LAUNCHED();
-    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
         n, c, x.data<float>(), max(state), sum(state));
     DUET_LAUNCHED();
-    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
         n, c, x.data<float>(), labels.data<int>(), max(state), sum(state), loss.data<float>(),
         hits.data<int>());
     DUET_LAUNCHED();
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
         problem_.n, problem_.c, x.data<float>(), labels.data<int>(), hits.data<int>(),
         dloss.data<float>(), max(state), sum(state), dx.data<float>());
     DUET_LAUNCHED();
