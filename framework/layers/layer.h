@@ -119,6 +119,8 @@ struct ImplEntry {
 
 /// Of a cpu_reference: float32, float64 and bfloat16.
 const std::vector<DType>& reference_dtypes();
+/// Of entries on a GPU that are written for both: float32 and bfloat16.
+const std::vector<DType>& gpu_dtypes();
 /// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
 

@@ -1,0 +1,46 @@
+// Neighbouring values of a tensor, moved by one instruction and computed with in the type that its
+// layer sums in: float for bfloat16. Kernels that use it are written once for both.
+#pragma once
+
+#include "core/storage.h"
+
+namespace duet {
+
+/// V neighbouring values.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Vector {
+  T v[V];
+};
+
+/// Values of T in 16 bytes, the most that one instruction moves.
+template <class T>
+constexpr int kWidest = 16 / static_cast<int>(sizeof(T));
+
+/// REQUIRES: `from` is a multiple of V values from the start of a tensor.
+template <int V, class T>
+__device__ __forceinline__ Vector<Accumulator<T>, V> load(const T* from) {
+  const auto stored = *reinterpret_cast<const Vector<T, V>*>(from);
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    return stored;
+  } else {
+    Vector<Accumulator<T>, V> values;
+#pragma unroll
+    for (int k = 0; k < V; ++k) values.v[k] = stored.v[k];
+    return values;
+  }
+}
+
+/// Rounds where T is narrower. REQUIRES: as load().
+template <class T, int V>
+__device__ __forceinline__ void store(T* to, const Vector<Accumulator<T>, V>& values) {
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    *reinterpret_cast<Vector<T, V>*>(to) = values;
+  } else {
+    Vector<T, V> rounded;
+#pragma unroll
+    for (int k = 0; k < V; ++k) rounded.v[k] = T(values.v[k]);
+    *reinterpret_cast<Vector<T, V>*>(to) = rounded;
+  }
+}
+
+}  // namespace duet
