@@ -137,8 +137,10 @@ struct Forward {
 };
 template <class T>
 struct Backward {
-  const T *x, *dy;
-  const float *weight, *running_mean, *running_var, *state;
+  const T* x;
+  const float* weight;
+  const T* dy;
+  const float *running_mean, *running_var, *state;
   T* dx;
   float *dweight, *dbias;
   bool training;
@@ -146,8 +148,8 @@ struct Backward {
   Backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
            const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
       : x(x.data<T>()),
-        dy(dy.data<T>()),
         weight(w.weight.data<float>()),
+        dy(dy.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
         state(state.data<float>()),
