@@ -37,13 +37,13 @@ __device__ __forceinline__ Vector<Accumulator<T>, V> load(const T* from) {
   return widened(*reinterpret_cast<const Vector<T, V>*>(from));
 }
 
-/// The same from memory that nothing writes while the kernel runs (__ldg). REQUIRES: as load().
+/// The same from memory that nothing writes while the kernel runs.
 template <int V, class T>
 __device__ __forceinline__ Vector<Accumulator<T>, V> load_constant(const T* from) {
   constexpr size_t kBytes = sizeof(T) * V;
   static_assert(kBytes == 2 || kBytes == 4 || kBytes == 8 || kBytes == 16);
-  using Small = std::conditional_t<kBytes == 2, unsigned short, unsigned>;
-  using Large = std::conditional_t<kBytes == 8, uint2, uint4>;
+  using Small = std::conditional_t<kBytes == 2, unsigned short, float>;
+  using Large = std::conditional_t<kBytes == 8, float2, float4>;
   using Word = std::conditional_t<kBytes <= 4, Small, Large>;
   const Word word = __ldg(reinterpret_cast<const Word*>(from));
   Vector<T, V> stored;

@@ -32,13 +32,16 @@ struct PatchTap {  // a tap: its distance from the origin in memory, and h | w <
   int offset, hw;
 };
 
-/// kVec neighbouring values, or zeros.
+/// kVec neighbouring values, or zeros without an access.
 template <int kVec, class T>
-__device__ __forceinline__ void read_if(bool inside, const T* from, float (&value)[kVec]) {
-  Vector<float, kVec> v{};
-  if (inside) v = load_constant<kVec>(from);
-#pragma unroll
-  for (int e = 0; e < kVec; ++e) value[e] = v.v[e];
+__device__ __forceinline__ void read_if(bool inside, const T* __restrict__ from, int offset,
+                                        float (&value)[kVec]) {
+  if constexpr (kVec == 1) {
+    value[0] = inside ? load_constant<1>(from + offset).v[0] : 0.f;
+  } else {
+    const auto v = inside ? load_constant<4>(from + offset) : Vector<float, 4>{};
+    value[0] = v.v[0], value[1] = v.v[1], value[2] = v.v[2], value[3] = v.v[3];
+  }
 }
 
 // x at (output position, tap).
@@ -70,7 +73,7 @@ struct PatchReader {
                                        float (&value)[kVec]) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
-    read_if(inside, x + (o.base + t.offset), value);
+    read_if(inside, x, o.base + t.offset, value);
   }
 };
 
@@ -124,7 +127,7 @@ struct MatrixByDepth {
   __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
   __device__ __forceinline__ void fetch(Row row, Col col, float (&value)[kVec]) const {
     const bool inside = (row | col.k) >= 0;
-    read_if(inside, data + (row + col.k), value);
+    read_if(inside, data, row + col.k, value);
   }
 };
 
@@ -156,7 +159,7 @@ struct WeightByChannel {
   }
   __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
     const bool inside = (row | col.offset) >= 0;
-    read_if(inside, w + (row + col.offset), value);
+    read_if(inside, w, row + col.offset, value);
   }
 };
 
@@ -228,7 +231,7 @@ struct GradByInput {
     } else {
       if (!inside || p >= g.d.p || q >= g.d.q) return;
       const int pixel = p * g.d.q + q;
-      read_if(true, dy + (row.base + col.offset + pixel * pixel_stride()), value);
+      read_if(true, dy, row.base + col.offset + pixel * pixel_stride(), value);
     }
   }
 };
@@ -256,7 +259,7 @@ struct GradByFilter {
   }
   __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
     const bool inside = (row | col.offset) >= 0;
-    read_if(inside, dy + (row + col.offset), value);
+    read_if(inside, dy, row + col.offset, value);
   }
 };
 
