@@ -5,11 +5,12 @@
 namespace duet {
 
 Activations take_activations(Training& training) {
-  Net& net = training.net();
   const Device device = training.context().device();
   Activations all;
-  training.operations().front().queue();  // the batch
-  for (const Net::Call& call : net.calls()) {
+  for (const Operation& operation : training.program()) {
+    if (operation.kind == Operation::Kind::kGather) operation.queue();
+    if (operation.kind != Operation::Kind::kLayer) continue;
+    const Net::Call& call = *operation.call;
     const LayerTensors& t = call.node->tensors;
     LayerData& data = all[call.node->name];
     if (data.x.empty()) {  // the layer's first pass
@@ -26,7 +27,7 @@ Activations take_activations(Training& training) {
         if (!data.dy[i].empty()) data.dy[i] = values_of(t.dy[i], device);
       }
     }
-    training.run(call);
+    operation.queue();
   }
   training.context().synchronize();
   return all;

@@ -251,7 +251,7 @@ Workload inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
             const auto running = running_graph(arm, "evaluation step");
             return seconds_of(
-                arm.context(), [&] { arm.training().evaluation_step(); }, calls);
+                arm.context(), [&] { arm.training().evaluation().step(); }, calls);
           },
           code_of(arm.setup())};
 }

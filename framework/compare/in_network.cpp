@@ -47,7 +47,7 @@ class Piece {
 
 double median_us(std::vector<double> seconds) { return 1e6 * quantile(std::move(seconds), 0.5); }
 
-bool is_layer(const Training::Operation& operation) { return !operation.problem.empty(); }
+bool is_layer(const Operation& operation) { return operation.kind == Operation::Kind::kLayer; }
 
 /// The median over rounds of later - earlier.
 double added_us(const Times& later, const Times* earlier) {
@@ -58,7 +58,7 @@ double added_us(const Times& later, const Times* earlier) {
   return median_us(std::move(seconds));
 }
 
-InNetwork::Part part_of(const Training::Operation& operation, double in_network_us,
+InNetwork::Part part_of(const Operation& operation, double in_network_us,
                         std::vector<double> alone) {
   return {.layer = operation.layer,
           .pass = operation.pass,
@@ -71,7 +71,7 @@ InNetwork::Part part_of(const Training::Operation& operation, double in_network_
 // what is no layer by itself.
 std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
   plan.most_rounds = plan.rounds;  // these are shares of one arm's step, not compared
-  const auto& operations = arm.training().operations();
+  const Program& operations = arm.training().program();
   std::vector<std::unique_ptr<Piece>> pieces;
   for (size_t k = 1; k <= operations.size(); ++k) {
     const auto queue = [&operations, k] {
@@ -101,7 +101,7 @@ std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
 
 // Whole steps, with a look at the clock after each operation.
 std::vector<InNetwork::Part> parts_on_cpu(RunningArm& arm, const TimingPlan& plan) {
-  const auto& operations = arm.training().operations();
+  const Program& operations = arm.training().program();
   std::vector<std::vector<double>> seconds(operations.size());
   for (int round = 0; round < plan.rounds; ++round) {
     for (size_t k = 0; k < operations.size(); ++k) {

@@ -296,11 +296,16 @@ class NetworkCheck {
   void check_training() {
     const uint64_t step = training_.state().step;
     std::map<const Net::Node*, std::unique_ptr<SeenLayer>> layers;
-    training_.operations().front().queue();  // the batch
-    context_.synchronize();
     TensorWatch watch(net_);
-    for (const Net::Call& call : net_.calls()) {
+    for (const Operation& operation : training_.program()) {
       InterruptGuard::check();
+      if (operation.kind == Operation::Kind::kGather) {
+        operation.queue();
+        context_.synchronize();
+        watch.look();
+      }
+      if (operation.kind != Operation::Kind::kLayer) continue;
+      const Net::Call& call = *operation.call;
       auto& layer = layers[call.node];
       if (!layer) {
         layer = std::make_unique<SeenLayer>(*call.node, passes_of(*call.node), LayerSituation{},
@@ -308,7 +313,7 @@ class NetworkCheck {
         layer->read_inputs(step);
       }
       if (call.step->pass != Pass::kForward && layer->read_gradients()) watch.look();
-      if (!run(call, *layer)) return;  // what follows has no input
+      if (!run(operation, *layer)) return;  // what follows has no input
       const std::string changed = watch.changed_by(call);
       if (changed.empty()) continue;
       faults_.push_back({call.node->name,
@@ -322,30 +327,30 @@ class NetworkCheck {
   }
 
   /// Whether the call could be made.
-  bool run(const Net::Call& call, SeenLayer& layer) {
-    const Pass pass = call.step->pass;
+  bool run(const Operation& operation, SeenLayer& layer) {
+    const Pass pass = operation.call->step->pass;
     try {
       if (pass == Pass::kBackwardFilter && layer.is_sampled()) {
         layer.with_masked_gradients([&] {
           layer.poison_outputs(pass);
-          training_.run(call);
+          operation.queue();
           context_.synchronize();
           layer.read_outputs(pass);
         });
-        training_.run(call);
+        operation.queue();
         context_.synchronize();
         return true;
       }
       layer.poison_outputs(pass);
-      training_.run(call);
+      operation.queue();
       context_.synchronize();
       layer.read_outputs(pass);
     } catch (const InterruptedError&) {
       throw;
     } catch (const std::exception& error) {
       faults_.push_back(
-          {call.node->name,
-           std::string(to_string(pass)),
+          {operation.layer,
+           operation.pass,
            {FaultKind::kFailed, std::string("failed in the network: ") + error.what()}});
       return false;
     }
@@ -360,8 +365,8 @@ class NetworkCheck {
                           context_.device());
       layers.back().poison_outputs(Pass::kForward);
     }
-    training_.restart_evaluation();
-    training_.evaluation_step();
+    training_.evaluation().restart();
+    training_.evaluation().step();
     context_.synchronize();
     for (SeenLayer& layer : layers) {
       layer.read_inputs(0);

@@ -95,7 +95,6 @@ void run_once(const ImplCall& call, Context& context) {
   }
   Tensors step(device);
   step.add({{2}, DType::kInt32}, {static_cast<double>(data.step), 0});
-  context.set_step(static_cast<const uint64_t*>(step.views()[0].memory));
 
   const auto implementation = layer.make(call.id, context);
   for (Pass pass : passes) implementation->prepare(pass, context);
@@ -109,12 +108,11 @@ void run_once(const ImplCall& call, Context& context) {
   tensors.state = {{{static_cast<int64_t>(state.bytes())}, DType::kUInt8}, state.data()};
   for (Pass pass : passes) {
     const Buffer workspace(device, implementation->workspace_bytes(pass));
-    context.set_workspace(workspace.data(), workspace.bytes());
-    implementation->run(pass, context, tensors);
+    const Run run{context, workspace.data(), workspace.bytes(),
+                  static_cast<const uint64_t*>(step.views()[0].memory)};
+    implementation->run(pass, run, tensors);
     context.synchronize();
   }
-  context.set_workspace(nullptr, 0);
-  context.set_step(nullptr);
 }
 
 ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out) {

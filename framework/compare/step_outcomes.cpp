@@ -51,7 +51,7 @@ StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t evaluations) {
     if (w.bytes())
       copy_bytes(bytes.data() + before, Device::kCpu, w.memory, arm.context().device(), w.bytes());
   }
-  return {steps, evaluations, training.state(), training.evaluation_state(),
+  return {steps, evaluations, training.state(), training.evaluation().state(),
           std::hash<std::string_view>()(bytes)};
 }
 
@@ -64,11 +64,11 @@ std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> 
   for (const StepOutcome& outcome : timed) {
     if (outcome.steps != untimed.steps || outcome.evaluations != untimed.evaluations) {
       for (int64_t i = untimed.steps; i < outcome.steps; ++i) {
-        run_interruptibly([&] { training.queue_step(); });
+        run_interruptibly([&] { queue(training.program()); });
       }
-      training.restart_evaluation();
+      training.evaluation().restart();
       for (int64_t i = 0; i < outcome.evaluations; ++i) {
-        run_interruptibly([&] { training.evaluation_step(); });
+        run_interruptibly([&] { training.evaluation().step(); });
       }
       fresh.context().synchronize();
       untimed = step_outcome(fresh, outcome.steps, outcome.evaluations);

@@ -120,7 +120,7 @@ class StepComparison {
       TimedArm& timed = running_[i];
       if (result_.has(i)) timed.arm = start(arms_[i], dataset_, result_.batch, &result_.errors[i]);
       if (!timed.arm) continue;
-      timed.arm->training().restart_evaluation();
+      timed.arm->training().evaluation().restart();
       training[i] = counted(training_steps(*timed.arm), &timed.steps, tell_block);
       inference[i] = counted(inference_steps(*timed.arm), &timed.evaluations, tell_block);
       if (round < 0) result_.prepare_seconds[i] = timed.arm->prepare_seconds();
@@ -199,7 +199,7 @@ StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, i
       return scale * std::min(first, workload.seconds(1));
     };
     estimate.training[i].seconds = {least_of_two(training_steps(*arm))};
-    arm->training().restart_evaluation();
+    arm->training().evaluation().restart();
     estimate.inference[i].seconds = {least_of_two(inference_steps(*arm))};
   }
   return estimate;

@@ -123,7 +123,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
   if (training.state().halted) results->halted.push_back(seed);
   Metrics metrics;
-  run_interruptibly([&] { metrics = training.evaluate(); });
+  run_interruptibly([&] { metrics = training.evaluation().run(); });
   share->add_evaluation(index);
   results->accuracy.push_back(metrics.accuracy);
   results->final_loss.push_back(metrics.loss);

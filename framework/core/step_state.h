@@ -7,7 +7,7 @@
 namespace duet {
 
 struct StepState {
-  uint64_t step = 0;           // steps done since the run began; Context::step() points here
+  uint64_t step = 0;           // steps done since the run began; Run::step points here
   float learning_rate = 0.0f;  // of the step to come
   int32_t halted = 0;          // 1: the loss of this step was not finite; nothing advances any more
   // Since the totals were last cleared:

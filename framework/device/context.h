@@ -1,5 +1,5 @@
-// Where a network runs. One Context a network: its device, the stream, its library handles, and the
-// few things an implementation may read while it runs. No CUDA header is needed to include this.
+// Where a network runs. One Context a network: its device, the stream and its library handles;
+// and what each run of an implementation is given. No CUDA header is needed to include this.
 #pragma once
 
 #include <cstddef>
@@ -44,38 +44,32 @@ class Context {
   /// computes.
   void queue_delay(double seconds);
 
-  /// Scratch memory shared by all layers, on device(); its content does not survive a layer's pass.
-  /// At least as large as the largest workspace_bytes() of the implementations of the network.
-  void* workspace() const { return workspace_; }
-  size_t workspace_bytes() const { return workspace_bytes_; }
-  void set_workspace(void* memory, size_t bytes) {
-    workspace_ = memory;
-    workspace_bytes_ = bytes;
-  }
   /// The most workspace an implementation may ask for when it is made.
   size_t workspace_limit() const { return workspace_limit_; }
   void set_workspace_limit(size_t bytes) { workspace_limit_ = bytes; }
-
-  /// Where the number of the current training step stands, in memory of device(). Kernels read it
-  /// there, because a captured graph cannot carry it as an argument. Never nullptr while a layer
-  /// runs.
-  const uint64_t* step() const { return step_; }
-  void set_step(const uint64_t* step) { step_ = step; }
-
-  /// True in training, false in evaluation (dropout is the identity then).
-  bool training() const { return training_; }
-  void set_training(bool training) { training_ = training; }
 
  private:
   struct Gpu;
 
   Device device_;
   std::unique_ptr<Gpu> gpu_;
-  void* workspace_ = nullptr;
-  size_t workspace_bytes_ = 0;
   size_t workspace_limit_ = size_t{1} << 30;
-  const uint64_t* step_ = nullptr;
-  bool training_ = true;
+};
+
+/// What a run of an implementation is given beside its tensors.
+struct Run {
+  Context& context;
+  /// Scratch memory on the context's device, whose content does not survive the run. At least as
+  /// large as the implementation's workspace_bytes().
+  void* workspace = nullptr;
+  size_t workspace_bytes = 0;
+  /// Where the number of the training step stands, in memory of the context's device: a captured
+  /// graph cannot carry it as an argument. Random masks are drawn for it. Never nullptr.
+  const uint64_t* step = nullptr;
+  /// False in evaluation: dropout is the identity, and statistics are as they are saved.
+  bool training = true;
+
+  CUstream_st* stream() const { return context.stream(); }
 };
 
 }  // namespace duet

@@ -89,7 +89,7 @@ class Implementation {
   /// Called once for each pass this will run, before workspace_bytes(): searches algorithms, builds
   /// descriptors. May allocate and synchronise.
   virtual void prepare(Pass, Context&) {}
-  /// Scratch memory of a pass, taken from context.workspace().
+  /// Scratch memory of a pass (Run::workspace).
   virtual size_t workspace_bytes(Pass) const { return 0; }
   /// Memory kept from forward to backward (an argmax, a mask).
   virtual size_t state_bytes() const { return 0; }
@@ -99,7 +99,7 @@ class Implementation {
   /// ("cudnnPoolingForward") or implementations of other layers ("conv2d cpu_blas"). Empty where
   /// its own kernels do all.
   virtual std::vector<std::string> calls(Pass) const { return {}; }
-  virtual void run(Pass pass, Context& context, const LayerTensors& tensors) = 0;
+  virtual void run(Pass pass, const Run& run, const LayerTensors& tensors) = 0;
 };
 
 /// A row of a layer's list of implementations. P is the layer's problem struct.

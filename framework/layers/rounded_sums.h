@@ -18,8 +18,8 @@ inline size_t sum_bytes(const TensorDesc& output) {
 
 /// Memory for the sums of `output`, a value an element in its order. T is its C++ type.
 template <class T>
-Accumulator<T>* sums_of(const Tensor& output, Context& context) {
-  return static_cast<Accumulator<T>*>(sum_bytes(output.desc) ? context.workspace() : output.memory);
+Accumulator<T>* sums_of(const Tensor& output, const Run& run) {
+  return static_cast<Accumulator<T>*>(sum_bytes(output.desc) ? run.workspace : output.memory);
 }
 
 /// Rounds `sums`, which are sums_of(output), to what `output` stores.

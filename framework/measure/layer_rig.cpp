@@ -54,8 +54,6 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       impl_(made(layer, id, context)) {
   const Device device = context_.device();
   step_.upload(&loaded_step_);
-  context_.set_step(static_cast<const uint64_t*>(step_.data()));
-  context_.set_training(situation_.training);
   for (Pass pass : passes) {
     const Running running(id_, layer.type(), "prepare");
     impl_->prepare(pass, context_);
@@ -152,12 +150,11 @@ LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
 
 void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
   const GuardedBuffer& workspace = workspaces_.at(pass);
-  context_.set_workspace(workspace.address(), workspace.bytes());
-  context_.set_step(static_cast<const uint64_t*>(step_.data()));
-  context_.set_training(situation_.training);
   const LayerTensors given = tensors(without_dx);
   const Running running(id_, layer_.type(), to_string(pass));
-  impl_->run(pass, context_, given);
+  const Run run{context_, workspace.address(), workspace.bytes(),
+                static_cast<const uint64_t*>(step_.data()), situation_.training};
+  impl_->run(pass, run, given);
 }
 
 void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {

@@ -123,7 +123,7 @@ void Net::plan_calls() {
   }
 }
 
-void Net::run(const Call& call, const Run& run) {
+void Net::run(const Call& call, const uint64_t* number, bool training) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
   const Range range(step.label);
@@ -131,12 +131,10 @@ void Net::run(const Call& call, const Run& run) {
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
                        std::string(to_string(step.pass)) + ", " + node.layer->problem_text() + ")");
   };
-  context_.set_workspace(workspace_.data(), workspace_bytes_);
-  context_.set_step(run.step);
-  context_.set_training(run.training);
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
-    step.implementation->run(step.pass, context_, node.tensors);
+    const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
+    step.implementation->run(step.pass, run, node.tensors);
   } catch (const DeviceError& e) {
     throw named(e.what());
   } catch (const Error&) {
@@ -155,16 +153,16 @@ void Net::run(const Call& call, const Run& run) {
 }
 
 void Net::forward(const uint64_t* step) {
-  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], {step});
+  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], step);
 }
 
 void Net::backward(const uint64_t* step) {
-  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(calls_[i], {step});
+  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(calls_[i], step);
 }
 
 void Net::infer() {
-  const Run evaluation = {static_cast<const uint64_t*>(step_.data()), false};
-  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], evaluation);
+  const auto* step = static_cast<const uint64_t*>(step_.data());
+  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], step, false);
 }
 
 size_t Net::memory_bytes() const {
@@ -187,7 +185,7 @@ std::string Net::find_non_finite(const uint64_t* step) {
   }
   if (!all_finite({input()})) return "the input images";
   for (const Call& call : calls_) {
-    run(call, {step});
+    run(call, step);
     context_.synchronize();
     const LayerTensors& t = call.node->tensors;
     const std::string layer = " of layer " + call.node->name;

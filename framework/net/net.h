@@ -12,12 +12,6 @@
 
 namespace duet {
 
-/// How layers run. What it says is set on the context for each call, and on nothing else.
-struct Run {
-  const uint64_t* step = nullptr;  // on the context's device: random masks are drawn for it
-  bool training = true;            // else dropout is off and statistics are as they are saved
-};
-
 class Net {
  public:
   /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
@@ -66,7 +60,7 @@ class Net {
     const Node::Step* step;
   };
   const std::vector<Call>& calls() const { return calls_; }
-  void run(const Call& call, const Run& run);
+  void run(const Call& call, const uint64_t* step, bool training = true);
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.

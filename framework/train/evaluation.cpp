@@ -22,25 +22,26 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
       batches_(context_, info, split, {.batch = net.input().desc.shape[0]}),
       state_(context_.device(), sizeof(StepState)) {
   restart();
-}
-
-void Evaluation::queue() {
-  {
-    const Range range("batch gather");
-    batches_.gather(context_, &device_state()->step, net_.input(), net_.labels());
+  const uint64_t* number = &device_state()->step;
+  program_.push_back(gather_operation(
+      [this, number] { batches_.gather(context_, number, net_.input(), net_.labels()); }));
+  for (const Net::Call& call : net_.calls()) {
+    if (call.step->pass != Pass::kForward) continue;
+    program_.push_back(
+        layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
-  net_.infer();
-  const Range range("advance");
-  advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>());
+  program_.push_back(advance_operation([this] {
+    advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>());
+  }));
 }
 
 void Evaluation::capture() {
   restart();
-  queue();
+  queue(program_);
   context_.synchronize();
   graph_ = StepGraph(context_, [this] {
     const Range range("capture evaluation");
-    queue();
+    queue(program_);
   });
 }
 
@@ -55,7 +56,7 @@ void Evaluation::step() {
   if (graph_) {
     graph_.launch();
   } else {
-    queue();
+    queue(program_);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "data/dataset.h"
 #include "device/step_graph.h"
 #include "net/net.h"
+#include "train/program.h"
 
 namespace duet {
 
@@ -24,7 +25,7 @@ class Evaluation {
   /// Uploads the split, which may go afterwards. `net` has its loss, takes images of `info`'s sizes
   /// and, with its context, outlives this; a network in training evaluates as one for inference.
   Evaluation(Net& net, const DatasetInfo& info, const Split& split);
-  Evaluation(const Evaluation&) = delete;  // the graph refers to this
+  Evaluation(const Evaluation&) = delete;  // the program refers to this
   Evaluation& operator=(const Evaluation&) = delete;
 
   /// Runs a batch once, and captures it as a graph. REQUIRES: a GPU.
@@ -41,17 +42,20 @@ class Evaluation {
   /// Totals so far (waits for the queued steps).
   StepState state();
 
+  /// What step() queues, also where it replays a graph.
+  const Program& program() const { return program_; }
+
   /// Device memory for data and totals.
   size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes(); }
 
  private:
-  void queue();
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
 
   Net& net_;
   Context& context_;
   Batches batches_;
   Buffer state_;  // StepState
+  Program program_;
   StepGraph graph_;
 };
 

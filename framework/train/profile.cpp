@@ -27,7 +27,7 @@ double seconds_per_call(Context& context, const std::function<void()>& run) {
   return quantile(std::move(seconds), 0.5);
 }
 
-double microseconds_of(Training& training, const Training::Operation& operation) {
+double microseconds_of(Training& training, const Operation& operation) {
   Context& context = training.context();
   if (context.device() == Device::kCpu) {
     return 1e6 * seconds_per_call(context, operation.queue);
@@ -49,10 +49,10 @@ std::string fixed(double value) {
 Profile profile_step(Training& training) {
   Profile profile;
   profile.step_microseconds = 1e6 * seconds_per_call(training.context(), [&] { training.step(); });
-  for (const Training::Operation& operation : training.operations()) {
+  for (const Operation& operation : training.program()) {
     const double microseconds = microseconds_of(training, operation);
     profile.rows.push_back({operation.layer, operation.pass, operation.implementation,
-                            operation.problem, operation.workspace_bytes, microseconds});
+                            operation.problem(), operation.workspace_bytes(), microseconds});
     profile.sum_microseconds += microseconds;
   }
   return profile;

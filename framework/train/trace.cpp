@@ -24,7 +24,7 @@ StepTrace trace_on_cpu(Training& training, size_t steps) {
   StepTrace trace;
   const auto zero = Clock::now();
   const auto now = [&] { return microseconds(Clock::now() - zero); };
-  const auto& operations = training.operations();
+  const Program& operations = training.program();
   for (size_t step = 0; step < steps; ++step) {
     trace.steps.push_back({now()});
     for (size_t i = 0; i < operations.size(); ++i) {
@@ -42,7 +42,7 @@ StepTrace trace_on_gpu(Training& training, size_t steps) {
   StepTrace trace;
   StreamTimes times(training.context());
   const auto now = [&] { return microseconds(Clock::now() - times.zero()); };
-  const auto& operations = training.operations();
+  const Program& operations = training.program();
   for (size_t step = 0; step < steps; ++step) {
     times.hold();
     times.mark();
@@ -115,7 +115,7 @@ void name_process(json& events, int process, const std::string& name) {
                     {"args", {{"sort_index", process}}}});
 }
 
-json args_of(const Training::Operation& operation, size_t step, const Span& span) {
+json args_of(const Operation& operation, size_t step, const Span& span) {
   json args = {{"step", step + 1}, {"microseconds", span.end - span.start}};
   const auto add = [&](const char* key, const std::string& value) {
     if (!value.empty()) args[key] = value;
@@ -123,8 +123,8 @@ json args_of(const Training::Operation& operation, size_t step, const Span& span
   add("layer", operation.layer);
   add("pass", operation.pass);
   add("implementation", operation.implementation);
-  add("problem", operation.problem);
-  if (!operation.problem.empty()) args["workspace_bytes"] = operation.workspace_bytes;
+  add("problem", operation.problem());
+  if (operation.call) args["workspace_bytes"] = operation.workspace_bytes();
   return args;
 }
 
@@ -146,8 +146,8 @@ json trace_json(const StepTrace& trace, const Training& training, const json& ab
                                     kOperations, trace.steps[step], {{"step", step + 1}}));
   }
   for (const TracedOperation& traced : trace.operations) {
-    const Training::Operation& operation = training.operations()[traced.operation];
-    events.push_back(complete_event(name_of(operation), operation.pass, kDevice, kOperations,
+    const Operation& operation = training.program()[traced.operation];
+    events.push_back(complete_event(operation.name(), operation.pass, kDevice, kOperations,
                                     traced.ran, args_of(operation, traced.step, traced.ran)));
   }
   if (!trace.graph_steps.empty()) name_track(events, kDevice, kReplays, "steps as a CUDA graph");
@@ -160,8 +160,8 @@ json trace_json(const StepTrace& trace, const Training& training, const json& ab
     name_process(events, kHost, "host");
     name_track(events, kHost, kQueue, "queueing");
     for (const TracedOperation& traced : trace.operations) {
-      const Training::Operation& operation = training.operations()[traced.operation];
-      events.push_back(complete_event(name_of(operation), "queue", kHost, kQueue, traced.queued,
+      const Operation& operation = training.program()[traced.operation];
+      events.push_back(complete_event(operation.name(), "queue", kHost, kQueue, traced.queued,
                                       args_of(operation, traced.step, traced.queued)));
     }
   }

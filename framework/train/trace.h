@@ -17,7 +17,7 @@ struct Span {
 
 /// One operation in one step.
 struct TracedOperation {
-  size_t operation = 0;  // in Training::operations()
+  size_t operation = 0;  // in Training::program()
   size_t step = 0;
   Span ran;
   Span queued;  // the host's call; on the CPU the same as `ran`

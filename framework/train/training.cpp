@@ -34,43 +34,22 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
   }
   set_state({.learning_rate = static_cast<float>(optimizer_->learning_rate())});
-  list_operations();
+  write_program();
 }
 
-void Training::list_operations() {
-  operations_.push_back({"batch", "gather", "", "", 0, [this] {
-                           const Range range("batch gather");
-                           train_batches_.gather(context_, step_number(), net_.input(),
-                                                 net_.labels());
-                         }});
+void Training::write_program() {
+  program_.push_back(gather_operation(
+      [this] { train_batches_.gather(context_, step_number(), net_.input(), net_.labels()); }));
   for (const Net::Call& call : net_.calls()) {
-    const Net::Node::Step& step = *call.step;
-    operations_.push_back({call.node->name, std::string(to_string(step.pass)), step.id,
-                           call.node->layer->problem_text(),
-                           step.implementation->workspace_bytes(step.pass),
-                           [this, call] { run(call); }});
+    program_.push_back(layer_operation(call, [this, &call] { net_.run(call, step_number()); }));
   }
   const float* loss = net_.loss().data<float>();
-  const std::string optimizer(optimizer_->type());
-  operations_.push_back(
-      {"update", "", optimizer, "", 0, [this, loss, label = "update " + optimizer] {
-         const Range range(label);
-         optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
-       }});
-  operations_.push_back({"advance", "", "", "", 0, [this, loss] {
-                           const Range range("advance");
-                           advance(context_, device_state(state_), loss,
-                                   net_.hits().data<int32_t>());
-                         }});
-}
-
-void Training::queue_forward_backward() {
-  const size_t passes = operations_.size() - 2;  // all but update and advance
-  for (size_t i = 0; i < passes; ++i) operations_[i].queue();
-}
-
-void Training::queue_step() {
-  for (const Operation& operation : operations_) operation.queue();
+  program_.push_back(update_operation(std::string(optimizer_->type()), [this, loss] {
+    optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
+  }));
+  program_.push_back(advance_operation([this, loss] {
+    advance(context_, device_state(state_), loss, net_.hits().data<int32_t>());
+  }));
 }
 
 void Training::prepare() {
@@ -78,13 +57,16 @@ void Training::prepare() {
   const Range range("prepare");
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
-  queue_forward_backward();
+  for (const Operation& operation : program_) {
+    using Kind = Operation::Kind;
+    if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
+  }
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
   step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");
-    queue_step();
+    queue(program_);
   });
 }
 
@@ -93,7 +75,7 @@ void Training::step() {
   if (step_graph_) {
     step_graph_.launch();
   } else {
-    queue_step();
+    queue(program_);
   }
 }
 
@@ -121,12 +103,8 @@ size_t Training::memory_bytes() const {
   return bytes;
 }
 
-std::string name_of(const Training::Operation& operation) {
-  return operation.layer + (operation.pass.empty() ? "" : " " + operation.pass);
-}
-
 std::string Training::explain_halt() {
-  operations_.front().queue();  // the batch
+  train_batches_.gather(context_, step_number(), net_.input(), net_.labels());
   const std::string where = net_.find_non_finite(step_number());
   return where.empty() ? "the loss itself" : where;
 }

@@ -2,7 +2,6 @@
 // computes only; files, logs and signals are trainer.h's.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "net/net.h"
 #include "optim/optimizer.h"
 #include "train/evaluation.h"
+#include "train/program.h"
 
 namespace duet {
 
@@ -29,7 +29,7 @@ class Training {
   /// the step and the evaluation. Called before the first step.
   void prepare();
 
-  Training(const Training&) = delete;  // operations() refer to this
+  Training(const Training&) = delete;  // program() refers to this
   Training& operator=(const Training&) = delete;
 
   /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
@@ -42,12 +42,8 @@ class Training {
   /// Starts new totals; the step number stays.
   void clear_totals();
 
-  /// One pass over the validation data, dropout off.
-  Metrics evaluate() { return evaluation_.run(); }
-  /// The same batch by batch, for timing (evaluation.h).
-  void evaluation_step() { evaluation_.step(); }
-  void restart_evaluation() { evaluation_.restart(); }
-  StepState evaluation_state() { return evaluation_.state(); }
+  /// Of the validation data.
+  Evaluation& evaluation() { return evaluation_; }
 
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
   /// libraries take for themselves is not known here.
@@ -57,23 +53,10 @@ class Training {
   /// optimizer.
   std::string explain_halt();
 
-  /// A part of a step, which can also be queued by itself.
-  struct Operation {
-    std::string layer;  // a layer's name, or "batch", "update", "advance"
-    std::string pass;
-    std::string implementation;
-    std::string problem;  // of a layer
-    size_t workspace_bytes = 0;
-    std::function<void()> queue;
-  };
-  /// All of a step, in the order they run.
-  const std::vector<Operation>& operations() const { return operations_; }
+  /// What step() queues, also where it replays a graph.
+  const Program& program() const { return program_; }
   /// True if step() replays a graph.
   bool has_graph() const { return static_cast<bool>(step_graph_); }
-  /// Queues one step call by call even so.
-  void queue_step();
-  /// Queues one call of net() as the step does.
-  void run(const Net::Call& call) { net_.run(call, {.step = step_number()}); }
 
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
@@ -83,8 +66,7 @@ class Training {
   Context& context() const { return context_; }
 
  private:
-  void list_operations();
-  void queue_forward_backward();
+  void write_program();
   const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
@@ -94,15 +76,12 @@ class Training {
   Net net_;
   std::unique_ptr<Optimizer> optimizer_;
   Batches train_batches_;
-  Evaluation evaluation_;  // of the validation data
+  Evaluation evaluation_;
   OptimizerTensors optimizer_tensors_;
   std::vector<Buffer> optimizer_memory_;
   Buffer state_;  // StepState of the training
-  std::vector<Operation> operations_;
+  Program program_;
   StepGraph step_graph_;
 };
-
-/// "conv1 forward", "update"
-std::string name_of(const Training::Operation& operation);
 
 }  // namespace duet

@@ -82,7 +82,7 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
                  checkpoint.string(), step / per_epoch, spec_.train.epochs);
     finish_folder();
-    const Metrics validation = training_.evaluate();
+    const Metrics validation = training_.evaluation().run();
     check_finite(validation, static_cast<int64_t>(step / per_epoch));
     summary_ = {{"epoch", step / per_epoch},
                 {"val_loss", validation.loss},
@@ -226,7 +226,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
 void TrainingRun::finish_epoch(int64_t epoch) {
   const Metrics train = metrics_of(training_.state());
   const Elapsed watch;
-  const Metrics validation = training_.evaluate();
+  const Metrics validation = training_.evaluation().run();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);
   spdlog::info(

@@ -38,13 +38,13 @@ template <End kEnd>
 class Ending : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
-  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     if (pass != Pass::kForward) {
       if (kEnd == End::kLostDevice) throw DeviceLostError("cpu_double_ends failed");
       static volatile uintptr_t nowhere = 8;  // compilers warn of what they know
       *reinterpret_cast<volatile int*>(nowhere) = 1;
     }
-    sound_->run(pass, context, tensors);
+    sound_->run(pass, run, tensors);
   }
 };
 

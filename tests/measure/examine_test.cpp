@@ -31,12 +31,10 @@ TEST(Examine, SoundImplementationsPassInBf16) { check_sound_ones_pass(Device::kC
 class SameMask : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
-  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
-    const uint64_t* step = context.step();
-    if (step_ == 0) step_ = *step;
-    context.set_step(&step_);
-    sound_->run(pass, context, tensors);
-    context.set_step(step);
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    if (step_ == 0) step_ = *run.step;
+    sound_->run(pass, {run.context, run.workspace, run.workspace_bytes, &step_, run.training},
+                tensors);
   }
 
  private:
@@ -64,12 +62,12 @@ TEST(Examine, AMaskMustFollowTheStep) {
 class LostBuffer : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
-  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     LayerTensors t = tensors;
     const Tensor& mean = tensors.w[2];
     own_.assign(mean.data<float>(), mean.data<float>() + mean.elements());
     t.w[2].memory = own_.data();
-    sound_->run(pass, context, t);
+    sound_->run(pass, run, t);
   }
 
  private:

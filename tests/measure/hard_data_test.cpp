@@ -20,17 +20,17 @@ class Slip : public DoubleBase {
   using Change = void (*)(const Tensor& tensor, const Tensor& x);
   Slip(std::unique_ptr<Implementation> sound, Change change_x, Change change_y)
       : DoubleBase(std::move(sound)), change_x_(change_x), change_y_(change_y) {}
-  void run(Pass pass, Context& context, const LayerTensors& t) override {
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
     LayerTensors changed = t;
     for (auto* tensor : {&changed.x[0], &changed.y[0]}) {
       if (!change_x_ || (tensor == &changed.y[0] && pass == Pass::kForward)) continue;
       Buffer& copy = copies_[tensor == &changed.y[0]];
       copy = Buffer(Device::kCpu, tensor->bytes());
-      context.queue_copy(copy.data(), tensor->memory, tensor->bytes());
+      run.context.queue_copy(copy.data(), tensor->memory, tensor->bytes());
       tensor->memory = copy.data();
       change_x_(*tensor, t.x[0]);
     }
-    sound_->run(pass, context, changed);
+    sound_->run(pass, run, changed);
     if (change_y_ && pass == Pass::kForward) change_y_(t.y[0], t.x[0]);
   }
 

@@ -19,8 +19,8 @@ namespace {
 
 class WritesNowhere : public Implementation {
  public:
-  void run(Pass, Context& context, const LayerTensors& tensors) override {
-    queue_rare_fault(context, reinterpret_cast<uint64_t*>(16), tensors.y[0].memory);
+  void run(Pass, const Run& run, const LayerTensors& tensors) override {
+    queue_rare_fault(run.context, reinterpret_cast<uint64_t*>(16), tensors.y[0].memory);
   }
 };
 

@@ -69,8 +69,8 @@ class Rude : public DoubleBase {
  public:
   Rude(Trick trick, std::unique_ptr<Implementation> sound)
       : DoubleBase(std::move(sound)), trick_(trick) {}
-  void run(Pass pass, Context& context, const LayerTensors& tensors) override {
-    sound_->run(pass, context, tensors);
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    sound_->run(pass, run, tensors);
     if (trick_ == Trick::kRounds) std::fesetround(FE_DOWNWARD);
     if (trick_ == Trick::kThrowsInt) throw 7;
     if (trick_ == Trick::kThrowsForeign) throw std::range_error("beyond");

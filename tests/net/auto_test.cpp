@@ -33,14 +33,14 @@ class Slow : public ActivationImpl {
       : ActivationImpl(problem), reference_(activation_cpu_reference().make(problem, context)) {
     ++made;
   }
-  void forward(Context& context, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
-    reference_->run(Pass::kForward, context, {.x = {x}, .y = {y}});
+    reference_->run(Pass::kForward, run, {.x = {x}, .y = {y}});
   }
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
-    reference_->run(Pass::kBackward, context, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
+    reference_->run(Pass::kBackward, run, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
   }
 
  private:
@@ -51,8 +51,9 @@ class Slow : public ActivationImpl {
 class Wrong : public ActivationImpl {
  public:
   explicit Wrong(const ActivationProblem& problem) : ActivationImpl(problem) { ++made; }
-  void forward(Context&, const Tensor&, const Tensor& y) override { fill(y); }
-  void backward(Context&, const Tensor&, const Tensor&, const Tensor&, const Tensor& dx) override {
+  void forward(const Run&, const Tensor&, const Tensor& y) override { fill(y); }
+  void backward(const Run&, const Tensor&, const Tensor&, const Tensor&,
+                const Tensor& dx) override {
     fill(dx);
   }
 

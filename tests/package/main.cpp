@@ -31,7 +31,7 @@ int relu_of_three_numbers() {
   duet::LayerTensors tensors;
   tensors.x = {{desc, x.data()}};
   tensors.y = {{desc, y.data()}};
-  relu->run(duet::Pass::kForward, context, tensors);
+  relu->run(duet::Pass::kForward, duet::Run{context}, tensors);
   std::printf("relu: %g %g %g\n", y[0], y[1], y[2]);
   return y == std::vector<float>{0.0f, 0.0f, 3.0f} ? 0 : 1;
 }

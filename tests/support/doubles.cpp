@@ -190,7 +190,7 @@ class Double : public DoubleBase {
     return sound_->state_bytes() + (trick_ == Trick::kTrustsState ? kTagBytes : 0);
   }
 
-  void run(Pass pass, Context& context, const LayerTensors& t) override {
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
     join();
     if (calls_.empty()) late_ = !phase_of(trick_).examining;
     const int call = ++calls_[pass];
@@ -202,32 +202,32 @@ class Double : public DoubleBase {
       case Trick::kLeavesOutput:
         return;
       case Trick::kReadsWorkspace:
-        return context.queue_copy(out.memory, context.workspace(),
-                                  std::min(out.bytes(), context.workspace_bytes()));
+        return run.context.queue_copy(out.memory, run.workspace,
+                                      std::min(out.bytes(), run.workspace_bytes));
       case Trick::kHalf: {
-        void* kept = memory(pass, context, out.bytes());
-        context.queue_copy(kept, middle, out.bytes() - half);
-        sound_->run(pass, context, t);
-        return context.queue_copy(middle, kept, out.bytes() - half);
+        void* kept = memory(pass, run.context, out.bytes());
+        run.context.queue_copy(kept, middle, out.bytes() - half);
+        sound_->run(pass, run, t);
+        return run.context.queue_copy(middle, kept, out.bytes() - half);
       }
       case Trick::kPreviousOutput: {
-        char* kept = static_cast<char*>(memory(pass, context, 2 * out.bytes()));
-        sound_->run(pass, context, t);
-        context.queue_copy(kept + out.bytes(), out.memory, out.bytes());
-        context.queue_copy(out.memory, kept, out.bytes());
-        return context.queue_copy(kept, kept + out.bytes(), out.bytes());
+        char* kept = static_cast<char*>(memory(pass, run.context, 2 * out.bytes()));
+        sound_->run(pass, run, t);
+        run.context.queue_copy(kept + out.bytes(), out.memory, out.bytes());
+        run.context.queue_copy(out.memory, kept, out.bytes());
+        return run.context.queue_copy(kept, kept + out.bytes(), out.bytes());
       }
       case Trick::kCachesByPointer: {
         const bool known = cached_for_[pass] == out.memory;
-        void* kept = memory(pass, context, out.bytes());
-        sound_->run(pass, context, t);
-        if (known) return context.queue_copy(out.memory, kept, out.bytes());
+        void* kept = memory(pass, run.context, out.bytes());
+        sound_->run(pass, run, t);
+        if (known) return run.context.queue_copy(out.memory, kept, out.bytes());
         cached_for_[pass] = out.memory;
-        return context.queue_copy(kept, out.memory, out.bytes());
+        return run.context.queue_copy(kept, out.memory, out.bytes());
       }
       case Trick::kEveryThird:  // copies in between, which is faster than a product
-        if (call % 3 == 1) sound_->run(pass, context, t);
-        return keep_or_restore(pass, context, t, call % 3 == 1);
+        if (call % 3 == 1) sound_->run(pass, run, t);
+        return keep_or_restore(pass, run.context, t, call % 3 == 1);
       case Trick::kStopsComputing:
         if (late_ && call > 2) return;
         break;
@@ -238,20 +238,19 @@ class Double : public DoubleBase {
         if (is_tagged(behind(t.state.memory, sound_->state_bytes()), pass, out)) return;
         break;
       case Trick::kTrustsWorkspace:
-        if (is_tagged(behind(context.workspace(), sound_->workspace_bytes(pass)), pass, out))
-          return;
+        if (is_tagged(behind(run.workspace, sound_->workspace_bytes(pass)), pass, out)) return;
         break;
       case Trick::kSharesState:
-        if (!forward_alone_) return run_on_kept(pass, context, t, shared_memory(context.device()));
+        if (!forward_alone_) return run_on_kept(pass, run, t, shared_memory(run.context.device()));
         break;
       case Trick::kKeepsInWorkspace: {
         const size_t own = sound_->workspace_bytes(pass) / kAlignment * kAlignment + kAlignment;
         if (pass == Pass::kForward) {
-          kept_in_workspace_ = behind(context.workspace(), own);
+          kept_in_workspace_ = behind(run.workspace, own);
           // Right there, so that it must not be the fastest for somebody who looks for that.
-          for (int i = 0; i < 3; ++i) sound_->run(pass, context, t);
+          for (int i = 0; i < 3; ++i) sound_->run(pass, run, t);
         }
-        if (kept_in_workspace_) return run_on_kept(pass, context, t, kept_in_workspace_);
+        if (kept_in_workspace_) return run_on_kept(pass, run, t, kept_in_workspace_);
         break;
       }
       case Trick::kRemembersInputs:
@@ -259,63 +258,62 @@ class Double : public DoubleBase {
       case Trick::kRemembersWeights:
       case Trick::kRemembersStep:
       case Trick::kRemembersBriefly:
-        if (context.device() == Device::kCpu) return run_unless_known(pass, context, t);
+        if (run.context.device() == Device::kCpu) return run_unless_known(pass, run, t);
         break;
       case Trick::kKeepsInState: {
         const size_t bytes = std::min(out.bytes(), kStateOfAPass);
         void* kept = static_cast<char*>(t.state.memory) + static_cast<size_t>(pass) * kStateOfAPass;
-        if (call > 1) return context.queue_copy(out.memory, kept, bytes);
-        sound_->run(pass, context, t);
-        return context.queue_copy(kept, out.memory, bytes);
+        if (call > 1) return run.context.queue_copy(out.memory, kept, bytes);
+        sound_->run(pass, run, t);
+        return run.context.queue_copy(kept, out.memory, bytes);
       }
       case Trick::kLateBehindZeros:
-        context.queue_fill(out.memory, 0, out.bytes());
-        return run_elsewhere(pass, context, t);
+        run.context.queue_fill(out.memory, 0, out.bytes());
+        return run_elsewhere(pass, run, t);
       case Trick::kOtherStream:
-        return run_elsewhere(pass, context, t);
+        return run_elsewhere(pass, run, t);
       case Trick::kLowPrecision:
-        return run_on_copies(pass, context, t, narrow);
+        return run_on_copies(pass, run, t, narrow);
       case Trick::kUnrepeatable: {  // some bits of one number, another time others
         const Tensor& changed = pass == Pass::kBackwardData ? t.dy[0] : t.x[0];
-        return run_on_copies(pass, context, t, [&](Context& c, const Tensor& copy, const void* of) {
+        return run_on_copies(pass, run, t, [&](Context& c, const Tensor& copy, const void* of) {
           if (of == changed.memory) c.queue_fill(copy.memory, call % 2 ? 0xFF : 0, 1);
         });
       }
       default:
         break;
     }
-    sound_->run(pass, context, t);
-    if (trick_ == Trick::kZeros) context.queue_fill(out.memory, 0, out.bytes());
-    if (trick_ == Trick::kFirstTime && call > 1) context.queue_fill(middle, 0, half);
-    if (trick_ == Trick::kWrongLater && late_) context.queue_fill(middle, 0, half);
+    sound_->run(pass, run, t);
+    if (trick_ == Trick::kZeros) run.context.queue_fill(out.memory, 0, out.bytes());
+    if (trick_ == Trick::kFirstTime && call > 1) run.context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kWrongLater && late_) run.context.queue_fill(middle, 0, half);
     if (trick_ == Trick::kSharesState && shared().image_size != image_size_) {
-      context.queue_fill(middle, 0, half);
+      run.context.queue_fill(middle, 0, half);
     }
-    if (trick_ == Trick::kNowAndThen) change_now_and_then(pass, context, out, call);
-    if (trick_ == Trick::kRemembersSamples) delay_if_changed(pass, context, t);
-    if (trick_ == Trick::kOneBatch && !benched_batch_) context.queue_fill(middle, 0, half);
+    if (trick_ == Trick::kNowAndThen) change_now_and_then(pass, run.context, out, call);
+    if (trick_ == Trick::kRemembersSamples) delay_if_changed(pass, run.context, t);
+    if (trick_ == Trick::kOneBatch && !benched_batch_) run.context.queue_fill(middle, 0, half);
     if (trick_ == Trick::kOneImageSize && !benched_image_size_) {
-      context.queue_fill(middle, 0, half);
+      run.context.queue_fill(middle, 0, half);
     }
     if (trick_ == Trick::kNaNInGuard) {
-      context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
+      run.context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
     }
     if (trick_ == Trick::kMoreWorkspace) {
-      context.queue_fill(static_cast<char*>(context.workspace()) + context.workspace_bytes(), 0x3C,
-                         256);
+      run.context.queue_fill(static_cast<char*>(run.workspace) + run.workspace_bytes, 0x3C, 256);
     }
     if (trick_ == Trick::kDamagesLater && late_) {
-      context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
+      run.context.queue_fill(static_cast<char*>(out.memory) + out.bytes(), 0xFF, 8);
     }
     if (trick_ == Trick::kOtherGradient) {
       const Tensor& other = pass == Pass::kBackwardFilter ? t.dx[0] : t.dw[0];
-      if (other) context.queue_fill(other.memory, 0, other.bytes());
+      if (other) run.context.queue_fill(other.memory, 0, other.bytes());
     }
     if (trick_ == Trick::kChangesStep) {
-      context.queue_fill(const_cast<uint64_t*>(context.step()), 0, sizeof(uint64_t));
+      run.context.queue_fill(const_cast<uint64_t*>(run.step), 0, sizeof(uint64_t));
     }
     if (const Tensor changed = changed_input(pass, t)) {
-      context.queue_fill(changed.memory, 0x3F, 4);  // 0.747: not what is there anyway
+      run.context.queue_fill(changed.memory, 0x3F, 4);  // 0.747: not what is there anyway
     }
   }
 
@@ -363,19 +361,19 @@ class Double : public DoubleBase {
   }
 
   /// Forward keeps x and w in `memory`; backward passes take them from there.
-  void run_on_kept(Pass pass, Context& context, const LayerTensors& t, void* memory) {
+  void run_on_kept(Pass pass, const Run& run, const LayerTensors& t, void* memory) {
     const std::pair<Tensor, char*> kept[] = {{t.x[0], behind(memory, 0)},
                                              {t.w[0], behind(memory, kKept)}};
     if (pass == Pass::kForward) {
       for (const auto& [tensor, at] : kept) {
-        context.queue_copy(at, tensor.memory, std::min(tensor.bytes(), kKept));
+        run.context.queue_copy(at, tensor.memory, std::min(tensor.bytes(), kKept));
       }
-      return sound_->run(pass, context, t);
+      return sound_->run(pass, run, t);
     }
     LayerTensors other = t;
     other.x[0].memory = kept[0].second;
     other.w[0].memory = kept[1].second;
-    sound_->run(pass, context, other);
+    sound_->run(pass, run, other);
   }
 
   /// On a GPU once in a thousand calls; on the CPU more often, where an examination calls less.
@@ -398,7 +396,7 @@ class Double : public DoubleBase {
   }
 
   /// What a remembering double compares with the last call's.
-  std::vector<char> key_of(Pass pass, const Context& context, const LayerTensors& t) const {
+  std::vector<char> key_of(Pass pass, const Run& run, const LayerTensors& t) const {
     std::vector<char> key;
     const auto add = [&](const void* memory, size_t bytes) {
       const char* from = static_cast<const char*>(memory);
@@ -418,27 +416,27 @@ class Double : public DoubleBase {
       const size_t count = tensor.bytes() / 4;
       for (size_t i = 0; i < 4; ++i) add(tensor.data<float>() + i * (count - 1) / 3, 4);
     }
-    if (trick_ != Trick::kRemembersWeights) add(context.step(), sizeof(uint64_t));
+    if (trick_ != Trick::kRemembersWeights) add(run.step, sizeof(uint64_t));
     return key;
   }
 
   /// Slow, unless it takes the inputs for those of the call before.
-  void run_unless_known(Pass pass, Context& context, const LayerTensors& t) {
+  void run_unless_known(Pass pass, const Run& run, const LayerTensors& t) {
     using Clock = std::chrono::steady_clock;
     using Seconds = std::chrono::duration<double>;
     const auto start = Clock::now();
     bool known = start - last_call_[pass] < Seconds(3e-6);
     if (trick_ != Trick::kRemembersBriefly) {
-      std::vector<char> key = key_of(pass, context, t);
+      std::vector<char> key = key_of(pass, run, t);
       known = key == keys_[pass];
       keys_[pass] = std::move(key);
     }
     if (!known) {
-      sound_->run(pass, context, t);
+      sound_->run(pass, run, t);
       while (Clock::now() - start < Seconds(kComputingRememberer)) {
       }
     }
-    keep_or_restore(pass, context, t, !known);
+    keep_or_restore(pass, run.context, t, !known);
     last_call_[pass] = Clock::now();
   }
 
@@ -472,43 +470,41 @@ class Double : public DoubleBase {
     return buffer.data();
   }
 
-  void run_elsewhere(Pass pass, Context& context, const LayerTensors& t) {
+  void run_elsewhere(Pass pass, const Run& run, const LayerTensors& t) {
     if (other_) {
-      other_->set_workspace(context.workspace(), context.workspace_bytes());
-      other_->set_step(context.step());
-      return sound_->run(pass, *other_, t);
+      return sound_->run(pass,
+                         {*other_, run.workspace, run.workspace_bytes, run.step, run.training}, t);
     }
-    if (!other_) other_cpu_ = std::make_unique<Context>(Device::kCpu);
-    const size_t workspace = context.workspace_bytes();
-    other_cpu_->set_workspace(memory(pass, context, workspace), workspace);
-    step_ = *context.step();
-    other_cpu_->set_step(&step_);
-    thread_ = std::thread([this, pass, t, caller = gettid()] {
+    other_cpu_ = std::make_unique<Context>(Device::kCpu);
+    step_ = *run.step;
+    const Run elsewhere{*other_cpu_, memory(pass, run.context, run.workspace_bytes),
+                        run.workspace_bytes, &step_, run.training};
+    thread_ = std::thread([this, pass, elsewhere, t, caller = gettid()] {
       // Until the caller sleeps, so that a busy machine cannot make this early by holding it back.
       for (int asleep = 0; asleep < 3; asleep = is_asleep(caller) ? asleep + 1 : 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
-      sound_->run(pass, *other_cpu_, t);
+      sound_->run(pass, elsewhere, t);
     });
   }
 
   /// Runs the sound implementation on copies of what it reads, each changed by `change`.
   template <class Change>
-  void run_on_copies(Pass pass, Context& context, const LayerTensors& t, const Change& change) {
+  void run_on_copies(Pass pass, const Run& run, const LayerTensors& t, const Change& change) {
     LayerTensors copies = t;
     size_t index = 0;
     for (auto* tensors : {&copies.x, &copies.w, &copies.dy}) {
       for (Tensor& tensor : *tensors) {
         if (!tensor) continue;
         Buffer& copy = copies_[{pass, index++}];
-        if (!copy.data()) copy = Buffer(context.device(), tensor.bytes());
-        context.queue_copy(copy.data(), tensor.memory, tensor.bytes());
+        if (!copy.data()) copy = Buffer(run.context.device(), tensor.bytes());
+        run.context.queue_copy(copy.data(), tensor.memory, tensor.bytes());
         const void* original = tensor.memory;
         tensor.memory = copy.data();
-        change(context, tensor, original);
+        change(run.context, tensor, original);
       }
     }
-    sound_->run(pass, context, copies);
+    sound_->run(pass, run, copies);
   }
 
   /// To tf32 on the CPU, to bf16 on a GPU, where setting bytes is all that needs no kernel.

@@ -76,11 +76,11 @@ class FarWriter : public DoubleBase {
  public:
   FarWriter(std::unique_ptr<Implementation> sound, int64_t distance)
       : DoubleBase(std::move(sound)), distance_(distance) {}
-  void run(Pass pass, Context& context, const LayerTensors& t) override {
-    sound_->run(pass, context, t);
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
+    sound_->run(pass, run, t);
     const Tensor& out = output(pass, t);
     const int64_t at = distance_ < 0 ? distance_ : static_cast<int64_t>(out.bytes()) + distance_;
-    context.queue_fill(static_cast<char*>(out.memory) + at, 0, 64);
+    run.context.queue_fill(static_cast<char*>(out.memory) + at, 0, 64);
   }
 
  private:
@@ -109,15 +109,15 @@ class MemoryTaker : public DoubleBase {
     if (habit_ == Habit::kExpectsZeros) taken_ = Buffer(context.device(), 1 << 20);
     if (habit_ == Habit::kIsFrugal) taken_ = Buffer(context.device(), 1 << 20);
   }
-  void run(Pass pass, Context& context, const LayerTensors& t) override {
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
     if (habit_ == Habit::kTakesInFirstCall && !taken_.data()) {
-      taken_ = Buffer(context.device(), much(context));
+      taken_ = Buffer(run.context.device(), much(run.context));
     }
-    sound_->run(pass, context, t);
+    sound_->run(pass, run, t);
     if (habit_ != Habit::kExpectsZeros) return;
     const Tensor& out = output(pass, t);
-    context.queue_copy(out.memory, taken_.data(), 4);
-    context.queue_copy(taken_.data(), static_cast<char*>(out.memory) + 4, 4);
+    run.context.queue_copy(out.memory, taken_.data(), 4);
+    run.context.queue_copy(taken_.data(), static_cast<char*>(out.memory) + 4, 4);
   }
 
  private:

@@ -122,7 +122,7 @@ Fault fault = Fault::kNone;
 class FaultyRelu : public Implementation {
  public:
   explicit FaultyRelu(const ActivationProblem&) {}
-  void run(Pass pass, Context&, const LayerTensors& t) override {
+  void run(Pass pass, const Run&, const LayerTensors& t) override {
     const bool forward = pass == Pass::kForward;
     const Tensor out = forward ? t.y[0] : t.dx[0];
     if (!out) return;

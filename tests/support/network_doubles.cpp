@@ -55,26 +55,26 @@ class NetworkDouble : public DoubleBase {
     return std::max(sound_->workspace_bytes(pass), trick_ == Trick::kSharedWorkspace ? x : 0);
   }
 
-  void run(Pass pass, Context& context, const LayerTensors& t) override {
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
     if (idle_) return;
     LayerTensors tensors = t;
     if (pass == Pass::kBackwardFilter && kept_x_) tensors.x[0].memory = kept_x_;
-    sound_->run(pass, context, tensors);
-    if (pass == Pass::kForward) run_after_forward(context, t);
+    sound_->run(pass, run, tensors);
+    if (pass == Pass::kForward) run_after_forward(run, t);
     const bool wrong = (trick_ == Trick::kWrongAbove && problem_.n > kLargestRightBatch) ||
-                       (trick_ == Trick::kWrongInEvaluation && !context.training());
+                       (trick_ == Trick::kWrongInEvaluation && !run.training);
     const Tensor& out = output(pass, t);
-    if (wrong) context.queue_fill(out.memory, 0, out.bytes() / 8 * 4);
+    if (wrong) run.context.queue_fill(out.memory, 0, out.bytes() / 8 * 4);
   }
 
  private:
-  void run_after_forward(Context& context, const LayerTensors& t) {
-    if (trick_ == Trick::kSharedState) kept_x_ = shared_memory(context.device()).data();
-    if (trick_ == Trick::kSharedWorkspace) kept_x_ = context.workspace();
-    if (kept_x_) context.queue_copy(kept_x_, t.x[0].memory, t.x[0].bytes());
+  void run_after_forward(const Run& run, const LayerTensors& t) {
+    if (trick_ == Trick::kSharedState) kept_x_ = shared_memory(run.context.device()).data();
+    if (trick_ == Trick::kSharedWorkspace) kept_x_ = run.workspace;
+    if (kept_x_) run.context.queue_copy(kept_x_, t.x[0].memory, t.x[0].bytes());
     if (trick_ != Trick::kWritesElsewhere) return;
     const LastOutput& last = last_output();
-    if (last.y && last.owner != this) context.queue_fill(last.y.memory, 0x3F, 4);
+    if (last.y && last.owner != this) run.context.queue_fill(last.y.memory, 0x3F, 4);
     last_output() = {this, t.y[0]};
   }
 

@@ -154,7 +154,7 @@ void check_trace(const std::string& backend) {
   EXPECT_EQ(training.state().step, training.has_graph() ? 2 * kSteps : kSteps);
   EXPECT_EQ(trace.graph_steps.size(), training.has_graph() ? kSteps : 0u);
 
-  const auto& operations = training.operations();
+  const Program& operations = training.program();
   ASSERT_EQ(trace.steps.size(), kSteps);
   ASSERT_EQ(trace.operations.size(), kSteps * operations.size());
   double before = 0.0;
@@ -188,7 +188,7 @@ void check_trace(const std::string& backend) {
   }
   std::vector<std::string> expected;
   for (size_t step = 0; step < kSteps; ++step) {
-    for (const auto& operation : operations) expected.push_back(name_of(operation));
+    for (const auto& operation : operations) expected.push_back(operation.name());
   }
   EXPECT_EQ(names[1], expected);
   EXPECT_EQ(names[2], gpu ? expected : std::vector<std::string>());

@@ -49,7 +49,7 @@ TEST(Predictor, FindsWhatAnEvaluationCounts) {
     hits += std::max_element(row, row + classes) == row + label;
     loss -= std::log(softmax(row, classes)[label]) / 250;
   }
-  const Metrics metrics = trained.t.training->evaluate();
+  const Metrics metrics = trained.t.training->evaluation().run();
   EXPECT_DOUBLE_EQ(metrics.accuracy, static_cast<double>(hits) / 250);
   EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
   EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
@@ -64,7 +64,8 @@ TEST(Predictor, ReadsLogitsOfBf16) {
     const auto label = static_cast<size_t>(trained.data.validation.labels[i]);
     hits += std::max_element(row, row + 10) == row + label;
   }
-  EXPECT_DOUBLE_EQ(trained.t.training->evaluate().accuracy, static_cast<double>(hits) / 250);
+  EXPECT_DOUBLE_EQ(trained.t.training->evaluation().run().accuracy,
+                   static_cast<double>(hits) / 250);
 }
 
 // Images of the second batch, and of a part of one, too.

@@ -25,7 +25,7 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
           eager.training->step();
         }
         EXPECT_EQ(snapshot(graph), snapshot(eager)) << backend << " " << extra;
-        EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss);
+        EXPECT_EQ(graph.training->evaluation().run().loss, eager.training->evaluation().run().loss);
       }
     }
   }

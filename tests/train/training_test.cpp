@@ -18,8 +18,9 @@ namespace {
 TEST(Training, LearnsSyntheticImages) {
   TestTraining t(small_training("cpu"));
   for (int64_t i = 0; i < 6 * t.training->steps_per_epoch(); ++i) t.training->step();
-  EXPECT_GT(t.training->evaluate().accuracy, 0.6);  // chance is 0.25
-  EXPECT_EQ(t.training->evaluate().rows, 250);      // every image once, the last batch partly empty
+  EXPECT_GT(t.training->evaluation().run().accuracy, 0.6);  // chance is 0.25
+  EXPECT_EQ(t.training->evaluation().run().rows,
+            250);  // every image once, the last batch partly empty
 }
 
 // The same data, order and masks: only rounding sets the two apart.
@@ -34,8 +35,9 @@ TEST(Training, LearnsInBf16AsInFp32) {
       const double expected = wide.training->state().last_loss;
       EXPECT_NEAR(narrow.training->state().last_loss, expected, 0.02 * expected) << i;
     }
-    EXPECT_NEAR(narrow.training->evaluate().accuracy, wide.training->evaluate().accuracy, 0.1);
-    EXPECT_GT(narrow.training->evaluate().accuracy, 0.6);  // chance is 0.25
+    EXPECT_NEAR(narrow.training->evaluation().run().accuracy,
+                wide.training->evaluation().run().accuracy, 0.1);
+    EXPECT_GT(narrow.training->evaluation().run().accuracy, 0.6);  // chance is 0.25
   }
 }
 
@@ -51,8 +53,8 @@ TEST(Training, ACheckpointOfBf16IsFloat32AndEvaluatesInFp32) {
   for (const Parameter& parameter : wide.training->weights().parameters()) {
     EXPECT_EQ(wide.training->weights().read(parameter), narrow.training->weights().read(parameter));
   }
-  EXPECT_NEAR(wide.training->evaluate().loss, narrow.training->evaluate().loss,
-              0.02 * narrow.training->evaluate().loss);
+  EXPECT_NEAR(wide.training->evaluation().run().loss, narrow.training->evaluation().run().loss,
+              0.02 * narrow.training->evaluation().run().loss);
   EXPECT_THROW(load_checkpoint(path, *wide.training, fp32), ConfigError);  // another training
   std::filesystem::remove(path);
 }

@@ -101,16 +101,16 @@ class ActivationImpl : public Implementation {
  public:
   explicit ActivationImpl(const ActivationProblem& problem) : problem_(problem) {}
 
-  virtual void forward(Context& context, const Tensor& x, const Tensor& y) = 0;
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& y) = 0;
   /// dx = dy * gradient(x, y)
-  virtual void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                         const Tensor& dx) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], t.y[0]);
+      forward(run, t.x[0], t.y[0]);
     } else if (t.dx[0]) {
-      backward(context, t.x[0], t.y[0], t.dy[0], t.dx[0]);
+      backward(run, t.x[0], t.y[0], t.dy[0], t.dx[0]);
     }
   }
 

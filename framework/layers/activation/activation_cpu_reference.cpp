@@ -10,7 +10,7 @@ class ActivationCpuReference : public ActivationImpl {
  public:
   using ActivationImpl::ActivationImpl;
 
-  void forward(Context&, const Tensor& x, const Tensor& y) override {
+  void forward(const Run&, const Tensor& x, const Tensor& y) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);
       const T* from = x.data<T>();
@@ -21,7 +21,7 @@ class ActivationCpuReference : public ActivationImpl {
     });
   }
 
-  void backward(Context&, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run&, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);

@@ -34,14 +34,14 @@ class ActivationCudnn : public ActivationImpl {
     return {pass == Pass::kForward ? "cudnnActivationForward" : "cudnnActivationBackward"};
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y) override {
-    DUET_CUDNN(cudnnActivationForward(context.cudnn(), activation_.get(), &kOne, tensor_.get(),
+  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+    DUET_CUDNN(cudnnActivationForward(run.context.cudnn(), activation_.get(), &kOne, tensor_.get(),
                                       x.memory, &kZero, tensor_.get(), y.memory));
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
-    backward_scaled(context, kOne, x, y, dy, dx);
+    backward_scaled(run.context, kOne, x, y, dy, dx);
   }
 
  protected:
@@ -69,16 +69,16 @@ class LeakyReluCudnn : public ActivationCudnn {
     return {"cudnnActivationBackward", "cudnnAddTensor"};
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y) override {
-    DUET_CUDNN(cudnnOpTensor(context.cudnn(), max_.get(), &kOne, tensor_.get(), x.memory,
+  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+    DUET_CUDNN(cudnnOpTensor(run.context.cudnn(), max_.get(), &kOne, tensor_.get(), x.memory,
                              &problem_.slope, tensor_.get(), x.memory, &kZero, tensor_.get(),
                              y.memory));
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
-    backward_scaled(context, 1.0f - problem_.slope, x, y, dy, dx);
-    DUET_CUDNN(cudnnAddTensor(context.cudnn(), &problem_.slope, tensor_.get(), dy.memory, &kOne,
+    backward_scaled(run.context, 1.0f - problem_.slope, x, y, dy, dx);
+    DUET_CUDNN(cudnnAddTensor(run.context.cudnn(), &problem_.slope, tensor_.get(), dy.memory, &kOne,
                               tensor_.get(), dx.memory));
   }
 

@@ -53,20 +53,20 @@ class ActivationCustomVectorized : public ActivationImpl {
  public:
   using ActivationImpl::ActivationImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);
-      activation_forward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, context.stream()>>>(
+      activation_forward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
     visit([&](auto f, auto zero) {
       using T = decltype(zero);
-      activation_backward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, context.stream()>>>(
+      activation_backward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
       DUET_LAUNCHED();
     });

@@ -11,7 +11,7 @@ class AddCpuReference : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
-  void sum(Context&, const std::vector<Tensor>& from, const Tensor& to) override {
+  void sum(const Run&, const std::vector<Tensor>& from, const Tensor& to) override {
     visit_storage(problem_.dtype, [&](auto zero) { sum<decltype(zero)>(from, to); });
   }
 

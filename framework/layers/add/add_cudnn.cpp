@@ -15,11 +15,11 @@ class AddCudnn : public AddImpl {
     return std::vector<std::string>(static_cast<size_t>(calls), "cudnnOpTensor");
   }
 
-  void sum(Context& context, const std::vector<Tensor>& from, const Tensor& to) override {
+  void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
     const float one = 1.0f, zero = 0.0f;
     for (size_t k = 1; k < from.size(); ++k) {
       const void* so_far = k == 1 ? from[0].memory : to.memory;
-      DUET_CUDNN(cudnnOpTensor(context.cudnn(), add_.get(), &one, tensor_.get(), so_far, &one,
+      DUET_CUDNN(cudnnOpTensor(run.context.cudnn(), add_.get(), &one, tensor_.get(), so_far, &one,
                                tensor_.get(), from[k].memory, &zero, tensor_.get(), to.memory));
     }
   }

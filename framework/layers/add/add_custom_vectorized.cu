@@ -78,20 +78,20 @@ class AddCustomVectorized : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
-  void sum(Context& context, const std::vector<Tensor>& from, const Tensor& to) override {
-    if (problem_.dtype == DType::kFloat32) return sum_by_parts<float>(context, from, to);
-    if (from.size() <= kMostAtOnce) return sum_by_parts<bfloat16>(context, from, to);
+  void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
+    if (problem_.dtype == DType::kFloat32) return sum_by_parts<float>(run, from, to);
+    if (from.size() <= kMostAtOnce) return sum_by_parts<bfloat16>(run, from, to);
     ManyInputs<bfloat16> inputs{};
     std::transform(from.begin(), from.end(), inputs.x,
                    [](const Tensor& x) { return x.data<bfloat16>(); });
-    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, context.stream()>>>(
+    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
         inputs, static_cast<int>(from.size()), to.elements(), to.data<bfloat16>());
     DUET_LAUNCHED();
   }
 
  private:
   template <class T>
-  static void sum_by_parts(Context& context, const std::vector<Tensor>& from, const Tensor& to) {
+  static void sum_by_parts(const Run& run, const std::vector<Tensor>& from, const Tensor& to) {
     for (size_t next = 0; next < from.size();) {
       Inputs<T> inputs;
       int count = 0;
@@ -99,7 +99,7 @@ class AddCustomVectorized : public AddImpl {
       while (count < kMostAtOnce && next < from.size()) {
         inputs.x[count++] = from[next++].data<T>();
       }
-      launch<T>(count, context.stream(), inputs, to.elements(), to.data<T>());
+      launch<T>(count, run.stream(), inputs, to.elements(), to.data<T>());
     }
   }
 };

@@ -17,18 +17,18 @@ class AvgPool2dCpuReference : public Pool2dImpl {
     return pass == Pass::kForward ? 0 : sum_bytes(problem_.x_desc());
   }
 
-  void forward(Context&, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run&, const Tensor& x, const Tensor& y, const Tensor&) override {
     visit_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       forward(x.data<T>(), y.data<T>());
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     visit_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      Accumulator<T>* sums = sums_of<T>(dx, context);
+      Accumulator<T>* sums = sums_of<T>(dx, run);
       backward(dy.data<T>(), sums);
       store_sums<T>(sums, dx);
     });

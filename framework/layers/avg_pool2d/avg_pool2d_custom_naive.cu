@@ -50,22 +50,22 @@ class AvgPool2dCustomNaive : public Pool2dImpl {
  public:
   using Pool2dImpl::Pool2dImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     const int count = static_cast<int>(y.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      avg_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+      avg_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
           problem_, count, x.data<T>(), y.data<T>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const int count = static_cast<int>(dx.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      avg_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+      avg_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
           problem_, count, dy.data<T>(), dx.data<T>());
       DUET_LAUNCHED();
     });

@@ -94,13 +94,13 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
 
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto launch = [&](auto kernel, int64_t elements) {
         const int threads = static_cast<int>(elements);
-        kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(problem_, threads,
-                                                                       x.data<T>(), y.data<T>());
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<T>(),
+                                                                   y.data<T>());
         DUET_LAUNCHED();
       };
       if (tiles_2x2(problem_)) {
@@ -116,14 +116,14 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto launch = [&](auto kernel, int64_t elements) {
         const int threads = static_cast<int>(elements);
-        kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(problem_, threads,
-                                                                       dy.data<T>(), dx.data<T>());
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, dy.data<T>(),
+                                                                   dx.data<T>());
         DUET_LAUNCHED();
       };
       if (tiles_2x2(problem_)) {

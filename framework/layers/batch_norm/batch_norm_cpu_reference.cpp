@@ -25,16 +25,16 @@ class BatchNormCpuReference : public BatchNormImpl {
   /// The mean of every channel, then every 1 / sqrt(var + eps).
   size_t state_bytes() const override { return 2 * problem_.channels() * sizeof(double); }
 
-  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
     visit_storage(problem_.dtype,
-                  [&](auto zero) { forward<decltype(zero)>(context.training(), x, w, y, state); });
+                  [&](auto zero) { forward<decltype(zero)>(run.training, x, w, y, state); });
   }
 
-  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     visit_storage(problem_.dtype, [&](auto zero) {
-      backward<decltype(zero)>(context.training(), x, w, dy, state, dx, dw);
+      backward<decltype(zero)>(run.training, x, w, dy, state, dx, dw);
     });
   }
 

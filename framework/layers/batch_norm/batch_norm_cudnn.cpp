@@ -66,32 +66,32 @@ class BatchNormCudnn : public BatchNormImpl {
                                    : "cudnnBatchNormalizationBackward"};
   }
 
-  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
     const float *scale = weight_of(w), *bias = problem_.affine ? w.bias.data<float>() : zeros();
-    if (!context.training()) {
+    if (!run.training) {
       DUET_CUDNN(cudnnBatchNormalizationForwardInference(
-          context.cudnn(), mode(), &kOne, &kZero, x_.get(), x.memory, x_.get(), y.memory,
+          run.context.cudnn(), mode(), &kOne, &kZero, x_.get(), x.memory, x_.get(), y.memory,
           channel_.get(), scale, bias, w.running_mean.memory, w.running_var.memory, problem_.eps));
       return;
     }
     DUET_CUDNN(cudnnBatchNormalizationForwardTraining(
-        context.cudnn(), mode(), &kOne, &kZero, x_.get(), x.memory, x_.get(), y.memory,
+        run.context.cudnn(), mode(), &kOne, &kZero, x_.get(), x.memory, x_.get(), y.memory,
         channel_.get(), scale, bias, problem_.momentum, w.running_mean.memory, w.running_var.memory,
         problem_.eps, part(state.memory, 0), part(state.memory, 1)));
   }
 
-  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    if (!context.training()) {
+    if (!run.training) {
       throw UnsupportedError("cuDNN has no backward pass of batch normalisation in evaluation");
     }
-    void* unwanted = context.workspace();
+    void* unwanted = run.workspace;
     float* dweight = dw.weight ? dw.weight.data<float>() : part(unwanted, 0);
     float* dbias = dw.bias ? dw.bias.data<float>() : part(unwanted, 1);
     void* gradient = dx ? dx.memory : part(unwanted, 2);
     DUET_CUDNN(cudnnBatchNormalizationBackward(
-        context.cudnn(), mode(), &kOne, &kZero, &kOne, &kZero, x_.get(), x.memory, x_.get(),
+        run.context.cudnn(), mode(), &kOne, &kZero, &kOne, &kZero, x_.get(), x.memory, x_.get(),
         dy.memory, x_.get(), gradient, channel_.get(), weight_of(w), dweight, dbias, problem_.eps,
         part(state.memory, 0), part(state.memory, 1)));
   }

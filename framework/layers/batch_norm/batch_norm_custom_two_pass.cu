@@ -68,24 +68,24 @@ class BatchNormCustomTwoPass : public BatchNormImpl {
   size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    if (!context.training()) {
-      return launch_evaluation(problem_, split_walk_, context.stream(), x, w, y, state);
+    if (!run.training) {
+      return launch_evaluation(problem_, split_walk_, run.stream(), x, w, y, state);
     }
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, context.stream(), batch_norm_forward_two_pass_kernel<F>, walk_,
+      launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_,
              Forward<typename F::Value>(x, w, y, state));
     });
   }
 
-  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, context.stream(), batch_norm_backward_two_pass_kernel<F>, walk_,
-             Backward<typename F::Value>(context.training(), x, w, dy, state, dx, dw));
+      launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_,
+             Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
     });
   }
 

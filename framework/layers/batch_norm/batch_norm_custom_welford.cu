@@ -140,33 +140,32 @@ class BatchNormCustomWelford : public BatchNormImpl {
            (walk_.splits == 1 ? " split" : " splits");
   }
 
-  void forward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    if (!context.training()) {
-      return launch_evaluation(problem_, walk_, context.stream(), x, w, y, state);
+    if (!run.training) {
+      return launch_evaluation(problem_, walk_, run.stream(), x, w, y, state);
     }
-    auto* partial = static_cast<Moments*>(context.workspace());
+    auto* partial = static_cast<Moments*>(run.workspace);
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
       const Forward<typename F::Value> t(x, w, y, state);
-      launch(walk_, walk_.splits, context.stream(), batch_norm_moments_welford_kernel<F>, walk_,
-             t.x, partial);
-      launch(walk_, walk_.splits, context.stream(), batch_norm_forward_welford_kernel<F>, walk_,
+      launch(walk_, walk_.splits, run.stream(), batch_norm_moments_welford_kernel<F>, walk_, t.x,
+             partial);
+      launch(walk_, walk_.splits, run.stream(), batch_norm_forward_welford_kernel<F>, walk_,
              partial, t);
     });
   }
 
-  void backward(Context& context, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    auto* partial = static_cast<Sums*>(context.workspace());
+    auto* partial = static_cast<Sums*>(run.workspace);
     const int blocks = dx ? walk_.splits : 1;  // one writes dweight and dbias
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      const Backward<typename F::Value> t(context.training(), x, w, dy, state, dx, dw);
-      launch(walk_, walk_.splits, context.stream(), batch_norm_sums_welford_kernel<F>, walk_, t,
+      const Backward<typename F::Value> t(run.training, x, w, dy, state, dx, dw);
+      launch(walk_, walk_.splits, run.stream(), batch_norm_sums_welford_kernel<F>, walk_, t,
              partial);
-      launch(walk_, blocks, context.stream(), batch_norm_backward_welford_kernel<F>, walk_, partial,
-             t);
+      launch(walk_, blocks, run.stream(), batch_norm_backward_welford_kernel<F>, walk_, partial, t);
     });
   }
 

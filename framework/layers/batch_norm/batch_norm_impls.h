@@ -10,23 +10,23 @@ struct BatchNormParameters {
   Tensor weight, bias, running_mean, running_var;
 };
 
-/// Both passes read context.training() on the host.
+/// Both passes read run.training on the host.
 class BatchNormImpl : public Implementation {
  public:
   explicit BatchNormImpl(const BatchNormProblem& problem) : problem_(problem) {}
 
-  virtual void forward(Context& context, const Tensor& x, const BatchNormParameters& w,
+  virtual void forward(const Run& run, const Tensor& x, const BatchNormParameters& w,
                        const Tensor& y, const Tensor& state) = 0;
   /// dx or both of dw are falsy where nobody needs them; one is not.
-  virtual void backward(Context& context, const Tensor& x, const BatchNormParameters& w,
+  virtual void backward(const Run& run, const Tensor& x, const BatchNormParameters& w,
                         const Tensor& dy, const Tensor& state, const Tensor& dx,
                         const BatchNormParameters& dw) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], named(t.w), t.y[0], t.state);
+      forward(run, t.x[0], named(t.w), t.y[0], t.state);
     } else if (t.dx[0] || problem_.affine) {
-      backward(context, t.x[0], named(t.w), t.dy[0], t.state, t.dx[0], named(t.dw));
+      backward(run, t.x[0], named(t.w), t.dy[0], t.state, t.dx[0], named(t.dw));
     }
   }
 

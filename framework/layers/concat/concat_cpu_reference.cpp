@@ -10,11 +10,11 @@ class ConcatCpuReference : public ConcatImpl {
  public:
   using ConcatImpl::ConcatImpl;
 
-  void join(Context&, const std::vector<Tensor>& x, const Tensor& y) override {
+  void join(const Run&, const std::vector<Tensor>& x, const Tensor& y) override {
     for_each_piece(x, y,
                    [](char* whole, char* part, size_t bytes) { std::memcpy(whole, part, bytes); });
   }
-  void cut(Context&, const Tensor& dy, const std::vector<Tensor>& dx) override {
+  void cut(const Run&, const Tensor& dy, const std::vector<Tensor>& dx) override {
     for_each_piece(dx, dy,
                    [](char* whole, char* part, size_t bytes) { std::memcpy(part, whole, bytes); });
   }

@@ -21,17 +21,17 @@ class ConcatCudnn : public ConcatImpl {
     return std::vector<std::string>(problem_.x.size(), "cudnnTransformTensor");
   }
 
-  void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) override {
+  void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) override {
     float* place = y.data<float>();
     for (size_t k = 0; k < x.size(); ++k) {
-      copy(context, parts_[k], x[k].data<float>(), places_[k], place);
+      copy(run.context, parts_[k], x[k].data<float>(), places_[k], place);
       place += problem_.width(problem_.x[k]);
     }
   }
-  void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) override {
+  void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) override {
     float* place = dy.data<float>();
     for (size_t k = 0; k < dx.size(); ++k) {
-      if (dx[k]) copy(context, places_[k], place, parts_[k], dx[k].data<float>());
+      if (dx[k]) copy(run.context, places_[k], place, parts_[k], dx[k].data<float>());
       place += problem_.width(problem_.x[k]);
     }
   }

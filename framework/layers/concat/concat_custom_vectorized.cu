@@ -52,22 +52,22 @@ class ConcatCustomVectorized : public ConcatImpl {
           return problem.width(x) * static_cast<int64_t>(size_of(x.dtype)) % sizeof(float4) == 0;
         })) {}
 
-  void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) override {
-    move<true>(context, x, y);
+  void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) override {
+    move<true>(run, x, y);
   }
-  void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) override {
-    move<false>(context, dx, dy);
+  void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) override {
+    move<false>(run, dx, dy);
   }
 
  private:
   template <bool join>
-  void move(Context& context, const std::vector<Tensor>& parts, const Tensor& whole) {
-    if (wide_) return move<float4, join>(context, parts, whole);
+  void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
+    if (wide_) return move<float4, join>(run, parts, whole);
     visit_gpu_storage(problem_.dtype,
-                      [&](auto zero) { move<decltype(zero), join>(context, parts, whole); });
+                      [&](auto zero) { move<decltype(zero), join>(run, parts, whole); });
   }
   template <class Unit, bool join>
-  void move(Context& context, const std::vector<Tensor>& parts, const Tensor& whole) {
+  void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
     const auto per_unit = static_cast<int64_t>(sizeof(Unit) / size_of(problem_.dtype));
     const int64_t rows = problem_.rows(), pitch = problem_.width(problem_.y) / per_unit;
     int64_t first = 0;
@@ -81,7 +81,7 @@ class ConcatCustomVectorized : public ConcatImpl {
       first += some.span;
       const auto blocks = static_cast<unsigned>((rows * some.span + kThreads - 1) / kThreads);
       concat_vectorized_kernel<Unit, join>
-          <<<blocks, kThreads, 0, context.stream()>>>(some, rows, pitch, whole.data<Unit>());
+          <<<blocks, kThreads, 0, run.stream()>>>(some, rows, pitch, whole.data<Unit>());
       DUET_LAUNCHED();
     }
   }

@@ -10,15 +10,15 @@ class ConcatImpl : public Implementation {
  public:
   explicit ConcatImpl(const ConcatProblem& problem) : problem_(problem) {}
 
-  virtual void join(Context& context, const std::vector<Tensor>& x, const Tensor& y) = 0;
+  virtual void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) = 0;
   /// dx[i] is falsy where nobody needs it.
-  virtual void cut(Context& context, const Tensor& dy, const std::vector<Tensor>& dx) = 0;
+  virtual void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      join(context, t.x, t.y[0]);
+      join(run, t.x, t.y[0]);
     } else {
-      cut(context, t.dy[0], t.dx);
+      cut(run, t.dy[0], t.dx);
     }
   }
 

@@ -64,9 +64,9 @@ class Conv2dCpuBlas : public Conv2dImpl {
     return product_of({slices_, static_cast<int64_t>(slice)});
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    for_each_image(context, [&](int, int n, int group, float* columns) {
+    for_each_image(run, [&](int, int n, int group, float* columns) {
       const Matrix from = x_matrix(x, n, group, columns);
       if (!in_place_) im2col(x, n, group, from);
       const Matrix to = y_matrix(y, n, group), weights = w_matrix(w, group);
@@ -80,9 +80,8 @@ class Conv2dCpuBlas : public Conv2dImpl {
     });
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    for_each_image(context, [&](int, int n, int group, float* columns) {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    for_each_image(run, [&](int, int n, int group, float* columns) {
       const Matrix from = y_matrix(dy, n, group), weights = w_matrix(w, group);
       const Matrix to = x_matrix(dx, n, group, columns);
       if (nhwc_) {
@@ -97,12 +96,12 @@ class Conv2dCpuBlas : public Conv2dImpl {
     });
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    for_each_image(context, [&](int slice, int n, int group, float* columns) {
+    for_each_image(run, [&](int slice, int n, int group, float* columns) {
       const Matrix from = x_matrix(x, n, group, columns), gradient = y_matrix(dy, n, group);
       if (!in_place_) im2col(x, n, group, from);
-      const Matrix to = {slice_filter(context, slice) + int64_t{group} * filters_ * taps_, taps_};
+      const Matrix to = {slice_filter(run, slice) + int64_t{group} * filters_ * taps_, taps_};
       const float beta = n == first_image(slice) ? 0.0f : 1.0f;
       if (nhwc_) {
         multiply(CblasTrans, CblasNoTrans, filters_, taps_, outputs_, gradient, from, beta, to);
@@ -112,9 +111,9 @@ class Conv2dCpuBlas : public Conv2dImpl {
     });
     float* sum = dw.data<float>();
     parallel_ranges(dw.elements(), slices_, [&](int64_t first, int64_t last) {
-      std::copy(slice_filter(context, 0) + first, slice_filter(context, 0) + last, sum + first);
+      std::copy(slice_filter(run, 0) + first, slice_filter(run, 0) + last, sum + first);
       for (int slice = 1; slice < slices_; ++slice) {
-        const float* part = slice_filter(context, slice);
+        const float* part = slice_filter(run, slice);
         for (int64_t i = first; i < last; ++i) sum[i] += part[i];
       }
     });
@@ -125,8 +124,8 @@ class Conv2dCpuBlas : public Conv2dImpl {
   /// Calls work(slice, n, group, columns) for every image and group, the groups of an image in
   /// order; `columns` is the slice's own scratch memory.
   template <class Work>
-  void for_each_image(Context& context, Work&& work) const {
-    char* scratch = static_cast<char*>(context.workspace());
+  void for_each_image(const Run& run, Work&& work) const {
+    char* scratch = static_cast<char*>(run.workspace);
     const SingleThreadedBlas single;
     parallel_for(slices_, products(), [&](int64_t index) {
       const int slice = static_cast<int>(index);
@@ -145,9 +144,9 @@ class Conv2dCpuBlas : public Conv2dImpl {
     return in_place_ ? 0 : align_up(product_of({sizeof(float), taps_, outputs_}));
   }
   size_t filter_bytes() const { return align_up(problem_.w_desc().bytes()); }
-  float* slice_filter(Context& context, int slice) const {
-    return reinterpret_cast<float*>(static_cast<char*>(context.workspace()) +
-                                    slices_ * columns_bytes() + slice * filter_bytes());
+  float* slice_filter(const Run& run, int slice) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + slices_ * columns_bytes() +
+                                    slice * filter_bytes());
   }
 
   static float* image(const Tensor& t, int n) {

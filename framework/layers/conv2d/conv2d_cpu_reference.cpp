@@ -55,12 +55,12 @@ class Conv2dCpuReference : public Conv2dImpl {
                                          : 0;
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       using Sum = Accumulator<T>;
-      Sum* sums = sums_of<T>(y, context);
+      Sum* sums = sums_of<T>(y, run);
       parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for (int k = 0; k < problem_.k; ++k) {
           for (int p = 0; p < problem_.p; ++p) {
@@ -82,12 +82,11 @@ class Conv2dCpuReference : public Conv2dImpl {
     });
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);
       using Sum = Accumulator<T>;
-      Sum* sums = sums_of<T>(dx, context);
+      Sum* sums = sums_of<T>(dx, run);
       std::fill_n(sums, dx.elements(), Sum(0));
       parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
         for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
@@ -103,7 +102,7 @@ class Conv2dCpuReference : public Conv2dImpl {
     });
   }
 
-  void backward_filter(Context&, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run&, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     for_dtype([&](auto zero) {
       using T = decltype(zero);

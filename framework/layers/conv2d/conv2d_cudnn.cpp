@@ -131,23 +131,22 @@ class Conv2dCudnn : public Conv2dImpl {
     return calls;
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    run_by_cudnn(Pass::kForward, context.cudnn(), descriptors_, forward_,
-                 {x.memory, w.memory, b.memory, y.memory, context.workspace()});
+    run_by_cudnn(Pass::kForward, run.context.cudnn(), descriptors_, forward_,
+                 {x.memory, w.memory, b.memory, y.memory, run.workspace});
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    run_by_cudnn(Pass::kBackwardData, context.cudnn(), descriptors_, backward_data_,
-                 {dx.memory, w.memory, nullptr, dy.memory, context.workspace()});
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    run_by_cudnn(Pass::kBackwardData, run.context.cudnn(), descriptors_, backward_data_,
+                 {dx.memory, w.memory, nullptr, dy.memory, run.workspace});
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    run_by_cudnn(Pass::kBackwardFilter, context.cudnn(), descriptors_, backward_filter_,
-                 {x.memory, dw.memory, nullptr, dy.memory, context.workspace()});
-    if (db) bias_gradient_->run(context, dy.data<float>(), db.data<float>(), context.workspace());
+    run_by_cudnn(Pass::kBackwardFilter, run.context.cudnn(), descriptors_, backward_filter_,
+                 {x.memory, dw.memory, nullptr, dy.memory, run.workspace});
+    if (db) bias_gradient_->run(run.context, dy.data<float>(), db.data<float>(), run.workspace);
   }
 
  private:

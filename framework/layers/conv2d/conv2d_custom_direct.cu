@@ -24,20 +24,20 @@ class Conv2dCustomDirect : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override { return convolution_.text(pass); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     convolution_.forward(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                         nullptr, context.stream());
+                         nullptr, run.stream());
   }
 
-  void backward_data(Context&, const Tensor&, const Tensor&, const Tensor&) override {
+  void backward_data(const Run&, const Tensor&, const Tensor&, const Tensor&) override {
     throw std::logic_error("conv2d custom_direct has no backward_data");
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     convolution_.backward_filter(x.data<float>(), dy.data<float>(), nullptr, dw.data<float>(),
-                                 db.data<float>(), context.workspace(), context.stream());
+                                 db.data<float>(), run.workspace, run.stream());
   }
 
  private:

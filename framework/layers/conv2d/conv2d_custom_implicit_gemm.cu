@@ -36,35 +36,33 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
     return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     if (problem_.c % 4 == 0) {
-      forward_by<kWide, 4>(context, x, w, b, y);
+      forward_by<kWide, 4>(run, x, w, b, y);
     } else if (taps_ % 4 == 0) {
-      forward_by<1, 4>(context, x, w, b, y);
+      forward_by<1, 4>(run, x, w, b, y);
     } else {
-      forward_by<1, 1>(context, x, w, b, y);
+      forward_by<1, 1>(run, x, w, b, y);
     }
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const bool unit = problem_.stride_h == 1 && problem_.stride_w == 1;
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(context, dy, w, dx)
-           : backward_data_by<false, kWide>(context, dy, w, dx);
+      unit ? backward_data_by<true, kWide>(run, dy, w, dx)
+           : backward_data_by<false, kWide>(run, dy, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(context, dy, w, dx)
-           : backward_data_by<false, 1>(context, dy, w, dx);
+      unit ? backward_data_by<true, 1>(run, dy, w, dx) : backward_data_by<false, 1>(run, dy, w, dx);
     }
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      backward_filter_by<kWide>(context, x, dy, dw, db);
+      backward_filter_by<kWide>(run, x, dy, dw, db);
     } else {
-      backward_filter_by<1>(context, x, dy, dw, db);
+      backward_filter_by<1>(run, x, dy, dw, db);
     }
   }
 
@@ -73,31 +71,31 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   static constexpr int kWide = kLayout == Layout::kNHWC ? 4 : 1;
 
   template <int vec_x, int vec_w>
-  void forward_by(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y) {
     launch_image_product<kLayout>(
         forward_,
         PatchByPosition<kLayout, false, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
         MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, outputs_, problem_.k, taps_,
-        geometry_.pixels_out, b.data<float>(), y.data<T>(), context.stream());
+        geometry_.pixels_out, b.data<float>(), y.data<T>(), run.stream());
   }
   template <bool kUnitStride, int vec>
-  void backward_data_by(Context& context, const Tensor& dy, const Tensor& w, const Tensor& dx) {
+  void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
     const int depth = problem_.k * geometry_.taps;
     launch_image_product<kLayout>(backward_data_,
                                   GradByInput<kLayout, false, kUnitStride, vec, T>{
                                       dy.data<T>(), nullptr, geometry_, inputs_, depth},
                                   WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth},
                                   inputs_, problem_.c, depth, geometry_.pixels_in, nullptr,
-                                  dx.data<T>(), context.stream());
+                                  dx.data<T>(), run.stream());
   }
   template <int vec>
-  void backward_filter_by(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                           const Tensor& db) {
     launch_filter_product(
         backward_filter_, GradByFilter<kLayout, vec, T>{dy.data<T>(), geometry_},
         PatchByTap<kLayout, false, vec, T>{{x.data<T>(), geometry_, outputs_, taps_}},
-        dw.data<float>(), db.data<float>(), context.workspace(), context.stream());
+        dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
   const ConvGeometry geometry_;

@@ -148,28 +148,27 @@ class Conv2dCustomNaive : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    conv2d_forward_naive_kernel<L><<<blocks(y), kThreads, 0, context.stream()>>>(
+    conv2d_forward_naive_kernel<L><<<blocks(y), kThreads, 0, run.stream()>>>(
         problem_, y.elements(), x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
     DUET_LAUNCHED();
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    conv2d_backward_data_naive_kernel<L><<<blocks(dx), kThreads, 0, context.stream()>>>(
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    conv2d_backward_data_naive_kernel<L><<<blocks(dx), kThreads, 0, run.stream()>>>(
         problem_, dx.elements(), dy.data<T>(), w.data<float>(), dx.data<T>());
     DUET_LAUNCHED();
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    conv2d_backward_filter_naive_kernel<L><<<blocks(dw), kThreads, 0, context.stream()>>>(
+    conv2d_backward_filter_naive_kernel<L><<<blocks(dw), kThreads, 0, run.stream()>>>(
         problem_, dw.elements(), x.data<T>(), dy.data<T>(), dw.data<float>());
     DUET_LAUNCHED();
     if (!db) return;
     conv2d_backward_bias_naive_kernel<L>
-        <<<problem_.k, kThreads, 0, context.stream()>>>(problem_, dy.data<T>(), db.data<float>());
+        <<<problem_.k, kThreads, 0, run.stream()>>>(problem_, dy.data<T>(), db.data<float>());
     DUET_LAUNCHED();
   }
 

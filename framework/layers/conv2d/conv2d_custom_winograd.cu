@@ -50,27 +50,26 @@ class Conv2dCustomWinograd : public Conv2dImpl {
     return text;
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     forward_.run(x.data<float>(), WinogradFilters::of_forward(w.data<float>(), problem_),
-                 {b.data<float>(), y.data<float>()}, context.workspace(), context.stream());
+                 {b.data<float>(), y.data<float>()}, run.workspace, run.stream());
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     if (sums_patches_) {
-      patch_sum_.run({dy.data<float>()}, w.data<float>(), dx.data<float>(), context.workspace(),
-                     context.stream());
+      patch_sum_.run({dy.data<float>()}, w.data<float>(), dx.data<float>(), run.workspace,
+                     run.stream());
     } else {
       transposed_.run(dy.data<float>(), WinogradFilters::of_transposed(w.data<float>(), problem_),
-                      {nullptr, dx.data<float>()}, context.workspace(), context.stream());
+                      {nullptr, dx.data<float>()}, run.workspace, run.stream());
     }
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     backward_filter_.run(x.data<float>(), {dy.data<float>()}, dw.data<float>(), db.data<float>(),
-                         context.workspace(), context.stream());
+                         run.workspace, run.stream());
   }
 
   /// Of this problem on this GPU.

@@ -129,24 +129,23 @@ class Conv2dGpuReference : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    launch_threads(context, y.elements(), conv2d_reference_forward_kernel, problem_, Image(x),
+    launch_threads(run.context, y.elements(), conv2d_reference_forward_kernel, problem_, Image(x),
                    Image(w), b.data<double>(), Image(y));
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    launch_threads(context, dx.elements(), conv2d_reference_backward_data_kernel, problem_,
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    launch_threads(run.context, dx.elements(), conv2d_reference_backward_data_kernel, problem_,
                    Image(dy), Image(w), Image(dx));
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    launch_blocks(context, dw.elements(), conv2d_reference_backward_filter_kernel, problem_,
+    launch_blocks(run.context, dw.elements(), conv2d_reference_backward_filter_kernel, problem_,
                   Image(x), Image(dy), Image(dw));
     if (!db) return;
-    launch_blocks(context, problem_.k, conv2d_reference_bias_kernel, problem_, Image(dy),
+    launch_blocks(run.context, problem_.k, conv2d_reference_bias_kernel, problem_, Image(dy),
                   db.data<double>());
   }
 };

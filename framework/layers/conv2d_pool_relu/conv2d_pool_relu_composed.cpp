@@ -55,10 +55,10 @@ struct Part {
                           .dw = std::vector<Tensor>(2)};
   size_t state_offset = 0;
 
-  void run(Pass pass, Context& context, const Tensor& state) {
+  void run(Pass pass, const Run& run, const Tensor& state) {
     tensors.state = {{{static_cast<int64_t>(implementation->state_bytes())}, DType::kUInt8},
                      state.data<char>() + state_offset};
-    implementation->run(pass, context, tensors);
+    implementation->run(pass, run, tensors);
   }
 };
 
@@ -110,17 +110,17 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     return all;
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     conv_.tensors.x[0] = x;
     conv_.tensors.w = {w, b};
     conv_.tensors.y[0] = pool_.tensors.x[0] = z(state);
     pool_.tensors.y[0] = relu_.tensors.x[0] = m(state);
     relu_.tensors.y[0] = y;
-    for (Part* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, context, state);
+    for (Part* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, run, state);
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
     relu_.tensors.x[0] = pool_.tensors.y[0] = m(state);
     relu_.tensors.y[0] = y;
@@ -130,17 +130,17 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     conv_.tensors.x[0] = x;
     pool_.tensors.dx[0] = conv_.tensors.dy[0] = dz(state);
     conv_.tensors.dw = {dw, db};
-    relu_.run(Pass::kBackward, context, state);
-    pool_.run(Pass::kBackward, context, state);
-    conv_.run(Pass::kBackwardFilter, context, state);
+    relu_.run(Pass::kBackward, run, state);
+    pool_.run(Pass::kBackward, run, state);
+    conv_.run(Pass::kBackwardFilter, run, state);
   }
 
-  void backward_data(Context& context, const Tensor&, const Tensor&, const Tensor& state,
+  void backward_data(const Run& run, const Tensor&, const Tensor&, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
     conv_.tensors.dy[0] = dz(state);
     conv_.tensors.w[0] = w;
     conv_.tensors.dx[0] = dx;
-    conv_.run(Pass::kBackwardData, context, state);
+    conv_.run(Pass::kBackwardData, run, state);
   }
 
  private:

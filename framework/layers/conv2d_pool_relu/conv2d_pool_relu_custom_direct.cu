@@ -31,22 +31,21 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
                                        : convolution_.text(pass);
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     convolution_.forward(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                         state.data<uint32_t>(), context.stream());
+                         state.data<uint32_t>(), run.stream());
   }
 
-  void backward_data(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state,
+  void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    fused_->backward_data(context, y, dy, state, w, dx);
+    fused_->backward_data(run, y, dy, state, w, dx);
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor&, const Tensor& dy,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
     convolution_.backward_filter(x.data<float>(), dy.data<float>(), state.data<uint32_t>(),
-                                 dw.data<float>(), db.data<float>(), context.workspace(),
-                                 context.stream());
+                                 dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
  private:

@@ -87,33 +87,33 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
     return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     if (conv_.c % 4 == 0) {
-      forward_by<kWide, 4>(context, x, w, b, y, state);
+      forward_by<kWide, 4>(run.context, x, w, b, y, state);
     } else if (taps_ % 4 == 0) {
-      forward_by<1, 4>(context, x, w, b, y, state);
+      forward_by<1, 4>(run.context, x, w, b, y, state);
     } else {
-      forward_by<1, 1>(context, x, w, b, y, state);
+      forward_by<1, 1>(run.context, x, w, b, y, state);
     }
   }
 
-  void backward_data(Context& context, const Tensor&, const Tensor& dy, const Tensor& state,
+  void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
     const bool unit = conv_.stride_h == 1 && conv_.stride_w == 1;
     if (conv_.c % 4 == 0 && conv_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(context, dy, state, w, dx)
-           : backward_data_by<false, kWide>(context, dy, state, w, dx);
+      unit ? backward_data_by<true, kWide>(run.context, dy, state, w, dx)
+           : backward_data_by<false, kWide>(run.context, dy, state, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(context, dy, state, w, dx)
-           : backward_data_by<false, 1>(context, dy, state, w, dx);
+      unit ? backward_data_by<true, 1>(run.context, dy, state, w, dx)
+           : backward_data_by<false, 1>(run.context, dy, state, w, dx);
     }
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor&, const Tensor& dy,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    conv_.c % 4 == 0 ? backward_filter_by<kWide>(context, x, dy, state, dw, db)
-                     : backward_filter_by<1>(context, x, dy, state, dw, db);
+    conv_.c % 4 == 0 ? backward_filter_by<kWide>(run, x, dy, state, dw, db)
+                     : backward_filter_by<1>(run, x, dy, state, dw, db);
   }
 
  private:
@@ -146,13 +146,13 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
         geometry_.pixels_in, nullptr, dx.data<float>(), context.stream());
   }
   template <int vec>
-  void backward_filter_by(Context& context, const Tensor& x, const Tensor& dy, const Tensor& state,
+  void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& state,
                           const Tensor& dw, const Tensor& db) {
     launch_filter_product(
         backward_filter_,
         PooledGradByFilter<kLayout>{dy.data<float>(), state.data<uint32_t>(), geometry_},
         PatchByTap<kLayout, true, vec>{{x.data<float>(), geometry_, outputs_, taps_}},
-        dw.data<float>(), db.data<float>(), context.workspace(), context.stream());
+        dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
   const Conv2dProblem& conv_ = problem_.conv;

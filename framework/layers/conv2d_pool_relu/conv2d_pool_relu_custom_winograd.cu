@@ -50,24 +50,24 @@ class Conv2dPoolReluCustomWinograd : public Conv2dPoolReluImpl {
     return fused_ ? "custom_fused: " + fused_->detail(pass) : patch_sum_.text();
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     forward_.run(x.data<float>(), WinogradFilters::of_forward(w.data<float>(), conv_),
-                 {b.data<float>(), y.data<float>(), state.data<uint32_t>()}, context.workspace(),
-                 context.stream());
+                 {b.data<float>(), y.data<float>(), state.data<uint32_t>()}, run.workspace,
+                 run.stream());
   }
 
-  void backward_data(Context& context, const Tensor& y, const Tensor& dy, const Tensor& state,
+  void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    if (fused_) return fused_->backward_data(context, y, dy, state, w, dx);
+    if (fused_) return fused_->backward_data(run, y, dy, state, w, dx);
     patch_sum_.run({dy.data<float>(), state.data<uint32_t>()}, w.data<float>(), dx.data<float>(),
-                   context.workspace(), context.stream());
+                   run.workspace, run.stream());
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor&, const Tensor& dy,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
     backward_filter_.run(x.data<float>(), {dy.data<float>(), state.data<uint32_t>()},
-                         dw.data<float>(), db.data<float>(), context.workspace(), context.stream());
+                         dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
   /// Of this problem on this GPU.

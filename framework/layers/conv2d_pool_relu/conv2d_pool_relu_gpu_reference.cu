@@ -82,28 +82,29 @@ class Conv2dPoolReluGpuReference : public Conv2dPoolReluImpl {
 
   size_t state_bytes() const override { return state_.bytes(); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     LayerTensors t = {.x = {x}, .y = {z(state)}, .w = {w, b}};
-    conv_->run(Pass::kForward, context, t);
+    conv_->run(Pass::kForward, run, t);
     const int64_t count = y.elements();
-    launch_threads(context, count, conv2d_pool_relu_reference_forward_kernel, problem_.pool, count,
-                   z(state).data<double>(), y.data<double>(), places(state));
+    launch_threads(run.context, count, conv2d_pool_relu_reference_forward_kernel, problem_.pool,
+                   count, z(state).data<double>(), y.data<double>(), places(state));
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
     const int64_t count = problem_.z_desc().elements();
-    launch_threads(context, count, conv2d_pool_relu_reference_backward_kernel, problem_.pool, count,
-                   y.data<double>(), dy.data<double>(), places(state), dz(state).data<double>());
+    launch_threads(run.context, count, conv2d_pool_relu_reference_backward_kernel, problem_.pool,
+                   count, y.data<double>(), dy.data<double>(), places(state),
+                   dz(state).data<double>());
     LayerTensors t = {.x = {x}, .dy = {dz(state)}, .w = std::vector<Tensor>(2), .dw = {dw, db}};
-    conv_->run(Pass::kBackwardFilter, context, t);
+    conv_->run(Pass::kBackwardFilter, run, t);
   }
 
-  void backward_data(Context& context, const Tensor&, const Tensor&, const Tensor& state,
+  void backward_data(const Run& run, const Tensor&, const Tensor&, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
     LayerTensors t = {.dx = {dx}, .dy = {dz(state)}, .w = {w, Tensor{}}};
-    conv_->run(Pass::kBackwardData, context, t);
+    conv_->run(Pass::kBackwardData, run, t);
   }
 
  private:

@@ -12,23 +12,22 @@ class Conv2dPoolReluImpl : public Implementation {
  public:
   explicit Conv2dPoolReluImpl(const Conv2dPoolReluProblem& problem) : problem_(problem) {}
 
-  virtual void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                        const Tensor& y, const Tensor& state) = 0;
-  virtual void backward_filter(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  virtual void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                                const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
   /// Called only where dx is wanted, after backward_filter.
-  virtual void backward_data(Context& context, const Tensor& y, const Tensor& dy,
-                             const Tensor& state, const Tensor& w, const Tensor& dx) = 0;
+  virtual void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
+                             const Tensor& w, const Tensor& dx) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     const bool bias = problem_.conv.bias;
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], t.w[0], bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+      forward(run, t.x[0], t.w[0], bias ? t.w[1] : Tensor{}, t.y[0], t.state);
     } else if (pass == Pass::kBackwardData) {
-      if (t.dx[0]) backward_data(context, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
+      if (t.dx[0]) backward_data(run, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
     } else {
-      backward_filter(context, t.x[0], t.y[0], t.dy[0], t.state, t.dw[0],
-                      bias ? t.dw[1] : Tensor{});
+      backward_filter(run, t.x[0], t.y[0], t.dy[0], t.state, t.dw[0], bias ? t.dw[1] : Tensor{});
     }
   }
 

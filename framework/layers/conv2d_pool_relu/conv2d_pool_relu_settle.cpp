@@ -47,7 +47,7 @@ std::vector<double> convolve(Device device, const Conv2dProblem& problem,
   t.x = {on_device_x.view};
   t.w = {on_device_w.view, on_device_b.view};
   t.y = {on_device_z.view};
-  convolution(problem, context)->run(Pass::kForward, context, t);
+  convolution(problem, context)->run(Pass::kForward, Run{context}, t);
   copy_bytes(z.data(), Device::kCpu, on_device_z.buffer.data(), device, problem.y_desc().bytes());
   return z;
 }

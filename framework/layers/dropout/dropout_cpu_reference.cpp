@@ -10,29 +10,29 @@ class DropoutCpuReference : public DropoutImpl {
  public:
   using DropoutImpl::DropoutImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
-    apply(context, x, y);
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    apply(run, x, y);
   }
-  void backward(Context& context, const Tensor& dy, const Tensor&, const Tensor& dx) override {
-    apply(context, dy, dx);
+  void backward(const Run& run, const Tensor& dy, const Tensor&, const Tensor& dx) override {
+    apply(run, dy, dx);
   }
 
  private:
-  void apply(Context& context, const Tensor& from, const Tensor& to) {
-    visit_storage(problem_.dtype, [&](auto zero) { apply<decltype(zero)>(context, from, to); });
+  void apply(const Run& run, const Tensor& from, const Tensor& to) {
+    visit_storage(problem_.dtype, [&](auto zero) { apply<decltype(zero)>(run, from, to); });
   }
 
   template <class T>
-  void apply(Context& context, const Tensor& from, const Tensor& to) {
+  void apply(const Run& run, const Tensor& from, const Tensor& to) {
     using Value = Accumulator<T>;
     const Value scale = Value(1) / (Value(1) - Value(problem_.p));
     const T* x = from.data<T>();
     T* y = to.data<T>();
-    if (!context.training()) {
+    if (!run.training) {
       std::copy_n(x, from.elements(), y);
       return;
     }
-    const uint64_t step = *context.step();
+    const uint64_t step = *run.step;
     constexpr int64_t kOperations = 40;  // an element: a Philox block each
     parallel_ranges(from.elements(), kOperations, [&](int64_t first, int64_t last) {
       for (int64_t i = first; i < last; ++i) {

@@ -67,32 +67,30 @@ class DropoutCustomMask : public DropoutImpl {
 
   size_t state_bytes() const override { return bytes(); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
-    if (!context.training()) return copy(context, x, y);
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
+    if (!run.training) return copy(run, x, y);
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      dropout_forward_mask_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
-          mask_, scale_, context.step(), x.elements(), x.data<T>(), y.data<T>(),
-          state.data<uint8_t>());
+      dropout_forward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+          mask_, scale_, run.step, x.elements(), x.data<T>(), y.data<T>(), state.data<uint8_t>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward(Context& context, const Tensor& dy, const Tensor& state,
-                const Tensor& dx) override {
-    if (!context.training()) return copy(context, dy, dx);
+  void backward(const Run& run, const Tensor& dy, const Tensor& state, const Tensor& dx) override {
+    if (!run.training) return copy(run, dy, dx);
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      dropout_backward_mask_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+      dropout_backward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
           scale_, dy.elements(), state.data<uint8_t>(), dy.data<T>(), dx.data<T>());
       DUET_LAUNCHED();
     });
   }
 
  private:
-  static void copy(Context& context, const Tensor& from, const Tensor& to) {
+  static void copy(const Run& run, const Tensor& from, const Tensor& to) {
     DUET_CUDA(cudaMemcpyAsync(to.memory, from.memory, from.bytes(), cudaMemcpyDeviceToDevice,
-                              context.stream()));
+                              run.stream()));
   }
   size_t bytes() const { return (problem_.x.elements() + kPerThread - 1) / kPerThread; }
   unsigned blocks() const { return static_cast<unsigned>((bytes() + kThreads - 1) / kThreads); }

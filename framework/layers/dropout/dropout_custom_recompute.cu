@@ -43,18 +43,18 @@ class DropoutCustomRecompute : public DropoutImpl {
  public:
   using DropoutImpl::DropoutImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
-    apply(context, x, y);
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    apply(run, x, y);
   }
-  void backward(Context& context, const Tensor& dy, const Tensor&, const Tensor& dx) override {
-    apply(context, dy, dx);
+  void backward(const Run& run, const Tensor& dy, const Tensor&, const Tensor& dx) override {
+    apply(run, dy, dx);
   }
 
  private:
-  void apply(Context& context, const Tensor& from, const Tensor& to) {
-    if (!context.training()) {
+  void apply(const Run& run, const Tensor& from, const Tensor& to) {
+    if (!run.training) {
       DUET_CUDA(cudaMemcpyAsync(to.memory, from.memory, from.bytes(), cudaMemcpyDeviceToDevice,
-                                context.stream()));
+                                run.stream()));
       return;
     }
     const int64_t count = from.elements();
@@ -64,8 +64,7 @@ class DropoutCustomRecompute : public DropoutImpl {
       const auto kernel =
           mask_.channels_last ? dropout_recompute_nhwc_kernel<T> : dropout_recompute_kernel<T>;
       kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-               context.stream()>>>(mask_, scale_, context.step(), count, from.data<T>(),
-                                   to.data<T>());
+               run.stream()>>>(mask_, scale_, run.step, count, from.data<T>(), to.data<T>());
       DUET_LAUNCHED();
     });
   }

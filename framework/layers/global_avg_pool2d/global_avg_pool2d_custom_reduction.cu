@@ -64,20 +64,19 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
  public:
   using Pool2dImpl::Pool2dImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      forward(context, x.data<T>(), y.data<T>());
+      forward(run, x.data<T>(), y.data<T>());
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0,
-                                          context.stream()>>>(
+      global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
           problem_, static_cast<unsigned>(count), dy.data<T>(), dx.data<T>());
       DUET_LAUNCHED();
     });
@@ -85,17 +84,16 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
 
  private:
   template <class T>
-  void forward(Context& context, const T* x, T* y) {
+  void forward(const Run& run, const T* x, T* y) {
     if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
       const int planes = problem_.n * problem_.c;
       global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
-                                                context.stream()>>>(planes, problem_.window(), x,
-                                                                    y);
+                                                run.stream()>>>(planes, problem_.window(), x, y);
     } else {
       int lanes = 1;
       while (lanes < 32 && lanes < problem_.c) lanes *= 2;
       const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
-      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, context.stream()>>>(
+      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
           problem_.c, problem_.window(), lanes, x, y);
     }
     DUET_LAUNCHED();

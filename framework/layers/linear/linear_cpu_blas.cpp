@@ -24,7 +24,7 @@ class LinearCpuBlas : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
-  void forward(Context&, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run&, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     const auto [n, in, out] = sizes();
     if (b) {
@@ -36,13 +36,13 @@ class LinearCpuBlas : public LinearImpl {
              b ? 1.0f : 0.0f, y.data<float>());
   }
 
-  void backward_data(Context&, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+  void backward_data(const Run&, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const auto [n, in, out] = sizes();
     multiply(n, in, out, {CblasNoTrans, dy.data<float>(), out}, {CblasNoTrans, w.data<float>(), in},
              0.0f, dx.data<float>());
   }
 
-  void backward_filter(Context&, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run&, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     const auto [n, in, out] = sizes();
     multiply(out, in, n, {CblasTrans, dy.data<float>(), out}, {CblasNoTrans, x.data<float>(), in},

@@ -14,7 +14,7 @@ class LinearCpuReference : public LinearImpl {
     return pass == Pass::kBackwardData ? sum_bytes(problem_.x_desc()) : 0;
   }
 
-  void forward(Context&, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run&, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     visit([&](auto zero) {
       using T = decltype(zero);
@@ -23,17 +23,16 @@ class LinearCpuReference : public LinearImpl {
     });
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     visit([&](auto zero) {
       using T = decltype(zero);
-      Accumulator<T>* sums = sums_of<T>(dx, context);
+      Accumulator<T>* sums = sums_of<T>(dx, run);
       backward_data(dy.data<T>(), w.data<Accumulator<T>>(), sums);
       store_sums<T>(sums, dx);
     });
   }
 
-  void backward_filter(Context&, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run&, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     visit([&](auto zero) {
       using T = decltype(zero);

@@ -100,7 +100,7 @@ class PassPlan {
 
   size_t workspace_bytes() const { return choice_.workspace; }
   std::string detail() const { return text(choice_); }
-  /// The functions of the libraries that run() calls.
+  /// The functions of the libraries that multiply() calls.
   std::vector<std::string> calls() const {
     const std::string product = choice_.kind == Kind::kGemmEx ? "cublasGemmEx" : "cublasLtMatmul";
     if (bias_work_ == BiasWork::kNone || choice_.kind == Kind::kLtFused) return {product};
@@ -109,8 +109,8 @@ class PassPlan {
   }
 
   /// `ones` has as many elements as the batch.
-  void run(Context& context, const Operands& operands, const float* ones) {
-    run(choice_, context, operands, ones, context.workspace());
+  void multiply(const Run& run, const Operands& operands, const float* ones) {
+    multiply(choice_, run.context, operands, ones, run.workspace);
   }
 
   /// Fills choice_, from the cache entry `key` or by a search. Operands are scratch memory of the
@@ -123,7 +123,7 @@ class PassPlan {
     for (const Choice& choice : candidates(context, scratch, workspace.bytes())) {
       try {
         const double time = microseconds_in_graph(
-            context, [&] { run(choice, context, scratch, ones, workspace.data()); }, best);
+            context, [&] { multiply(choice, context, scratch, ones, workspace.data()); }, best);
         if (time >= best) continue;
         best = time;
         choice_ = choice;
@@ -235,8 +235,8 @@ class PassPlan {
     }
   }
 
-  void run(const Choice& choice, Context& context, const Operands& operands, const float* ones,
-           void* workspace) {
+  void multiply(const Choice& choice, Context& context, const Operands& operands, const float* ones,
+                void* workspace) {
     const bool fused = choice.kind == Kind::kLtFused;
     float beta = 0.0f;
     if (!fused && bias_work_ == BiasWork::kAdd) {
@@ -337,29 +337,27 @@ class LinearCublas : public LinearImpl {
   std::string detail(Pass pass) const override { return plans_.at(pass).detail(); }
   std::vector<std::string> calls(Pass pass) const override { return plans_.at(pass).calls(); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    run(Pass::kForward, context, w, x, y, b);
+    multiply(Pass::kForward, run, w, x, y, b);
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    run(Pass::kBackwardData, context, w, dy, dx, Tensor{});
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    multiply(Pass::kBackwardData, run, w, dy, dx, Tensor{});
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    run(Pass::kBackwardFilter, context, x, dy, dw, db);
+    multiply(Pass::kBackwardFilter, run, x, dy, dw, db);
   }
 
  private:
   const float* ones() const { return static_cast<const float*>(ones_.data()); }
 
-  using LinearImpl::run;
-  void run(Pass pass, Context& context, const Tensor& a, const Tensor& b, const Tensor& d,
-           const Tensor& bias) {
-    plans_.at(pass).run(
-        context, {a.data<float>(), b.data<float>(), d.data<float>(), bias.data<float>()}, ones());
+  void multiply(Pass pass, const Run& run, const Tensor& a, const Tensor& b, const Tensor& d,
+                const Tensor& bias) {
+    plans_.at(pass).multiply(
+        run, {a.data<float>(), b.data<float>(), d.data<float>(), bias.data<float>()}, ones());
   }
 
   std::map<Pass, PassPlan> plans_;

@@ -92,15 +92,15 @@ std::string describe(const LargePlan& plan) {
          std::to_string(plan.blocks) + " blocks";
 }
 
-void launch_large(const LargePlan& plan, Product p, Context& context) {
+void launch_large(const LargePlan& plan, Product p, const Run& run) {
   Cut cut = plan.cut;
-  p.partials = static_cast<float*>(context.workspace());
+  p.partials = static_cast<float*>(run.workspace);
   cut.row_parts = p.row_sums ? p.partials + plan.parts : nullptr;
-  plan.kernel<<<plan.blocks, LargeTile::kThreads, plan.shared_bytes, context.stream()>>>(p, cut);
+  plan.kernel<<<plan.blocks, LargeTile::kThreads, plan.shared_bytes, run.stream()>>>(p, cut);
   DUET_LAUNCHED();
   const int blocks = cut.split * LargeTile::kSumBlocks + (p.row_sums ? blocks_of(p.m, 32) : 0);
   if (blocks == 0) return;
-  launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = context.stream()},
+  launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = run.stream()},
          {overlaps_primary()}, linear_sum_large_kernel, p, cut);
 }
 
@@ -126,8 +126,8 @@ class LinearCustomLargeTile : public linear::ProductImpl {
   std::string detail(Pass pass) const override { return describe(plan(pass)); }
 
  private:
-  void multiply(Pass pass, const linear::Product& product, Context& context) override {
-    launch_large(plan(pass), product, context);
+  void multiply(Pass pass, const linear::Product& product, const Run& run) override {
+    launch_large(plan(pass), product, run);
   }
 
   LargePlan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }

@@ -65,32 +65,31 @@ class LinearCustomNaive : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, context.stream()>>>(
+      linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
           problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, context.stream()>>>(
+      linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
           problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, context.stream()>>>(
+      linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
           problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
       DUET_LAUNCHED();
     });

@@ -174,20 +174,19 @@ Plan plan_product(const std::vector<Variant>& all, const Product& p, size_t work
   return best;
 }
 
-void launch(const Plan& plan, Product p, Context& context) {
-  if (plan.large.kernel) return linear::launch_large(plan.large, p, context);
+void launch(const Plan& plan, Product p, const Run& run) {
+  if (plan.large.kernel) return linear::launch_large(plan.large, p, run);
   p.k_range = plan.k_range;
-  p.partials = plan.splits > 1 ? static_cast<float*>(context.workspace()) : nullptr;
+  p.partials = plan.splits > 1 ? static_cast<float*>(run.workspace) : nullptr;
   const dim3 grid(blocks_of(p.n, plan.variant.n), blocks_of(p.m, plan.variant.m), plan.splits);
-  plan.variant.kernel<<<grid, plan.variant.threads, plan.variant.shared_bytes, context.stream()>>>(
-      p);
+  plan.variant.kernel<<<grid, plan.variant.threads, plan.variant.shared_bytes, run.stream()>>>(p);
   DUET_LAUNCHED();
   if (plan.splits == 1) return;
 
   // The sum is there when the products end: 0.7 us less.
   constexpr int kThreads = 128;
   const int blocks = blocks_of(int64_t{p.m} * p.n + (p.row_sums ? p.m : 0), kThreads);
-  duet::launch({.gridDim = blocks, .blockDim = kThreads, .stream = context.stream()},
+  duet::launch({.gridDim = blocks, .blockDim = kThreads, .stream = run.stream()},
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
@@ -222,15 +221,15 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
            " split-K " + std::to_string(chosen.splits);
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if (uses_dot()) return dot(context, x, w, b, y);
-    ProductImpl::forward(context, x, w, b, y);
+    if (uses_dot()) return dot(run.context, x, w, b, y);
+    ProductImpl::forward(run, x, w, b, y);
   }
 
  private:
-  void multiply(Pass pass, const Product& product, Context& context) override {
-    launch(plan(pass), product, context);
+  void multiply(Pass pass, const Product& product, const Run& run) override {
+    launch(plan(pass), product, run);
   }
 
   /// Up to here a warp or more an output is faster than any tile (64x256 -> 10: 1.8 us for 2.7 us).

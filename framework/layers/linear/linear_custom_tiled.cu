@@ -61,10 +61,10 @@ __global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct
 }
 
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
-void launch(const TiledProduct<TA, TB, TC>& p, Context& context) {
+void launch(const TiledProduct<TA, TB, TC>& p, const Run& run) {
   const int64_t columns = int64_t{p.n} + (p.row_sums ? 1 : 0);
   const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), (p.m + kTile - 1) / kTile);
-  linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, context.stream()>>>(p);
+  linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, run.stream()>>>(p);
   DUET_LAUNCHED();
 }
 
@@ -73,7 +73,7 @@ class LinearCustomTiled : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     launch<true, true>(TiledProduct<T, float, T>{.m = problem_.n,
                                                  .n = problem_.out,
@@ -82,21 +82,20 @@ class LinearCustomTiled : public LinearImpl {
                                                  .b = w.data<float>(),
                                                  .bias = b.data<float>(),
                                                  .c = y.data<T>()},
-                       context);
+                       run);
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     launch<true, false>(TiledProduct<T, float, T>{.m = problem_.n,
                                                   .n = problem_.in,
                                                   .k = problem_.out,
                                                   .a = dy.data<T>(),
                                                   .b = w.data<float>(),
                                                   .c = dx.data<T>()},
-                        context);
+                        run);
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     launch<false, false>(TiledProduct<T, T, float>{.m = problem_.out,
                                                    .n = problem_.in,
@@ -105,7 +104,7 @@ class LinearCustomTiled : public LinearImpl {
                                                    .b = x.data<T>(),
                                                    .c = dw.data<float>(),
                                                    .row_sums = db.data<float>()},
-                         context);
+                         run);
   }
 };
 

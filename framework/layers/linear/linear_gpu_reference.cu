@@ -61,34 +61,33 @@ class LinearGpuReference : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    multiply(context, {x.data<double>(), problem_.in, 1}, {w.data<double>(), 1, problem_.in},
+    multiply(run, {x.data<double>(), problem_.in, 1}, {w.data<double>(), 1, problem_.in},
              b.data<double>(), y, problem_.in);
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
-    multiply(context, {dy.data<double>(), problem_.out, 1}, {w.data<double>(), problem_.in, 1},
-             nullptr, dx, problem_.out);
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    multiply(run, {dy.data<double>(), problem_.out, 1}, {w.data<double>(), problem_.in, 1}, nullptr,
+             dx, problem_.out);
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    multiply(context, {dy.data<double>(), 1, problem_.out}, {x.data<double>(), problem_.in, 1},
-             nullptr, dw, problem_.n);
+    multiply(run, {dy.data<double>(), 1, problem_.out}, {x.data<double>(), problem_.in, 1}, nullptr,
+             dw, problem_.n);
     if (!db) return;
-    launch_blocks(context, problem_.out, linear_reference_bias_kernel, problem_, dy.data<double>(),
-                  db.data<double>());
+    launch_blocks(run.context, problem_.out, linear_reference_bias_kernel, problem_,
+                  dy.data<double>(), db.data<double>());
   }
 
  private:
-  static void multiply(Context& context, const Matrix& a, const Matrix& b, const double* bias,
+  static void multiply(const Run& run, const Matrix& a, const Matrix& b, const double* bias,
                        const Tensor& result, int64_t depth) {
     const int64_t rows = result.shape()[0], columns = result.shape()[1];
     const int64_t tiles = (rows + kTile - 1) / kTile * ((columns + kTile - 1) / kTile);
-    launch_blocks(context, tiles, linear_reference_product_kernel, a, b, bias, rows, columns, depth,
-                  result.data<double>());
+    launch_blocks(run.context, tiles, linear_reference_product_kernel, a, b, bias, rows, columns,
+                  depth, result.data<double>());
   }
 };
 

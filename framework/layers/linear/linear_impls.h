@@ -11,22 +11,22 @@ class LinearImpl : public Implementation {
   explicit LinearImpl(const LinearProblem& problem) : problem_(problem) {}
 
   /// y = x w^T + b
-  virtual void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                        const Tensor& y) = 0;
   /// dx = dy w. Called only where dx is wanted.
-  virtual void backward_data(Context& context, const Tensor& dy, const Tensor& w,
+  virtual void backward_data(const Run& run, const Tensor& dy, const Tensor& w,
                              const Tensor& dx) = 0;
   /// dw = dy^T x; db[o] = sum over n of dy[n,o].
-  virtual void backward_filter(Context& context, const Tensor& x, const Tensor& dy,
-                               const Tensor& dw, const Tensor& db) = 0;
+  virtual void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                               const Tensor& db) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0]);
+      forward(run, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0]);
     } else if (pass == Pass::kBackwardData) {
-      if (t.dx[0]) backward_data(context, t.dy[0], t.w[0], t.dx[0]);
+      if (t.dx[0]) backward_data(run, t.dy[0], t.w[0], t.dx[0]);
     } else {
-      backward_filter(context, t.x[0], t.dy[0], t.dw[0], problem_.bias ? t.dw[1] : Tensor{});
+      backward_filter(run, t.x[0], t.dy[0], t.dw[0], problem_.bias ? t.dw[1] : Tensor{});
     }
   }
 

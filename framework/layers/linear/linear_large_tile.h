@@ -42,7 +42,7 @@ LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_l
 /// "tile 128x128, 68 of 200 cut for 132 blocks"
 std::string describe(const LargePlan& plan);
 
-void launch_large(const LargePlan& plan, Product product, Context& context);
+void launch_large(const LargePlan& plan, Product product, const Run& run);
 
 /// What a pass multiplies, without its matrices.
 inline Product product_of(const LinearProblem& problem, Pass pass) {
@@ -57,31 +57,30 @@ class ProductImpl : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
-  void forward(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     Product p = product_of(problem_, Pass::kForward);
     p.a = x.data<float>(), p.b = w.data<float>(), p.bias = b.data<float>(), p.c = y.data<float>();
-    multiply(Pass::kForward, p, context);
+    multiply(Pass::kForward, p, run);
   }
 
-  void backward_data(Context& context, const Tensor& dy, const Tensor& w,
-                     const Tensor& dx) override {
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     Product p = product_of(problem_, Pass::kBackwardData);
     p.a = dy.data<float>(), p.b = w.data<float>(), p.c = dx.data<float>();
-    multiply(Pass::kBackwardData, p, context);
+    multiply(Pass::kBackwardData, p, run);
   }
 
-  void backward_filter(Context& context, const Tensor& x, const Tensor& dy, const Tensor& dw,
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     Product p = product_of(problem_, Pass::kBackwardFilter);
     p.a = dy.data<float>(), p.b = x.data<float>(), p.c = dw.data<float>();
     p.row_sums = db.data<float>();
-    multiply(Pass::kBackwardFilter, p, context);
+    multiply(Pass::kBackwardFilter, p, run);
   }
 
  protected:
   /// C = A B, with the epilogue of `pass`.
-  virtual void multiply(Pass pass, const Product& product, Context& context) = 0;
+  virtual void multiply(Pass pass, const Product& product, const Run& run) = 0;
 };
 
 }  // namespace duet::linear

@@ -65,22 +65,22 @@ class MaxPool2dCustomNaive : public Pool2dImpl {
 
   size_t state_bytes() const override { return problem_.y_desc().elements() * sizeof(int); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     const int count = static_cast<int>(y.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+      max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
           problem_, count, x.data<T>(), y.data<T>(), state.data<int>());
       DUET_LAUNCHED();
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy,
-                const Tensor& state, const Tensor& dx) override {
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
+                const Tensor& dx) override {
     const int count = static_cast<int>(dx.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+      max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
           problem_, count, dy.data<T>(), state.data<int>(), dx.data<T>());
       DUET_LAUNCHED();
     });

@@ -137,13 +137,13 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   size_t state_bytes() const override { return problem_.y_desc().elements() * sizeof(Position); }
   std::string detail(Pass) const override { return form_text(problem_); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto launch = [&](auto kernel, int64_t elements, auto* positions) {
         const int threads = static_cast<int>(elements);
-        kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
-            problem_, threads, x.data<T>(), y.data<T>(), positions);
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<T>(),
+                                                                   y.data<T>(), positions);
         DUET_LAUNCHED();
       };
       if (tiles_2x2(problem_)) {
@@ -161,14 +161,14 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
     });
   }
 
-  void backward(Context& context, const Tensor&, const Tensor&, const Tensor& dy,
-                const Tensor& state, const Tensor& dx) override {
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
+                const Tensor& dx) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto launch = [&](auto kernel, int64_t elements, const auto* positions) {
         const int threads = static_cast<int>(elements);
-        kernel<<<blocks_for(threads), kThreads, 0, context.stream()>>>(
-            problem_, threads, dy.data<T>(), positions, dx.data<T>());
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, dy.data<T>(),
+                                                                   positions, dx.data<T>());
         DUET_LAUNCHED();
       };
       if (tiles_2x2(problem_)) {

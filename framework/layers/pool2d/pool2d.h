@@ -81,15 +81,15 @@ class Pool2dImpl : public Implementation {
  public:
   explicit Pool2dImpl(const Pool2dProblem& problem) : problem_(problem) {}
 
-  virtual void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor& state) = 0;
-  virtual void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy,
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) = 0;
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                         const Tensor& state, const Tensor& dx) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], t.y[0], t.state);
+      forward(run, t.x[0], t.y[0], t.state);
     } else if (t.dx[0]) {
-      backward(context, t.x[0], t.y[0], t.dy[0], t.state, t.dx[0]);
+      backward(run, t.x[0], t.y[0], t.dy[0], t.state, t.dx[0]);
     }
   }
 

@@ -76,14 +76,14 @@ class Pool2dCudnn : public Pool2dImpl {
     return {pass == Pass::kForward ? "cudnnPoolingForward" : "cudnnPoolingBackward"};
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& y, const Tensor&) override {
-    DUET_CUDNN(cudnnPoolingForward(context.cudnn(), forward_.get(), &kOne, x_.get(), x.memory,
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    DUET_CUDNN(cudnnPoolingForward(run.context.cudnn(), forward_.get(), &kOne, x_.get(), x.memory,
                                    &kZero, y_.get(), y.memory));
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    run_backward(context, x.memory, y.memory, dy.memory, dx.memory);
+    run_backward(run.context, x.memory, y.memory, dy.memory, dx.memory);
   }
 
  private:

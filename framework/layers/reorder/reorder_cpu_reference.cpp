@@ -24,7 +24,7 @@ class ReorderCpuReference : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
-  void reorder(Context&, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run&, const Tensor& from, const Tensor& to) override {
     visit_storage(problem_.dtype, [&](auto zero) { copy<decltype(zero)>(from, to); });
   }
 };

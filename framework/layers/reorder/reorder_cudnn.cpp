@@ -13,11 +13,11 @@ class ReorderCudnn : public ReorderImpl {
 
   std::vector<std::string> calls(Pass) const override { return {"cudnnTransformTensor"}; }
 
-  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const bool forward = from.desc.layout == problem_.x.layout;
     const float one = 1.0f, zero = 0.0f;
-    DUET_CUDNN(cudnnTransformTensor(context.cudnn(), &one, (forward ? x_ : y_).get(), from.memory,
-                                    &zero, (forward ? y_ : x_).get(), to.memory));
+    DUET_CUDNN(cudnnTransformTensor(run.context.cudnn(), &one, (forward ? x_ : y_).get(),
+                                    from.memory, &zero, (forward ? y_ : x_).get(), to.memory));
   }
 
  private:

@@ -26,12 +26,12 @@ class ReorderCustomNaive : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
-  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const unsigned elements = static_cast<unsigned>(from.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, context.stream()>>>(
+      reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
           elements, matrix.rows, matrix.columns, from.data<T>(), to.data<T>());
       DUET_LAUNCHED();
     });

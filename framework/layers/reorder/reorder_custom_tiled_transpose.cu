@@ -94,7 +94,7 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
-  void reorder(Context& context, const Tensor& from, const Tensor& to) override {
+  void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const int rows = matrix.rows, columns = matrix.columns;
     Tiles t{rows, columns, kSide, kSide, 0, 0};
@@ -112,7 +112,7 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       const auto kernel = square ? reorder_square_kernel<T> : reorder_narrow_kernel<T>;
-      kernel<<<blocks, kThreads, 0, context.stream()>>>(t, from.data<T>(), to.data<T>());
+      kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<T>(), to.data<T>());
       DUET_LAUNCHED();
     });
   }

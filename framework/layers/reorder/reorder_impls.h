@@ -28,13 +28,13 @@ class ReorderImpl : public Implementation {
   explicit ReorderImpl(const ReorderProblem& problem) : problem_(problem) {}
 
   /// to = from, each in the layout of its desc: problem.x to problem.y or back.
-  virtual void reorder(Context& context, const Tensor& from, const Tensor& to) = 0;
+  virtual void reorder(const Run& run, const Tensor& from, const Tensor& to) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      reorder(context, t.x[0], t.y[0]);
+      reorder(run, t.x[0], t.y[0]);
     } else if (t.dx[0]) {
-      reorder(context, t.dy[0], t.dx[0]);
+      reorder(run, t.dy[0], t.dx[0]);
     }
   }
 

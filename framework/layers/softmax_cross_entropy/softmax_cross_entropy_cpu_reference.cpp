@@ -34,7 +34,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
  public:
   using SoftmaxCrossEntropyImpl::SoftmaxCrossEntropyImpl;
 
-  void forward(Context&, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor&) override {
     visit([&](auto zero) {
       using T = decltype(zero);
@@ -56,7 +56,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
     });
   }
 
-  void backward(Context&, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor&, const Tensor& dx) override {
     visit([&](auto zero) {
       using T = decltype(zero);

@@ -34,18 +34,18 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
     return {pass == Pass::kForward ? "cudnnSoftmaxForward" : "cudnnSoftmaxBackward"};
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    DUET_CUDNN(cudnnSoftmaxForward(context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
+    DUET_CUDNN(cudnnSoftmaxForward(run.context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
                                    x.memory, &kZero, logits_.get(), state.memory));
-    pick_.forward(context, x.data<float>(), state.data<float>(), labels, loss, hits);
+    pick_.forward(run, x.data<float>(), state.data<float>(), labels, loss, hits);
   }
 
-  void backward(Context& context, const Tensor&, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor&, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    float* d_log_softmax = static_cast<float*>(context.workspace());
-    pick_.backward(context, labels, hits, dloss, d_log_softmax);
-    DUET_CUDNN(cudnnSoftmaxBackward(context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
+    float* d_log_softmax = static_cast<float*>(run.workspace);
+    pick_.backward(run, labels, hits, dloss, d_log_softmax);
+    DUET_CUDNN(cudnnSoftmaxBackward(run.context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
                                     state.memory, logits_.get(), d_log_softmax, &kZero,
                                     logits_.get(), dx.memory));
   }

@@ -81,18 +81,18 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 
   size_t state_bytes() const override { return 2 * problem_.n * sizeof(float); }
 
-  void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      forward(context, x.data<decltype(zero)>(), labels, loss, hits, state);
+      forward(run, x.data<decltype(zero)>(), labels, loss, hits, state);
     });
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
-      softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+      softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
           problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
           dloss.data<float>(), max(state), sum(state), dx.data<T>());
       DUET_LAUNCHED();
@@ -101,16 +101,16 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 
  private:
   template <class T>
-  void forward(Context& context, const T* x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run& run, const T* x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) {
     const int n = problem_.n, c = problem_.c;
-    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(n, c, x,
-                                                                                        max(state));
+    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(n, c, x,
+                                                                                    max(state));
     DUET_LAUNCHED();
-    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
         n, c, x, max(state), sum(state));
     DUET_LAUNCHED();
-    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, context.stream()>>>(
+    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
         n, c, x, labels.data<int>(), max(state), sum(state), loss.data<float>(), hits.data<int>());
     DUET_LAUNCHED();
   }

@@ -92,28 +92,28 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
     return std::to_string(plan_.lanes) + " lanes a row";
   }
 
-  void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
         softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
-            <<<plan_.blocks, plan_.threads, 0, context.stream()>>>(
+            <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
                 problem_.n, problem_.c, x.data<decltype(zero)>(), labels.data<int>(),
-                state.data<float2>(), static_cast<Totals*>(context.workspace()), ticket_.get(),
+                state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
                 loss.data<float>(), hits.data<int>());
         DUET_LAUNCHED();
       });
     });
   }
 
-  void backward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
     visit_gpu_storage(problem_.dtype, [&](auto zero) {
       using T = decltype(zero);
       softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads,
-                                                   0, context.stream()>>>(
+                                                   0, run.stream()>>>(
           elements, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
           dloss.data<float>(), state.data<float2>(), dx.data<T>());
       DUET_LAUNCHED();

@@ -11,17 +11,17 @@ class SoftmaxCrossEntropyImpl : public Implementation {
  public:
   explicit SoftmaxCrossEntropyImpl(const SoftmaxCrossEntropyProblem& problem) : problem_(problem) {}
 
-  virtual void forward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& loss,
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                        const Tensor& hits, const Tensor& state) = 0;
   /// `hits` is forward's second output, whose second entry is the number of counted rows.
-  virtual void backward(Context& context, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                         const Tensor& dloss, const Tensor& state, const Tensor& dx) = 0;
 
-  void run(Pass pass, Context& context, const LayerTensors& t) final {
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
     if (pass == Pass::kForward) {
-      forward(context, t.x[0], t.x[1], t.y[0], t.y[1], t.state);
+      forward(run, t.x[0], t.x[1], t.y[0], t.y[1], t.state);
     } else if (t.dx[0]) {
-      backward(context, t.x[0], t.x[1], t.y[1], t.dy[0], t.state, t.dx[0]);
+      backward(run, t.x[0], t.x[1], t.y[1], t.dy[0], t.state, t.dx[0]);
     }
   }
 

@@ -55,26 +55,26 @@ __global__ void softmax_cross_entropy_unpick_kernel(unsigned elements, int c, co
 
 }  // namespace
 
-void LabelPick::forward(Context& context, const float* x, float* log_softmax, const Tensor& labels,
+void LabelPick::forward(const Run& run, const float* x, float* log_softmax, const Tensor& labels,
                         const Tensor& loss, const Tensor& hits) {
   loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
     softmax_cross_entropy_pick_kernel<decltype(lanes)::value>
-        <<<plan_.blocks, plan_.threads, 0, context.stream()>>>(
+        <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
             problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
-            static_cast<Totals*>(context.workspace()), ticket_.get(), loss.data<float>(),
+            static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
             hits.data<int>());
     DUET_LAUNCHED();
   });
 }
 
-void LabelPick::backward(Context& context, const Tensor& labels, const Tensor& hits,
+void LabelPick::backward(const Run& run, const Tensor& labels, const Tensor& hits,
                          const Tensor& dloss, float* d_log_softmax) {
   constexpr int kThreads = 256;
   const unsigned elements = static_cast<unsigned>(problem_.elements());
   softmax_cross_entropy_unpick_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
-                                        context.stream()>>>(elements, problem_.c,
-                                                            labels.data<int>(), hits.data<int>(),
-                                                            dloss.data<float>(), d_log_softmax);
+                                        run.stream()>>>(elements, problem_.c, labels.data<int>(),
+                                                        hits.data<int>(), dloss.data<float>(),
+                                                        d_log_softmax);
   DUET_LAUNCHED();
 }
 

@@ -12,15 +12,15 @@ class LabelPick {
   explicit LabelPick(const SoftmaxCrossEntropyProblem& problem)
       : problem_(problem), plan_(problem.n, problem.c) {}
 
-  /// Of forward(), in context.workspace().
+  /// Of forward(), in Run::workspace.
   size_t workspace_bytes() const { return plan_.totals_bytes(); }
 
   /// loss and hits from the logits x and their log-softmax, both N x C. Zeroes the rows of
   /// log_softmax that do not count, so that a NaN there cannot reach dx.
-  void forward(Context& context, const float* x, float* log_softmax, const Tensor& labels,
+  void forward(const Run& run, const float* x, float* log_softmax, const Tensor& labels,
                const Tensor& loss, const Tensor& hits);
   /// d_log_softmax (N x C) = -dloss / counted at the label of each counted row, 0 elsewhere.
-  void backward(Context& context, const Tensor& labels, const Tensor& hits, const Tensor& dloss,
+  void backward(const Run& run, const Tensor& labels, const Tensor& hits, const Tensor& dloss,
                 float* d_log_softmax);
 
  private:
