@@ -122,6 +122,8 @@ struct ImplEntry {
 
 /// Of a cpu_reference: float32, float64 and bfloat16.
 const std::vector<DType>& reference_dtypes();
+/// Of entries on a GPU that are written for both: float32 and bfloat16.
+const std::vector<DType>& gpu_dtypes();
 /// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
 
@@ -131,10 +133,11 @@ std::optional<std::string> supports_all(const P&, Pass) {
   return {};
 }
 
-/// For products on the ordinary fp32 units of a GPU: nothing is named tf32 that does not use it.
+/// For products on the ordinary fp32 units of a GPU, of operands stored in whatever dtypes says:
+/// nothing is named tf32 that does not use it.
 template <class P>
 std::optional<std::string> fp32_only(const P& problem, Pass) {
-  if (problem.math == Math::kFP32) return {};
+  if (problem.math != Math::kTF32) return {};
   return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
 }
 

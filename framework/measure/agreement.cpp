@@ -75,8 +75,11 @@ Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool par
     terms = 1;
     math = Math::kFP32;
   }
+  // Both operands of dw are stored in bfloat16 already; what is left is to round dw itself.
+  const bool stored_once = math == Math::kBF16 && weight && parameter && pass != Pass::kForward;
+  if (stored_once) math = Math::kFP32;
   Limit limit = terms == 0 ? Limit::elementwise() : Limit::of_rms(rounding_limit(math, terms));
-  limit.storage = storage_rounding(output.dtype);
+  limit.storage = storage_rounding(stored_once ? DType::kBFloat16 : output.dtype);
   return limit;
 }
 

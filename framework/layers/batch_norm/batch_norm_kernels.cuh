@@ -13,6 +13,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "kernels/vector.cuh"
 #include "layers/batch_norm/batch_norm_impls.h"
 #include "layers/block_combine.cuh"
 
@@ -32,23 +33,10 @@ struct Walk {
   float eps, momentum;
 };
 
-/// V neighbouring values, moved by one instruction.
-template <int V>
-struct alignas(sizeof(float) * V) Vector {
-  float v[V];
-};
-template <int V>
-__device__ __forceinline__ Vector<V> load(const float* from) {
-  return *reinterpret_cast<const Vector<V>*>(from);
-}
-template <int V>
-__device__ __forceinline__ void store(float* to, const Vector<V>& value) {
-  *reinterpret_cast<Vector<V>*>(to) = value;
-}
-
-/// The form of a kernel.
-template <bool planes, int v>
+/// The form of a kernel, for values of type T.
+template <class T, bool planes, int v>
 struct Form {
+  using Value = T;
   static constexpr bool kPlanes = planes;
   static constexpr int V = v;                       // values at a time
   static constexpr int kChannels = planes ? 1 : v;  // of a thread
@@ -65,11 +53,14 @@ inline int vector_length(const BatchNormProblem& problem) {
 template <class Visit>
 void with_form(const BatchNormProblem& problem, Visit&& visit) {
   const bool four = vector_length(problem) == 4;
-  if (in_planes(problem)) {
-    four ? visit(Form<true, 4>()) : visit(Form<true, 1>());
-  } else {
-    four ? visit(Form<false, 4>()) : visit(Form<false, 1>());
-  }
+  visit_gpu_storage(problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (in_planes(problem)) {
+      four ? visit(Form<T, true, 4>()) : visit(Form<T, true, 1>());
+    } else {
+      four ? visit(Form<T, false, 4>()) : visit(Form<T, false, 1>());
+    }
+  });
 }
 
 /// For tables.
@@ -127,34 +118,42 @@ void launch(const Walk& walk, int splits, cudaStream_t stream, void (*kernel)(Pa
 }
 
 /// The kernels' view of the arguments; pointers may be null as BatchNormImpl says.
+template <class T>
 struct Forward {
-  const float *x, *weight, *bias;
-  float *y, *running_mean, *running_var;
+  const T* x;
+  const float *weight, *bias;
+  T* y;
+  float *running_mean, *running_var;
   float* state;  // the mean of every channel, then every 1 / sqrt(var + eps)
 
   Forward(const Tensor& x, const BatchNormParameters& w, const Tensor& y, const Tensor& state)
-      : x(x.data<float>()),
+      : x(x.data<T>()),
         weight(w.weight.data<float>()),
         bias(w.bias.data<float>()),
-        y(y.data<float>()),
+        y(y.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
         state(state.data<float>()) {}
 };
+template <class T>
 struct Backward {
-  const float *x, *weight, *dy, *running_mean, *running_var, *state;
-  float *dx, *dweight, *dbias;
+  const T* x;
+  const float* weight;
+  const T* dy;
+  const float *running_mean, *running_var, *state;
+  T* dx;
+  float *dweight, *dbias;
   bool training;
 
   Backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
            const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
-      : x(x.data<float>()),
+      : x(x.data<T>()),
         weight(w.weight.data<float>()),
-        dy(dy.data<float>()),
+        dy(dy.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
         state(state.data<float>()),
-        dx(dx.data<float>()),
+        dx(dx.data<T>()),
         dweight(dw.weight.data<float>()),
         dbias(dw.bias.data<float>()),
         training(training) {}
@@ -236,8 +235,8 @@ __device__ __forceinline__ Statistics<F> running_statistics(const Walk& walk, co
 }
 
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_backward(const Walk& walk,
-                                                                const Backward& t) {
+__device__ __forceinline__ Statistics<F> statistics_of_backward(
+    const Walk& walk, const Backward<typename F::Value>& t) {
   if (!t.training) return running_statistics<F>(walk, t.running_mean, t.running_var);
   Statistics<F> s = {};
   const int c = first_channel<F>(walk);
@@ -252,8 +251,8 @@ __device__ __forceinline__ Statistics<F> statistics_of_backward(const Walk& walk
 
 /// Keeps what forward found of its channels, once: in the state and in the buffers.
 template <class F>
-__device__ __forceinline__ void keep(const Walk& walk, const Forward& t, const Statistics<F>& s,
-                                     const float (&var)[F::kChannels]) {
+__device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F::Value>& t,
+                                     const Statistics<F>& s, const float (&var)[F::kChannels]) {
   if (!is_first<F>(walk)) return;
   const int c = first_channel<F>(walk);
   const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
@@ -268,7 +267,7 @@ __device__ __forceinline__ void keep(const Walk& walk, const Forward& t, const S
 
 /// y of the thread's values.
 template <class F>
-__device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
+__device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
                                           const Statistics<F>& s) {
   const int c = first_channel<F>(walk);
   float scale[F::kChannels], bias[F::kChannels];
@@ -291,7 +290,8 @@ __device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
 
 /// The thread's part of the sums that backward needs.
 template <class F>
-__device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& t,
+__device__ __forceinline__ void sum_gradients(const Walk& walk,
+                                              const Backward<typename F::Value>& t,
                                               const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
@@ -308,7 +308,8 @@ __device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& 
 
 /// dweight and dbias, once, and dx of the thread's values, of the sums over whole channels.
 template <class F>
-__device__ __forceinline__ void write_gradients(const Walk& walk, const Backward& t,
+__device__ __forceinline__ void write_gradients(const Walk& walk,
+                                                const Backward<typename F::Value>& t,
                                                 const Statistics<F>& s,
                                                 const Sums (&sums)[F::kChannels]) {
   const int c = first_channel<F>(walk);
@@ -341,14 +342,17 @@ __device__ __forceinline__ void write_gradients(const Walk& walk, const Backward
 /// y in evaluation.
 template <class F>
 static __global__ void __launch_bounds__(kThreads)
-    batch_norm_evaluation_kernel(Walk walk, Forward t) {
+    batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
   normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
 }
 
 inline void launch_evaluation(const BatchNormProblem& problem, const Walk& walk,
-                              cudaStream_t stream, const Forward& t) {
+                              cudaStream_t stream, const Tensor& x, const BatchNormParameters& w,
+                              const Tensor& y, const Tensor& state) {
   with_form(problem, [&](auto form) {
-    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<decltype(form)>, walk, t);
+    using F = decltype(form);
+    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<F>, walk,
+           Forward<typename F::Value>(x, w, y, state));
   });
 }
 
