@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 
 #include "core/bfloat16.h"
@@ -26,6 +27,14 @@ void visit_storage(DType dtype, Visit&& visit) {
     default:
       throw std::logic_error("no activations are stored in " + std::string(to_string(dtype)));
   }
+}
+
+/// The same for float32 and bfloat16 alone, which kernels on a GPU are compiled for.
+template <class Visit>
+void visit_gpu_storage(DType dtype, Visit&& visit) {
+  if (dtype == DType::kBFloat16) return visit(bfloat16{});
+  if (dtype == DType::kFloat32) return visit(float{});
+  throw std::logic_error("no kernel stores " + std::string(to_string(dtype)));
 }
 
 /// `value` as `dtype` stores it; whole numbers as they are.

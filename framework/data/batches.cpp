@@ -82,12 +82,11 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
 void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
                      const Tensor& labels) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
-  const bool storable = x.desc.dtype == DType::kFloat32 ||
-                        (x.desc.dtype == DType::kBFloat16 && context.device() == Device::kCpu);
+  const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
   if (x.shape() != shape || !storable || labels.shape() != Shape{options_.batch} ||
       labels.desc.dtype != DType::kInt32) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
-                           " float32 (or bfloat16 on the CPU) and as many int32 labels, got " +
+                           " float32 or bfloat16 and as many int32 labels, got " +
                            x.desc.to_string() + " and " + labels.desc.to_string());
   }
   const GatherProblem problem = {
@@ -96,7 +95,7 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
       .sample_labels = static_cast<const int32_t*>(labels_.data()),
       .scale = static_cast<const float*>(scale_.data()),
       .shift = static_cast<const float*>(shift_.data()),
-      .x = x.data<float>(),
+      .x = x.memory,
       .labels = labels.data<int32_t>(),
       .seed = options_.seed,
       .count = static_cast<uint32_t>(count_),
@@ -112,7 +111,7 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
     });
   }
 #if DUET_WITH_CUDA
-  gather_on_gpu(problem, x.desc.layout, context.stream());
+  gather_on_gpu(problem, x.desc.dtype, x.desc.layout, context.stream());
 #endif
 }
 

@@ -41,8 +41,8 @@ class Batches {
   ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, rounded once, the same bits on CPU and
   ///   GPU; labels[r] = its label.
   /// Rows past the end of the split get x = 0 and label -1.
-  /// REQUIRES: context is the constructor's; x is float32, or on the CPU bfloat16 (the float32
-  /// values rounded once more), {batch, channels, height, width} in either layout, labels int32
+  /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
+  /// rounded once more), {batch, channels, height, width} in either layout, labels int32
   /// {batch}, both on its device.
   void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
 

@@ -1,7 +1,8 @@
-// batches custom gather: finds the samples of the step, turns their bytes into normalised floats.
+// batches custom gather: finds the samples of the step, turns their bytes into normalised values.
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample, then thread = 4
 //           pixels.
-// Traffic:  each byte once (4-byte loads), each float once (16-byte stores); NHWC of several
+// Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
+// several
 //           channels or pixels not a multiple of 4: single accesses, bytes of a row several times
 //           through L1.
 // Limits:   a sample under 2^31 values, at most 2^31 samples.
@@ -9,6 +10,7 @@
 
 #include "data/batches_gather.h"
 #include "device/check.h"
+#include "kernels/vector.cuh"
 
 namespace duet {
 namespace {
@@ -32,53 +34,56 @@ __device__ uint32_t find_sample(const GatherProblem& p) {
 
 // NCHW (or one channel), pixels % 4 == 0, so that four neighbours share their channel and a row
 // begins at a multiple of four.
+template <class T>
 __global__ void gather_vector_kernel(GatherProblem p) {
   const uint32_t sample = find_sample(p);
   const uint32_t quads_a_channel = p.pixels / 4;
   const uint32_t quads = p.channels * quads_a_channel;
   const uchar4* images = reinterpret_cast<const uchar4*>(p.images) + size_t{sample} * quads;
-  float4* x = reinterpret_cast<float4*>(p.x) + size_t{blockIdx.x} * quads;
+  T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * quads * 4;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < quads; i += gridDim.y * blockDim.x) {
-    float4 value = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    Vector<float, 4> value = {};
     if (sample < p.count) {
       const uint32_t c = p.channels == 1 ? 0 : i / quads_a_channel;
       const float scale = p.scale[c], shift = p.shift[c];
       const uchar4 bytes = images[i];
-      value.x = fmaf(bytes.x, scale, shift);
-      value.y = fmaf(bytes.y, scale, shift);
-      value.z = fmaf(bytes.z, scale, shift);
-      value.w = fmaf(bytes.w, scale, shift);
+      value = {fmaf(bytes.x, scale, shift), fmaf(bytes.y, scale, shift),
+               fmaf(bytes.z, scale, shift), fmaf(bytes.w, scale, shift)};
     }
-    x[i] = value;
+    store(x + size_t{i} * 4, value);
   }
 }
 
+template <class T>
 __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
   const uint32_t sample = find_sample(p);
   const uint32_t size = p.channels * p.pixels;
   const uint8_t* image = p.images + size_t{sample} * size;
-  float* x = p.x + size_t{blockIdx.x} * size;
+  T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
     const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
     const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
-    x[i] = sample < p.count ? fmaf(image[c * p.pixels + pixel], p.scale[c], p.shift[c]) : 0.0f;
+    x[i] = T(sample < p.count ? fmaf(image[c * p.pixels + pixel], p.scale[c], p.shift[c]) : 0.0f);
   }
 }
 
 }  // namespace
 
-void gather_on_gpu(const GatherProblem& p, Layout layout, CUstream_st* stream) {
+void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_st* stream) {
   const bool nhwc = layout == Layout::kNHWC && p.channels > 1;
   const bool vector =
       !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
   const unsigned work = p.channels * p.pixels / (vector ? 4 : 1);
   const unsigned threads = std::min((work + 31) / 32 * 32, kMostThreads);
   const dim3 grid(p.batch, std::min((work + threads - 1) / threads, kMostParts));
-  if (vector) {
-    gather_vector_kernel<<<grid, threads, 0, stream>>>(p);
-  } else {
-    gather_scalar_kernel<<<grid, threads, 0, stream>>>(p, nhwc);
-  }
+  visit_gpu_storage(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (vector) {
+      gather_vector_kernel<T><<<grid, threads, 0, stream>>>(p);
+    } else {
+      gather_scalar_kernel<T><<<grid, threads, 0, stream>>>(p, nhwc);
+    }
+  });
   DUET_LAUNCHED();
 }
 

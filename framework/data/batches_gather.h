@@ -10,15 +10,15 @@ struct CUstream_st;
 
 namespace duet {
 
-/// One gather. Pointers are to the device's memory; x is batch x channels x pixels, in float32 on a
-/// GPU.
+/// One gather. Pointers are to the device's memory; x is batch x channels x pixels, in float32 or
+/// bfloat16.
 struct GatherProblem {
   const uint64_t* step;
   const uint8_t* images;
   const int32_t* sample_labels;
   const float* scale;
   const float* shift;
-  float* x;
+  void* x;
   int32_t* labels;
   uint64_t seed;
   uint32_t count;
@@ -47,6 +47,6 @@ DUET_HOST_DEVICE inline uint32_t sample_of(const GatherProblem& p, uint64_t step
 }
 
 /// In batches_custom.cu; only in a build with CUDA.
-void gather_on_gpu(const GatherProblem& problem, Layout layout, CUstream_st* stream);
+void gather_on_gpu(const GatherProblem& problem, DType dtype, Layout layout, CUstream_st* stream);
 
 }  // namespace duet

@@ -60,6 +60,11 @@ const std::vector<DType>& reference_dtypes() {
   return dtypes;
 }
 
+const std::vector<DType>& gpu_dtypes() {
+  static const std::vector<DType> dtypes = {DType::kFloat32, DType::kBFloat16};
+  return dtypes;
+}
+
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes) {
   if (std::find(dtypes.begin(), dtypes.end(), dtype) != dtypes.end()) return {};
   std::vector<std::string> names;

@@ -115,10 +115,15 @@ struct ImplEntry {
   bool shared = false;
   /// What it can store activations in. Of other types it is never asked anything else.
   std::vector<DType> dtypes = {DType::kFloat32};
+  /// Whether a request for the family takes this before the entries above it in the list, by sizes
+  /// at which it was measured to be faster. REQUIRES: it supports the pass. Without: never.
+  bool (*preferred)(const P& problem, Pass pass) = nullptr;
 };
 
 /// Of a cpu_reference: float32, float64 and bfloat16.
 const std::vector<DType>& reference_dtypes();
+/// Of entries on a GPU that are written for both: float32 and bfloat16.
+const std::vector<DType>& gpu_dtypes();
 /// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
 
@@ -128,10 +133,11 @@ std::optional<std::string> supports_all(const P&, Pass) {
   return {};
 }
 
-/// For products on the ordinary fp32 units of a GPU: nothing is named tf32 that does not use it.
+/// For products on the ordinary fp32 units of a GPU, of operands stored in whatever dtypes says:
+/// nothing is named tf32 that does not use it.
 template <class P>
 std::optional<std::string> fp32_only(const P& problem, Pass) {
-  if (problem.math == Math::kFP32) return {};
+  if (problem.math != Math::kTF32) return {};
   return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
 }
 
@@ -211,8 +217,11 @@ class Layer {
     return {};
   }
 
-  /// The list, in order: the first of a family that supports the problem is the family's choice.
+  /// The list, in order. A family's choice is the first of it that supports the problem and is
+  /// preferred(), or else the first that supports it.
   virtual std::vector<ImplInfo> implementations() const = 0;
+  /// ImplEntry::preferred. REQUIRES: `id` is in the list and supports `pass`.
+  virtual bool preferred(std::string_view /*id*/, Pass) const { return false; }
   /// Why implementation `id` cannot run `pass` here. REQUIRES: `id` is in the list.
   virtual std::optional<std::string> unsupported(std::string_view id, Pass pass) const = 0;
   /// REQUIRES: `id` is in the list and supported for the passes it will run.
@@ -260,6 +269,10 @@ class LayerOf : public Layer {
     const ImplEntry<P>& found = entry(id);
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
     return found.unsupported(problem_, pass);
+  }
+  bool preferred(std::string_view id, Pass pass) const final {
+    const ImplEntry<P>& found = entry(id);
+    return found.preferred && found.preferred(problem_, pass);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);

@@ -171,6 +171,38 @@ TEST(Rounding, AcceptsWinogradAndRefusesNarrowFactorsOnHardImages) {
   }
 }
 
+TEST(Rounding, MeasureBf16) {
+  for (const auto& [n, c, size, k] : {std::array<int64_t, 4>{4, 1, 30, 8},
+                                      {2, 3, 30, 8},
+                                      {1, 16, 30, 8},
+                                      {1, 64, 18, 16},
+                                      {1, 256, 10, 16}}) {
+    for (Images images : {Images::kNormal, Images::kRectified, Images::kPositive,
+                          Images::kBrightPixels, Images::kFaintChannels}) {
+      const auto layer = make_layer("conv2d", image_case(n, c, size, k));
+      LayerData data = random_data(*layer, 5);
+      make(images, *layer, data.x[0]);
+      for (auto* tensors : {&data.x, &data.dy}) {
+        for (auto& values : *tensors) {
+          for (double& value : values) value = rounded(value, kBf16Bits);
+        }
+      }
+      const Reference reference = run_reference(*layer, data, {}, layer->passes());
+      const Reference one = with_rounded_factors(*layer, data, kBf16Bits);
+      for (int bits : {8, 7, 6}) {
+      const Reference two = with_rounded_factors(*layer, data, bits);
+      for (Pass pass : {Pass::kForward, Pass::kBackwardData}) {
+        const NamedValues& output = reference.of(pass)[0];
+        const Limit pure = Limit::of_rms(0x1p-8);
+        const auto found = compare(output.values, two.of(pass)[0].values, pure, output.sizes);
+        double e=0,s2=0,r2=0; const auto& v=two.of(pass)[0].values;
+        for (size_t i=0;i<v.size();++i){double d=v[i]-output.values[i]; e+=d*d; s2+=output.sizes[i]*output.sizes[i]; r2+=output.values[i]*output.values[i];}
+        std::printf("%s images %d %s bits %d: rms %.3f of 2^-8 size; share %.3f; value/size %.3f\n", layer->problem_text().c_str(), (int)images, std::string(to_string(pass)).c_str(), bits, std::sqrt(e/s2)*256, found.share_of_limit, std::sqrt(r2/s2));
+      }}
+    }
+  }
+}
+
 TEST(Rounding, RefusesNarrowFactorsInABlock) {
   LayerCase c = image_case(2, 4, 14, 8);
   c.keys.emplace_back("pool_kernel", "2");

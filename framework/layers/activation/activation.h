@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/storage.h"
 #include "layers/layer.h"
 
 #ifdef __CUDACC__
@@ -68,6 +69,17 @@ struct TanhFunction {
     return T(1) - y * y;
   }
 };
+
+/// What a gradient is taken of: y as T stores it, or in full where the few digits of bfloat16 would
+/// be most of an error in 1 - y * y.
+template <class T, class Function>
+DUET_ACTIVATION Accumulator<T> output_of(const Function& f, Accumulator<T> x, T y) {
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    return y;
+  } else {
+    return f.forward(x);
+  }
+}
 
 /// Calls visit(function) with the function object of `problem`.
 template <class Visit>

@@ -30,7 +30,7 @@ class ActivationCpuReference : public ActivationImpl {
       parallel_ranges(x.elements(), kOperations, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) {
           const Accumulator<T> value = inputs[i];
-          to[i] = T(from[i] * f.gradient(value, output<T>(f, value, outputs[i])));
+          to[i] = T(from[i] * f.gradient(value, output_of<T>(f, value, outputs[i])));
         }
       });
     });
@@ -38,16 +38,6 @@ class ActivationCpuReference : public ActivationImpl {
 
  private:
   static constexpr int64_t kOperations = 4;  // an element
-
-  /// f(x): y as it is stored, unless its few digits would be most of an error in 1 - y * y.
-  template <class T, class Function>
-  static Accumulator<T> output(const Function& f, Accumulator<T> x, T y) {
-    if constexpr (std::is_same_v<Accumulator<T>, T>) {
-      return y;
-    } else {
-      return f.forward(x);
-    }
-  }
 
   template <class Loop>
   void visit(Loop&& loop) {

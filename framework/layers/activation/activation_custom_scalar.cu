@@ -1,7 +1,8 @@
 // activation custom_scalar: the plainest kernel, one element a thread.
 // Mapping:  thread = 1 element; block = 256.
-// Traffic:  forward x once, y once; backward x, y, dy once, dx once; 4-byte accesses.
-// Limits:   fp32, any size and layout.
+// Traffic:  forward x once, y once; backward x, y, dy once, dx once; an
+//           access an element.
+// Limits:   fp32 or bf16, any size and layout.
 #include "device/check.h"
 #include "layers/activation/activation.h"
 
@@ -10,17 +11,19 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class F>
-__global__ void activation_forward_scalar_kernel(F f, int64_t count, const float* x, float* y) {
+template <class T, class F>
+__global__ void activation_forward_scalar_kernel(F f, int64_t count, const T* x, T* y) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) y[i] = f.forward(x[i]);
+  if (i < count) y[i] = T(f.forward(Accumulator<T>(x[i])));
 }
 
-template <class F>
-__global__ void activation_backward_scalar_kernel(F f, int64_t count, const float* x,
-                                                  const float* y, const float* dy, float* dx) {
+template <class T, class F>
+__global__ void activation_backward_scalar_kernel(F f, int64_t count, const T* x, const T* y,
+                                                  const T* dy, T* dx) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (i < count) dx[i] = dy[i] * f.gradient(x[i], y[i]);
+  if (i >= count) return;
+  const Accumulator<T> value = x[i];
+  dx[i] = T(dy[i] * f.gradient(value, output_of<T>(f, value, y[i])));
 }
 
 class ActivationCustomScalar : public ActivationImpl {
@@ -28,23 +31,31 @@ class ActivationCustomScalar : public ActivationImpl {
   using ActivationImpl::ActivationImpl;
 
   void forward(const Run& run, const Tensor& x, const Tensor& y) override {
-    visit_activation(problem_, [&](auto f) {
+    visit([&](auto f, auto zero) {
+      using T = decltype(zero);
       activation_forward_scalar_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
-          f, x.elements(), x.data<float>(), y.data<float>());
+          f, x.elements(), x.data<T>(), y.data<T>());
       DUET_LAUNCHED();
     });
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                 const Tensor& dx) override {
-    visit_activation(problem_, [&](auto f) {
+    visit([&](auto f, auto zero) {
+      using T = decltype(zero);
       activation_backward_scalar_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
-          f, x.elements(), x.data<float>(), y.data<float>(), dy.data<float>(), dx.data<float>());
+          f, x.elements(), x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
       DUET_LAUNCHED();
     });
   }
 
  private:
+  template <class Launch>
+  void visit(Launch&& launch) {
+    visit_activation(problem_, [&](auto f) {
+      visit_gpu_storage(problem_.dtype, [&](auto zero) { launch(f, zero); });
+    });
+  }
   static unsigned blocks(const Tensor& x) {
     return static_cast<unsigned>((x.elements() + kThreads - 1) / kThreads);
   }
@@ -53,7 +64,10 @@ class ActivationCustomScalar : public ActivationImpl {
 }  // namespace
 
 ImplEntry<ActivationProblem> activation_custom_scalar() {
-  return {"custom_scalar", supports_all, make_implementation<ActivationCustomScalar>};
+  return {.id = "custom_scalar",
+          .unsupported = supports_all,
+          .make = make_implementation<ActivationCustomScalar>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -1,54 +1,76 @@
 // add custom_vectorized: all inputs are read once and the sum is written once, 16 bytes at a time.
-// Mapping:  thread = 4 elements; block = 256; the last thread takes a tail of 1 to 3 one by one.
+// Mapping:  thread = 4 elements (8 in bf16); block = 256; the last thread takes a tail one by one.
 // Traffic:  count + 1 times x. More than 8 inputs: 8 in the first launch, 7 and the sum so far in
-//           each that follows.
-// Limits:   fp32, any size and layout; tensors start at multiples of 16 bytes, as every arena's do.
+//           each that follows; in bf16, whose sums may not be rounded on the way, up to 64 at once.
+// Limits:   fp32 or bf16, any size and layout; tensors start at multiples of 16 bytes, as every
+//           arena's do.
+#include <algorithm>
+
 #include "device/check.h"
+#include "kernels/vector.cuh"
 #include "layers/add/add_impls.h"
 
 namespace duet {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kPerThread = 4;
 constexpr int kMostAtOnce = 8;
+constexpr int kMostInBf16 = 64;
 
+template <class T>
 struct Inputs {
-  const float* x[kMostAtOnce];
+  const T* x[kMostAtOnce];
+};
+template <class T>
+struct ManyInputs {
+  const T* x[kMostInBf16];
 };
 
-template <int count>
-__global__ void add_vectorized_kernel(Inputs inputs, int64_t elements, float* y) {
-  const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
-  if (first + kPerThread <= elements) {
-    float4 v[count];  // all loads before the first sum
+template <int count, class T>
+__global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, T* y) {
+  constexpr int V = kWidest<T>;
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
+  if (first + V <= elements) {
+    Vector<Accumulator<T>, V> v[count];  // all loads before the first sum
 #pragma unroll
-    for (int k = 0; k < count; ++k) v[k] = *reinterpret_cast<const float4*>(inputs.x[k] + first);
+    for (int k = 0; k < count; ++k) v[k] = load<V>(inputs.x[k] + first);
 #pragma unroll
     for (int k = 1; k < count; ++k) {
-      v[0].x += v[k].x;
-      v[0].y += v[k].y;
-      v[0].z += v[k].z;
-      v[0].w += v[k].w;
+#pragma unroll
+      for (int i = 0; i < V; ++i) v[0].v[i] += v[k].v[i];
     }
-    *reinterpret_cast<float4*>(y + first) = v[0];
+    store(y + first, v[0]);
   } else {
     for (int64_t i = first; i < elements; ++i) {
-      float value = inputs.x[0][i];
+      Accumulator<T> value = inputs.x[0][i];
       for (int k = 1; k < count; ++k) value += inputs.x[k][i];
-      y[i] = value;
+      y[i] = T(value);
     }
   }
 }
 
-template <int count = 2>
-void launch(int inputs, cudaStream_t stream, const Inputs& from, int64_t elements, float* to) {
+template <class T>
+__global__ void add_many_kernel(const __grid_constant__ ManyInputs<T> inputs, int count,
+                                int64_t elements, T* y) {
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= elements) return;
+  Accumulator<T> value = inputs.x[0][i];
+  for (int k = 1; k < count; ++k) value += inputs.x[k][i];
+  y[i] = T(value);
+}
+
+unsigned blocks_for(int64_t elements, int per_thread) {
+  const int64_t per_block = int64_t{kThreads} * per_thread;
+  return static_cast<unsigned>((elements + per_block - 1) / per_block);
+}
+
+template <class T, int count = 2>
+void launch(int inputs, cudaStream_t stream, const Inputs<T>& from, int64_t elements, T* to) {
   if constexpr (count < kMostAtOnce) {
-    if (inputs > count) return launch<count + 1>(inputs, stream, from, elements, to);
+    if (inputs > count) return launch<T, count + 1>(inputs, stream, from, elements, to);
   }
-  constexpr int64_t kPerBlock = kThreads * kPerThread;
-  const auto blocks = static_cast<unsigned>((elements + kPerBlock - 1) / kPerBlock);
-  add_vectorized_kernel<count><<<blocks, kThreads, 0, stream>>>(from, elements, to);
+  add_vectorized_kernel<count>
+      <<<blocks_for(elements, kWidest<T>), kThreads, 0, stream>>>(from, elements, to);
   DUET_LAUNCHED();
 }
 
@@ -57,22 +79,43 @@ class AddCustomVectorized : public AddImpl {
   using AddImpl::AddImpl;
 
   void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
+    if (problem_.dtype == DType::kFloat32) return sum_by_parts<float>(run, from, to);
+    if (from.size() <= kMostAtOnce) return sum_by_parts<bfloat16>(run, from, to);
+    ManyInputs<bfloat16> inputs{};
+    std::transform(from.begin(), from.end(), inputs.x,
+                   [](const Tensor& x) { return x.data<bfloat16>(); });
+    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
+        inputs, static_cast<int>(from.size()), to.elements(), to.data<bfloat16>());
+    DUET_LAUNCHED();
+  }
+
+ private:
+  template <class T>
+  static void sum_by_parts(const Run& run, const std::vector<Tensor>& from, const Tensor& to) {
     for (size_t next = 0; next < from.size();) {
-      Inputs inputs;
+      Inputs<T> inputs;
       int count = 0;
-      if (next > 0) inputs.x[count++] = to.data<float>();
+      if (next > 0) inputs.x[count++] = to.data<T>();
       while (count < kMostAtOnce && next < from.size()) {
-        inputs.x[count++] = from[next++].data<float>();
+        inputs.x[count++] = from[next++].data<T>();
       }
-      launch(count, run.stream(), inputs, to.elements(), to.data<float>());
+      launch<T>(count, run.stream(), inputs, to.elements(), to.data<T>());
     }
   }
 };
 
+std::optional<std::string> unsupported(const AddProblem& problem, Pass) {
+  if (problem.dtype == DType::kFloat32 || problem.inputs <= kMostInBf16) return {};
+  return "sums up to " + std::to_string(kMostInBf16) + " inputs in bf16";
+}
+
 }  // namespace
 
 ImplEntry<AddProblem> add_custom_vectorized() {
-  return {"custom_vectorized", supports_all, make_implementation<AddCustomVectorized>};
+  return {.id = "custom_vectorized",
+          .unsupported = unsupported,
+          .make = make_implementation<AddCustomVectorized>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

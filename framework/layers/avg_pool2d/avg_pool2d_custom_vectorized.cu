@@ -3,7 +3,7 @@
 // Mapping:  NHWC with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles: thread = 1 or 2
 //           windows, in both passes. Else thread = 1 element. block = 256.
 // Traffic:  x once (R*S / stride^2 times through L1), y once; backward dy likewise, dx once.
-// Limits:   fp32, both layouts.
+// Limits:   fp32 or bf16, both layouts.
 #include "device/check.h"
 #include "layers/avg_pool2d/avg_pool2d_impls.h"
 #include "layers/pool2d/pool2d_kernels.cuh"
@@ -13,9 +13,9 @@ namespace {
 
 using namespace pool2d;
 
-template <int V>
-__global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups,
-                                                     const float* x, float* y) {
+template <int V, class T>
+__global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* x,
+                                                     T* y) {
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.p, t.q, t.h * t.w);
@@ -34,9 +34,9 @@ __global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned g
   store(y + i * V, sum);
 }
 
-template <int V>
-__global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups,
-                                                      const float* dy, float* dx) {
+template <int V, class T>
+__global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* dy,
+                                                      T* dx) {
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.h, t.w, t.p * t.q);
@@ -54,9 +54,8 @@ __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
   store(dx + i * V, sum);
 }
 
-template <class Form>
-__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* x,
-                                                float* y) {
+template <class Form, class T>
+__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y) {
   const unsigned i = thread_index();
   if (i >= tiles) return;
   const Tile at = tile_of<Form::kOutputs>(t, i, t.p, t.q);
@@ -70,9 +69,9 @@ __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
   store(y + at.y, mean);
 }
 
-template <class Form>
-__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* dy,
-                                                 float* dx) {
+template <class Form, class T>
+__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
+                                                 T* dx) {
   const unsigned i = thread_index();
   if (i >= tiles) return;
   const Tile at = tile_of<Form::kOutputs>(t, i, tile_rows(t), tile_columns(t));
@@ -96,51 +95,60 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
   std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
-    const auto launch = [&](auto kernel, int64_t elements) {
-      const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<float>(),
-                                                                 y.data<float>());
-      DUET_LAUNCHED();
-    };
-    if (tiles_2x2(problem_)) {
-      with_tile_form(problem_, [&](auto form) {
-        using Form = decltype(form);
-        launch(avg_pool2d_forward_tiles_kernel<Form>, y.elements() / Form::kOutputs);
-      });
-    } else {
-      channels_at_once(problem_) == 4
-          ? launch(avg_pool2d_forward_vectorized_kernel<4>, y.elements() / 4)
-          : launch(avg_pool2d_forward_vectorized_kernel<1>, y.elements());
-    }
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto launch = [&](auto kernel, int64_t elements) {
+        const int threads = static_cast<int>(elements);
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<T>(),
+                                                                   y.data<T>());
+        DUET_LAUNCHED();
+      };
+      if (tiles_2x2(problem_)) {
+        with_tile_form(problem_, [&](auto form) {
+          using Form = decltype(form);
+          launch(avg_pool2d_forward_tiles_kernel<Form, T>, y.elements() / Form::kOutputs);
+        });
+      } else {
+        channels_at_once(problem_) == 4
+            ? launch(avg_pool2d_forward_vectorized_kernel<4, T>, y.elements() / 4)
+            : launch(avg_pool2d_forward_vectorized_kernel<1, T>, y.elements());
+      }
+    });
   }
 
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    const auto launch = [&](auto kernel, int64_t elements) {
-      const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(
-          problem_, threads, dy.data<float>(), dx.data<float>());
-      DUET_LAUNCHED();
-    };
-    if (tiles_2x2(problem_)) {
-      const int64_t tiles =
-          int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
-      with_tile_form(problem_, [&](auto form) {
-        using Form = decltype(form);
-        launch(avg_pool2d_backward_tiles_kernel<Form>, tiles / Form::kOutputs);
-      });
-    } else {
-      channels_at_once(problem_) == 4
-          ? launch(avg_pool2d_backward_vectorized_kernel<4>, dx.elements() / 4)
-          : launch(avg_pool2d_backward_vectorized_kernel<1>, dx.elements());
-    }
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto launch = [&](auto kernel, int64_t elements) {
+        const int threads = static_cast<int>(elements);
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, dy.data<T>(),
+                                                                   dx.data<T>());
+        DUET_LAUNCHED();
+      };
+      if (tiles_2x2(problem_)) {
+        const int64_t tiles =
+            int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
+        with_tile_form(problem_, [&](auto form) {
+          using Form = decltype(form);
+          launch(avg_pool2d_backward_tiles_kernel<Form, T>, tiles / Form::kOutputs);
+        });
+      } else {
+        channels_at_once(problem_) == 4
+            ? launch(avg_pool2d_backward_vectorized_kernel<4, T>, dx.elements() / 4)
+            : launch(avg_pool2d_backward_vectorized_kernel<1, T>, dx.elements());
+      }
+    });
   }
 };
 
 }  // namespace
 
 ImplEntry<Pool2dProblem> avg_pool2d_custom_vectorized() {
-  return {"custom_vectorized", supports_all, make_implementation<AvgPool2dCustomVectorized>};
+  return {.id = "custom_vectorized",
+          .unsupported = supports_all,
+          .make = make_implementation<AvgPool2dCustomVectorized>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -4,7 +4,7 @@
 //           where H*W (C) is a multiple of 4. There are no more blocks than channels.
 // Traffic:  forward x 3 times, the second and third time from a cache if the channel fits there, y
 //           once; backward x and dy twice, dx once.
-// Limits:   fp32, both layouts, fewer than 2^31 values.
+// Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
 namespace duet {
@@ -14,7 +14,7 @@ using namespace batch_norm;
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_forward_two_pass_kernel(Walk walk, Forward t) {
+    batch_norm_forward_two_pass_kernel(Walk walk, Forward<typename F::Value> t) {
   const auto plus = [](float a, float b) { return a + b; };
   float sums[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) {
@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_backward_two_pass_kernel(Walk walk, Backward t) {
+    batch_norm_backward_two_pass_kernel(Walk walk, Backward<typename F::Value> t) {
   const auto s = statistics_of_backward<F>(walk, t);
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, s, sums);
@@ -70,20 +70,22 @@ class BatchNormCustomTwoPass : public BatchNormImpl {
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    const Forward t(x, w, y, state);
-    if (!run.training) return launch_evaluation(problem_, split_walk_, run.stream(), t);
+    if (!run.training) {
+      return launch_evaluation(problem_, split_walk_, run.stream(), x, w, y, state);
+    }
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_, t);
+      launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_,
+             Forward<typename F::Value>(x, w, y, state));
     });
   }
 
   void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    const Backward t(run.training, x, w, dy, state, dx, dw);
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_, t);
+      launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_,
+             Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
     });
   }
 
@@ -95,7 +97,10 @@ class BatchNormCustomTwoPass : public BatchNormImpl {
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_two_pass() {
-  return {"custom_two_pass", batch_norm::unsupported, make_implementation<BatchNormCustomTwoPass>};
+  return {.id = "custom_two_pass",
+          .unsupported = batch_norm::unsupported,
+          .make = make_implementation<BatchNormCustomTwoPass>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

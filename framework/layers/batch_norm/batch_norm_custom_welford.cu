@@ -7,7 +7,7 @@
 //           of every split in the workspace; each block of the second joins those of its channels
 //           and writes its part of y.
 // Traffic:  forward x twice, y once; backward x and dy twice, dx once.
-// Limits:   fp32, both layouts, fewer than 2^31 values.
+// Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
 namespace duet {
@@ -29,7 +29,7 @@ __device__ __forceinline__ Moments join(const Moments& a, const Moments& b) {
 
 /// Adds a vector to the moments of the thread's channels, which have the same count.
 template <class F>
-__device__ __forceinline__ void add_vector(const Vector<F::V>& x,
+__device__ __forceinline__ void add_vector(const Vector<float, F::V>& x,
                                            Moments (&moments)[F::kChannels]) {
   if constexpr (F::kPlanes && F::V == 4) {  // all of one channel: their own moments first
     const float mean = 0.25f * ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3]));
@@ -80,7 +80,7 @@ __device__ __forceinline__ void combine_partial(const Walk& walk, const T* parti
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_moments_welford_kernel(Walk walk, const float* x, Moments* partial) {
+    batch_norm_moments_welford_kernel(Walk walk, const typename F::Value* x, Moments* partial) {
   Moments moments[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
 #pragma unroll
@@ -90,7 +90,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_forward_welford_kernel(Walk walk, const Moments* partial, Forward t) {
+    batch_norm_forward_welford_kernel(Walk walk, const Moments* partial,
+                                      Forward<typename F::Value> t) {
   Moments moments[F::kChannels];
   combine_partial<F>(walk, partial, join, moments);
   Statistics<F> s;
@@ -107,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_sums_welford_kernel(Walk walk, Backward t, Sums* partial) {
+    batch_norm_sums_welford_kernel(Walk walk, Backward<typename F::Value> t, Sums* partial) {
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
 #pragma unroll
@@ -117,7 +118,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_backward_welford_kernel(Walk walk, const Sums* partial, Backward t) {
+    batch_norm_backward_welford_kernel(Walk walk, const Sums* partial,
+                                       Backward<typename F::Value> t) {
   Sums sums[F::kChannels];
   combine_partial<F>(walk, partial, add, sums);
   write_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
@@ -140,11 +142,13 @@ class BatchNormCustomWelford : public BatchNormImpl {
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    const Forward t(x, w, y, state);
-    if (!run.training) return launch_evaluation(problem_, walk_, run.stream(), t);
+    if (!run.training) {
+      return launch_evaluation(problem_, walk_, run.stream(), x, w, y, state);
+    }
     auto* partial = static_cast<Moments*>(run.workspace);
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
+      const Forward<typename F::Value> t(x, w, y, state);
       launch(walk_, walk_.splits, run.stream(), batch_norm_moments_welford_kernel<F>, walk_, t.x,
              partial);
       launch(walk_, walk_.splits, run.stream(), batch_norm_forward_welford_kernel<F>, walk_,
@@ -154,11 +158,11 @@ class BatchNormCustomWelford : public BatchNormImpl {
 
   void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    const Backward t(run.training, x, w, dy, state, dx, dw);
     auto* partial = static_cast<Sums*>(run.workspace);
     const int blocks = dx ? walk_.splits : 1;  // one writes dweight and dbias
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
+      const Backward<typename F::Value> t(run.training, x, w, dy, state, dx, dw);
       launch(walk_, walk_.splits, run.stream(), batch_norm_sums_welford_kernel<F>, walk_, t,
              partial);
       launch(walk_, blocks, run.stream(), batch_norm_backward_welford_kernel<F>, walk_, partial, t);
@@ -172,7 +176,10 @@ class BatchNormCustomWelford : public BatchNormImpl {
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_welford() {
-  return {"custom_welford", batch_norm::unsupported, make_implementation<BatchNormCustomWelford>};
+  return {.id = "custom_welford",
+          .unsupported = batch_norm::unsupported,
+          .make = make_implementation<BatchNormCustomWelford>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -13,6 +13,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "kernels/vector.cuh"
 #include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_impls.h"
 #include "layers/block_combine.cuh"
@@ -33,23 +34,10 @@ struct Walk {
   float eps, momentum;
 };
 
-/// V neighbouring values, moved by one instruction.
-template <int V>
-struct alignas(sizeof(float) * V) Vector {
-  float v[V];
-};
-template <int V>
-__device__ __forceinline__ Vector<V> load(const float* from) {
-  return *reinterpret_cast<const Vector<V>*>(from);
-}
-template <int V>
-__device__ __forceinline__ void store(float* to, const Vector<V>& value) {
-  *reinterpret_cast<Vector<V>*>(to) = value;
-}
-
-/// The form of a kernel.
-template <bool planes, int v, bool relu>
+/// The form of a kernel, for values of type T.
+template <class T, bool planes, int v, bool relu>
 struct Form {
+  using Value = T;
   static constexpr bool kPlanes = planes;
   static constexpr int V = v;                       // values at a time
   static constexpr int kChannels = planes ? 1 : v;  // of a thread
@@ -66,11 +54,14 @@ inline int vector_length(const BatchNormProblem& problem) {
 template <bool relu, class Visit>
 void with_form_of(const BatchNormProblem& problem, Visit&& visit) {
   const bool four = vector_length(problem) == 4;
-  if (in_planes(problem)) {
-    four ? visit(Form<true, 4, relu>()) : visit(Form<true, 1, relu>());
-  } else {
-    four ? visit(Form<false, 4, relu>()) : visit(Form<false, 1, relu>());
-  }
+  visit_gpu_storage(problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (in_planes(problem)) {
+      four ? visit(Form<T, true, 4, relu>()) : visit(Form<T, true, 1, relu>());
+    } else {
+      four ? visit(Form<T, false, 4, relu>()) : visit(Form<T, false, 1, relu>());
+    }
+  });
 }
 /// Calls visit(Form()) for the form of `problem`.
 template <class Visit>
@@ -133,35 +124,43 @@ void launch(const Walk& walk, int splits, cudaStream_t stream, void (*kernel)(Pa
 }
 
 /// The kernels' view of the arguments; pointers may be null as BatchNormImpl says.
+template <class T>
 struct Forward {
-  const float *x, *weight, *bias;
-  float *y, *running_mean, *running_var;
+  const T* x;
+  const float *weight, *bias;
+  T* y;
+  float *running_mean, *running_var;
   float* state;  // the mean of every channel, then every 1 / sqrt(var + eps)
 
   Forward(const Tensor& x, const BatchNormParameters& w, const Tensor& y, const Tensor& state)
-      : x(x.data<float>()),
+      : x(x.data<T>()),
         weight(w.weight.data<float>()),
         bias(w.bias.data<float>()),
-        y(y.data<float>()),
+        y(y.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
         state(state.data<float>()) {}
 };
+template <class T>
 struct Backward {
-  const float *x, *weight, *bias, *dy, *running_mean, *running_var, *state;
-  float *dx, *dweight, *dbias;
+  const T* x;
+  const float *weight, *bias;
+  const T* dy;
+  const float *running_mean, *running_var, *state;
+  T* dx;
+  float *dweight, *dbias;
   bool training;
 
   Backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
            const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
-      : x(x.data<float>()),
+      : x(x.data<T>()),
         weight(w.weight.data<float>()),
         bias(w.bias.data<float>()),
-        dy(dy.data<float>()),
+        dy(dy.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
         state(state.data<float>()),
-        dx(dx.data<float>()),
+        dx(dx.data<T>()),
         dweight(dw.weight.data<float>()),
         dbias(dw.bias.data<float>()),
         training(training) {}
@@ -243,8 +242,8 @@ __device__ __forceinline__ Statistics<F> running_statistics(const Walk& walk, co
 }
 
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_backward(const Walk& walk,
-                                                                const Backward& t) {
+__device__ __forceinline__ Statistics<F> statistics_of_backward(
+    const Walk& walk, const Backward<typename F::Value>& t) {
   if (!t.training) return running_statistics<F>(walk, t.running_mean, t.running_var);
   Statistics<F> s = {};
   const int c = first_channel<F>(walk);
@@ -259,8 +258,8 @@ __device__ __forceinline__ Statistics<F> statistics_of_backward(const Walk& walk
 
 /// Keeps what forward found of its channels, once: in the state and in the buffers.
 template <class F>
-__device__ __forceinline__ void keep(const Walk& walk, const Forward& t, const Statistics<F>& s,
-                                     const float (&var)[F::kChannels]) {
+__device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F::Value>& t,
+                                     const Statistics<F>& s, const float (&var)[F::kChannels]) {
   if (!is_first<F>(walk)) return;
   const int c = first_channel<F>(walk);
   const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
@@ -302,7 +301,7 @@ __device__ __forceinline__ Affine<F> affine_of(const Walk& walk, const T& t,
 
 /// y of the thread's values.
 template <class F>
-__device__ __forceinline__ void normalise(const Walk& walk, const Forward& t,
+__device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
                                           const Statistics<F>& s) {
   const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
@@ -325,7 +324,8 @@ __device__ __forceinline__ float through_relu(float dy, float x, const Affine<F>
 
 /// The thread's part of the sums that backward needs.
 template <class F>
-__device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& t,
+__device__ __forceinline__ void sum_gradients(const Walk& walk,
+                                              const Backward<typename F::Value>& t,
                                               const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
@@ -344,7 +344,8 @@ __device__ __forceinline__ void sum_gradients(const Walk& walk, const Backward& 
 
 /// dweight and dbias, once, and dx of the thread's values, of the sums over whole channels.
 template <class F>
-__device__ __forceinline__ void write_gradients(const Walk& walk, const Backward& t,
+__device__ __forceinline__ void write_gradients(const Walk& walk,
+                                                const Backward<typename F::Value>& t,
                                                 const Statistics<F>& s,
                                                 const Sums (&sums)[F::kChannels]) {
   const int c = first_channel<F>(walk);
@@ -377,14 +378,17 @@ __device__ __forceinline__ void write_gradients(const Walk& walk, const Backward
 /// y in evaluation.
 template <class F>
 static __global__ void __launch_bounds__(kThreads)
-    batch_norm_evaluation_kernel(Walk walk, Forward t) {
+    batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
   normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
 }
 
 inline void launch_evaluation(const BatchNormProblem& problem, const Walk& walk,
-                              cudaStream_t stream, const Forward& t) {
+                              cudaStream_t stream, const Tensor& x, const BatchNormParameters& w,
+                              const Tensor& y, const Tensor& state) {
   with_form(problem, [&](auto form) {
-    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<decltype(form)>, walk, t);
+    using F = decltype(form);
+    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<F>, walk,
+           Forward<typename F::Value>(x, w, y, state));
   });
 }
 

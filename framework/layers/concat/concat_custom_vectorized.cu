@@ -1,10 +1,13 @@
 // concat custom_vectorized: all parts in one launch, 16 bytes at a time where every row allows it.
-// Mapping:  thread = 4 neighbouring elements of a row of the whole (1 where a width is no multiple
-//           of 4), consecutive threads along the row; it looks up which part they belong to.
+// Mapping:  thread = 16 neighbouring bytes of a row of the whole (1 element where a width is no
+//           multiple of them), consecutive threads along the row; it looks up which part they
+//           belong to.
 // Traffic:  the whole once and every part once. More than 8 inputs: a launch for each 8.
-// Limits:   fp32, any size and layout; tensors start at multiples of 16 bytes, as every arena's do.
+// Limits:   fp32 or bf16, any size and layout; tensors start at multiples of 16 bytes, as every
+//           arena's do.
 #include <algorithm>
 
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/concat/concat_impls.h"
 
@@ -45,33 +48,40 @@ class ConcatCustomVectorized : public ConcatImpl {
  public:
   explicit ConcatCustomVectorized(const ConcatProblem& problem)
       : ConcatImpl(problem),
-        wide_(std::all_of(problem.x.begin(), problem.x.end(),
-                          [&](const TensorDesc& x) { return problem.width(x) % 4 == 0; })) {}
+        wide_(std::all_of(problem.x.begin(), problem.x.end(), [&](const TensorDesc& x) {
+          return problem.width(x) * static_cast<int64_t>(size_of(x.dtype)) % sizeof(float4) == 0;
+        })) {}
 
   void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) override {
-    wide_ ? move<float4, true>(run.context, x, y) : move<float, true>(run.context, x, y);
+    move<true>(run, x, y);
   }
   void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) override {
-    wide_ ? move<float4, false>(run.context, dx, dy) : move<float, false>(run.context, dx, dy);
+    move<false>(run, dx, dy);
   }
 
  private:
+  template <bool join>
+  void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
+    if (wide_) return move<float4, join>(run, parts, whole);
+    visit_gpu_storage(problem_.dtype,
+                      [&](auto zero) { move<decltype(zero), join>(run, parts, whole); });
+  }
   template <class Unit, bool join>
-  void move(Context& context, const std::vector<Tensor>& parts, const Tensor& whole) {
-    constexpr int64_t kPerUnit = sizeof(Unit) / sizeof(float);
-    const int64_t rows = problem_.rows(), pitch = problem_.width(problem_.y) / kPerUnit;
+  void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
+    const auto per_unit = static_cast<int64_t>(sizeof(Unit) / size_of(problem_.dtype));
+    const int64_t rows = problem_.rows(), pitch = problem_.width(problem_.y) / per_unit;
     int64_t first = 0;
     for (size_t next = 0; next < parts.size();) {
       Parts some{.first = first};
       while (some.count < kMostAtOnce && next < parts.size()) {
         some.part[some.count] = parts[next].memory;
-        some.width[some.count] = problem_.width(problem_.x[next++]) / kPerUnit;
+        some.width[some.count] = problem_.width(problem_.x[next++]) / per_unit;
         some.span += some.width[some.count++];
       }
       first += some.span;
       const auto blocks = static_cast<unsigned>((rows * some.span + kThreads - 1) / kThreads);
       concat_vectorized_kernel<Unit, join>
-          <<<blocks, kThreads, 0, context.stream()>>>(some, rows, pitch, whole.data<Unit>());
+          <<<blocks, kThreads, 0, run.stream()>>>(some, rows, pitch, whole.data<Unit>());
       DUET_LAUNCHED();
     }
   }
@@ -82,7 +92,10 @@ class ConcatCustomVectorized : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_custom_vectorized() {
-  return {"custom_vectorized", supports_all, make_implementation<ConcatCustomVectorized>};
+  return {.id = "custom_vectorized",
+          .unsupported = supports_all,
+          .make = make_implementation<ConcatCustomVectorized>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -5,8 +5,9 @@
 //           backward_filter (split along the outputs).
 // Traffic:  x (or dy) read r*s / tile-reuse times through L2, the weights once a block, the result
 //           once.
-// Limits:   fp32, groups = 1, 32-bit element numbers, padded height and width below 16384.
-// Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128, 3x3, NHWC: forward 505 us,
+// Limits:   fp32 or bf16 (products and sums in fp32 alike), groups = 1, 32-bit element numbers,
+// padded height and width below 16384. Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128,
+// 3x3, NHWC: forward 505 us,
 //           backward_data 726, backward_filter 455 with db; cuDNN's best (Winograd or FFT) 288,
 //           344, 380. NHWC is 10-20% faster than NCHW: 16-byte gathers.
 #include "layers/conv2d/conv2d_gathers.cuh"
@@ -16,7 +17,7 @@
 namespace duet {
 namespace {
 
-template <Layout kLayout>
+template <Layout kLayout, class T>
 class Conv2dCustomImplicitGemm : public Conv2dImpl {
  public:
   explicit Conv2dCustomImplicitGemm(const Conv2dProblem& problem)
@@ -38,22 +39,21 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     if (problem_.c % 4 == 0) {
-      forward_by<kWide, 4>(run.context, x, w, b, y);
+      forward_by<kWide, 4>(run, x, w, b, y);
     } else if (taps_ % 4 == 0) {
-      forward_by<1, 4>(run.context, x, w, b, y);
+      forward_by<1, 4>(run, x, w, b, y);
     } else {
-      forward_by<1, 1>(run.context, x, w, b, y);
+      forward_by<1, 1>(run, x, w, b, y);
     }
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const bool unit = problem_.stride_h == 1 && problem_.stride_w == 1;
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(run.context, dy, w, dx)
-           : backward_data_by<false, kWide>(run.context, dy, w, dx);
+      unit ? backward_data_by<true, kWide>(run, dy, w, dx)
+           : backward_data_by<false, kWide>(run, dy, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(run.context, dy, w, dx)
-           : backward_data_by<false, 1>(run.context, dy, w, dx);
+      unit ? backward_data_by<true, 1>(run, dy, w, dx) : backward_data_by<false, 1>(run, dy, w, dx);
     }
   }
 
@@ -71,30 +71,30 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   static constexpr int kWide = kLayout == Layout::kNHWC ? 4 : 1;
 
   template <int vec_x, int vec_w>
-  void forward_by(Context& context, const Tensor& x, const Tensor& w, const Tensor& b,
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y) {
     launch_image_product<kLayout>(
         forward_,
-        PatchByPosition<kLayout, false, vec_x>{{x.data<float>(), geometry_, outputs_, taps_}},
+        PatchByPosition<kLayout, false, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
         MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, outputs_, problem_.k, taps_,
-        geometry_.pixels_out, b.data<float>(), y.data<float>(), context.stream());
+        geometry_.pixels_out, b.data<float>(), y.data<T>(), run.stream());
   }
   template <bool kUnitStride, int vec>
-  void backward_data_by(Context& context, const Tensor& dy, const Tensor& w, const Tensor& dx) {
+  void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
     const int depth = problem_.k * geometry_.taps;
     launch_image_product<kLayout>(backward_data_,
-                                  GradByInput<kLayout, false, kUnitStride, vec>{
-                                      dy.data<float>(), nullptr, geometry_, inputs_, depth},
+                                  GradByInput<kLayout, false, kUnitStride, vec, T>{
+                                      dy.data<T>(), nullptr, geometry_, inputs_, depth},
                                   WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth},
                                   inputs_, problem_.c, depth, geometry_.pixels_in, nullptr,
-                                  dx.data<float>(), context.stream());
+                                  dx.data<T>(), run.stream());
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                           const Tensor& db) {
     launch_filter_product(
-        backward_filter_, GradByFilter<kLayout, vec>{dy.data<float>(), geometry_},
-        PatchByTap<kLayout, false, vec>{{x.data<float>(), geometry_, outputs_, taps_}},
+        backward_filter_, GradByFilter<kLayout, vec, T>{dy.data<T>(), geometry_},
+        PatchByTap<kLayout, false, vec, T>{{x.data<T>(), geometry_, outputs_, taps_}},
         dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
@@ -107,16 +107,25 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
 };
 
 std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
-  if (problem.layout == Layout::kNCHW) {
-    return std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW>>(problem);
-  }
-  return std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC>>(problem);
+  std::unique_ptr<Implementation> made;
+  visit_gpu_storage(problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (problem.layout == Layout::kNCHW) {
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem);
+    } else {
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem);
+    }
+  });
+  return made;
 }
 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm() {
-  return {"custom_implicit_gemm", implicit_gemm_unsupported, make};
+  return {.id = "custom_implicit_gemm",
+          .unsupported = implicit_gemm_unsupported,
+          .make = make,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

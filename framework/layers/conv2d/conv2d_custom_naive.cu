@@ -2,7 +2,8 @@
 // Mapping:  forward: thread = one y; backward_data: thread = one dx; backward_filter: thread = one
 //           dw, block = one db; neighbours in a warp are neighbours in memory.
 // Traffic:  every product loads both its operands; only the caches save it from DRAM.
-// Limits:   fp32 FMA, any kernel, stride, padding, dilation, groups and layout.
+// Limits:   fp32 or bf16, fp32 FMA, any kernel, stride, padding, dilation, groups and layout.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/conv2d/conv2d_impls.h"
 
@@ -42,9 +43,9 @@ __device__ int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-template <Layout L>
-__global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, const float* x,
-                                            const float* w, const float* b, float* y) {
+template <Layout L, class T>
+__global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, const T* x,
+                                            const float* w, const float* b, T* y) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const auto [n, k, p, q] = position_of<L>(i, pr.k, pr.p, pr.q);
@@ -63,15 +64,15 @@ __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, con
       }
     }
   }
-  y[i] = sum;
+  y[i] = T(sum);
 }
 
 // An input is read by output p through kernel row r where p * stride + r * dilation = h + pad. So
 // for each r the thread asks whether there is such a p, rather than adding to dx from every output,
 // which would need atomics and an order that changes from run to run.
-template <Layout L>
-__global__ void conv2d_backward_data_naive_kernel(Conv2dProblem pr, int64_t count, const float* dy,
-                                                  const float* w, float* dx) {
+template <Layout L, class T>
+__global__ void conv2d_backward_data_naive_kernel(Conv2dProblem pr, int64_t count, const T* dy,
+                                                  const float* w, T* dx) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const auto [n, c, h, col] = position_of<L>(i, pr.c, pr.h, pr.w);
@@ -93,12 +94,12 @@ __global__ void conv2d_backward_data_naive_kernel(Conv2dProblem pr, int64_t coun
       }
     }
   }
-  dx[i] = sum;
+  dx[i] = T(sum);
 }
 
-template <Layout L>
-__global__ void conv2d_backward_filter_naive_kernel(Conv2dProblem pr, int64_t count, const float* x,
-                                                    const float* dy, float* dw) {
+template <Layout L, class T>
+__global__ void conv2d_backward_filter_naive_kernel(Conv2dProblem pr, int64_t count, const T* x,
+                                                    const T* dy, float* dw) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const int channels = pr.c / pr.groups;
@@ -123,8 +124,8 @@ __global__ void conv2d_backward_filter_naive_kernel(Conv2dProblem pr, int64_t co
 }
 
 // db alone takes a block for each filter: there are few filters, and each sums the whole batch.
-template <Layout L>
-__global__ void conv2d_backward_bias_naive_kernel(Conv2dProblem pr, const float* dy, float* db) {
+template <Layout L, class T>
+__global__ void conv2d_backward_bias_naive_kernel(Conv2dProblem pr, const T* dy, float* db) {
   __shared__ float sums[kThreads];
   const int k = blockIdx.x;
   const int64_t image = static_cast<int64_t>(pr.p) * pr.q;
@@ -142,7 +143,7 @@ __global__ void conv2d_backward_bias_naive_kernel(Conv2dProblem pr, const float*
   if (threadIdx.x == 0) db[k] = sums[0];
 }
 
-template <Layout L>
+template <Layout L, class T>
 class Conv2dCustomNaive : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
@@ -150,24 +151,24 @@ class Conv2dCustomNaive : public Conv2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     conv2d_forward_naive_kernel<L><<<blocks(y), kThreads, 0, run.stream()>>>(
-        problem_, y.elements(), x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>());
+        problem_, y.elements(), x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
     DUET_LAUNCHED();
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     conv2d_backward_data_naive_kernel<L><<<blocks(dx), kThreads, 0, run.stream()>>>(
-        problem_, dx.elements(), dy.data<float>(), w.data<float>(), dx.data<float>());
+        problem_, dx.elements(), dy.data<T>(), w.data<float>(), dx.data<T>());
     DUET_LAUNCHED();
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     conv2d_backward_filter_naive_kernel<L><<<blocks(dw), kThreads, 0, run.stream()>>>(
-        problem_, dw.elements(), x.data<float>(), dy.data<float>(), dw.data<float>());
+        problem_, dw.elements(), x.data<T>(), dy.data<T>(), dw.data<float>());
     DUET_LAUNCHED();
     if (!db) return;
     conv2d_backward_bias_naive_kernel<L>
-        <<<problem_.k, kThreads, 0, run.stream()>>>(problem_, dy.data<float>(), db.data<float>());
+        <<<problem_.k, kThreads, 0, run.stream()>>>(problem_, dy.data<T>(), db.data<float>());
     DUET_LAUNCHED();
   }
 
@@ -178,14 +179,22 @@ class Conv2dCustomNaive : public Conv2dImpl {
 };
 
 std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
-  if (problem.layout == Layout::kNCHW) {
-    return std::make_unique<Conv2dCustomNaive<Layout::kNCHW>>(problem);
-  }
-  return std::make_unique<Conv2dCustomNaive<Layout::kNHWC>>(problem);
+  std::unique_ptr<Implementation> made;
+  visit_gpu_storage(problem.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    if (problem.layout == Layout::kNCHW) {
+      made = std::make_unique<Conv2dCustomNaive<Layout::kNCHW, T>>(problem);
+    } else {
+      made = std::make_unique<Conv2dCustomNaive<Layout::kNHWC, T>>(problem);
+    }
+  });
+  return made;
 }
 
 }  // namespace
 
-ImplEntry<Conv2dProblem> conv2d_custom_naive() { return {"custom_naive", fp32_only, make}; }
+ImplEntry<Conv2dProblem> conv2d_custom_naive() {
+  return {.id = "custom_naive", .unsupported = fp32_only, .make = make, .dtypes = gpu_dtypes()};
+}
 
 }  // namespace duet

@@ -6,6 +6,7 @@
 //   backward_filter  dw[m=k][(c,r,s)]       = dy          [m][(n,p,q)]      * x patches
 #pragma once
 
+#include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/implicit_gemm.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
@@ -31,10 +32,22 @@ struct PatchTap {  // a tap: its distance from the origin in memory, and h | w <
   int offset, hw;
 };
 
+/// kVec neighbouring values, or zeros without an access.
+template <int kVec, class T>
+__device__ __forceinline__ void read_if(bool inside, const T* __restrict__ from, int offset,
+                                        float (&value)[kVec]) {
+  if constexpr (kVec == 1) {
+    value[0] = inside ? load_constant<1>(from + offset).v[0] : 0.f;
+  } else {
+    const auto v = inside ? load_constant<4>(from + offset) : Vector<float, 4>{};
+    value[0] = v.v[0], value[1] = v.v[1], value[2] = v.v[2], value[3] = v.v[3];
+  }
+}
+
 // x at (output position, tap).
-template <Layout kLayout, bool kPooledOrder>
+template <Layout kLayout, bool kPooledOrder, class T>
 struct PatchReader {
-  const float* __restrict__ x;
+  const T* __restrict__ x;
   ConvGeometry g;
   int positions, tap_count;
 
@@ -60,24 +73,18 @@ struct PatchReader {
                                        float (&value)[kVec]) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
-    if constexpr (kVec == 1) {
-      value[0] = inside ? __ldg(x + (o.base + t.offset)) : 0.f;
-    } else {
-      const float4 v =
-          inside ? __ldg(reinterpret_cast<const float4*>(x + (o.base + t.offset))) : float4{};
-      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
-    }
+    read_if(inside, x, o.base + t.offset, value);
   }
 };
 
 // forward A: rows are output positions, k are taps.
-template <Layout kLayout, bool kPooledOrder, int vec>
+template <Layout kLayout, bool kPooledOrder, int vec, class T = float>
 struct PatchByPosition {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
   using Row = PatchOrigin;
   using Col = PatchTap;
-  PatchReader<kLayout, kPooledOrder> reader;
+  PatchReader<kLayout, kPooledOrder, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.origin(i); }
   __device__ __forceinline__ Col col(int k) const { return reader.tap(k); }
   __device__ __forceinline__ void fetch(const Row& o, const Col& t, float (&value)[kVec]) const {
@@ -86,7 +93,7 @@ struct PatchByPosition {
 };
 
 // backward_filter B: rows are taps, k are output positions.
-template <Layout kLayout, bool kPooledOrder, int vec>
+template <Layout kLayout, bool kPooledOrder, int vec, class T = float>
 struct PatchByTap {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
@@ -94,7 +101,7 @@ struct PatchByTap {
   struct Col {
     int base, h, w, unused;
   };
-  PatchReader<kLayout, kPooledOrder> reader;
+  PatchReader<kLayout, kPooledOrder, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.tap(i); }
   __device__ __forceinline__ Col col(int k) const {
     const PatchOrigin o = reader.origin(k);
@@ -120,13 +127,7 @@ struct MatrixByDepth {
   __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
   __device__ __forceinline__ void fetch(Row row, Col col, float (&value)[kVec]) const {
     const bool inside = (row | col.k) >= 0;
-    if constexpr (kVec == 1) {
-      value[0] = inside ? __ldg(data + (row + col.k)) : 0.f;
-    } else {
-      const float4 v =
-          inside ? __ldg(reinterpret_cast<const float4*>(data + (row + col.k))) : float4{};
-      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
-    }
+    read_if(inside, data, row + col.k, value);
   }
 };
 
@@ -158,20 +159,14 @@ struct WeightByChannel {
   }
   __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
     const bool inside = (row | col.offset) >= 0;
-    if constexpr (kVec == 1) {
-      value[0] = inside ? __ldg(w + (row + col.offset)) : 0.f;
-    } else {
-      const float4 v =
-          inside ? __ldg(reinterpret_cast<const float4*>(w + (row + col.offset))) : float4{};
-      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
-    }
+    read_if(inside, w, row + col.offset, value);
   }
 };
 
 // backward_data A: rows are input positions, k are (filter, tap). With kUnpool dy is the pooled
 // gradient, and the value at an output position is its window's gradient if the argmax names that
 // position, else zero.
-template <Layout kLayout, bool kUnpool, bool kUnitStride, int vec>
+template <Layout kLayout, bool kUnpool, bool kUnitStride, int vec, class T = float>
 struct GradByInput {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
@@ -181,7 +176,7 @@ struct GradByInput {
   struct Col {
     int offset, argmax_offset, hw, shift;
   };
-  const float* __restrict__ dy;
+  const T* __restrict__ dy;
   const uint32_t* __restrict__ argmax;
   ConvGeometry g;
   int positions, tap_count;
@@ -225,31 +220,24 @@ struct GradByInput {
       const uint32_t here = (p & 1) * 2 + (q & 1);
       const uint32_t word =
           __ldg(argmax + (row.argmax_base + col.argmax_offset + window)) >> col.shift;
-      const float* at = dy + (row.base + col.offset + window * pixel_stride());
+      const T* at = dy + (row.base + col.offset + window * pixel_stride());
       if constexpr (kVec == 1) {
-        if ((word & 15) == here) value[0] = __ldg(at);
+        if ((word & 15) == here) value[0] = load_constant<1>(at).v[0];
       } else {
-        const float4 v = __ldg(reinterpret_cast<const float4*>(at));
-        const float all[4] = {v.x, v.y, v.z, v.w};
+        const auto all = load_constant<4>(at);
 #pragma unroll
-        for (int e = 0; e < 4; ++e) value[e] = (word >> 4 * e & 15) == here ? all[e] : 0.f;
+        for (int e = 0; e < 4; ++e) value[e] = (word >> 4 * e & 15) == here ? all.v[e] : 0.f;
       }
     } else {
       if (!inside || p >= g.d.p || q >= g.d.q) return;
       const int pixel = p * g.d.q + q;
-      const float* at = dy + (row.base + col.offset + pixel * pixel_stride());
-      if constexpr (kVec == 1) {
-        value[0] = __ldg(at);
-      } else {
-        const float4 v = __ldg(reinterpret_cast<const float4*>(at));
-        value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
-      }
+      read_if(true, dy, row.base + col.offset + pixel * pixel_stride(), value);
     }
   }
 };
 
 // backward_filter A without pooling: rows are filters, k are output positions in order.
-template <Layout kLayout, int vec>
+template <Layout kLayout, int vec, class T = float>
 struct GradByFilter {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
@@ -257,7 +245,7 @@ struct GradByFilter {
   struct Col {
     int offset, unused;
   };
-  const float* __restrict__ dy;
+  const T* __restrict__ dy;
   ConvGeometry g;
   __device__ __forceinline__ Row row(int k) const {
     return k >= g.d.k ? -1 : kLayout == Layout::kNCHW ? k * g.pixels_out : k;
@@ -271,13 +259,7 @@ struct GradByFilter {
   }
   __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
     const bool inside = (row | col.offset) >= 0;
-    if constexpr (kVec == 1) {
-      value[0] = inside ? __ldg(dy + (row + col.offset)) : 0.f;
-    } else {
-      const float4 v =
-          inside ? __ldg(reinterpret_cast<const float4*>(dy + (row + col.offset))) : float4{};
-      value[0] = v.x, value[1] = v.y, value[2] = v.z, value[3] = v.w;
-    }
+    read_if(inside, dy, row + col.offset, value);
   }
 };
 

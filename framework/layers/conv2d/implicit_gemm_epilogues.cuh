@@ -1,28 +1,30 @@
 // What happens to the accumulators of implicit_gemm.cuh: how they reach memory.
 #pragma once
 
+#include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/implicit_gemm.cuh"
 
 namespace duet {
 
-// Four floats to row-major memory; whole when aligned and inside, else one by one.
-__device__ __forceinline__ void store4(float* at, const float (&v)[4], int valid, bool aligned) {
+// Four values to row-major memory; whole when aligned and inside, else one by one.
+template <class T>
+__device__ __forceinline__ void store4(T* at, const float (&v)[4], int valid, bool aligned) {
   if (aligned && valid >= 4) {
-    *reinterpret_cast<float4*>(at) = make_float4(v[0], v[1], v[2], v[3]);
+    store(at, Vector<float, 4>{v[0], v[1], v[2], v[3]});
   } else {
 #pragma unroll
     for (int e = 0; e < 4; ++e)
-      if (e < valid) at[e] = v[e];
+      if (e < valid) at[e] = T(v[e]);
   }
 }
 
 // out[m][n] (+ bias[n]), n fastest.
-template <class Tile>
+template <class Tile, class T>
 __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThreadM][Tile::kThreadN],
                                                 int m0, int n0, int m_end, int n_end,
                                                 const float* __restrict__ bias,
-                                                float* __restrict__ out) {
+                                                T* __restrict__ out) {
   const int tx = threadIdx.x % Tile::kThreadsX, ty = threadIdx.x / Tile::kThreadsX;
   const bool aligned = n_end % 4 == 0;
 #pragma unroll
@@ -45,11 +47,11 @@ __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThread
 
 // out[image][n][pixel] (+ bias[n]) where m = image * pixels + pixel: through shared memory, so that
 // lanes run along pixels.
-template <class Tile>
+template <class Tile, class T>
 __device__ __forceinline__ void store_pixel_major(
     const float (&acc)[Tile::kThreadM][Tile::kThreadN], int m0, int n0, int m_end, int n_end,
-    int pixels, const FastDivisor& by_pixels, const float* __restrict__ bias,
-    float* __restrict__ out, float* smem) {
+    int pixels, const FastDivisor& by_pixels, const float* __restrict__ bias, T* __restrict__ out,
+    float* smem) {
   const int tx = threadIdx.x % Tile::kThreadsX, ty = threadIdx.x / Tile::kThreadsX;
   constexpr int kPitch = Tile::kPitchM;
   static_assert(Tile::kThreadsX * kPitch <= 2 * Tile::kStageFloats);
@@ -72,7 +74,7 @@ __device__ __forceinline__ void store_pixel_major(
         const int n = n0 + gemm_col<Tile>(j, x);
         if (n < n_end)
           out[(size_t(image) * n_end + n) * pixels + pixel] =
-              smem[x * kPitch + row] + (bias != nullptr ? __ldg(bias + n) : 0.f);
+              T(smem[x * kPitch + row] + (bias != nullptr ? __ldg(bias + n) : 0.f));
       }
     }
     __syncthreads();

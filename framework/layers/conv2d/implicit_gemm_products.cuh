@@ -45,12 +45,12 @@ inline TileSize choose_tile(int rows, int cols, int multiprocessors) {
 }
 
 // out = A * B (+ bias), written per pixel plane (NCHW) or row-major (NHWC).
-template <Layout kLayout, class Tile, class GatherA, class GatherB>
+template <Layout kLayout, class Tile, class T, class GatherA, class GatherB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     conv2d_image_implicit_gemm_kernel(const __grid_constant__ GatherA a,
                                       const __grid_constant__ GatherB b, int rows, int cols,
                                       int depth, int pixels, FastDivisor by_pixels,
-                                      const float* __restrict__ bias, float* __restrict__ out) {
+                                      const float* __restrict__ bias, T* __restrict__ out) {
   __shared__ GemmSmem<Tile, GatherA, GatherB> smem;
   const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
   float acc[Tile::kThreadM][Tile::kThreadN];
@@ -63,10 +63,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
 }
 
 /// rows = images * pixels. `bias` may be nullptr.
-template <Layout kLayout, class GatherA, class GatherB>
+template <Layout kLayout, class T, class GatherA, class GatherB>
 void launch_image_product(TileSize tile, const GatherA& a, const GatherB& b, int rows, int cols,
-                          int depth, int pixels, const float* bias, float* out,
-                          cudaStream_t stream) {
+                          int depth, int pixels, const float* bias, T* out, cudaStream_t stream) {
   const FastDivisor by_pixels(pixels);
   with_tile(tile, [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(cols, Tile::kN));

@@ -2,9 +2,10 @@
 // Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; NHWC: block = 1
 //           image and up to 32 channels, a thread takes a channel of every so many pixels.
 //           Backward: thread = 1 element. block = 256.
-// Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; 4-byte
-//           accesses.
-// Limits:   fp32, both layouts.
+// Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; an
+//           element at a time.
+// Limits:   fp32 or bf16, both layouts.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/block_combine.cuh"
 #include "layers/global_avg_pool2d/global_avg_pool2d_impls.h"
@@ -16,23 +17,25 @@ constexpr int kThreads = kCombineThreads;
 
 __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    global_avg_pool2d_forward_planes_kernel(int planes, int pixels, const float* x, float* y) {
+    global_avg_pool2d_forward_planes_kernel(int planes, int pixels, const T* x, T* y) {
   const int plane = blockIdx.x * kCombineWarps + threadIdx.x / 32;
   if (plane >= planes) return;  // a whole warp
-  const float* from = x + static_cast<int64_t>(plane) * pixels;
+  const T* from = x + static_cast<int64_t>(plane) * pixels;
   float sum = 0.0f;
   for (int i = threadIdx.x % 32; i < pixels; i += 32) sum += from[i];
   sum = warp_combine(sum, 1, plus);
-  if (threadIdx.x % 32 == 0) y[plane] = sum / static_cast<float>(pixels);
+  if (threadIdx.x % 32 == 0) y[plane] = T(sum / static_cast<float>(pixels));
 }
 
 /// `lanes` channels a block, a power of two up to 32; the grid is images x groups of channels.
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    global_avg_pool2d_forward_channels_kernel(int channels, int pixels, int lanes, const float* x,
-                                              float* y) {
+    global_avg_pool2d_forward_channels_kernel(int channels, int pixels, int lanes, const T* x,
+                                              T* y) {
   const int c = blockIdx.y * lanes + threadIdx.x % lanes;
-  const float* from = x + static_cast<int64_t>(blockIdx.x) * pixels * channels;
+  const T* from = x + static_cast<int64_t>(blockIdx.x) * pixels * channels;
   float sum = 0.0f;
   if (c < channels) {
     for (int i = threadIdx.x / lanes; i < pixels; i += kThreads / lanes) {
@@ -41,19 +44,20 @@ __global__ void __launch_bounds__(kThreads)
   }
   sum = block_combine(sum, lanes, plus);
   if (threadIdx.x < lanes && c < channels) {
-    y[blockIdx.x * channels + c] = sum / static_cast<float>(pixels);
+    y[blockIdx.x * channels + c] = T(sum / static_cast<float>(pixels));
   }
 }
 
 /// dy of an element is that of `inner` neighbours in a row, in NCHW; of its channel in NHWC.
+template <class T>
 __global__ void __launch_bounds__(kThreads)
-    global_avg_pool2d_backward_kernel(Pool2dProblem t, unsigned count, const float* dy, float* dx) {
+    global_avg_pool2d_backward_kernel(Pool2dProblem t, unsigned count, const T* dy, T* dx) {
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const unsigned pixels = t.window(), channels = t.c;
   const unsigned from =
       t.layout == Layout::kNCHW ? i / pixels : i / (pixels * channels) * channels + i % channels;
-  dx[i] = dy[from] / static_cast<float>(pixels);
+  dx[i] = T(dy[from] / static_cast<float>(pixels));
 }
 
 class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
@@ -61,31 +65,39 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
   using Pool2dImpl::Pool2dImpl;
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
-    const float* from = x.data<float>();
-    if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
-      const int planes = problem_.n * problem_.c;
-      global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
-                                                run.stream()>>>(planes, problem_.window(), from,
-                                                                y.data<float>());
-    } else {
-      int lanes = 1;
-      while (lanes < 32 && lanes < problem_.c) lanes *= 2;
-      const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
-      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
-          problem_.c, problem_.window(), lanes, from, y.data<float>());
-    }
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      forward(run, x.data<T>(), y.data<T>());
+    });
   }
 
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
-    global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
-        problem_, static_cast<unsigned>(count), dy.data<float>(), dx.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
+          problem_, static_cast<unsigned>(count), dy.data<T>(), dx.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 
  private:
+  template <class T>
+  void forward(const Run& run, const T* x, T* y) {
+    if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
+      const int planes = problem_.n * problem_.c;
+      global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
+                                                run.stream()>>>(planes, problem_.window(), x, y);
+    } else {
+      int lanes = 1;
+      while (lanes < 32 && lanes < problem_.c) lanes *= 2;
+      const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
+      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
+          problem_.c, problem_.window(), lanes, x, y);
+    }
+    DUET_LAUNCHED();
+  }
   static unsigned blocks_of(int items, int each) {
     return (static_cast<unsigned>(items) + static_cast<unsigned>(each) - 1) /
            static_cast<unsigned>(each);
@@ -102,7 +114,10 @@ std::optional<std::string> unsupported(const Pool2dProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction() {
-  return {"custom_reduction", unsupported, make_implementation<GlobalAvgPool2dCustomReduction>};
+  return {.id = "custom_reduction",
+          .unsupported = unsupported,
+          .make = make_implementation<GlobalAvgPool2dCustomReduction>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -4,7 +4,8 @@
 //           input that is always 1, so it is column `in` of the same kernel.
 // Traffic:  every operand is read once an output: x out times, w n times; all reuse is the caches'.
 //           In forward neighbouring threads read w `in` floats apart (uncoalesced).
-// Limits:   fp32, any size.
+// Limits:   fp32 or bf16, any size.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/linear/linear_impls.h"
 
@@ -17,28 +18,31 @@ __device__ int64_t global_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
-__global__ void linear_forward_naive_kernel(LinearProblem p, const float* x, const float* w,
-                                            const float* b, float* y) {
+template <class T>
+__global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const float* w,
+                                            const float* b, T* y) {
   const int64_t index = global_thread();
   const int64_t n = index / p.out, o = index % p.out;
   if (n >= p.n) return;
   float sum = b ? b[o] : 0.0f;
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
-  y[index] = sum;
+  y[index] = T(sum);
 }
 
-__global__ void linear_backward_data_naive_kernel(LinearProblem p, const float* dy, const float* w,
-                                                  float* dx) {
+template <class T>
+__global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy, const float* w,
+                                                  T* dx) {
   const int64_t index = global_thread();
   const int64_t n = index / p.in, i = index % p.in;
   if (n >= p.n) return;
   float sum = 0.0f;
   for (int64_t o = 0; o < p.out; ++o) sum += dy[n * p.out + o] * w[o * p.in + i];
-  dx[index] = sum;
+  dx[index] = T(sum);
 }
 
-__global__ void linear_backward_filter_naive_kernel(LinearProblem p, const float* x,
-                                                    const float* dy, float* dw, float* db) {
+template <class T>
+__global__ void linear_backward_filter_naive_kernel(LinearProblem p, const T* x, const T* dy,
+                                                    float* dw, float* db) {
   const int64_t columns = p.in + (db ? 1 : 0);
   const int64_t index = global_thread();
   const int64_t o = index / columns, i = index % columns;
@@ -63,30 +67,42 @@ class LinearCustomNaive : public LinearImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
-        problem_, x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
+          problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
-        problem_, dy.data<float>(), w.data<float>(), dx.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
+          problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
-    linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
-        problem_, x.data<float>(), dy.data<float>(), dw.data<float>(), db.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
+          problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
+      DUET_LAUNCHED();
+    });
   }
 };
 
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_naive() {
-  return {"custom_naive", fp32_only, make_implementation<LinearCustomNaive>};
+  return {.id = "custom_naive",
+          .unsupported = fp32_only,
+          .make = make_implementation<LinearCustomNaive>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -3,7 +3,8 @@
 //           element of each operand to shared memory, then reads 32 + 32 that others brought.
 // Traffic:  an operand is read once for each 32 of the other side's rows instead of once a row, and
 //           always along its inner dimension; now 2 shared-memory loads an FMA are the limit.
-// Limits:   fp32, up to 2097120 rows.
+// Limits:   fp32 or bf16, up to 2097120 rows.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/linear/linear_impls.h"
 
@@ -12,29 +13,30 @@ namespace {
 
 constexpr int kTile = 32;
 
-/// C (m x n, row-major) = A (m x k) B (k x n).
+/// C (m x n, row-major) = A (m x k) B (k x n), stored in TA, TB and TC.
+template <class TA, class TB, class TC>
 struct TiledProduct {
   int m, n, k;
-  const float* a;
-  const float* b;
+  const TA* a;
+  const TB* b;
   const float* bias;  // n, added to every row; may be nullptr
-  float* c;
+  TC* c;
   float* row_sums;  // m: the product with one more column of B, all ones; may be nullptr
 };
 
 /// One element of an operand's 32 x 32 tile for each thread: rows first_row.., k from first_k. In
 /// global memory k is the inner dimension (kInner) or the outer one; threads walk the inner.
-template <bool kInner>
-__device__ void copy_tile(float (&tile)[kTile][kTile + 1], const float* matrix, int rows, int depth,
+template <bool kInner, class T>
+__device__ void copy_tile(float (&tile)[kTile][kTile + 1], const T* matrix, int rows, int depth,
                           int first_row, int first_k) {
   const int row = kInner ? threadIdx.y : threadIdx.x, k = kInner ? threadIdx.x : threadIdx.y;
   const int64_t r = first_row + row, kk = first_k + k;
   const bool inside = r < rows && kk < depth;
-  tile[row][k] = inside ? matrix[kInner ? r * depth + kk : kk * rows + r] : 0.0f;
+  tile[row][k] = inside ? float(matrix[kInner ? r * depth + kk : kk * rows + r]) : 0.0f;
 }
 
-template <bool kInnerA, bool kInnerB>
-__global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct p) {
+template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
+__global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct<TA, TB, TC> p) {
   __shared__ float a[kTile][kTile + 1];  // + 1: a column's elements stand in 32 banks
   __shared__ float b[kTile][kTile + 1];  // [column][k]
   const int row = blockIdx.y * kTile + threadIdx.y, column = blockIdx.x * kTile + threadIdx.x;
@@ -52,63 +54,73 @@ __global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct
   }
   if (row >= p.m) return;
   if (column < p.n) {
-    p.c[int64_t{row} * p.n + column] = p.bias ? sum + p.bias[column] : sum;
+    p.c[int64_t{row} * p.n + column] = TC(p.bias ? sum + p.bias[column] : sum);
   } else if (ones) {
     p.row_sums[row] = sum;
   }
 }
 
-template <bool kInnerA, bool kInnerB>
-void launch(const TiledProduct& p, const Run& run) {
+template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
+void launch(const TiledProduct<TA, TB, TC>& p, const Run& run) {
   const int64_t columns = int64_t{p.n} + (p.row_sums ? 1 : 0);
   const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), (p.m + kTile - 1) / kTile);
   linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, run.stream()>>>(p);
   DUET_LAUNCHED();
 }
 
+template <class T>
 class LinearCustomTiled : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    launch<true, true>({.m = problem_.n,
-                        .n = problem_.out,
-                        .k = problem_.in,
-                        .a = x.data<float>(),
-                        .b = w.data<float>(),
-                        .bias = b.data<float>(),
-                        .c = y.data<float>()},
+    launch<true, true>(TiledProduct<T, float, T>{.m = problem_.n,
+                                                 .n = problem_.out,
+                                                 .k = problem_.in,
+                                                 .a = x.data<T>(),
+                                                 .b = w.data<float>(),
+                                                 .bias = b.data<float>(),
+                                                 .c = y.data<T>()},
                        run);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    launch<true, false>({.m = problem_.n,
-                         .n = problem_.in,
-                         .k = problem_.out,
-                         .a = dy.data<float>(),
-                         .b = w.data<float>(),
-                         .c = dx.data<float>()},
+    launch<true, false>(TiledProduct<T, float, T>{.m = problem_.n,
+                                                  .n = problem_.in,
+                                                  .k = problem_.out,
+                                                  .a = dy.data<T>(),
+                                                  .b = w.data<float>(),
+                                                  .c = dx.data<T>()},
                         run);
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    launch<false, false>({.m = problem_.out,
-                          .n = problem_.in,
-                          .k = problem_.n,
-                          .a = dy.data<float>(),
-                          .b = x.data<float>(),
-                          .c = dw.data<float>(),
-                          .row_sums = db.data<float>()},
+    launch<false, false>(TiledProduct<T, T, float>{.m = problem_.out,
+                                                   .n = problem_.in,
+                                                   .k = problem_.n,
+                                                   .a = dy.data<T>(),
+                                                   .b = x.data<T>(),
+                                                   .c = dw.data<float>(),
+                                                   .row_sums = db.data<float>()},
                          run);
   }
 };
 
+std::unique_ptr<Implementation> make(const LinearProblem& problem, Context&) {
+  std::unique_ptr<Implementation> made;
+  visit_gpu_storage(problem.dtype, [&](auto zero) {
+    made = std::make_unique<LinearCustomTiled<decltype(zero)>>(problem);
+  });
+  return made;
+}
+
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_tiled() {
-  return {"custom_tiled", linear_fp32_tiles, make_implementation<LinearCustomTiled>};
+  return {
+      .id = "custom_tiled", .unsupported = linear_fp32_tiles, .make = make, .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 // Mapping:  forward thread = 1 output; backward thread = 1 pixel of dx; block = 256.
 // Traffic:  forward x once (R*S / stride^2 times through L1), y and a 4-byte place once; backward
 //           dy and places once, dx once.
-// Limits:   fp32, both layouts.
+// Limits:   fp32 or bf16, both layouts.
 #include <cmath>
 
 #include "device/check.h"
@@ -18,8 +18,9 @@ namespace {
 using namespace pool2d;
 
 // places[o]: the pixel h*W + w that output o chose.
-__global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const float* x,
-                                                float* y, int* places) {
+template <class T>
+__global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const T* x, T* y,
+                                                int* places) {
   const unsigned i = thread_index();
   if (i >= outputs) return;
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
@@ -36,12 +37,13 @@ __global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
       }
     }
   }
-  y[i] = largest;
+  y[i] = T(largest);
   places[i] = place;
 }
 
-__global__ void max_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const float* dy,
-                                                 const int* places, float* dx) {
+template <class T>
+__global__ void max_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const T* dy,
+                                                 const int* places, T* dx) {
   const unsigned i = thread_index();
   if (i >= pixels) return;
   const Place at = place_of<1>(t, i, t.h, t.w, t.p * t.q);
@@ -54,7 +56,7 @@ __global__ void max_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixel
       if (places[o] == pixel) sum += dy[o];
     }
   }
-  dx[i] = sum;
+  dx[i] = T(sum);
 }
 
 class MaxPool2dCustomNaive : public Pool2dImpl {
@@ -65,24 +67,33 @@ class MaxPool2dCustomNaive : public Pool2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     const int count = static_cast<int>(y.elements());
-    max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
-        problem_, count, x.data<float>(), y.data<float>(), state.data<int>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      max_pool2d_forward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
+          problem_, count, x.data<T>(), y.data<T>(), state.data<int>());
+      DUET_LAUNCHED();
+    });
   }
 
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
                 const Tensor& dx) override {
     const int count = static_cast<int>(dx.elements());
-    max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
-        problem_, count, dy.data<float>(), state.data<int>(), dx.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      max_pool2d_backward_naive_kernel<<<blocks_for(count), kThreads, 0, run.stream()>>>(
+          problem_, count, dy.data<T>(), state.data<int>(), dx.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 };
 
 }  // namespace
 
 ImplEntry<Pool2dProblem> max_pool2d_custom_naive() {
-  return {"custom_naive", supports_all, make_implementation<MaxPool2dCustomNaive>};
+  return {.id = "custom_naive",
+          .unsupported = supports_all,
+          .make = make_implementation<MaxPool2dCustomNaive>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

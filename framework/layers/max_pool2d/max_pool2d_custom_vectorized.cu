@@ -4,7 +4,7 @@
 //           windows, in both passes. Else thread = 1 element. block = 256.
 // Traffic:  x once, y once, 1 byte (4 for windows above 256) an output for the place; backward
 //           reads dy and places and writes dx once.
-// Limits:   fp32, both layouts.
+// Limits:   fp32 or bf16, both layouts.
 #include <cmath>
 #include <cstdint>
 
@@ -22,10 +22,9 @@ __device__ __forceinline__ int position(const Pool2dProblem& t, int p, int q, in
   return (h - p * t.stride_h + t.pad_h) * t.s + (w - q * t.stride_w + t.pad_w);
 }
 
-template <int V, class Position>
-__global__ void max_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups,
-                                                     const float* x, float* y,
-                                                     Position* positions) {
+template <int V, class T, class Position>
+__global__ void max_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* x,
+                                                     T* y, Position* positions) {
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.p, t.q, t.h * t.w);
@@ -55,10 +54,9 @@ __global__ void max_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned g
   store(positions + i * V, chosen);
 }
 
-template <int V, class Position>
-__global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups,
-                                                      const float* dy, const Position* positions,
-                                                      float* dx) {
+template <int V, class T, class Position>
+__global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* dy,
+                                                      const Position* positions, T* dx) {
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.h, t.w, t.p * t.q);
@@ -79,9 +77,9 @@ __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
   store(dx + i * V, sum);
 }
 
-template <class Form>
-__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* x,
-                                                float* y, uint8_t* positions) {
+template <class Form, class T>
+__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y,
+                                                uint8_t* positions) {
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -107,9 +105,9 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
   store(positions + at.y, chosen);
 }
 
-template <class Form>
-__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const float* dy,
-                                                 const uint8_t* positions, float* dx) {
+template <class Form, class T>
+__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
+                                                 const uint8_t* positions, T* dx) {
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -140,46 +138,54 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
-    const auto launch = [&](auto kernel, int64_t elements, auto* positions) {
-      const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<float>(),
-                                                                 y.data<float>(), positions);
-      DUET_LAUNCHED();
-    };
-    if (tiles_2x2(problem_)) {
-      return with_tile_form(problem_, [&](auto form) {
-        using Form = decltype(form);
-        launch(max_pool2d_forward_tiles_kernel<Form>, y.elements() / Form::kOutputs,
-               state.data<uint8_t>());
-      });
-    }
-    Position* positions = state.data<Position>();
-    channels_at_once(problem_) == 4
-        ? launch(max_pool2d_forward_vectorized_kernel<4, Position>, y.elements() / 4, positions)
-        : launch(max_pool2d_forward_vectorized_kernel<1, Position>, y.elements(), positions);
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto launch = [&](auto kernel, int64_t elements, auto* positions) {
+        const int threads = static_cast<int>(elements);
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, x.data<T>(),
+                                                                   y.data<T>(), positions);
+        DUET_LAUNCHED();
+      };
+      if (tiles_2x2(problem_)) {
+        return with_tile_form(problem_, [&](auto form) {
+          using Form = decltype(form);
+          launch(max_pool2d_forward_tiles_kernel<Form, T>, y.elements() / Form::kOutputs,
+                 state.data<uint8_t>());
+        });
+      }
+      Position* positions = state.data<Position>();
+      channels_at_once(problem_) == 4
+          ? launch(max_pool2d_forward_vectorized_kernel<4, T, Position>, y.elements() / 4,
+                   positions)
+          : launch(max_pool2d_forward_vectorized_kernel<1, T, Position>, y.elements(), positions);
+    });
   }
 
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
                 const Tensor& dx) override {
-    const auto launch = [&](auto kernel, int64_t elements, const auto* positions) {
-      const int threads = static_cast<int>(elements);
-      kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(
-          problem_, threads, dy.data<float>(), positions, dx.data<float>());
-      DUET_LAUNCHED();
-    };
-    if (tiles_2x2(problem_)) {
-      const int64_t tiles =
-          int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
-      return with_tile_form(problem_, [&](auto form) {
-        using Form = decltype(form);
-        launch(max_pool2d_backward_tiles_kernel<Form>, tiles / Form::kOutputs,
-               state.data<uint8_t>());
-      });
-    }
-    const Position* positions = state.data<Position>();
-    channels_at_once(problem_) == 4
-        ? launch(max_pool2d_backward_vectorized_kernel<4, Position>, dx.elements() / 4, positions)
-        : launch(max_pool2d_backward_vectorized_kernel<1, Position>, dx.elements(), positions);
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto launch = [&](auto kernel, int64_t elements, const auto* positions) {
+        const int threads = static_cast<int>(elements);
+        kernel<<<blocks_for(threads), kThreads, 0, run.stream()>>>(problem_, threads, dy.data<T>(),
+                                                                   positions, dx.data<T>());
+        DUET_LAUNCHED();
+      };
+      if (tiles_2x2(problem_)) {
+        const int64_t tiles =
+            int64_t{problem_.n} * problem_.c * tile_rows(problem_) * tile_columns(problem_);
+        return with_tile_form(problem_, [&](auto form) {
+          using Form = decltype(form);
+          launch(max_pool2d_backward_tiles_kernel<Form, T>, tiles / Form::kOutputs,
+                 state.data<uint8_t>());
+        });
+      }
+      const Position* positions = state.data<Position>();
+      channels_at_once(problem_) == 4
+          ? launch(max_pool2d_backward_vectorized_kernel<4, T, Position>, dx.elements() / 4,
+                   positions)
+          : launch(max_pool2d_backward_vectorized_kernel<1, T, Position>, dx.elements(), positions);
+    });
   }
 };
 
@@ -193,7 +199,8 @@ std::unique_ptr<Implementation> make(const Pool2dProblem& problem, Context&) {
 }  // namespace
 
 ImplEntry<Pool2dProblem> max_pool2d_custom_vectorized() {
-  return {"custom_vectorized", supports_all, make};
+  return {
+      .id = "custom_vectorized", .unsupported = supports_all, .make = make, .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -1,7 +1,8 @@
-// What the pooling kernels share: which element a thread has, and V elements in one access. All
-// tensors have fewer than 2^31 elements, so offsets are ints.
+// What the pooling kernels share: which element a thread has, and the commonest form. All tensors
+// have fewer than 2^31 elements, so offsets are ints.
 #pragma once
 
+#include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
 namespace duet::pool2d {
@@ -12,20 +13,6 @@ inline unsigned blocks_for(int threads) {
   return (static_cast<unsigned>(threads) + kThreads - 1) / kThreads;
 }
 __device__ __forceinline__ unsigned thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
-
-/// V neighbouring elements, moved by one instruction.
-template <class T, int V>
-struct alignas(sizeof(T) * V) Vector {
-  T v[V];
-};
-template <int V, class T>
-__device__ __forceinline__ Vector<T, V> load(const T* from) {
-  return *reinterpret_cast<const Vector<T, V>*>(from);
-}
-template <int V, class T>
-__device__ __forceinline__ void store(T* to, const Vector<T, V>& value) {
-  *reinterpret_cast<Vector<T, V>*>(to) = value;
-}
 
 /// Where the i-th group of V elements stands in the memory of a tensor of `rows` x `columns`
 /// images, and where the same channels are in another tensor, whose images have `pixels` pixels:
@@ -61,15 +48,17 @@ struct TileForm {
   using Outputs = Vector<float, kOutputs>;
   using Pixels = Vector<float, 2 * kOutputs>;
 
-  static __device__ __forceinline__ Pixels load_pixels(const float* from) {
+  template <class T>
+  static __device__ __forceinline__ Pixels load_pixels(const T* from) {
     if constexpr (!kOddWidth) return load<2 * kOutputs>(from);
     return {from[0], from[1]};
   }
   /// `half`: only the first pixel is in the image.
-  static __device__ __forceinline__ void store_pixels(float* to, const Pixels& pixels, bool half) {
+  template <class T>
+  static __device__ __forceinline__ void store_pixels(T* to, const Pixels& pixels, bool half) {
     if constexpr (!kOddWidth) return store(to, pixels);
-    to[0] = pixels.v[0];
-    if (!half) to[1] = pixels.v[1];
+    to[0] = T(pixels.v[0]);
+    if (!half) to[1] = T(pixels.v[1]);
   }
 };
 /// Windows of a thread: 2 where rows are 16-byte aligned, else 1.

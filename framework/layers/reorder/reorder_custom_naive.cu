@@ -1,7 +1,8 @@
 // reorder custom_naive: one element a thread, counted in the order of the source.
 // Mapping:  thread = 1 element; block = 256.
 // Traffic:  x once, coalesced; y once, each thread of a warp in a sector (32 bytes) of its own.
-// Limits:   fp32, fewer than 2^31 elements.
+// Limits:   fp32 or bf16, fewer than 2^31 elements.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/reorder/reorder_impls.h"
 
@@ -10,8 +11,9 @@ namespace {
 
 constexpr int kThreads = 256;
 
+template <class T>
 __global__ void reorder_naive_kernel(unsigned elements, unsigned rows, unsigned columns,
-                                     const float* from, float* to) {
+                                     const T* from, T* to) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const unsigned column = i % columns;
@@ -27,16 +29,22 @@ class ReorderCustomNaive : public ReorderImpl {
   void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const unsigned elements = static_cast<unsigned>(from.elements());
-    reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
-        elements, matrix.rows, matrix.columns, from.data<float>(), to.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
+          elements, matrix.rows, matrix.columns, from.data<T>(), to.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 };
 
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_custom_naive() {
-  return {"custom_naive", supports_all, make_implementation<ReorderCustomNaive>};
+  return {.id = "custom_naive",
+          .unsupported = supports_all,
+          .make = make_implementation<ReorderCustomNaive>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -4,9 +4,10 @@
 // Mapping:  block = one tile of one image; 32 x 32 where both sides have 32 or more, else the
 //           whole short side (3 channels, say) by up to 1024 / short of the long one; 256 threads.
 // Traffic:  x once, y once, both coalesced; shared memory without bank conflicts.
-// Limits:   fp32, fewer than 2^31 elements.
+// Limits:   fp32 or bf16, fewer than 2^31 elements.
 #include <algorithm>
 
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/reorder/reorder_impls.h"
 
@@ -23,9 +24,11 @@ struct Tiles {
   int down, across;             // tiles of one matrix
 };
 
-// The pad of one float a tile row puts the 32 elements of a tile column into 32 banks.
-__global__ void reorder_square_kernel(Tiles t, const float* from, float* to) {
-  __shared__ float tile[kSide][kSide + 1];
+// The pad of one element a tile row puts the 32 elements of a tile column into 32 banks; bfloat16
+// take a bank each too.
+template <class T>
+__global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
+  __shared__ Accumulator<T> tile[kSide][kSide + 1];
   const int across = blockIdx.x % t.across;
   const int down = blockIdx.x / t.across % t.down;
   const int64_t image = static_cast<int64_t>(blockIdx.x / t.across / t.down) * t.rows * t.columns;
@@ -45,7 +48,7 @@ __global__ void reorder_square_kernel(Tiles t, const float* from, float* to) {
   for (int k = 0; k < kSide; k += kThreads / kSide) {
     const int target = across * kSide + y + k;
     if (row < t.rows && target < t.columns) {
-      to[image + static_cast<int64_t>(target) * t.rows + row] = tile[x][y + k];
+      to[image + static_cast<int64_t>(target) * t.rows + row] = T(tile[x][y + k]);
     }
   }
 }
@@ -59,9 +62,10 @@ __device__ __forceinline__ int quotient(int i, float inverse) {
 // One side of the tile is the whole short side of the matrix, so that the tile is one run of memory
 // in the source or in the target, and threads count along it without holes: lanes are not lost on
 // the 29 missing channels of an image that has 3.
-__global__ void reorder_narrow_kernel(Tiles t, const float* from, float* to) {
-  // 512 x 2 floats with rows of 3 are the most that a tile needs.
-  __shared__ float tile[kTileElements / 2 * 3];
+template <class T>
+__global__ void reorder_narrow_kernel(Tiles t, const T* from, T* to) {
+  // 512 x 2 elements with rows of 3 are the most that a tile needs.
+  __shared__ Accumulator<T> tile[kTileElements / 2 * 3];
   const int across = blockIdx.x % t.across;
   const int down = blockIdx.x / t.across % t.down;
   const int64_t image = static_cast<int64_t>(blockIdx.x / t.across / t.down) * t.rows * t.columns;
@@ -71,18 +75,18 @@ __global__ void reorder_narrow_kernel(Tiles t, const float* from, float* to) {
   const int pitch = columns | 1;  // odd: neighbours of a column fall into different banks
   const int elements = rows * columns;
 
-  const float* source = from + image + static_cast<int64_t>(first_row) * t.columns + first_column;
+  const T* source = from + image + static_cast<int64_t>(first_row) * t.columns + first_column;
   const float per_column = 1.0f / static_cast<float>(columns);
   for (int i = threadIdx.x; i < elements; i += kThreads) {
     const int row = quotient(i, per_column), column = i - row * columns;
     tile[row * pitch + column] = source[static_cast<int64_t>(row) * t.columns + column];
   }
   __syncthreads();
-  float* target = to + image + static_cast<int64_t>(first_column) * t.rows + first_row;
+  T* target = to + image + static_cast<int64_t>(first_column) * t.rows + first_row;
   const float per_row = 1.0f / static_cast<float>(rows);
   for (int i = threadIdx.x; i < elements; i += kThreads) {
     const int column = quotient(i, per_row), row = i - column * rows;
-    target[static_cast<int64_t>(column) * t.rows + row] = tile[row * pitch + column];
+    target[static_cast<int64_t>(column) * t.rows + row] = T(tile[row * pitch + column]);
   }
 }
 
@@ -104,17 +108,23 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
     t.down = (rows + t.tile_rows - 1) / t.tile_rows;
     t.across = (columns + t.tile_columns - 1) / t.tile_columns;
     const unsigned blocks = static_cast<unsigned>(matrix.batch) * t.down * t.across;
-    const auto kernel =
-        rows >= kSide && columns >= kSide ? reorder_square_kernel : reorder_narrow_kernel;
-    kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<float>(), to.data<float>());
-    DUET_LAUNCHED();
+    const bool square = rows >= kSide && columns >= kSide;
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const auto kernel = square ? reorder_square_kernel<T> : reorder_narrow_kernel<T>;
+      kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<T>(), to.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 };
 
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_custom_tiled_transpose() {
-  return {"custom_tiled_transpose", supports_all, make_implementation<ReorderCustomTiledTranspose>};
+  return {.id = "custom_tiled_transpose",
+          .unsupported = supports_all,
+          .make = make_implementation<ReorderCustomTiledTranspose>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

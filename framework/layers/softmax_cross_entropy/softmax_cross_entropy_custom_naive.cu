@@ -2,8 +2,9 @@
 // Mapping:  thread = 1 row; the third pass is one block, so that it can add up the mean.
 // Traffic:  x twice and a label's logit and all logits again for the hits; neighbouring threads
 // read
-//           c floats apart. Backward x once, dx once, as far apart.
-// Limits:   fp32, fewer than 2^31 logits.
+//           c values apart. Backward x once, dx once, as far apart.
+// Limits:   fp32 or bf16, fewer than 2^31 logits.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
@@ -16,34 +17,37 @@ constexpr int kLossThreads = 1024;
 
 __device__ int row_of_thread() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
-__global__ void softmax_cross_entropy_max_naive_kernel(int n, int c, const float* x, float* max) {
+template <class T>
+__global__ void softmax_cross_entropy_max_naive_kernel(int n, int c, const T* x, float* max) {
   const int row = row_of_thread();
   if (row >= n) return;
-  const float* logits = x + static_cast<int64_t>(row) * c;
+  const T* logits = x + static_cast<int64_t>(row) * c;
   float largest = logits[0];
-  for (int j = 1; j < c; ++j) largest = fmaxf(largest, logits[j]);
+  for (int j = 1; j < c; ++j) largest = fmaxf(largest, float{logits[j]});
   max[row] = largest;
 }
 
-__global__ void softmax_cross_entropy_sum_naive_kernel(int n, int c, const float* x,
-                                                       const float* max, float* sum) {
+template <class T>
+__global__ void softmax_cross_entropy_sum_naive_kernel(int n, int c, const T* x, const float* max,
+                                                       float* sum) {
   const int row = row_of_thread();
   if (row >= n) return;
-  const float* logits = x + static_cast<int64_t>(row) * c;
+  const T* logits = x + static_cast<int64_t>(row) * c;
   float total = 0.0f;
   for (int j = 0; j < c; ++j) total += expf(logits[j] - max[row]);
   sum[row] = total;
 }
 
 // One block, so no ticket.
-__global__ void softmax_cross_entropy_loss_naive_kernel(int n, int c, const float* x,
-                                                        const int* labels, const float* max,
-                                                        const float* sum, float* loss, int* hits) {
+template <class T>
+__global__ void softmax_cross_entropy_loss_naive_kernel(int n, int c, const T* x, const int* labels,
+                                                        const float* max, const float* sum,
+                                                        float* loss, int* hits) {
   loss_rows::Totals mine = {0.0f, 0, 0};
   for (int row = threadIdx.x; row < n; row += blockDim.x) {
     const int label = labels[row];
     if (label < 0 || label >= c) continue;
-    const float* logits = x + static_cast<int64_t>(row) * c;
+    const T* logits = x + static_cast<int64_t>(row) * c;
     const float target = logits[label];
     bool beaten = false;
     for (int j = 0; j < c; ++j) beaten |= loss_rows::beats(logits[j], j, target, label);
@@ -54,10 +58,11 @@ __global__ void softmax_cross_entropy_loss_naive_kernel(int n, int c, const floa
   loss_rows::finish(mine, nullptr, nullptr, loss, hits);
 }
 
-__global__ void softmax_cross_entropy_backward_naive_kernel(int n, int c, const float* x,
+template <class T>
+__global__ void softmax_cross_entropy_backward_naive_kernel(int n, int c, const T* x,
                                                             const int* labels, const int* hits,
                                                             const float* dloss, const float* max,
-                                                            const float* sum, float* dx) {
+                                                            const float* sum, T* dx) {
   const int row = row_of_thread();
   if (row >= n) return;
   const int label = labels[row];
@@ -66,7 +71,7 @@ __global__ void softmax_cross_entropy_backward_naive_kernel(int n, int c, const 
   for (int j = 0; j < c; ++j) {
     const int64_t i = static_cast<int64_t>(row) * c + j;
     const float probability = expf(x[i] - max[row]) / sum[row];
-    dx[i] = counts ? scale * (probability - (j == label ? 1.0f : 0.0f)) : 0.0f;
+    dx[i] = T(counts ? scale * (probability - (j == label ? 1.0f : 0.0f)) : 0.0f);
   }
 }
 
@@ -78,28 +83,37 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    const int n = problem_.n, c = problem_.c;
-    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-        n, c, x.data<float>(), max(state));
-    DUET_LAUNCHED();
-    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-        n, c, x.data<float>(), max(state), sum(state));
-    DUET_LAUNCHED();
-    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
-        n, c, x.data<float>(), labels.data<int>(), max(state), sum(state), loss.data<float>(),
-        hits.data<int>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      forward(run, x.data<decltype(zero)>(), labels, loss, hits, state);
+    });
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-        problem_.n, problem_.c, x.data<float>(), labels.data<int>(), hits.data<int>(),
-        dloss.data<float>(), max(state), sum(state), dx.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+          problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+          dloss.data<float>(), max(state), sum(state), dx.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 
  private:
+  template <class T>
+  void forward(const Run& run, const T* x, const Tensor& labels, const Tensor& loss,
+               const Tensor& hits, const Tensor& state) {
+    const int n = problem_.n, c = problem_.c;
+    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(n, c, x,
+                                                                                    max(state));
+    DUET_LAUNCHED();
+    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        n, c, x, max(state), sum(state));
+    DUET_LAUNCHED();
+    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
+        n, c, x, labels.data<int>(), max(state), sum(state), loss.data<float>(), hits.data<int>());
+    DUET_LAUNCHED();
+  }
   int blocks() const { return (problem_.n + kThreads - 1) / kThreads; }
   float* max(const Tensor& state) const { return state.data<float>(); }
   float* sum(const Tensor& state) const { return state.data<float>() + problem_.n; }
@@ -108,7 +122,10 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_naive() {
-  return {"custom_naive", supports_all, make_implementation<SoftmaxCrossEntropyCustomNaive>};
+  return {.id = "custom_naive",
+          .unsupported = supports_all,
+          .make = make_implementation<SoftmaxCrossEntropyCustomNaive>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -2,7 +2,8 @@
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
 //           256.
 // Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx once.
-// Limits:   fp32, fewer than 2^31 logits.
+// Limits:   fp32 or bf16, fewer than 2^31 logits.
+#include "core/storage.h"
 #include "device/check.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
@@ -14,9 +15,9 @@ using loss_rows::Totals;
 
 // Keeps {max, 1 / sum} of each row for backward. One number, max + log(sum), would do, but loses
 // the small differences between logits of 1e4 to rounding.
-template <int kLanes>
+template <int kLanes, class T>
 __global__ void __launch_bounds__(1024)
-    softmax_cross_entropy_forward_warp_kernel(int n, int c, const float* __restrict__ x,
+    softmax_cross_entropy_forward_warp_kernel(int n, int c, const T* __restrict__ x,
                                               const int* __restrict__ labels, float2* kept,
                                               Totals* totals, unsigned* ticket, float* loss,
                                               int* hits) {
@@ -28,13 +29,13 @@ __global__ void __launch_bounds__(1024)
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
   for (int base = 0; base < n; base += stride, row += stride) {
     const bool inside = row < n;
-    const float* logits = x + static_cast<int64_t>(inside ? row : 0) * c;
+    const T* logits = x + static_cast<int64_t>(inside ? row : 0) * c;
     const int label = inside ? labels[row] : -1;
     const bool counts = label >= 0 && label < c;
     const float target = logits[counts ? label : 0];
 
     float max = -INFINITY;
-    for (int j = lane; j < c; j += kLanes) max = fmaxf(max, logits[j]);
+    for (int j = lane; j < c; j += kLanes) max = fmaxf(max, float{logits[j]});
     max = loss_rows::lanes_max<kLanes>(max);
     float sum = 0.0f;
     bool beaten = false;
@@ -58,10 +59,11 @@ __global__ void __launch_bounds__(1024)
   loss_rows::finish(mine, totals, ticket, loss, hits);
 }
 
-__global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, const float* x,
+template <class T>
+__global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, const T* x,
                                                            const int* labels, const int* hits,
                                                            const float* dloss, const float2* kept,
-                                                           float* dx) {
+                                                           T* dx) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
@@ -73,7 +75,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, 
     const float2 k = kept[row];
     gradient = scale * (expf(x[i] - k.x) * k.y - (j == label ? 1.0f : 0.0f));
   }
-  dx[i] = gradient;
+  dx[i] = T(gradient);
 }
 
 class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
@@ -92,13 +94,15 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-      softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
-          <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-              problem_.n, problem_.c, x.data<float>(), labels.data<int>(), state.data<float2>(),
-              static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-              hits.data<int>());
-      DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+        softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
+            <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
+                problem_.n, problem_.c, x.data<decltype(zero)>(), labels.data<int>(),
+                state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
+                loss.data<float>(), hits.data<int>());
+        DUET_LAUNCHED();
+      });
     });
   }
 
@@ -106,11 +110,14 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
-    softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
-                                                 run.stream()>>>(
-        elements, problem_.c, x.data<float>(), labels.data<int>(), hits.data<int>(),
-        dloss.data<float>(), state.data<float2>(), dx.data<float>());
-    DUET_LAUNCHED();
+    visit_gpu_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads,
+                                                   0, run.stream()>>>(
+          elements, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+          dloss.data<float>(), state.data<float2>(), dx.data<T>());
+      DUET_LAUNCHED();
+    });
   }
 
  private:
@@ -121,7 +128,10 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_warp() {
-  return {"custom_warp", supports_all, make_implementation<SoftmaxCrossEntropyCustomWarp>};
+  return {.id = "custom_warp",
+          .unsupported = supports_all,
+          .make = make_implementation<SoftmaxCrossEntropyCustomWarp>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

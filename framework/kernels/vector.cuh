@@ -1,0 +1,67 @@
+// Neighbouring values of a tensor, moved by one instruction and computed with in the type that its
+// layer sums in: float for bfloat16. Kernels that use it are written once for both.
+#pragma once
+
+#include <cstring>
+
+#include "core/storage.h"
+
+namespace duet {
+
+/// V neighbouring values.
+template <class T, int V>
+struct alignas(sizeof(T) * V) Vector {
+  T v[V];
+};
+
+/// Values of T in 16 bytes, the most that one instruction moves.
+template <class T>
+constexpr int kWidest = 16 / static_cast<int>(sizeof(T));
+
+/// As they are computed with.
+template <class T, int V>
+__device__ __forceinline__ Vector<Accumulator<T>, V> widened(const Vector<T, V>& stored) {
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    return stored;
+  } else {
+    Vector<Accumulator<T>, V> values;
+#pragma unroll
+    for (int k = 0; k < V; ++k) values.v[k] = stored.v[k];
+    return values;
+  }
+}
+
+/// REQUIRES: `from` is a multiple of V values from the start of a tensor.
+template <int V, class T>
+__device__ __forceinline__ Vector<Accumulator<T>, V> load(const T* from) {
+  return widened(*reinterpret_cast<const Vector<T, V>*>(from));
+}
+
+/// The same from memory that nothing writes while the kernel runs.
+template <int V, class T>
+__device__ __forceinline__ Vector<Accumulator<T>, V> load_constant(const T* from) {
+  constexpr size_t kBytes = sizeof(T) * V;
+  static_assert(kBytes == 2 || kBytes == 4 || kBytes == 8 || kBytes == 16);
+  using Small = std::conditional_t<kBytes == 2, unsigned short, float>;
+  using Large = std::conditional_t<kBytes == 8, float2, float4>;
+  using Word = std::conditional_t<kBytes <= 4, Small, Large>;
+  const Word word = __ldg(reinterpret_cast<const Word*>(from));
+  Vector<T, V> stored;
+  memcpy(&stored, &word, kBytes);
+  return widened(stored);
+}
+
+/// Rounds where T is narrower. REQUIRES: as load().
+template <class T, int V>
+__device__ __forceinline__ void store(T* to, const Vector<Accumulator<T>, V>& values) {
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    *reinterpret_cast<Vector<T, V>*>(to) = values;
+  } else {
+    Vector<T, V> rounded;
+#pragma unroll
+    for (int k = 0; k < V; ++k) rounded.v[k] = T(values.v[k]);
+    *reinterpret_cast<Vector<T, V>*>(to) = rounded;
+  }
+}
+
+}  // namespace duet
