@@ -81,6 +81,23 @@ void check_fits(const Layer& layer, const std::string& what, double bytes, size_
                          gib(static_cast<double>(memory)) + "; " + advice);
 }
 
+double parameter_bytes(const Layer& layer) {
+  double bytes = 0;
+  for (const ParameterSpec& p : layer.parameters()) bytes += static_cast<double>(p.desc.bytes());
+  return bytes;
+}
+
+// Of what the reference makes of two sets of data, and its sizes, in double; `pass` alone.
+double result_bytes(const Layer& layer, Pass pass) {
+  double values = 0;
+  const bool forward = pass == Pass::kForward;
+  for (const TensorDesc& tensor : forward ? layer.outputs() : layer.inputs()) {
+    values += static_cast<double>(tensor.elements());
+  }
+  if (!forward) values += parameter_bytes(layer) / 4;
+  return 2 * 2 * 8 * values;
+}
+
 }  // namespace
 
 Device choose_device(const Names& impls, std::optional<Device> device) {
@@ -129,24 +146,29 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
                                           : ":" + reasons));
 }
 
-// In units of the tensors that a pass moves in float32. The reference holds two sets of data in
-// double, what comes of them and its sizes (2 * (2 + 2 + 2)). While times are taken every
-// implementation has its tensors and their gradients.
+// The reference holds two sets of data in double, what comes of them and its sizes (2 * (2 + 2 + 2)
+// of the tensors that a pass moves in float32), and data for three problems beside this one, whose
+// parameters may be as large. An implementation that is examined has its tensors and their
+// gradients, and a second instance or copies beside, while times are taken every one has its own;
+// with them two sets of data and, on a GPU, what they should give. What workspaces take is known
+// only when implementations are made; one that does not find enough has failed, and says so.
 void check_memory(const std::vector<ProblemSelection>& selections, Device device) {
   for (const auto& [problem, passes] : selections) {
     const Layer& layer = *problem->layer;
     const double unit = least_bytes(layer);
-    check_fits(layer, "the reference alone takes", 12 * unit, host_memory(),
+    const double reference = 12 * unit + 3 * 2 * parameter_bytes(layer);
+    check_fits(layer, "the reference alone takes", reference, host_memory(),
                "choose a smaller batch or shape");
     for (const PassSelection& selection : passes) {
       const size_t count = selection.candidates.size();
-      const double side_by_side = 2 * unit * static_cast<double>(count);
       const bool gpu = device == Device::kGpu;
+      const double data = 2 * unit + (gpu ? result_bytes(layer, selection.pass) : 0);
+      const double side_by_side = data + std::max(2.0 * static_cast<double>(count), 5.0) * unit;
       check_fits(layer,
                  std::to_string(count) +
                      (count == 1 ? " implementation takes" : " implementations side by side take") +
                      (gpu ? " on the GPU" : ", beside the reference,"),
-                 side_by_side + (gpu ? 0 : 12 * unit), gpu ? gpu_memory() : host_memory(),
+                 side_by_side + (gpu ? 0 : reference), gpu ? gpu_memory() : host_memory(),
                  "name fewer with --impl, or choose a smaller batch or shape");
     }
   }

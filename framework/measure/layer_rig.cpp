@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/running.h"
 #include "layers/gpu_reference.h"
@@ -24,6 +25,7 @@ std::string guard_line(const std::string& name, const std::string& damage) {
 void restore(std::vector<GuardedTensor>& tensors, const std::vector<Buffer>& from) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const GuardedBuffer& to = tensors[i].buffer();
+    if (from.at(i).bytes() != to.bytes()) throw std::logic_error("data of another layer");
     copy_bytes(to.data(), to.device(), from.at(i).data(), to.device(), to.bytes());
   }
 }

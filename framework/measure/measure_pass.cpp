@@ -277,9 +277,9 @@ class PassTimer {
     }
   }
 
-  // Made once for all candidates of the same layouts.
+  // Made once for all candidates of the same layouts and types.
   const CheckSets& sets_of(const Entry& entry) {
-    auto& sets = sets_[entry.check_data];
+    auto& sets = sets_[{entry.check_data, task_text(*entry.candidate->layer)}];
     if (!sets) {
       sets = std::make_unique<CheckSets>(*entry.candidate->layer, pass_, *entry.check_data,
                                          context_.device());
@@ -320,7 +320,7 @@ class PassTimer {
   const Pass pass_;
   Context& context_;
   const PassPlan& plan_;
-  std::map<const CheckData*, std::unique_ptr<CheckSets>> sets_;
+  std::map<std::pair<const CheckData*, std::string>, std::unique_ptr<CheckSets>> sets_;
   bool anew_ = false;
   Displacement displacement_;
   std::optional<CacheFlush> flush_;

@@ -97,6 +97,11 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
                 {"val_accuracy", validation.accuracy}};
     print_summary(false);
     return kExitDone;
+  } catch (const DeviceError& e) {
+    if (!training_.has_graph()) throw;
+    throw DeviceError(std::string(e.what()) + " (" + Running::last() +
+                      " was queued last; with CUDA_LAUNCH_BLOCKING=1 in the environment, '--set "
+                      "graph=false' runs the layers one by one and names the one that fails)");
   } catch (const RunError& e) {
     throw RunError(std::string(e.what()) + (saved_.empty()
                                                 ? "; no checkpoint had been saved yet"
@@ -195,7 +200,11 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
   };
   while (step < epoch_end && !InterruptGuard::requested()) {
-    training_.step();
+    {
+      std::optional<Running> running;
+      name_replay(running, "step", step + 1);
+      training_.step();
+    }
     ++step;
     const bool log = step % static_cast<uint64_t>(spec_.train.log_every) == 0;
     const double now = watch.seconds();
@@ -233,11 +242,21 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
   return step;
 }
 
+void TrainingRun::name_replay(std::optional<Running>& running, std::string_view what,
+                              uint64_t number) const {
+  if (!training_.has_graph()) return;
+  running.emplace(std::string(what) + " " + std::to_string(number), "the replayed graph of",
+                  spec_.name);
+}
+
 void TrainingRun::finish_epoch(int64_t epoch) {
   const StepState state = training_.state();
   const Metrics train = metrics_of(state);
   const Elapsed watch;
+  std::optional<Running> running;
+  name_replay(running, "evaluation after epoch", static_cast<uint64_t>(epoch));
   const Metrics validation = training_.evaluation().run();
+  running.reset();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);
   spdlog::info(

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
+#include "core/running.h"
 #include "data/dataset.h"
 #include "train/checkpoint.h"
 #include "train/elapsed.h"
@@ -37,6 +39,8 @@ class TrainingRun {
   void write_run_json();
   int train(uint64_t step, uint64_t per_epoch, uint64_t end);
   uint64_t run_epoch(uint64_t step, uint64_t per_epoch);
+  /// What a replay of the network's graph runs as (core/running.h): no layer can tell that it does.
+  void name_replay(std::optional<Running>& running, std::string_view what, uint64_t number) const;
   void finish_epoch(int64_t epoch);
   /// Throws RunError.
   void check_finite(const Metrics& validation, int64_t epoch) const;
