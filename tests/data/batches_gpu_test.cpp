@@ -15,10 +15,10 @@ namespace {
 
 struct Arm {
   explicit Arm(Device device, const DatasetInfo& info, const Split& split, BatchOptions options,
-               Layout layout)
+               Layout layout, DType dtype = DType::kFloat32)
       : context(device),
         batches(context, info, split, options),
-        x_desc{{options.batch, info.channels, info.height, info.width}, DType::kFloat32, layout},
+        x_desc{{options.batch, info.channels, info.height, info.width}, dtype, layout},
         labels_desc{{options.batch}, DType::kInt32},
         step(device, sizeof(uint64_t)),
         x(device, x_desc.bytes()),
