@@ -3,7 +3,7 @@
 
 #include <string>
 
-/// What there is: "layers", "impls", "datasets" or "optimizers".
+/// What there is: "layers", "impls", "datasets", "optimizers" or "schedules".
 void list_what(const std::string& what, bool json);
 
 /// GPU, library versions and data sets of this machine. `data` is the --data folder, whose data

@@ -8,6 +8,7 @@
 #include "net/expand.h"
 #include "net/table.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 
 namespace {
 
@@ -59,6 +60,11 @@ void list_what(const std::string& what, bool as_json) {
     for (const duet::DatasetType* type : duet::dataset_types()) {
       rows.push_back(
           {{"dataset", std::string(type->name)}, {"summary", std::string(type->summary)}});
+    }
+  } else if (what == "schedules") {
+    for (const duet::ScheduleType* type : duet::schedule_types()) {
+      rows.push_back(
+          {{"schedule", std::string(type->name)}, {"summary", std::string(type->summary)}});
     }
   } else {
     for (const duet::OptimizerType* type : duet::optimizer_types()) {

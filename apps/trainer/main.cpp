@@ -26,7 +26,7 @@ constexpr const char* kExamples = R"(Examples:
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (the run is saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
 
-const std::vector<std::string> kLists = {"layers", "impls", "datasets", "optimizers"};
+const std::vector<std::string> kLists = {"layers", "impls", "datasets", "optimizers", "schedules"};
 
 // Everything that can be said on the command line. Options of one meaning, of the trainer itself
 // and of its commands, share a field.
@@ -158,7 +158,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_json(predict, arguments);
 
   CLI::App* list = app.add_subcommand(
-      "list", "print the layers, implementations, data sets or optimizers there are");
+      "list", "print the layers, implementations, data sets, optimizers or schedules there are");
   list->add_option("what", arguments.what, duet::join(kLists));
   add_json(list, arguments);
 

@@ -106,7 +106,8 @@ Arm arm_of(const ArmsOptions& options, const std::string& request) {
   Arm arm{.name = name_of(request), .request = request};
   arm.options = {.config = is_file(request) ? request : options.config,
                  .assignments = options.assignments,
-                 .epochs = options.epochs};
+                 .epochs = options.epochs,
+                 .part_of_run = options.part_of_run};
   if (!is_file(request)) arm.options.backend = request;
   return arm;
 }
@@ -207,7 +208,7 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   context_.set_workspace_limit(workspace_limit(setup_.spec));
   choose_implementations(setup_, context_);
   training_ = std::make_unique<Training>(setup_.spec, setup_.layers, dataset,
-                                         std::move(setup_.optimizer), context_);
+                                         std::move(setup_.optimizer), setup_.schedule, context_);
   training_->prepare();
   context_.synchronize();
   prepare_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();

@@ -19,6 +19,7 @@ struct ArmsOptions {
   std::vector<std::string> requests;     // families, ids or YAML files; empty: the default two
   std::vector<std::string> assignments;  // "a.b=value", for every arm
   std::optional<int64_t> epochs;
+  bool part_of_run = false;  // train/setup.h
 };
 
 /// One side. Its network is resolved; nothing is in memory yet.

@@ -121,7 +121,10 @@ class Comparison {
  private:
   static ArmsOptions arms_options(const CompareOptions& options, std::optional<int64_t> batch) {
     ArmsOptions arms = options.arms;
-    if (options.quick && !arms.epochs) arms.epochs = 1;
+    if (options.quick && !arms.epochs) {
+      arms.epochs = 1;
+      arms.part_of_run = true;
+    }
     if (batch) arms.assignments.push_back("data.batch=" + std::to_string(*batch));
     return arms;
   }

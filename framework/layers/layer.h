@@ -115,6 +115,9 @@ struct ImplEntry {
   bool shared = false;
   /// What it can store activations in. Of other types it is never asked anything else.
   std::vector<DType> dtypes = {DType::kFloat32};
+  /// Whether a request for the family takes this before the entries above it in the list, by sizes
+  /// at which it was measured to be faster. REQUIRES: it supports the pass. Without: never.
+  bool (*preferred)(const P& problem, Pass pass) = nullptr;
 };
 
 /// Of a cpu_reference: float32, float64 and bfloat16.
@@ -214,8 +217,11 @@ class Layer {
     return {};
   }
 
-  /// The list, in order: the first of a family that supports the problem is the family's choice.
+  /// The list, in order. A family's choice is the first of it that supports the problem and is
+  /// preferred(), or else the first that supports it.
   virtual std::vector<ImplInfo> implementations() const = 0;
+  /// ImplEntry::preferred. REQUIRES: `id` is in the list and supports `pass`.
+  virtual bool preferred(std::string_view /*id*/, Pass) const { return false; }
   /// Why implementation `id` cannot run `pass` here. REQUIRES: `id` is in the list.
   virtual std::optional<std::string> unsupported(std::string_view id, Pass pass) const = 0;
   /// REQUIRES: `id` is in the list and supported for the passes it will run.
@@ -263,6 +269,10 @@ class LayerOf : public Layer {
     const ImplEntry<P>& found = entry(id);
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
     return found.unsupported(problem_, pass);
+  }
+  bool preferred(std::string_view id, Pass pass) const final {
+    const ImplEntry<P>& found = entry(id);
+    return found.preferred && found.preferred(problem_, pass);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);

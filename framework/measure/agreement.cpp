@@ -1,11 +1,9 @@
 #include "measure/agreement.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 
-#include "core/parallel.h"
+#include "measure/comparison_sums.h"
 #include "measure/layer_data.h"
 
 namespace duet {
@@ -48,118 +46,14 @@ std::string Agreement::to_string() const {
          format("worst: expected %.9g, found %.9g", expected, found);
 }
 
-namespace {
-
-// What a part of the elements adds to the comparison.
-struct Part {
-  double error_square = 0, found_square = 0, product = 0, max_error = 0, worst_share = -1;
-  int64_t worst = -1;
-};
-
-/// Of every element, or one for all; and their RMS.
-struct Sizes {
-  const std::vector<double>& each;
-  double rms;
-
-  double at(int64_t i) const { return each.empty() ? rms : each[i]; }
-};
-
-Part compare_part(const std::vector<double>& expected, const std::vector<double>& found,
-                  const Limit& limit, const Sizes& sizes, int64_t first, int64_t last) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  Part part;
-  for (int64_t i = first; i < last; ++i) {
-    const double e = expected[i], f = found[i];
-    double error = std::abs(f - e), share;
-    if ((std::isnan(e) && std::isnan(f)) || e == f) {
-      error = share = 0;
-    } else if (!std::isfinite(error)) {
-      error = share = kInfinity;
-    } else if (limit.kind == Limit::Kind::kElementwise) {
-      share = error / (limit.atol + (limit.rtol + limit.storage) * std::abs(e));
-    } else {
-      const double allowed =
-          limit.kind == Limit::Kind::kRms
-              ? kWorstElement * limit.rms * sizes.at(i) + limit.storage * std::abs(e)
-              : 0;
-      share = allowed > 0 ? error / allowed : kInfinity;
-    }
-    part.error_square += error * error;
-    if (std::isfinite(e)) {
-      part.found_square += f * f;
-      part.product += e * f;
-    }
-    part.max_error = std::max(part.max_error, error);
-    if (share > part.worst_share) {
-      part.worst_share = share;
-      part.worst = i;
-    }
-  }
-  return part;
-}
-
-}  // namespace
-
 Agreement compare(const std::vector<double>& expected, const std::vector<double>& found,
                   const Limit& limit, const std::vector<double>& sizes) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double reference_square = 0, size_square = 0;
-  double n = 0;  // values that a root mean square can be taken of
-  for (size_t i = 0; i < expected.size(); ++i) {
-    const double e = expected[i];
-    if (!std::isfinite(e)) continue;
-    reference_square += e * e;
-    if (!sizes.empty()) size_square += sizes[i] * sizes[i];
-    ++n;
-  }
-  n = std::max(n, 1.0);
-  const double reference_rms = std::sqrt(reference_square / n);
-  const double size_rms = sizes.empty() ? reference_rms : std::sqrt(size_square / n);
-
-  constexpr int64_t kPart = 1 << 15, kOperations = 20;
+  const double* size = sizes.empty() ? nullptr : sizes.data();
   const auto count = static_cast<int64_t>(expected.size());
-  std::vector<Part> parts((expected.size() + kPart - 1) / kPart);
-  parallel_for(static_cast<int64_t>(parts.size()), count * kOperations, [&](int64_t i) {
-    parts[i] = compare_part(expected, found, limit, {sizes, size_rms}, i * kPart,
-                            std::min(count, (i + 1) * kPart));
-  });
-  Part all;
-  for (const Part& part : parts) {
-    all.error_square += part.error_square;
-    all.found_square += part.found_square;
-    all.product += part.product;
-    all.max_error = std::max(all.max_error, part.max_error);
-    if (part.worst_share > all.worst_share) {
-      all.worst_share = part.worst_share;
-      all.worst = part.worst;
-    }
-  }
-
-  Agreement a = {.max_error = all.max_error, .worst = all.worst};
-  if (a.worst >= 0) {
-    a.expected = expected[a.worst];
-    a.found = found[a.worst];
-  }
-  // Clamped: rounding may leave 1 + 1e-16.
-  if (reference_square > 0 || all.found_square > 0) {
-    const double lengths = std::sqrt(reference_square) * std::sqrt(all.found_square);
-    a.cosine = lengths > 0 && std::isfinite(all.product / lengths)
-                   ? std::clamp(all.product / lengths, -1.0, 1.0)
-                   : 0;
-  }
-  const double error_rms = std::sqrt(all.error_square / n);
-  if (error_rms > 0) a.rms_relative = reference_rms > 0 ? error_rms / reference_rms : kInfinity;
-  a.share_of_limit = std::max(all.worst_share, 0.0);
-  if (limit.kind == Limit::Kind::kRms && a.rms_relative > 0) {
-    const double allowed = limit.rms * size_rms + limit.storage * reference_rms;
-    a.share_of_limit = std::max(a.share_of_limit, allowed > 0 ? error_rms / allowed : kInfinity);
-  }
-  if (limit.kind == Limit::Kind::kElementwise && reference_rms > 0) {
-    // atol alone would pass zeros for outputs that are all small.
-    a.share_of_limit = std::max(a.share_of_limit, a.rms_relative / (1e-3 + limit.storage));
-  }
-  a.agrees = a.share_of_limit <= 1;
-  return a;
+  const ReferenceSums reference = reference_sums(expected.data(), size, count);
+  const Tensor tensor = {{{count}, DType::kFloat64}, const_cast<double*>(found.data())};
+  return agreement_of(comparison_sums_on_cpu({expected.data(), size, reference}, tensor, limit),
+                      reference, limit);
 }
 
 Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool parameter, Math math) {

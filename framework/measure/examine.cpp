@@ -13,6 +13,7 @@
 #include "device/fresh_memory.h"
 #include "device/step_graph.h"
 #include "measure/classify.h"
+#include "measure/compare_memory.h"
 #include "measure/examine_checks.h"
 #include "measure/process_state.h"
 #include "measure/repeat_work.h"
@@ -23,8 +24,6 @@ namespace {
 constexpr uint64_t kOtherSeed = 99;
 constexpr double kDelaySeconds = 2e-3;  // queued before a run that might not wait for it
 constexpr int kRepetitions = 3;
-
-using Bytes = std::vector<std::vector<std::byte>>;
 
 // Of this process.
 size_t thread_count() {
@@ -40,11 +39,12 @@ size_t thread_count() {
 class Examiner {
  public:
   Examiner(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-           Context& context)
+           const CheckSets& sets, Context& context)
       : layer_(layer),
         id_(id),
         pass_(pass),
         check_data_(check_data),
+        sets_(sets),
         context_(context),
         rig_(layer, id, passes_through(layer, id, pass), context, check_data.situation,
              GuardedBuffer::kWideGuardBytes) {}
@@ -53,7 +53,7 @@ class Examiner {
     check_data();
     check_timeliness();
     if (result_.passed()) check_graph();
-    const ExamineSubject subject = {layer_, id_, pass_, check_data_, context_};
+    const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets_, context_};
     if (result_.passed()) add(find_shape_bound(subject));
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
@@ -70,20 +70,20 @@ class Examiner {
   /// One run on loaded data: what came out, and the damage done.
   struct Round {
     std::vector<TensorResult> tensors;
-    std::vector<NamedValues> outputs;
-    Bytes bytes;
+    std::vector<NamedValues> outputs;  // where they do not agree
+    std::vector<Buffer> snapshot;
     bool agrees = false;
   };
 
-  Round round(const Reference& expected) {
+  Round round(const CheckSet& set) {
     rig_.reset();
     queue_fill_shared_memory(context_);
-    run_through(rig_, pass_, expected);
+    run_through(rig_, set);
     check_damage();
     Round round;
-    round.tensors = hold_to(expected, rig_, pass_);
+    round.tensors = hold_to(set, rig_);
     round.agrees = all_agree(round.tensors);
-    round.bytes = rig_.output_bytes(pass_);
+    round.snapshot = snapshot();
     if (!round.agrees) round.outputs = rig_.outputs(pass_);
     return round;
   }
@@ -104,17 +104,17 @@ class Examiner {
   }
 
   void check_data() {
-    rig_.load(check_data_.data);
+    rig_.load(sets_.first.data());
     std::vector<Round> same;
-    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(check_data_.expected));
+    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(sets_.first));
     result_.tensors = same[0].tensors;
-    rig_.load(check_data_.other_data);
-    const Round other = round(check_data_.other_expected);
-    const Round again = round(check_data_.other_expected);
-    rig_.renew(check_data_.data);
-    queue_through(rig_, pass_, check_data_.expected);
+    rig_.load(sets_.other.data());
+    const Round other = round(sets_.other);
+    const Round again = round(sets_.other);
+    rig_.renew(sets_.first.data());
+    queue_through(rig_, sets_.first);
     context_.synchronize();
-    const bool renewed = all_agree(hold_to(check_data_.expected, rig_, pass_));
+    const bool renewed = all_agree(hold_to(sets_.first, rig_));
 
     // The most telling finding first; those that follow from it are left out.
     if (is_stale(other, same.back())) {
@@ -128,57 +128,76 @@ class Examiner {
             "by pointer, or never reads its inputs again");
       }
     } else if (!same[0].agrees) {
-      add_disagreement(same[0], check_data_.expected, "");
+      add_disagreement(same[0], sets_.first, "");
     } else if (!same[1].agrees || !same[2].agrees) {
       const Round& wrong = same[1].agrees ? same[2] : same[1];
       add(FaultKind::kFirstTimeOnly,
           "is right only the first time: a repeated run on the same data " +
-              classify(wrong.tensors, wrong.outputs, check_data_.expected.of(pass_)).text);
+              classify(wrong.tensors, wrong.outputs, sets_.first.outputs()).text);
     } else if (!other.agrees) {
-      add_disagreement(other, check_data_.other_expected, "with other data: ");
+      add_disagreement(other, sets_.other, "with other data: ");
     } else if (!renewed) {
       add(FaultKind::kCached,
           "is wrong where its output, its state or its workspace still hold what earlier data left "
           "there: it takes that for its result");
-    } else if (same[0].bytes != same[1].bytes || same[0].bytes != same[2].bytes ||
-               other.bytes != again.bytes) {
+    } else if (!same_bits(same[0], same[1]) || !same_bits(same[0], same[2]) ||
+               !same_bits(other, again)) {
       add(FaultKind::kUnrepeatable,
           "is not deterministic: two runs on the same data differ in some bits");
     }
   }
 
   /// Whether what is wrong in `round` is, to the bit, what was right for the data before.
-  static bool is_stale(const Round& round, const Round& before) {
+  bool is_stale(const Round& round, const Round& before) const {
     if (round.agrees) return false;
     for (size_t i = 0; i < round.tensors.size(); ++i) {
       if (round.tensors[i].agreement.agrees) continue;
-      if (round.bytes[i] != before.bytes[i] || !before.tensors[i].agreement.agrees) return false;
+      if (!before.tensors[i].agreement.agrees || !same_bits(round, before, i)) return false;
     }
     return true;
   }
 
-  void add_disagreement(const Round& round, const Reference& expected, const std::string& prefix) {
-    Fault fault = classify(round.tensors, round.outputs, expected.of(pass_));
+  bool same_bits(const Round& a, const Round& b, size_t output) const {
+    const Buffer &p = a.snapshot[output], &q = b.snapshot[output];
+    return same_bytes(p.data(), q.data(), p.bytes(), context_);
+  }
+  bool same_bits(const Round& a, const Round& b) const {
+    for (size_t i = 0; i < a.snapshot.size(); ++i) {
+      if (!same_bits(a, b, i)) return false;
+    }
+    return true;
+  }
+
+  std::vector<Buffer> snapshot() const {
+    std::vector<Buffer> snapshot = rig_.make_snapshot(pass_);
+    rig_.queue_snapshot(pass_, snapshot);
+    context_.synchronize();
+    return snapshot;
+  }
+
+  void add_disagreement(const Round& round, const CheckSet& set, const std::string& prefix) {
+    Fault fault = classify(round.tensors, round.outputs, set.outputs());
     fault.text = prefix + fault.text;
     result_.faults.push_back(std::move(fault));
   }
 
   /// What the stream says is done must be done, and must have waited for what came before it.
   void check_timeliness() {
-    rig_.load(check_data_.data);
-    run_through(rig_, pass_, check_data_.expected);
+    rig_.load(sets_.first.data());
+    run_through(rig_, sets_.first);
+    const std::vector<Buffer> when_done = rig_.make_snapshot(pass_);
     context_.queue_delay(kDelaySeconds);
     rig_.queue_poison(pass_);
     rig_.queue(pass_);
-    rig_.queue_snapshot(pass_);
+    rig_.queue_snapshot(pass_, when_done);
     context_.synchronize();
     if (context_.device() == Device::kCpu && !result_.passed()) wait_for_threads();
-    const Bytes when_done = rig_.snapshot_bytes(), later = rig_.output_bytes(pass_);
+    const bool changed = !rig_.holds(pass_, when_done);
     const bool unrepeatable =
         !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
-    const bool there = all_agree(hold_to(check_data_.expected, rig_, pass_));
+    const bool there = all_agree(hold_to(sets_.first, rig_));
     std::string what;
-    if (when_done != later && !unrepeatable) {
+    if (changed && !unrepeatable) {
       what = context_.device() == Device::kGpu
                  ? "returns early: its stream was done before its output was there; it runs on "
                    "another stream"
@@ -215,7 +234,7 @@ class Examiner {
   void check_graph() {
     if (context_.device() == Device::kCpu) return;
     rig_.reset();
-    run_through(rig_, pass_, check_data_.expected);
+    run_through(rig_, sets_.first);
     std::optional<StepGraph> graph;
     try {
       graph.emplace(context_, [&] { rig_.queue(pass_); });
@@ -226,7 +245,7 @@ class Examiner {
       rig_.queue_poison(pass_);
       graph->launch();
       context_.synchronize();
-      if (!all_agree(hold_to(check_data_.expected, rig_, pass_))) {
+      if (!all_agree(hold_to(sets_.first, rig_))) {
         return add(FaultKind::kNotInGraph,
                    "is wrong when replayed from a captured graph, as training runs it");
       }
@@ -243,6 +262,7 @@ class Examiner {
   const std::string id_;
   const Pass pass_;
   const CheckData& check_data_;
+  const CheckSets& sets_;
   Context& context_;
   LayerRig rig_;
   const size_t threads_ = thread_count();  // before it ran
@@ -272,33 +292,37 @@ std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass p
 
 namespace {
 
-std::vector<Pass> start_through(LayerRig& rig, Pass pass, const Reference& expected) {
-  const auto passes = passes_through(rig.layer(), rig.id(), pass);
-  if (pass != Pass::kForward && passes.front() != Pass::kForward) {
-    rig.set_y(expected.of(Pass::kForward));
-  }
+std::vector<Pass> start_through(LayerRig& rig, const CheckSet& set) {
+  auto passes = passes_through(rig.layer(), rig.id(), set.pass());
+  if (passes.front() != Pass::kForward) rig.set_y(set.y());
   return passes;
 }
 
 }  // namespace
 
-void run_through(LayerRig& rig, Pass pass, const Reference& expected) {
-  for (Pass each : start_through(rig, pass, expected)) {
+void run_through(LayerRig& rig, const CheckSet& set) {
+  for (Pass each : start_through(rig, set)) {
     run_interruptibly([&] { rig.run(each); });
   }
 }
 
-void queue_through(LayerRig& rig, Pass pass, const Reference& expected) {
-  for (Pass each : start_through(rig, pass, expected)) rig.queue(each);
+void queue_through(LayerRig& rig, const CheckSet& set) {
+  for (Pass each : start_through(rig, set)) rig.queue(each);
 }
 
-std::vector<TensorResult> hold_to(const Reference& expected, const LayerRig& rig, Pass pass) {
+std::vector<TensorResult> hold_to(const CheckSet& set, LayerRig& rig) {
   InterruptGuard::check();  // comparing large tensors takes a while, too
   std::vector<TensorResult> results;
-  const auto found = rig.outputs(pass);
-  const auto& wanted = expected.of(pass);
+  const Layer& layer = rig.layer();
+  const auto found = rig.written_by(set.pass());
   for (size_t i = 0; i < found.size(); ++i) {
-    results.push_back(hold_to(wanted[i], found[i], rig.layer(), pass));
+    const NamedValues& output = set.outputs().at(i);
+    const Limit limit =
+        limit_of(layer, set.pass(), found[i].desc, output.parameter, layer.options().math);
+    const ExpectedValues& expected = set.expected(i);
+    const ComparisonSums sums = comparison_sums(expected, found[i], limit, rig.context());
+    results.push_back(
+        {output.name, found[i].desc, agreement_of(sums, expected.sums, limit), limit});
   }
   return results;
 }
@@ -358,8 +382,9 @@ Examination examine(const Layer& layer, std::string_view id, Pass pass, const Ch
   ProcessState process(context);
   Examination result;
   try {
+    const CheckSets sets(layer, pass, check_data, context.device());
     const FilledFreshMemory fill;
-    result = Examiner(layer, id, pass, check_data, context).run();
+    result = Examiner(layer, id, pass, check_data, sets, context).run();
   } catch (...) {  // whatever an implementation throws
     result.faults = {{FaultKind::kFailed, text_of_failure(id, context.device())}};
   }

@@ -16,6 +16,7 @@ struct ExamineSubject {
   std::string_view id;
   Pass pass;
   const CheckData& check_data;
+  const CheckSets& sets;
   Context& context;
 };
 

@@ -38,9 +38,9 @@ Use use_of_instance(const ExamineSubject& subject) {
   }
   {
     LayerRig rig(subject.layer, subject.id, passes, subject.context, subject.check_data.situation);
-    rig.load(subject.check_data.data);
+    rig.load(subject.sets.first.data());
     const int64_t loaded = memory_in_use(device);
-    queue_through(rig, subject.pass, subject.check_data.expected);
+    queue_through(rig, subject.sets.first);
     subject.context.synchronize();
     use.run = memory_in_use(device) - loaded;
   }

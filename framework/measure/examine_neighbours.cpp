@@ -49,22 +49,38 @@ std::vector<Pass> passes_of_neighbour(const ExamineSubject& subject, const Layer
   return can ? passes : std::vector<Pass>{};
 }
 
+const NeighbourReferences::Entry& NeighbourReferences::of(const Layer& neighbour, Kind kind,
+                                                          const LayerSituation& situation,
+                                                          Pass pass) {
+  const std::string name = neighbour.problem_text() + " " + std::string(to_string(pass)) + " " +
+                           std::to_string(static_cast<int>(kind));
+  const auto known = entries_.find(name);
+  if (known != entries_.end()) return known->second;
+  LayerData data = kind == Kind::kRandom ? random_data(neighbour, 7)
+                                         : hard_data(neighbour, kind == Kind::kHard, 11);
+  neighbour.settle(data.x, data.w, data.dy);
+  Reference expected = run_reference(neighbour, data, situation, {pass}, InterruptGuard::requested);
+  return entries_.insert({name, {std::move(data), std::move(expected)}}).first->second;
+}
+
 namespace {
 
-/// What is wrong with the pass on `data` of `layer`, or an empty string.
-std::string finding(const ExamineSubject& subject, const Layer& layer, LayerData data) {
+using Kind = NeighbourReferences::Kind;
+
+/// What is wrong with the pass on data of that kind for `layer`, or an empty string.
+std::string finding(const ExamineSubject& subject, const Layer& layer, Kind kind) {
   const Pass pass = subject.pass;
   const auto passes = passes_of_neighbour(subject, layer);
   if (passes.empty()) return "";
-  layer.settle(data.x, data.w, data.dy);
-  const Reference expected =
-      run_reference(layer, data, subject.check_data.situation, {pass}, InterruptGuard::requested);
-  LayerRig rig(layer, subject.id, passes, subject.context, subject.check_data.situation,
+  const LayerSituation& situation = subject.check_data.situation;
+  const auto& [data, expected] = subject.check_data.neighbours->of(layer, kind, situation, pass);
+  const CheckSet set(layer, pass, data, expected, subject.context.device());
+  LayerRig rig(layer, subject.id, passes, subject.context, situation,
                GuardedBuffer::kWideGuardBytes);
-  rig.load(data);
-  run_through(rig, pass, expected);
-  const auto tensors = hold_to(expected, rig, pass);
-  if (!all_agree(tensors)) return classify(tensors, rig.outputs(pass), expected.of(pass)).text;
+  rig.load(set.data());
+  run_through(rig, set);
+  const auto tensors = hold_to(set, rig);
+  if (!all_agree(tensors)) return classify(tensors, rig.outputs(pass), set.outputs()).text;
   const std::string damage = rig.damage();
   return damage.empty() ? "" : "damages memory:\n" + damage;
 }
@@ -73,7 +89,7 @@ std::string finding(const ExamineSubject& subject, const Layer& layer, LayerData
 
 std::optional<Fault> find_shape_bound(const ExamineSubject& subject) {
   for (const auto& neighbour : neighbours(subject.layer)) {
-    const std::string wrong = finding(subject, *neighbour, random_data(*neighbour, 7));
+    const std::string wrong = finding(subject, *neighbour, Kind::kRandom);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kShapeBound, "is right on the shape asked for only: on " +
                                              neighbour->problem_text() + " it " + wrong};
@@ -91,7 +107,7 @@ std::optional<Fault> find_data_bound(const ExamineSubject& subject) {
   const bool also_non_finite = plain && subject.pass == Pass::kForward;
   for (const bool finite : {true, false}) {
     if (!finite && !also_non_finite) continue;
-    const std::string wrong = finding(subject, small, hard_data(small, finite, 11));
+    const std::string wrong = finding(subject, small, finite ? Kind::kHard : Kind::kNotFinite);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kDataBound,
                  std::string("is right on ordinary data only: with ties, zeros of both signs, "

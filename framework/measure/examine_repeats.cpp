@@ -55,10 +55,10 @@ class Repeater {
         numbers_(context_.device(), 5 * sizeof(uint64_t)) {
     fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
     queue_advance(context_, number(kSame), 1);
-    rig_.load(subject_.check_data.other_data);
+    rig_.load(subject_.sets.other.data());
     other_inputs_ = copies(rig_.read_by(Pass::kForward));
-    rig_.load(subject_.check_data.data);
-    run_through(rig_, subject_.pass, subject_.check_data.expected);
+    rig_.load(subject_.sets.first.data());
+    run_through(rig_, subject_.sets.first);
     inputs_ = copies(rig_.read_by(subject_.pass));
     queue_call(kSame);
     outputs_ = copies(rig_.written_by(subject_.pass));
@@ -81,7 +81,7 @@ class Repeater {
       if (!fault) break;
       if (attempt == kAttempts - 1) result.fault = std::move(fault);
     }
-    rig_.load(subject_.check_data.data);
+    rig_.load(subject_.sets.first.data());
     return result;
   }
 
@@ -118,7 +118,7 @@ class Repeater {
     for (const Copy& input : inputs_) {
       queue_variant(context_, input.tensor, input.values.data(), number(mode));
     }
-    queue_step(context_, rig_.step(), subject_.check_data.data.step, number(mode));
+    queue_step(context_, rig_.step(), subject_.sets.first.data()->step, number(mode));
   }
   // Counting differences takes longer where there are some: where they are expected, equal bytes
   // are compared.
@@ -240,14 +240,14 @@ class Repeater {
 
   /// At once behind calls on other data.
   bool is_right_for_new_data() {
-    const CheckData& check_data = subject_.check_data;
+    const CheckSet& other = subject_.sets.other;
     for (const Copy& input : other_inputs_) {
       context_.queue_copy(input.tensor.memory, input.values.data(), input.tensor.bytes());
     }
-    queue_step(context_, rig_.step(), check_data.other_data.step, zero());
-    queue_through(rig_, subject_.pass, check_data.other_expected);
+    queue_step(context_, rig_.step(), other.data()->step, zero());
+    queue_through(rig_, other);
     context_.synchronize();
-    return all_agree(hold_to(check_data.other_expected, rig_, subject_.pass));
+    return all_agree(hold_to(other, rig_));
   }
 
   std::optional<Fault> fault_of_outputs(bool right_for_new_data) {

@@ -14,7 +14,7 @@ template <class Before, class After>
 void run_with(const ExamineSubject& subject, LayerRig& rig, const Before& before,
               const After& after) {
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
-  if (passes.front() != Pass::kForward) rig.set_y(subject.check_data.expected.of(Pass::kForward));
+  if (passes.front() != Pass::kForward) rig.set_y(subject.sets.first.y());
   for (Pass each : passes) {
     run_interruptibly([&] {
       before(each);
@@ -27,16 +27,16 @@ void run_with(const ExamineSubject& subject, LayerRig& rig, const Before& before
 void do_nothing(Pass) {}
 
 /// What is wrong in the outputs, or an empty string.
-std::string finding(const ExamineSubject& subject, const LayerRig& rig, const Reference& expected) {
-  const auto tensors = hold_to(expected, rig, subject.pass);
+std::string finding(LayerRig& rig, const CheckSet& set) {
+  const auto tensors = hold_to(set, rig);
   if (all_agree(tensors)) return "";
-  return classify(tensors, rig.outputs(subject.pass), expected.of(subject.pass)).text;
+  return classify(tensors, rig.outputs(set.pass()), set.outputs()).text;
 }
 
 std::optional<Fault> find_kept_workspace(const ExamineSubject& subject, LayerRig& rig) {
-  rig.load(subject.check_data.data);
+  rig.load(subject.sets.first.data());
   run_with(subject, rig, do_nothing, [&](Pass) { rig.poison_workspaces(); });
-  const std::string wrong = finding(subject, rig, subject.check_data.expected);
+  const std::string wrong = finding(rig, subject.sets.first);
   if (wrong.empty()) return {};
   return Fault{FaultKind::kKeepsWorkspace,
                "keeps something in the workspace of an earlier pass, which other layers overwrite "
@@ -47,20 +47,20 @@ std::optional<Fault> find_kept_workspace(const ExamineSubject& subject, LayerRig
 
 /// A second instance of the same size, on other data.
 std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig& rig) {
-  const CheckData& check_data = subject.check_data;
+  const CheckSets& sets = subject.sets;
   const auto passes = passes_through(subject.layer, subject.id, subject.pass);
-  LayerRig other(subject.layer, subject.id, passes, subject.context, check_data.situation,
+  LayerRig other(subject.layer, subject.id, passes, subject.context, subject.check_data.situation,
                  GuardedBuffer::kWideGuardBytes);
-  rig.load(check_data.data);
-  other.load(check_data.other_data);
-  if (passes.front() != Pass::kForward) other.set_y(check_data.other_expected.of(Pass::kForward));
+  rig.load(sets.first.data());
+  other.load(sets.other.data());
+  if (passes.front() != Pass::kForward) other.set_y(sets.other.y());
   run_with(subject, rig, do_nothing, [&](Pass each) { other.run(each); });
-  std::string wrong = finding(subject, other, check_data.other_expected);
-  if (wrong.empty()) wrong = finding(subject, rig, check_data.expected);
+  std::string wrong = finding(other, sets.other);
+  if (wrong.empty()) wrong = finding(rig, sets.first);
   if (wrong.empty()) {  // once more behind the other
     rig.queue_poison(subject.pass);
     rig.run(subject.pass);
-    wrong = finding(subject, rig, check_data.expected);
+    wrong = finding(rig, sets.first);
   }
   if (wrong.empty()) return {};
   return Fault{FaultKind::kSharedState,
@@ -75,13 +75,16 @@ std::optional<Fault> find_state_of_neighbours(const ExamineSubject& subject, Lay
   for (const auto& neighbour : neighbours(subject.layer)) {
     const auto passes = passes_of_neighbour(subject, *neighbour);
     if (passes.empty()) continue;
-    rig.load(check_data.data);
+    rig.load(subject.sets.first.data());
     LayerRig other(*neighbour, subject.id, passes, subject.context, check_data.situation,
                    GuardedBuffer::kWideGuardBytes);
-    other.load(random_data(*neighbour, 7));
+    other.load(
+        check_data.neighbours
+            ->of(*neighbour, NeighbourReferences::Kind::kRandom, check_data.situation, subject.pass)
+            .data);
     run_with(
         subject, rig, [&](Pass each) { other.run(each); }, do_nothing);
-    const std::string wrong = finding(subject, rig, check_data.expected);
+    const std::string wrong = finding(rig, subject.sets.first);
     if (wrong.empty()) continue;
     return Fault{FaultKind::kSharedState,
                  "shares its sizes with other instances (static memory, a global, __constant__ "

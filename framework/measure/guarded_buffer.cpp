@@ -3,38 +3,13 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "core/bfloat16.h"
 #include "core/parallel.h"
+#include "measure/value_types.h"
 
 namespace duet {
 namespace {
 
 constexpr uint32_t kBefore = 0, kAfter = 0x80000000;  // the sign of a word
-
-template <class T>
-std::vector<std::byte> encode_as(const std::vector<double>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(T));
-  parallel_ranges(static_cast<int64_t>(values.size()), 2, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      const T value = static_cast<T>(values[i]);
-      std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
-    }
-  });
-  return bytes;
-}
-
-template <class T>
-std::vector<double> decode_as(const std::vector<std::byte>& bytes) {
-  std::vector<double> values(bytes.size() / sizeof(T));
-  parallel_ranges(static_cast<int64_t>(values.size()), 2, [&](int64_t first, int64_t last) {
-    for (int64_t i = first; i < last; ++i) {
-      T value;
-      std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-      values[i] = static_cast<double>(value);
-    }
-  });
-  return values;
-}
 
 // The widest band; every band is the beginning of one.
 std::vector<std::byte> make_band(uint32_t salt) {
@@ -97,42 +72,55 @@ std::optional<std::string> GuardedBuffer::damage() const {
   return {};
 }
 
+namespace {
+
+void check_count(const TensorDesc& desc, const std::vector<double>& values) {
+  if (static_cast<int64_t>(values.size()) == desc.elements()) return;
+  throw std::logic_error(std::to_string(values.size()) + " values for " + desc.to_string());
+}
+
+void encode_to(void* to, const TensorDesc& desc, const std::vector<double>& values) {
+  check_count(desc, values);
+  visit_values(desc.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    auto* out = static_cast<T*>(to);
+    parallel_ranges(desc.elements(), 2, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) out[i] = static_cast<T>(values[i]);
+    });
+  });
+}
+
+}  // namespace
+
 std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>& values) {
-  if (static_cast<int64_t>(values.size()) != desc.elements()) {
-    throw std::logic_error("encode: " + std::to_string(values.size()) + " values for " +
-                           desc.to_string());
-  }
-  switch (desc.dtype) {
-    case DType::kFloat32:
-      return encode_as<float>(values);
-    case DType::kFloat64:
-      return encode_as<double>(values);
-    case DType::kBFloat16:
-      return encode_as<bfloat16>(values);
-    case DType::kInt32:
-      return encode_as<int32_t>(values);
-    case DType::kUInt8:
-      return encode_as<uint8_t>(values);
-    default:
-      throw std::logic_error("encode: no " + std::string(to_string(desc.dtype)));
-  }
+  std::vector<std::byte> bytes(desc.bytes());
+  encode_to(bytes.data(), desc, values);
+  return bytes;
 }
 
 std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>& bytes) {
-  switch (desc.dtype) {
-    case DType::kFloat32:
-      return decode_as<float>(bytes);
-    case DType::kFloat64:
-      return decode_as<double>(bytes);
-    case DType::kBFloat16:
-      return decode_as<bfloat16>(bytes);
-    case DType::kInt32:
-      return decode_as<int32_t>(bytes);
-    case DType::kUInt8:
-      return decode_as<uint8_t>(bytes);
-    default:
-      throw std::logic_error("decode: no " + std::string(to_string(desc.dtype)));
+  std::vector<double> values(bytes.size() / size_of(desc.dtype));
+  visit_values(desc.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const auto* in = reinterpret_cast<const T*>(bytes.data());
+    parallel_ranges(static_cast<int64_t>(values.size()), 2, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) values[i] = static_cast<double>(in[i]);
+    });
+  });
+  return values;
+}
+
+Buffer stored(const TensorDesc& desc, const std::vector<double>& values, Device device) {
+  Buffer buffer(device, desc.bytes());
+  if (device == Device::kCpu) {
+    encode_to(buffer.data(), desc, values);
+  } else if (desc.dtype == DType::kFloat64) {
+    check_count(desc, values);
+    copy_bytes(buffer.data(), device, values.data(), Device::kCpu, buffer.bytes());
+  } else {
+    copy_bytes(buffer.data(), device, encode(desc, values).data(), Device::kCpu, buffer.bytes());
   }
+  return buffer;
 }
 
 void GuardedTensor::set(const std::vector<double>& values) {
@@ -140,9 +128,14 @@ void GuardedTensor::set(const std::vector<double>& values) {
 }
 
 std::vector<double> values_of(const Tensor& tensor, Device device) {
-  return decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
+  if (tensor.desc.dtype != DType::kFloat64) {
+    return decode(tensor.desc, download(tensor.memory, device, tensor.bytes()));
+  }
+  std::vector<double> values(static_cast<size_t>(tensor.elements()));
+  copy_bytes(values.data(), Device::kCpu, tensor.memory, device, tensor.bytes());
+  return values;
 }
 
-std::vector<double> GuardedTensor::get() const { return decode(desc_, buffer_.download()); }
+std::vector<double> GuardedTensor::get() const { return values_of(view(), buffer_.device()); }
 
 }  // namespace duet

@@ -51,6 +51,8 @@ class GuardedBuffer {
 /// REQUIRES: values.size() == desc.elements().
 std::vector<std::byte> encode(const TensorDesc& desc, const std::vector<double>& values);
 std::vector<double> decode(const TensorDesc& desc, const std::vector<std::byte>& bytes);
+/// The bytes of `values` in memory of `device`.
+Buffer stored(const TensorDesc& desc, const std::vector<double>& values, Device device);
 /// What a tensor on `device` holds, in memory order. Synchronous.
 std::vector<double> values_of(const Tensor& tensor, Device device);
 

@@ -15,16 +15,50 @@
 namespace duet {
 namespace {
 
-template <class Distribution>
-std::vector<double> draw(const TensorDesc& desc, std::mt19937& random, Distribution distribution) {
-  std::vector<double> values(static_cast<size_t>(desc.elements()));
-  for (double& value : values) {
-    value = rounded_to(desc.dtype, static_cast<float>(distribution(random)));
+/// Draws tensors, one after the other. Each part of one has a generator of its own, so that parts
+/// are drawn at the same time, and their values do not depend on the number of threads.
+class Drawing {
+ public:
+  explicit Drawing(uint64_t seed) : seed_(seed) {}
+
+  template <class Distribution>
+  std::vector<double> draw(const TensorDesc& desc, const Distribution& distribution) {
+    constexpr int64_t kPart = 1 << 16, kOperations = 20;
+    const int64_t count = desc.elements();
+    const uint32_t tensor = tensor_++;
+    std::vector<double> values(static_cast<size_t>(count));
+    parallel_for((count + kPart - 1) / kPart, count * kOperations, [&](int64_t k) {
+      std::seed_seq seeds{static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32), tensor,
+                          static_cast<uint32_t>(k)};
+      std::mt19937 random(seeds);
+      Distribution own = distribution;
+      const int64_t last = std::min(count, (k + 1) * kPart);
+      for (int64_t i = k * kPart; i < last; ++i) {
+        values[i] = rounded_to(desc.dtype, static_cast<float>(own(random)));
+      }
+    });
+    return values;
   }
-  return values;
-}
+
+ private:
+  const uint64_t seed_;
+  uint32_t tensor_ = 0;
+};
 
 }  // namespace
+
+StoredData::StoredData(const Layer& layer, const LayerData& data, Device device) : step(data.step) {
+  for (size_t i = 0; i < layer.inputs().size(); ++i) {
+    x.push_back(stored(layer.inputs()[i], data.x.at(i), device));
+  }
+  for (size_t i = 0; i < layer.parameters().size(); ++i) {
+    w.push_back(stored(layer.parameters()[i].desc, data.w.at(i), device));
+  }
+  for (size_t i = 0; i < layer.outputs().size(); ++i) {
+    const TensorDesc& y = layer.outputs()[i];
+    dy.push_back(is_float(y.dtype) ? stored(y, data.dy.at(i), device) : Buffer());
+  }
+}
 
 const std::vector<NamedValues>& Reference::of(Pass pass) const {
   for (const auto& [p, values] : outputs) {
@@ -38,26 +72,26 @@ bool is_float(DType dtype) {
 }
 
 LayerData random_data(const Layer& layer, uint64_t seed) {
-  std::mt19937 random(static_cast<uint32_t>(seed));
+  Drawing drawing(seed);
   LayerData data;
   for (const TensorDesc& x : layer.inputs()) {
     if (is_float(x.dtype)) {
-      data.x.push_back(draw(x, random, std::normal_distribution<float>()));
+      data.x.push_back(drawing.draw(x, std::normal_distribution<float>()));
     } else {
       const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
-      data.x.push_back(draw(x, random, std::uniform_int_distribution<int>(0, classes - 1)));
+      data.x.push_back(drawing.draw(x, std::uniform_int_distribution<int>(0, classes - 1)));
     }
   }
   for (const ParameterSpec& p : layer.parameters()) {
     const bool variance = p.name.find("var") != std::string::npos;
     const float bound = 1 / std::sqrt(static_cast<float>(p.fan_in));
-    data.w.push_back(draw(p.desc, random,
-                          variance ? std::uniform_real_distribution<float>(0.5f, 1.5f)
-                                   : std::uniform_real_distribution<float>(-bound, bound)));
+    data.w.push_back(
+        drawing.draw(p.desc, variance ? std::uniform_real_distribution<float>(0.5f, 1.5f)
+                                      : std::uniform_real_distribution<float>(-bound, bound)));
   }
   for (const TensorDesc& y : layer.outputs()) {
     data.dy.push_back(is_float(y.dtype)
-                          ? draw(y, random, std::normal_distribution<float>(0.0f, 0.25f))
+                          ? drawing.draw(y, std::normal_distribution<float>(0.0f, 0.25f))
                           : std::vector<double>());
   }
   return data;
@@ -174,9 +208,19 @@ Reference run_reference_on(Device device, const Layer& layer, const LayerData& d
 }
 
 bool suits_a_gpu(const Layer& layer, const std::vector<Pass>& passes) {
-  return has_gpu_reference(layer) && std::any_of(passes.begin(), passes.end(), [&](Pass pass) {
-           return worth_a_gpu(layer.flops(pass));
-         });
+  if (!has_gpu_reference(layer)) return false;
+  // A rig writes, guards and compares every value; so much of it costs as much as a value.
+  constexpr double kFlopsOfValue = 30;
+  double values = 0;
+  for (const auto* tensors : {&layer.inputs(), &layer.outputs()}) {
+    for (const TensorDesc& tensor : *tensors) values += static_cast<double>(tensor.elements());
+  }
+  for (const ParameterSpec& p : layer.parameters()) {
+    values += static_cast<double>(p.desc.elements());
+  }
+  return std::any_of(passes.begin(), passes.end(), [&](Pass pass) {
+    return worth_a_gpu(layer.flops(pass) + kFlopsOfValue * values);
+  });
 }
 
 Reference run_reference_anywhere(const Layer& layer, const LayerData& data,
@@ -218,36 +262,31 @@ LayerData squared(const Layer& layer, LayerData data, const Reference& reference
 std::vector<double> sizes_of(const NamedValues& output, std::vector<double> squares) {
   // An error of 2^-126, below which float32 loses bits or is flushed to zero, is always allowed.
   constexpr double kUnderflow = 0x1p-126 / 0x1p-24;
+  constexpr int64_t kOperations = 8;
   const auto finite = [](double value) { return std::isfinite(value) ? value : 0.0; };
+  const auto take_root = [&](int64_t i, double beside) {
+    const double value = finite(output.values[i]);
+    squares[i] = std::sqrt(finite(squares[i]) + beside + value * value + kUnderflow * kUnderflow);
+  };
+  const auto count = static_cast<int64_t>(squares.size());
   const Shape& s = output.desc.shape;
-  const bool image = s.rank() == 4;
-  const int64_t planes = image ? s[0] * s[1] : 1;
-  double mixed = 0;
-  if (image) {
-    for (double square : squares) mixed += finite(square);
-    mixed *=
-        kMixedChannels * kMixedChannels / static_cast<double>(std::max<size_t>(squares.size(), 1));
-  }
-  parallel_for(planes, output.desc.elements() * 8, [&](int64_t plane) {
-    const auto each = [&](auto&& visit) {
-      if (!image) {
-        for (size_t i = 0; i < squares.size(); ++i) visit(i);
-        return;
-      }
-      const int64_t step = output.desc.layout == Layout::kNCHW ? 1 : s[1];
-      const int64_t first = offset_of(output.desc, plane / s[1], plane % s[1], 0, 0);
-      for (int64_t i = 0; i < s[2] * s[3]; ++i) visit(static_cast<size_t>(first + i * step));
-    };
-    double mean = 0;
-    if (image) {
-      each([&](size_t i) { mean += finite(squares[i]); });
-      mean /= static_cast<double>(s[2] * s[3]);
-    }
-    each([&](size_t i) {
-      const double value = finite(output.values[i]);
-      squares[i] =
-          std::sqrt(finite(squares[i]) + mean + mixed + value * value + kUnderflow * kUnderflow);
+  if (s.rank() != 4) {
+    parallel_ranges(count, kOperations, [&](int64_t first, int64_t last) {
+      for (int64_t i = first; i < last; ++i) take_root(i, 0);
     });
+    return squares;
+  }
+  double mixed = 0;
+  for (double square : squares) mixed += finite(square);
+  mixed *= kMixedChannels * kMixedChannels / static_cast<double>(std::max<int64_t>(count, 1));
+  parallel_for(s[0] * s[1], count * kOperations, [&](int64_t plane) {
+    const int64_t step = output.desc.layout == Layout::kNCHW ? 1 : s[1];
+    const int64_t first = offset_of(output.desc, plane / s[1], plane % s[1], 0, 0);
+    const int64_t last = first + s[2] * s[3] * step;
+    double mean = 0;
+    for (int64_t i = first; i < last; i += step) mean += finite(squares[i]);
+    mean /= static_cast<double>(s[2] * s[3]);
+    for (int64_t i = first; i < last; i += step) take_root(i, mean + mixed);
   });
   return squares;
 }

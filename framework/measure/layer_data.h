@@ -19,6 +19,15 @@ struct LayerData {
   uint64_t step = 5;
 };
 
+/// LayerData as the layer's tensors store them, on a device. What the layer has no tensor for is
+/// empty.
+struct StoredData {
+  StoredData(const Layer& layer, const LayerData& data, Device device);
+
+  std::vector<Buffer> x, w, dy;
+  uint64_t step;
+};
+
 /// One output of a pass: "y[0]", "dx[1]", "dw[0] weight", "running_mean".
 struct NamedValues {
   std::string name;

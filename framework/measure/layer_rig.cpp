@@ -5,6 +5,7 @@
 
 #include "core/running.h"
 #include "layers/gpu_reference.h"
+#include "measure/compare_memory.h"
 
 namespace duet {
 namespace {
@@ -20,21 +21,17 @@ std::string guard_line(const std::string& name, const std::string& damage) {
   return "  guard of " + name + ": " + damage + "\n";
 }
 
-std::vector<std::vector<std::byte>> encoded(const std::vector<GuardedTensor>& tensors,
-                                            const std::vector<std::vector<double>>& values) {
-  std::vector<std::vector<std::byte>> all;
+void restore(std::vector<GuardedTensor>& tensors, const std::vector<Buffer>& from) {
   for (size_t i = 0; i < tensors.size(); ++i) {
-    all.push_back(tensors[i].view() ? encode(tensors[i].desc(), values.at(i))
-                                    : std::vector<std::byte>());
+    const GuardedBuffer& to = tensors[i].buffer();
+    copy_bytes(to.data(), to.device(), from.at(i).data(), to.device(), to.bytes());
   }
-  return all;
 }
 
-void restore(std::vector<GuardedTensor>& tensors,
-             const std::vector<std::vector<std::byte>>& loaded) {
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].view()) tensors[i].buffer().upload(loaded[i].data());
-  }
+Buffer copy_of(const GuardedBuffer& from) {
+  Buffer copy(from.device(), from.bytes());
+  copy_bytes(copy.data(), from.device(), from.data(), from.device(), from.bytes());
+  return copy;
 }
 
 std::unique_ptr<Implementation> made(const Layer& layer, std::string_view id, Context& context) {
@@ -53,7 +50,8 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
       step_(context.device(), sizeof(uint64_t), guard_bytes),
       impl_(made(layer, id, context)) {
   const Device device = context_.device();
-  step_.upload(&loaded_step_);
+  constexpr uint64_t kNoStep = 0;
+  step_.upload(&kNoStep);
   for (Pass pass : passes) {
     const Running running(id_, layer.type(), "prepare");
     impl_->prepare(pass, context_);
@@ -74,38 +72,33 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
   for (const ParameterSpec& p : layer.parameters()) {
     w_.push_back(guarded(p.desc));
     dw_.push_back(p.trained() ? guarded(p.desc) : GuardedTensor());
-    loaded_buffers_.push_back(situation_.updates(p) ? Buffer(device, p.desc.bytes()) : Buffer());
   }
   state_ = GuardedBuffer(device, impl_->state_bytes(), guard_bytes);
 }
 
 void LayerRig::load(const LayerData& data) {
-  renew(data);
+  load(std::make_shared<const StoredData>(layer_, data, context_.device()));
+}
+
+void LayerRig::load(std::shared_ptr<const StoredData> data) {
+  loaded_ = std::move(data);
   reset();
 }
 
-void LayerRig::renew(const LayerData& data) {
-  loaded_x_ = encoded(x_, data.x);
-  loaded_w_ = encoded(w_, data.w);
-  loaded_dy_ = encoded(dy_, data.dy);
-  loaded_step_ = data.step;
-  upload();
+void LayerRig::renew(std::shared_ptr<const StoredData> data) {
+  loaded_ = std::move(data);
+  restore();
 }
 
-void LayerRig::upload() {
-  step_.upload(&loaded_step_);
-  restore(x_, loaded_x_);
-  restore(w_, loaded_w_);
-  restore(dy_, loaded_dy_);
-  for (size_t i = 0; i < loaded_buffers_.size(); ++i) {
-    const Buffer& buffer = loaded_buffers_[i];
-    if (!buffer.data()) continue;
-    copy_bytes(buffer.data(), buffer.device(), loaded_w_[i].data(), Device::kCpu, buffer.bytes());
-  }
+void LayerRig::restore() {
+  step_.upload(&loaded_->step);
+  duet::restore(x_, loaded_->x);
+  duet::restore(w_, loaded_->w);
+  duet::restore(dy_, loaded_->dy);
 }
 
 void LayerRig::reset() {
-  upload();
+  restore();
   for (auto* tensors : {&y_, &dx_, &dw_}) {
     for (GuardedTensor& tensor : *tensors) tensor.buffer().poison();
   }
@@ -124,14 +117,17 @@ void LayerRig::queue_poison(Pass pass) {
   }
   if (pass != Pass::kForward) return;
   for (size_t i = 0; i < w_.size(); ++i) {
-    const Buffer& loaded = loaded_buffers_[i];
-    if (loaded.data()) context_.queue_copy(w_[i].buffer().data(), loaded.data(), loaded.bytes());
+    if (!situation_.updates(layer_.parameters()[i])) continue;
+    const GuardedBuffer& buffer = w_[i].buffer();
+    context_.queue_copy(buffer.data(), loaded_->w[i].data(), buffer.bytes());
   }
 }
 
 void LayerRig::set_y(const std::vector<NamedValues>& y) {
   for (size_t i = 0; i < y_.size(); ++i) y_[i].set(y[i].values);
 }
+
+void LayerRig::set_y(const std::vector<Buffer>& y) { duet::restore(y_, y); }
 
 LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
   LayerTensors t;
@@ -168,7 +164,7 @@ void LayerRig::watch(Pass pass) {
   watched_ = pass;
   y_before_.clear();
   if (pass != Pass::kForward) {
-    for (const GuardedTensor& y : y_) y_before_.push_back(y.buffer().download());
+    for (const GuardedTensor& y : y_) y_before_.push_back(copy_of(y.buffer()));
   }
   for (auto* tensors : {&dx_, &dw_}) {
     for (GuardedTensor& tensor : *tensors) {
@@ -206,22 +202,23 @@ std::string LayerRig::workspace_damage() const {
 std::string LayerRig::input_damage() const {
   std::string text;
   const auto check = [&](const std::string& name, const GuardedTensor& tensor,
-                         const std::vector<std::byte>& before) {
-    if (tensor.view() && tensor.buffer().download() != before) {
+                         const Buffer& before) {
+    const GuardedBuffer& now = tensor.buffer();
+    if (!same_bytes(now.data(), before.data(), now.bytes(), context_)) {
       text += "  input " + name + " was changed\n";
     }
   };
-  for (size_t i = 0; i < x_.size(); ++i) check(indexed("x", i), x_[i], loaded_x_[i]);
+  for (size_t i = 0; i < x_.size(); ++i) check(indexed("x", i), x_[i], loaded_->x[i]);
   for (size_t i = 0; i < w_.size(); ++i) {
     const bool updated = situation_.updates(layer_.parameters()[i]);
-    if (!updated) check(indexed("w", i), w_[i], loaded_w_[i]);
+    if (!updated) check(indexed("w", i), w_[i], loaded_->w[i]);
   }
-  for (size_t i = 0; i < dy_.size(); ++i) check(indexed("dy", i), dy_[i], loaded_dy_[i]);
+  for (size_t i = 0; i < dy_.size(); ++i) check(indexed("dy", i), dy_[i], loaded_->dy[i]);
   for (size_t i = 0; i < y_before_.size(); ++i) check(indexed("y", i), y_[i], y_before_[i]);
   const auto check_unwritten = [&](const std::string& name, const GuardedTensor& tensor) {
-    if (!tensor.view() || writes(watched_, tensor)) return;
-    if (tensor.buffer().download() !=
-        std::vector<std::byte>(tensor.buffer().bytes(), std::byte{kPoison})) {
+    const GuardedBuffer& buffer = tensor.buffer();
+    if (writes(watched_, tensor)) return;
+    if (!all_bytes(buffer.data(), std::byte{kPoison}, buffer.bytes(), context_)) {
       text += "  " + name + ", which is another pass's, was written\n";
     }
   };
@@ -229,7 +226,7 @@ std::string LayerRig::input_damage() const {
   for (size_t i = 0; i < dw_.size(); ++i) check_unwritten(indexed("dw", i), dw_[i]);
   uint64_t step = 0;
   std::memcpy(&step, step_.download().data(), sizeof step);
-  if (step != loaded_step_) text += "  the step was changed\n";
+  if (step != loaded_->step) text += "  the step was changed\n";
   return text;
 }
 
@@ -277,28 +274,30 @@ std::vector<NamedValues> LayerRig::outputs(Pass pass) const {
   return all;
 }
 
-std::vector<std::vector<std::byte>> LayerRig::output_bytes(Pass pass) const {
-  std::vector<std::vector<std::byte>> all;
-  for (const Output& output : outputs_of(pass)) all.push_back(output.tensor->buffer().download());
-  return all;
+std::vector<Buffer> LayerRig::make_snapshot(Pass pass) const {
+  std::vector<Buffer> snapshot;
+  for (const Output& output : outputs_of(pass)) {
+    const GuardedBuffer& buffer = output.tensor->buffer();
+    snapshot.emplace_back(buffer.device(), buffer.bytes());
+  }
+  return snapshot;
 }
 
-void LayerRig::queue_snapshot(Pass pass) {
+void LayerRig::queue_snapshot(Pass pass, const std::vector<Buffer>& to) const {
   const auto outputs = outputs_of(pass);
-  snapshot_.resize(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const GuardedBuffer& from = outputs[i].tensor->buffer();
-    if (snapshot_[i].bytes() != from.bytes()) snapshot_[i] = Buffer(from.device(), from.bytes());
-    context_.queue_copy(snapshot_[i].data(), from.data(), from.bytes());
+    context_.queue_copy(to.at(i).data(), outputs[i].tensor->buffer().data(), to[i].bytes());
   }
 }
 
-std::vector<std::vector<std::byte>> LayerRig::snapshot_bytes() const {
-  std::vector<std::vector<std::byte>> all;
-  for (const Buffer& buffer : snapshot_) {
-    all.push_back(download(buffer.data(), buffer.device(), buffer.bytes()));
+bool LayerRig::holds(Pass pass, const std::vector<Buffer>& snapshot) const {
+  const auto outputs = outputs_of(pass);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Buffer& before = snapshot.at(i);
+    const void* now = outputs[i].tensor->buffer().data();
+    if (!same_bytes(now, before.data(), before.bytes(), context_)) return false;
   }
-  return all;
+  return true;
 }
 
 std::vector<Tensor> LayerRig::read_by(Pass pass) const {

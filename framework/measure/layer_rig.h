@@ -32,19 +32,24 @@ class LayerRig {
   Context& context() { return context_; }
   Implementation& implementation() { return *impl_; }
 
-  /// What reset() starts from, in memory order of the layer; resets.
+  /// What reset() starts from; resets.
   void load(const LayerData& data);
+  /// The same of data that are stored on the context's device already, which several rigs may load.
+  void load(std::shared_ptr<const StoredData> data);
   /// Inputs and parameters as loaded; outputs, gradients, state and workspaces poisoned.
   void reset();
   /// Loads other data and leaves outputs, state and workspaces as they are, as from one step of a
   /// training to the next.
-  void renew(const LayerData& data);
-  /// Queues poisoning what `pass` writes. Buffers that it updates are as loaded again.
+  void renew(std::shared_ptr<const StoredData> data);
+  /// Queues poisoning what `pass` writes. Buffers that it updates are as loaded again; a graph that
+  /// captures this takes them from the data loaded now.
   void queue_poison(Pass pass);
   /// Poisons the workspaces of all passes: what one leaves there does not survive it.
   void poison_workspaces();
   /// What y is for a backward pass whose forward pass this implementation cannot run.
   void set_y(const std::vector<NamedValues>& y);
+  /// The same, as its tensors store it on the context's device.
+  void set_y(const std::vector<Buffer>& y);
 
   /// Runs a pass, watched, its workspace poisoned; inputs whose index is in `without_dx` get a
   /// falsy dx. Waits for the device.
@@ -63,11 +68,12 @@ class LayerRig {
 
   /// What `pass` writes; parameters that forward updates belong to forward.
   std::vector<NamedValues> outputs(Pass pass) const;
-  /// The same as raw bytes, to compare runs with each other.
-  std::vector<std::vector<std::byte>> output_bytes(Pass pass) const;
-  /// Queues a copy of what `pass` wrote to elsewhere on the device; snapshot_bytes() waits for it.
-  void queue_snapshot(Pass pass);
-  std::vector<std::vector<std::byte>> snapshot_bytes() const;
+  /// Memory on the device for what `pass` writes, to compare runs with each other.
+  std::vector<Buffer> make_snapshot(Pass pass) const;
+  /// Queues a copy of what `pass` wrote. REQUIRES: `to` is make_snapshot(pass)'s.
+  void queue_snapshot(Pass pass, const std::vector<Buffer>& to) const;
+  /// Whether the outputs are, to the bit, what they were in a snapshot.
+  bool holds(Pass pass, const std::vector<Buffer>& snapshot) const;
 
   /// What `pass` may read: x, w, dy and, in a backward pass, y; and what it writes.
   std::vector<Tensor> read_by(Pass pass) const;
@@ -83,7 +89,7 @@ class LayerRig {
     bool parameter;
     const GuardedTensor* tensor;
   };
-  void upload();
+  void restore();
   std::vector<Output> outputs_of(Pass pass) const;
   bool writes(Pass pass, const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
@@ -96,12 +102,9 @@ class LayerRig {
   std::vector<GuardedTensor> x_, y_, dx_, dy_, w_, dw_;
   GuardedBuffer state_, step_;
   std::map<Pass, GuardedBuffer> workspaces_;
-  std::vector<std::vector<std::byte>> loaded_x_, loaded_w_, loaded_dy_;
-  std::vector<Buffer> loaded_buffers_;  // on the device: of each of w_, empty unless it is updated
-  uint64_t loaded_step_ = 0;
+  std::shared_ptr<const StoredData> loaded_;
   Pass watched_ = Pass::kForward;
-  std::vector<std::vector<std::byte>> y_before_;  // a backward pass
-  std::vector<Buffer> snapshot_;
+  std::vector<Buffer> y_before_;          // a backward pass
   std::unique_ptr<Implementation> impl_;  // goes before the memory that it may still work on
 };
 

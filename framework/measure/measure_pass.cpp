@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "core/error.h"
@@ -48,21 +49,22 @@ std::unique_ptr<Implementation> made_ready(const Candidate& candidate, Pass pass
 /// and never where the last call left them.
 class Runner {
  public:
-  Runner(const Candidate& candidate, Pass pass, const CheckData& check_data, Context& context)
+  Runner(const Candidate& candidate, Pass pass, const LayerSituation& situation,
+         const CheckSets& sets, Context& context)
       : context_(context),
         candidate_(candidate),
         pass_(pass),
-        check_data_(check_data),
+        sets_(sets),
         code_(candidate.id + " of " + task_text(*candidate.layer)) {
     const size_t copies =
         std::clamp<size_t>(cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
     for (size_t i = 0; i < copies; ++i) {
-      rigs_.push_back(std::make_unique<LayerRig>(*candidate.layer, candidate.id, passes, context,
-                                                 check_data.situation));
+      rigs_.push_back(
+          std::make_unique<LayerRig>(*candidate.layer, candidate.id, passes, context, situation));
       LayerRig& rig = *rigs_.back();
-      rig.load(check_data.data);
-      queue_through(rig, pass, check_data.expected);
+      rig.load(sets.first.data());
+      queue_through(rig, sets.first);
       context.synchronize();
       rig.watch(pass);
       rig.queue_poison(pass);  // what is there after timing was written while timing
@@ -110,7 +112,7 @@ class Runner {
   std::optional<Fault> fault(bool thoroughly) {
     while (thoroughly && calls_.empty() && queued_ < kLeastCalls * rigs_.size()) queue();
     context_.synchronize();
-    if (!all_hold(check_data_.expected, thoroughly ? called() : 1, true)) {
+    if (!all_hold(sets_.first, thoroughly ? called() : 1, true)) {
       return Fault{FaultKind::kWrongWhenTimed,
                    "is right when examined and wrong after the timed runs: no time is given"};
     }
@@ -125,13 +127,13 @@ class Runner {
               damage};
     }
     for (const auto& rig : rigs_) {
-      rig->renew(check_data_.other_data);
-      queue_through(*rig, pass_, check_data_.other_expected);
+      rig->renew(sets_.other.data());
+      queue_through(*rig, sets_.other);
       rig->queue_poison(pass_);
     }
     for (size_t i = 0; i < rigs_.size(); ++i) calls_.empty() ? queue() : calls_[i].launch();
     context_.synchronize();
-    if (all_hold(check_data_.other_expected, rigs_.size(), false)) return {};
+    if (all_hold(sets_.other, rigs_.size(), false)) return {};
     return Fault{
         FaultKind::kWrongWhenTimed,
         "is right when examined, but has stopped computing by the end of the timed runs: it "
@@ -146,9 +148,9 @@ class Runner {
 
   // Those of the first `calls` calls. `repeated`: without the buffers that forward updates, which
   // every call has changed.
-  bool all_hold(const Reference& expected, size_t calls, bool repeated) const {
+  bool all_hold(const CheckSet& set, size_t calls, bool repeated) const {
     return std::all_of(rigs_.begin(), rigs_.begin() + calls, [&](const auto& rig) {
-      auto results = hold_to(expected, *rig, pass_);
+      auto results = hold_to(set, *rig);
       if (repeated && pass_ == Pass::kForward) {
         const auto outputs = static_cast<std::ptrdiff_t>(rig->layer().outputs().size());
         results.erase(results.begin() + outputs, results.end());
@@ -173,7 +175,7 @@ class Runner {
   Context& context_;
   const Candidate& candidate_;
   const Pass pass_;
-  const CheckData& check_data_;
+  const CheckSets& sets_;
   const std::string code_;
   std::vector<std::unique_ptr<LayerRig>> rigs_;
   std::vector<StepGraph> calls_;  // on a GPU: one of each rig
@@ -264,8 +266,8 @@ class PassTimer {
       Entry& entry = entries_[backwards ? entries_.size() - 1 - k : k];
       if (!entry.result->examination.passed()) continue;  // it failed in a round before
       try {
-        entry.runner =
-            std::make_unique<Runner>(*entry.candidate, pass_, *entry.check_data, context_);
+        entry.runner = std::make_unique<Runner>(
+            *entry.candidate, pass_, entry.check_data->situation, sets_of(entry), context_);
         entry.runner->capture(entry.calls_in_graph);
         entry.calls_in_graph = entry.runner->calls_in_graph();
       } catch (...) {
@@ -273,6 +275,16 @@ class PassTimer {
         entry.runner.reset();
       }
     }
+  }
+
+  // Made once for all candidates of the same layouts.
+  const CheckSets& sets_of(const Entry& entry) {
+    auto& sets = sets_[entry.check_data];
+    if (!sets) {
+      sets = std::make_unique<CheckSets>(*entry.candidate->layer, pass_, *entry.check_data,
+                                         context_.device());
+    }
+    return *sets;
   }
 
   std::vector<std::vector<Workload>> groups() {
@@ -308,6 +320,7 @@ class PassTimer {
   const Pass pass_;
   Context& context_;
   const PassPlan& plan_;
+  std::map<const CheckData*, std::unique_ptr<CheckSets>> sets_;
   bool anew_ = false;
   Displacement displacement_;
   std::optional<CacheFlush> flush_;

@@ -31,12 +31,20 @@ __global__ void step_kernel(uint64_t* to, uint64_t from, const uint64_t* number)
   *to = from + *number;
 }
 
-__global__ void count_differences_kernel(const uint32_t* a, const uint32_t* b, uint64_t count,
+__global__ void count_differences_kernel(const uint32_t* a, const uint32_t* b, uint64_t bytes,
                                          unsigned long long* differences) {
+  const uint64_t count = bytes / 4;
   unsigned long long different = 0;
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     different += a[i] != b[i];
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    bool same = true;
+    for (uint64_t i = 4 * count; i < bytes; ++i) {
+      same &= reinterpret_cast<const char*>(a)[i] == reinterpret_cast<const char*>(b)[i];
+    }
+    different += !same;
   }
   if (different) atomicAdd(differences, different);
 }
@@ -73,7 +81,7 @@ void queue_count_differences(Context& context, const void* a, const void* b, siz
                              uint64_t* count) {
   if (context.device() == Device::kCpu) return count_differences(a, b, bytes, count);
   count_differences_kernel<<<blocks_for(bytes / 4), kThreads, 0, context.stream()>>>(
-      static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), bytes / 4,
+      static_cast<const uint32_t*>(a), static_cast<const uint32_t*>(b), bytes,
       reinterpret_cast<unsigned long long*>(count));
   DUET_LAUNCHED();
 }

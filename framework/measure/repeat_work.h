@@ -22,8 +22,7 @@ inline void queue_advance(Context& context, uint64_t* number, uint64_t by) {
   queue_step(context, number, by, number);
 }
 
-/// Adds to *count the number of 4-byte words in which `a` and `b` differ; the last may be shorter
-/// on the CPU, and does not count on a GPU then.
+/// Adds to *count the number of 4-byte words in which `a` and `b` differ; the last may be shorter.
 void queue_count_differences(Context& context, const void* a, const void* b, size_t bytes,
                              uint64_t* count);
 

@@ -95,15 +95,18 @@ class Chooser {
 
   std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
                                              bool network_wide) {
-    std::string reasons;
+    std::string reasons, first;
     bool any = false;
     for (const ImplInfo& info : list_) {
       if (family_of(info.id) != family) continue;
       any = true;
       const auto reason = unsupported(info.id, pass);
-      if (!reason) return PassChoice{pass, std::string(info.id)};
+      if (!reason && preferred(info.id, pass)) return PassChoice{pass, std::string(info.id)};
+      if (!reason && first.empty()) first = info.id;
+      if (!reason) continue;
       reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
     }
+    if (!first.empty()) return PassChoice{pass, first};
     const std::string family_name(to_string(family));
     if (any) {
       return refuse(mark, true,
@@ -145,6 +148,10 @@ class Chooser {
       if (auto reason = layer_.unsupported(id, each)) return reason;
     }
     return {};
+  }
+
+  bool preferred(std::string_view id, Pass pass) const {
+    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward);
   }
 
   std::string that_can(Pass pass) const {

@@ -286,6 +286,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   train.finish();
 
   reader.raw("optimizer");
+  reader.raw("schedule");
   ConfigNode* layers = reader.raw("layers");
   reader.finish();
   if (!layers || layers->kind != ConfigNode::Kind::kList || layers->items.empty()) {

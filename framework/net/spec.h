@@ -62,10 +62,10 @@ struct NetSpec {
   std::vector<LayerSpec> layers;
 };
 
-/// Reads everything but the keys of the data set and of the optimizer, which their own folders read
-/// (maps `data` and `optimizer`; finish() on those is theirs). Mistakes go to `errors`; the layers
-/// are then those before the first mistake. The tree becomes the resolved configuration: defaults
-/// are written into it.
+/// Reads everything but the keys of the data set, the optimizer and the schedule, which their own
+/// folders read (maps `data`, `optimizer` and `schedule`; finish() on those is theirs). Mistakes go
+/// to `errors`; the layers are then those before the first mistake. The tree becomes the resolved
+/// configuration: defaults are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
 
 /// Where the network runs: the device of its backend's family; for kAuto the GPU if there is one.

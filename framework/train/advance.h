@@ -1,37 +1,43 @@
-// The end of a step: totals and step number move on, on the device.
+// The end of a step: totals, step number and learning rate move on, on the device.
 #pragma once
 
 #include "core/step_state.h"
 #include "device/context.h"
+#include "optim/schedule_rule.h"
 
 namespace duet {
 
-/// Adds the batch's loss and hits to *state and counts the step; if the loss is not finite, sets
-/// halted instead. `state`, `loss` (float {1}) and `hits` (int32 {2}: right, counted) are in the
-/// context's memory. Queued (GPU) or done (CPU).
-void advance(Context& context, StepState* state, const float* loss, const int32_t* hits);
+/// Adds the batch's loss and hits to *state, counts the step and sets the learning rate of the
+/// next; if the loss is not finite, sets halted instead. `state`, `loss` (float {1}) and `hits`
+/// (int32 {2}: right, counted) are in the context's memory. Queued (GPU) or done (CPU).
+void advance(Context& context, StepState* state, const float* loss, const int32_t* hits,
+             const ScheduleRule& schedule);
+/// Sets the learning rate alone, of the step to come, to the bits that advance() comes to.
+void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule);
 
-/// What advance() does; shared by both devices.
-inline
-#ifdef __CUDACC__
-    __host__ __device__
-#endif
-    void
-    advance_state(StepState& state, float loss, int32_t right, int32_t counted) {
-  state.last_loss = loss;
-  if (!(loss - loss == 0.0f)) {  // NaN or infinite
-    state.halted = 1;
-    return;
+/// What both do, on both devices; without `loss` the latter.
+DUET_HOST_DEVICE inline void advance_state(StepState& state, const float* loss, const int32_t* hits,
+                                           const ScheduleRule& schedule) {
+  if (loss) {
+    state.last_loss = *loss;
+    if (!(*loss - *loss == 0.0f)) {  // NaN or infinite
+      state.halted = 1;
+      return;
+    }
+    const int32_t right = hits[0], counted = hits[1];
+    state.halted = 0;
+    state.loss_sum += static_cast<double>(*loss) * counted;
+    state.hits += right;
+    state.counted += counted;
+    state.last_learning_rate = state.learning_rate;
+    ++state.step;
   }
-  state.halted = 0;
-  state.loss_sum += static_cast<double>(loss) * counted;
-  state.hits += right;
-  state.counted += counted;
-  ++state.step;
+  state.learning_rate = schedule.rate(state.step);
 }
 
 #if DUET_WITH_CUDA
-void advance_gpu(Context& context, StepState* state, const float* loss, const int32_t* hits);
+void advance_gpu(Context& context, StepState* state, const float* loss, const int32_t* hits,
+                 const ScheduleRule& schedule);
 #endif
 
 }  // namespace duet

@@ -8,14 +8,16 @@
 namespace duet {
 namespace {
 
-__global__ void advance_kernel(StepState* state, const float* loss, const int32_t* hits) {
-  advance_state(*state, *loss, hits[0], hits[1]);
+__global__ void advance_kernel(StepState* state, const float* loss, const int32_t* hits,
+                               ScheduleRule schedule) {
+  advance_state(*state, loss, hits, schedule);
 }
 
 }  // namespace
 
-void advance_gpu(Context& context, StepState* state, const float* loss, const int32_t* hits) {
-  advance_kernel<<<1, 1, 0, context.stream()>>>(state, loss, hits);
+void advance_gpu(Context& context, StepState* state, const float* loss, const int32_t* hits,
+                 const ScheduleRule& schedule) {
+  advance_kernel<<<1, 1, 0, context.stream()>>>(state, loss, hits, schedule);
   DUET_LAUNCHED();
 }
 

@@ -3,10 +3,12 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
+#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "net/auto.h"
 #include "net/expand.h"
+#include "net/table.h"
 #include "net/yaml.h"
 
 namespace duet {
@@ -46,6 +48,13 @@ void set_values(ConfigNode& root, const SetupOptions& options) {
   for (const std::string& assignment : later) set_value(root, assignment);
 }
 
+// The epochs that the file asks for, whatever the command line does; the default where it is wrong.
+int64_t epochs_of(const ConfigNode& config) {
+  ConfigNode train = config.find("train") ? *config.find("train") : ConfigNode::map();
+  ConfigErrors ignored("");
+  return ConfigReader(train, "train", ignored).integer("epochs", TrainSpec().epochs);
+}
+
 }  // namespace
 
 Setup read_setup(const SetupOptions& options) {
@@ -56,6 +65,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   Setup setup;
   setup.config = std::move(config);
   set_values(setup.config, options);
+  const int64_t file_epochs = epochs_of(setup.config);
   const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
   if (options.backend) override("backend=" + *options.backend);
   if (options.epochs) override("train.epochs=" + std::to_string(*options.epochs));
@@ -69,6 +79,11 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   const bool shape_known = info.channels > 0 && errors.count() == mistakes;
   ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);
   setup.optimizer = read_optimizer(optimizer);
+  if (ConfigNode* node = setup.config.find("schedule")) {
+    ConfigReader schedule(*node, "schedule", errors);
+    setup.schedule =
+        read_schedule(schedule, options.part_of_run ? file_epochs : setup.spec.train.epochs);
+  }
   if (shape_known && !setup.spec.layers.empty()) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
     setup.layers = resolve(setup.spec, input, info.classes, errors, options.training);
@@ -85,6 +100,46 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
                  std::to_string(data.train.count) + " training images of " + data.name +
                  "; choose a smaller batch");
   errors.raise_if_any();
+}
+
+void check_schedule(const Setup& setup, const std::string& file, const Dataset& data) {
+  const int64_t per_epoch = data.train.count / setup.spec.data.batch;
+  const int64_t warmup = setup.schedule.warmup.in_steps(per_epoch);
+  const int64_t total = setup.schedule.total.in_steps(per_epoch);
+  if (!setup.schedule.ends || warmup < total) return;
+  ConfigErrors errors(file);
+  errors.add(setup.config.find("schedule")->mark,
+             "schedule: the warm-up takes " + std::to_string(warmup) + " of the schedule's " +
+                 std::to_string(total) + " steps; it must be shorter");
+  errors.raise_if_any();
+}
+
+std::string training_text(const Setup& setup) {
+  std::vector<std::vector<std::string>> rows;
+  for (const char* part : {"optimizer", "schedule"}) {
+    const ConfigNode* node = setup.config.find(part);
+    if (!node) continue;
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : node->entries) {
+      keys.push_back(key == "type" ? value.scalar : key + " " + value.scalar);
+    }
+    rows.push_back({part, join(keys)});
+  }
+  return format_table(rows);
+}
+
+nlohmann::json training_json(const Setup& setup) {
+  using nlohmann::json;
+  json object = json::object();
+  for (const char* part : {"optimizer", "schedule"}) {
+    const ConfigNode* node = setup.config.find(part);
+    if (!node) continue;
+    for (const auto& [key, value] : node->entries) {
+      object[part][key] =
+          json::accept(value.scalar) ? json::parse(value.scalar) : json(value.scalar);
+    }
+  }
+  return object;
 }
 
 void choose_implementations(Setup& setup, Context& context) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "data/dataset.h"
 #include "net/resolve.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 
 namespace duet {
 
@@ -20,6 +22,8 @@ struct SetupOptions {
   std::optional<std::string> backend;    // family or implementation id
   std::vector<std::string> assignments;  // "a.b=value"
   std::optional<int64_t> epochs;
+  bool part_of_run = false;  // `epochs` are a part of the training that the file describes: the
+                             // schedule is of all of it
   std::optional<int64_t> seed;
   bool training = true;  // else sizes that cannot be trained are no mistake
 };
@@ -29,6 +33,7 @@ struct Setup {
   NetSpec spec;
   DatasetLoader dataset;  // its keys are read; nothing is loaded
   std::unique_ptr<Optimizer> optimizer;
+  Schedule schedule;
   std::vector<ResolvedLayer> layers;
 };
 
@@ -39,6 +44,15 @@ Setup read_setup(ConfigNode config, const SetupOptions& options);
 
 /// Throws ConfigError if the batch is larger than the training data; `file` is the configuration's.
 void check_batch(const Setup& setup, const std::string& file, const Dataset& data);
+
+/// Throws ConfigError if the warm-up is not shorter than the schedule. A part of a run, or a
+/// profile, may end within it.
+void check_schedule(const Setup& setup, const std::string& file, const Dataset& data);
+
+/// Optimizer and schedule with their keys: lines for people, and members of an object. Without a
+/// schedule nothing is said of it.
+std::string training_text(const Setup& setup);
+nlohmann::json training_json(const Setup& setup);
 
 /// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs
 /// what it does. Does nothing if all implementations are named.

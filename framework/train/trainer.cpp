@@ -58,10 +58,14 @@ int run_trainer(const TrainerOptions& options) {
   if (options.dry_run) {
     recall_choices(setup.layers, device_of(spec), workspace_limit(spec),
                    TuningCache(auto_cache_path()));
-    print_json(options, {{"name", spec.name},
-                         {"parameters", parameter_count(setup.layers)},
-                         {"layers", network_json(setup.layers, nullptr)}});
-    if (!options.json) std::fputs(network_table(setup.layers, nullptr).c_str(), stdout);
+    json object = training_json(setup);
+    object["name"] = spec.name;
+    object["parameters"] = parameter_count(setup.layers);
+    object["layers"] = network_json(setup.layers, nullptr);
+    print_json(options, object);
+    if (!options.json) {
+      std::fputs((network_table(setup.layers, nullptr) + training_text(setup)).c_str(), stdout);
+    }
     return kExitDone;
   }
   check_device(spec);
@@ -82,10 +86,11 @@ int run_trainer(const TrainerOptions& options) {
   }
   const Dataset data = load_dataset(setup, options.data);
   check_batch(setup, options.setup.config, data);
+  if (!options.profile) check_schedule(setup, options.setup.config, data);
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
   choose_implementations(setup, context);
-  Training training(spec, setup.layers, data, std::move(setup.optimizer), context);
+  Training training(spec, setup.layers, data, std::move(setup.optimizer), setup.schedule, context);
   if (options.profile) {
     training.prepare();
     print_json(options, run_profiler(training, setup, options.out));

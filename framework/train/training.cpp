@@ -6,16 +6,22 @@
 
 namespace duet {
 
-void advance(Context& context, StepState* state, const float* loss, const int32_t* hits) {
+void advance(Context& context, StepState* state, const float* loss, const int32_t* hits,
+             const ScheduleRule& schedule) {
 #if DUET_WITH_CUDA
-  if (context.device() == Device::kGpu) return advance_gpu(context, state, loss, hits);
+  if (context.device() == Device::kGpu) return advance_gpu(context, state, loss, hits, schedule);
 #endif
   (void)context;
-  advance_state(*state, *loss, hits[0], hits[1]);
+  advance_state(*state, loss, hits, schedule);
+}
+
+void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule) {
+  advance(context, state, nullptr, nullptr, schedule);
 }
 
 Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers,
-                   const Dataset& dataset, std::unique_ptr<Optimizer> optimizer, Context& context)
+                   const Dataset& dataset, std::unique_ptr<Optimizer> optimizer,
+                   const Schedule& schedule, Context& context)
     : context_(context),
       use_graph_(spec.graph && context.device() == Device::kGpu),
       weights_(layers, spec.seed, context.device()),
@@ -23,6 +29,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       optimizer_(std::move(optimizer)),
       train_batches_(context, dataset, dataset.train,
                      {.batch = spec.data.batch, .seed = spec.seed, .shuffle = true}),
+      schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
       state_(context.device(), sizeof(StepState)) {
   optimizer_tensors_.w = weights_.trained();
@@ -33,7 +40,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     fill_bytes(memory.data(), context.device(), 0, memory.bytes());
     optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
   }
-  set_state({.learning_rate = static_cast<float>(optimizer_->learning_rate())});
+  set_state({});
   write_program();
 }
 
@@ -48,7 +55,7 @@ void Training::write_program() {
     optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
   }));
   program_.push_back(advance_operation([this, loss] {
-    advance(context_, device_state(state_), loss, net_.hits().data<int32_t>());
+    advance(context_, device_state(state_), loss, net_.hits().data<int32_t>(), schedule_);
   }));
 }
 
@@ -87,6 +94,7 @@ StepState Training::state() {
 
 void Training::set_state(const StepState& state) {
   copy_bytes(state_.data(), context_.device(), &state, Device::kCpu, sizeof state);
+  set_learning_rate(context_, device_state(state_), schedule_);
 }
 
 void Training::clear_totals() {

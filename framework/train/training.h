@@ -12,6 +12,7 @@
 #include "device/step_graph.h"
 #include "net/net.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "train/evaluation.h"
 #include "train/program.h"
 
@@ -23,7 +24,7 @@ class Training {
   /// afterwards; `context` must outlive this. Throws ConfigError if the batch is larger than the
   /// data.
   Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
-           std::unique_ptr<Optimizer> optimizer, Context& context);
+           std::unique_ptr<Optimizer> optimizer, const Schedule& schedule, Context& context);
 
   /// Runs every kernel once without changing anything and, with `graph: true` on a GPU, captures
   /// the step and the evaluation. Called before the first step.
@@ -38,6 +39,7 @@ class Training {
 
   /// Reads the state back (waits for the queued steps).
   StepState state();
+  /// The learning rate is that of the step.
   void set_state(const StepState& state);
   /// Starts new totals; the step number stays.
   void clear_totals();
@@ -61,6 +63,7 @@ class Training {
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
   const Optimizer& optimizer() const { return *optimizer_; }
+  const ScheduleRule& schedule() const { return schedule_; }
   /// The optimizer's state number i, laid out as weights().trained().
   const Tensor& optimizer_state(size_t i) const { return optimizer_tensors_.state[i]; }
   Context& context() const { return context_; }
@@ -76,6 +79,7 @@ class Training {
   Net net_;
   std::unique_ptr<Optimizer> optimizer_;
   Batches train_batches_;
+  ScheduleRule schedule_;
   Evaluation evaluation_;
   OptimizerTensors optimizer_tensors_;
   std::vector<Buffer> optimizer_memory_;

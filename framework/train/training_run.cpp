@@ -46,6 +46,9 @@ double seconds_since_process_start() {
       0.0, static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec) - started);
 }
 
+// The same number in as few digits as tell it from other floats: 0.1, not 0.10000000149.
+double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str(), nullptr); }
+
 std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
 
 }  // namespace
@@ -69,12 +72,17 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     startup_seconds_ = seconds_since_process_start();
     spdlog::info("ready {:.2f} s after start; run folder {}", startup_seconds_,
                  folder_->path().string());
-    spdlog::info("the network:\n{}", network_table(setup_.layers, &training_.net()));
+    spdlog::info("the network:\n{}{}", network_table(setup_.layers, &training_.net()),
+                 training_text(setup_));
     const InterruptGuard guard;
     watch_ = Elapsed();
     const uint64_t step = training_.state().step;
     const auto per_epoch = static_cast<uint64_t>(training_.steps_per_epoch());
     const uint64_t end = per_epoch * static_cast<uint64_t>(spec_.train.epochs);
+    const int64_t schedule_end = setup_.schedule.total.in_steps(training_.steps_per_epoch());
+    if (setup_.schedule.ends && static_cast<uint64_t>(schedule_end) < end) {
+      spdlog::warn("the schedule of the learning rate ends at step {} of {}", schedule_end, end);
+    }
     if (step < end) {
       start_folder(checkpoint);
       return train(step, per_epoch, end);
@@ -169,6 +177,7 @@ void TrainingRun::write_run_json() {
                  {"unshared_activation_bytes", training_.net().unshared_bytes()},
                  {"startup_seconds", startup_seconds_},
                  {"layers", network_json(setup_.layers, &training_.net())}};
+  object.update(training_json(setup_));
   if (!info_.changes.empty()) object["changes"] = info_.changes;
   folder_->write("run.json", json_text(object, 2) + "\n");
 }
@@ -201,6 +210,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
                                {"epoch", epoch + 1},
                                {"step", step},
                                {"loss", state.last_loss},
+                               {"learning_rate", shortest(state.last_learning_rate)},
                                {"images_per_second", rate()}});
     }
     const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
@@ -224,7 +234,8 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
 }
 
 void TrainingRun::finish_epoch(int64_t epoch) {
-  const Metrics train = metrics_of(training_.state());
+  const StepState state = training_.state();
+  const Metrics train = metrics_of(state);
   const Elapsed watch;
   const Metrics validation = training_.evaluation().run();
   const double evaluation_seconds = watch.seconds();
@@ -238,6 +249,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"epoch", epoch},
               {"train_loss", train.loss},
               {"train_accuracy", train.accuracy},
+              {"learning_rate", shortest(state.last_learning_rate)},
               {"val_loss", validation.loss},
               {"val_accuracy", validation.accuracy},
               {"images_per_second", rate},
@@ -260,7 +272,7 @@ void TrainingRun::check_finite(const Metrics& validation, int64_t epoch) const {
   throw RunError(
       fmt::format("the validation loss is not finite after epoch {}; try a smaller learning rate "
                   "(it is {})",
-                  epoch, training_.optimizer().learning_rate()));
+                  epoch, training_.state().last_learning_rate));
 }
 
 void TrainingRun::save(const fs::path& path) {
@@ -276,7 +288,7 @@ StepState TrainingRun::checked_state() {
       "the loss became {} at step {}; the first that is not finite is {}; try a smaller learning "
       "rate (it is {})",
       std::isnan(state.last_loss) ? "nan" : "infinite", state.step + 1, where,
-      training_.optimizer().learning_rate()));
+      state.learning_rate));
 }
 
 void TrainingRun::print_summary(bool interrupted) {

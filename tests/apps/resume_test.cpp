@@ -143,6 +143,25 @@ TEST_F(Resume, WithOtherFilesOfTheSameNameIsRefused) {
                  "other images or labels");
 }
 
+// The rates of all steps follow from the length of the schedule.
+TEST_F(Resume, AScheduleOfAnotherLengthIsRefusedByName) {
+  folder_.write("net.yaml", changed(network_, {{"layers:", "schedule: {type: cosine}\nlayers:"}}));
+  EXPECT_OUTCOME(resume(""), kExitUsage, "schedule.type: (none) -> cosine");
+  const auto train = [&](const std::string& arguments) {
+    return folder_.run("--config net.yaml --out cosine " + arguments);
+  };
+  EXPECT_OUTCOME(train("--quiet"), kExitDone);
+  EXPECT_OUTCOME(train("--resume last --epochs 4"), kExitUsage, "schedule.total_epochs: 2 -> 4",
+                 "--allow-changes");
+  EXPECT_OUTCOME(train("--resume last --epochs 4 --set schedule.total_epochs=2 "
+                       "--set schedule.eta_min=0.001"),
+                 kExitUsage, "schedule.eta_min: 0 -> 0.001");
+  EXPECT_OUTCOME(train("--resume last --epochs 3 --set schedule.total_epochs=2"), kExitDone,
+                 "the schedule of the learning rate ends at step 8 of 12", "epoch 3/3");
+  EXPECT_OUTCOME(train("--resume last --epochs 4 --allow-changes"), kExitDone,
+                 "schedule.total_epochs: 2 -> 4", "epoch 4/4");
+}
+
 TEST_F(Resume, MayChangeWhoComputesAndHowLong) {
   const Outcome outcome = resume("--backend cpu_reference --set train.log_every=3");
   EXPECT_OUTCOME(outcome, kExitDone, "backend: cpu -> cpu_reference", "epoch 4/4");

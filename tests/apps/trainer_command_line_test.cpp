@@ -12,6 +12,7 @@
 #include "layers/layers.h"
 #include "net/expand.h"
 #include "optim/optimizer.h"
+#include "optim/schedule.h"
 #include "test_paths.h"
 
 namespace duet {
@@ -50,13 +51,15 @@ TEST(TrainerCommandLine, WrongUseIsTold) {
       {"--config tiny.yaml --out a --evaluate b", {"--out", "excludes", "--evaluate"}},
       {"--config tiny.yaml --profile --evaluate b", {"--profile", "excludes", "--evaluate"}},
       {"--config tiny.yaml --data ''", {"--data: the value is empty"}},
-      {"list", {"list: expected one of layers, impls, datasets, optimizers", "trainer list impls"}},
+      {"list",
+       {"list: expected one of layers, impls, datasets, optimizers, schedules",
+        "trainer list impls"}},
       {"list layer", {"found 'layer'", "did you mean 'layers'?"}},
       {"tiny.yaml", {"tiny.yaml", "did you mean '--config tiny.yaml'?"}},
       {"doctor --config tiny.yaml", {"--config does not belong to 'doctor'"}},
       {"--config tiny.yaml doctor", {"--config: does not belong to 'doctor'"}},
       {"doctor --data ''", {"--data: the value is empty"}},
-      {"list kernels", {"kernels", "layers", "impls", "datasets", "optimizers"}},
+      {"list kernels", {"kernels", "layers", "impls", "datasets", "optimizers", "schedules"}},
       {"--config none.yaml", {"none.yaml", "cannot open"}},
       {"--config .", {"is a folder", "YAML file"}},
   };
@@ -128,10 +131,11 @@ TEST(TrainerCommandLine, ListsEverythingThereIs) {
   EXPECT_EQ(layers.back()["layer"], composite_types().back().name);
   EXPECT_EQ(rows("datasets").size(), dataset_types().size());
   EXPECT_EQ(rows("optimizers").size(), optimizer_types().size());
+  EXPECT_EQ(rows("schedules").size(), schedule_types().size());
   size_t implementations = 0;
   for (const LayerType* type : layer_types()) implementations += type->implementations().size();
   EXPECT_EQ(impls.size(), implementations);
-  for (const char* what : {"layers", "impls", "datasets", "optimizers"}) {
+  for (const char* what : {"layers", "impls", "datasets", "optimizers", "schedules"}) {
     const Outcome table = folder.run(std::string("list ") + what);
     EXPECT_EQ(table.code, kExitDone);
     for (const auto& row : rows(what)) {

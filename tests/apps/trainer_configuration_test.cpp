@@ -150,6 +150,23 @@ TEST(TrainerConfiguration, SizesThatAreNone) {
                  "learning_rate", "'nan'");
 }
 
+TEST(TrainerConfiguration, WrongSchedules) {
+  const auto with = [](const std::string& keys) {
+    return checked({{"train: {epochs: 2}", "train: {epochs: 2}\nschedule: {" + keys + "}"}});
+  };
+  EXPECT_OUTCOME(checked({}, "--set schedule=cosine"), kExitUsage,
+                 "command line: schedule: expected a map (key: value), found 'cosine'");
+  EXPECT_OUTCOME(with("gamma: 0.5"), kExitUsage,
+                 "net.yaml:5:11: schedule: required key 'type' is missing");
+  EXPECT_OUTCOME(with("type: onecycle"), kExitUsage,
+                 "net.yaml:5:18: schedule: type: unknown value 'onecycle' (did you mean");
+  EXPECT_OUTCOME(with("type: cosine, warmup_epochs: 2"), kExitUsage,
+                 "net.yaml:5:41: schedule: warmup_epochs: the warm-up must end before");
+  EXPECT_OUTCOME(checked({}, "--set schedule.type=cosine --set schedule.warmup_steps=8"),
+                 kExitUsage,
+                 "command line: schedule: the warm-up takes 8 of the schedule's 8 steps");
+}
+
 TEST(TrainerConfiguration, SizesThatNobodyCanCount) {
   EXPECT_OUTCOME(checked({{"out_channels: 4", "out_channels: 512, padding: 8388594"}}), kExitUsage,
                  "net.yaml:7:", "layer conv1 (conv2d)", "more than 2^40 elements");

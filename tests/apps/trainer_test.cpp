@@ -116,6 +116,32 @@ layers:
   EXPECT_FALSE(train("--seed 2", "2") == first);
 }
 
+TEST(Trainer, KeepsTheScheduleAndTheRates) {
+  const TrainerFolder folder;
+  const std::string arguments =
+      "--config tiny.yaml --set schedule.type=linear --set schedule.start_factor=1 "
+      "--set schedule.end_factor=0 --set train.log_every=1 ";
+  const std::string text = "schedule   linear, start_factor 1, end_factor 0, total_epochs 2";
+  EXPECT_OUTCOME(folder.run(arguments + "--out run"), kExitDone, text);
+  EXPECT_TRUE(has(folder.run(arguments + "--dry-run").out, text, "optimizer  adam, learning_rate"));
+  const json dry = json::parse(folder.run(arguments + "--dry-run --json").out);
+  const json run = json::parse(folder.read("run/run.json"));
+  for (const json& object : {dry, run}) {
+    EXPECT_EQ(object["schedule"]["type"], "linear");
+    EXPECT_EQ(object["schedule"]["total_epochs"], 2);
+    EXPECT_EQ(object["optimizer"]["learning_rate"], 0.01);
+  }
+  EXPECT_TRUE(has(folder.read("run/config.yaml"), "total_epochs: 2", "warmup_epochs: 0"));
+  const std::vector<json> steps = metrics(folder, "run", "step");
+  ASSERT_EQ(steps.size(), 8u);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_FLOAT_EQ(steps[i]["learning_rate"].get<float>(),
+                    0.01 * (1.0 - static_cast<double>(i) / 8));
+  }
+  EXPECT_EQ(steps[0]["learning_rate"], 0.01);
+  EXPECT_EQ(metrics(folder, "run", "epoch")[1]["learning_rate"], steps[7]["learning_rate"]);
+}
+
 TEST(Trainer, ResolvedConfigurationRunsAgain) {
   const TrainerFolder folder;
   EXPECT_OUTCOME(folder.run("--config tiny.yaml --out a --quiet --seed 5 --epochs 3 --set "

@@ -85,7 +85,13 @@ TEST(TrainingComparison, TellsSpeedMemoryAndTime) {
     EXPECT_GT(arm["peak_memory_bytes"], 96 * 64 + 4 * 4 * 620);
     EXPECT_GE(arm["prepare_s"], 0.0);
   }
-  EXPECT_GT(training["step_ratios"][0]["speedup"], 1.5);
+  // Which arm is faster is the machine's affair; a busy one may even turn it round.
+  const json& ratio = training["step_ratios"][0];
+  EXPECT_EQ(ratio["a"], 0);
+  EXPECT_EQ(ratio["b"], 1);
+  EXPECT_GT(ratio["low"], 0.0);
+  EXPECT_LE(ratio["low"], ratio["speedup"]);
+  EXPECT_LE(ratio["speedup"], ratio["high"]);
 }
 
 TEST(TrainingComparison, ALossThatIsNotFiniteIsReported) {

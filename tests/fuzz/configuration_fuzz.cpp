@@ -20,6 +20,7 @@ DUET_FUZZ_TARGET(configuration) {
     const duet::Setup setup =
         duet::read_setup(duet::read_yaml(std::string(input), options.config), options);
     duet::network_table(setup.layers, nullptr);
+    duet::training_text(setup);
     duet::write_yaml(setup.config);
   } catch (const duet::Error&) {
   }

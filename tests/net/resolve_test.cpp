@@ -66,6 +66,29 @@ TEST_F(FirstLayer, KeepsItsBackwardDataWhereThereIsOne) {
   EXPECT_EQ(network.layers.at(1).passes.size(), 3u);
 }
 
+TEST(Resolve, AFamilyMeansTheEntryThatIsPreferredForTheSizes) {
+  const InList<LinearProblem> listed(
+      linear_impls(),
+      {{.id = "cpu_wide",
+        .unsupported = without_backward_data,
+        .make = linear_cpu_reference().make,
+        .preferred = [](const LinearProblem& problem, Pass) { return problem.out >= 10; }}});
+  const TestNetwork network = make_network(
+      "backend: cpu\n"
+      "data: {dataset: synthetic_images, batch: 4}\n"
+      "layers:\n"
+      "  - {type: flatten}\n"
+      "  - {name: fc1, type: linear, out_features: 6}\n"
+      "  - {name: fc2, type: linear, out_features: 10}\n"
+      "  - {name: loss, type: softmax_cross_entropy}\n",
+      {{4, 1, 8, 8}});
+  const std::string first(linear_impls().front().id);
+  for (const PassChoice& choice : network.layers.at(1).passes) EXPECT_EQ(choice.id, first);
+  for (const PassChoice& choice : network.layers.at(2).passes) {
+    EXPECT_EQ(choice.id, choice.pass == Pass::kBackwardData ? first : "cpu_wide");
+  }
+}
+
 TEST(Resolve, OneValueAChannelCannotBeTrained) {
   const auto make = [](int64_t batch) {
     make_network(

@@ -27,11 +27,16 @@ TestTraining::TestTraining(const std::string& yaml)
   ConfigErrors errors("test.yaml");
   ConfigReader reader(network.config.at_or_add("optimizer"), "optimizer", errors);
   auto optimizer = read_optimizer(reader);
+  Schedule schedule;
+  if (ConfigNode* node = network.config.find("schedule")) {
+    ConfigReader schedule_reader(*node, "schedule", errors);
+    schedule = read_schedule(schedule_reader, network.spec.train.epochs);
+  }
   errors.raise_if_any();
   TuningCache cache{{}};
   choose_automatically(network.layers, context, cache, {});
   training = std::make_unique<Training>(network.spec, network.layers, small_images(network.config),
-                                        std::move(optimizer), context);
+                                        std::move(optimizer), schedule, context);
   training->prepare();
 }
 

@@ -64,9 +64,12 @@ layers:
 std::vector<double> snapshot(TestTraining& t) {
   Training& training = *t.training;
   const StepState state = training.state();
-  std::vector<double> values = {static_cast<double>(state.step), state.loss_sum, state.last_loss,
+  std::vector<double> values = {static_cast<double>(state.step),
+                                state.loss_sum,
+                                state.last_loss,
                                 static_cast<double>(state.hits),
-                                static_cast<double>(state.counted)};
+                                static_cast<double>(state.counted),
+                                state.learning_rate};
   for (const Parameter& parameter : training.weights().parameters()) {
     for (float v : training.weights().read(parameter)) {
       values.push_back(v);
@@ -101,6 +104,16 @@ void check_resume(const std::string& first, const std::string& second,
   for (int i = 0; i < 12; ++i) after.training->step();
   EXPECT_EQ(snapshot(whole), snapshot(after)) << first << " then " << second;
   std::filesystem::remove(path);
+}
+
+void check_resume_of_schedules(const std::string& backend) {
+  for (const std::string schedule :
+       {"step, step_size: 5, per: step, warmup_steps: 3", "exponential, gamma: 0.9, per: step",
+        "cosine, warmup_steps: 20, total_steps: 30", "one_cycle, total_steps: 30",
+        "linear, start_factor: 1, end_factor: 0.1, total_epochs: 3"}) {
+    const std::string with = backend + "\nschedule: {type: " + schedule + "}";
+    check_resume(with, with);
+  }
 }
 
 namespace {
@@ -213,6 +226,7 @@ void check_halt(const std::string& backend) {
   Training& training = *t.training;
   for (int i = 0; i < 3; ++i) training.step();
   const Parameter& parameter = training.weights().parameters()[2];  // conv2.weight
+  const float rate = training.state().learning_rate;
   std::vector<float> values = training.weights().read(parameter);
   values[5] = NAN;
   training.weights().write(parameter, values);
@@ -220,6 +234,7 @@ void check_halt(const std::string& backend) {
   const StepState state = training.state();
   EXPECT_EQ(state.halted, 1);
   EXPECT_EQ(state.step, 3u);  // nothing advanced
+  EXPECT_EQ(state.learning_rate, rate);
   EXPECT_TRUE(std::isfinite(state.loss_sum));
   const Parameter& first = training.weights().parameters()[0];
   for (float v : training.weights().read(first)) {

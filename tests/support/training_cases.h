@@ -27,11 +27,14 @@ std::filesystem::path temporary_path(const std::string& name);
 void check_resume(const std::string& first, const std::string& second,
                   std::string (*network)(const std::string& backend) = small_training);
 
+/// check_resume() with schedules that are in the midst of something at step 13.
+void check_resume_of_schedules(const std::string& backend);
+
 /// A trace of some steps is the network's: every operation of every step, in order, on tracks whose
 /// events do not overlap, with the times that were measured.
 void check_trace(const std::string& backend);
 
-/// With parameters that overflow, nothing is updated any more and the culprit is named.
+/// With parameters that overflow, nothing is updated or advances any more and the culprit is named.
 void check_halt(const std::string& backend);
 
 /// A block whose passes run by every two of `ids` learns as it does by the first of them alone.

@@ -71,6 +71,24 @@ TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
   }
 }
 
+TEST_F(TrainingOnGpu, SchedulesOfTheLearningRate) {
+  check_resume_of_schedules("custom");
+  check_resume_of_schedules("custom\ngraph: false");
+  for (const std::string type : {"cosine", "one_cycle"}) {
+    const std::string schedule = "custom\nschedule: {type: " + type + ", total_steps: 40, ";
+    TestTraining graph(small_training(schedule + "warmup_steps: 5}"));
+    TestTraining eager(small_training(schedule + "warmup_steps: 5}\ngraph: false"));
+    for (uint64_t i = 0; i < 40; ++i) {
+      // The host's functions may differ from the device's in the last digit of a double.
+      EXPECT_FLOAT_EQ(graph.training->state().learning_rate, graph.training->schedule().rate(i));
+      graph.training->step();
+      eager.training->step();
+    }
+    EXPECT_EQ(snapshot(graph), snapshot(eager)) << type;
+  }
+  check_halt("custom\nschedule: {type: exponential, gamma: 0.5, per: step}");
+}
+
 TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
   check_trace("custom");
   check_trace("cudnn");

@@ -1,6 +1,6 @@
 // linear custom_large_tile: tiles of 128x128 dealt to all multiprocessors, cut along k where
-//           they do not divide. The product is in linear_large_tile.cuh; here are the deal, its
-//           cost and the launch, which custom_register_tiled uses too.
+//           they do not divide. The product is in linear_large_tile.cuh; here are the plan and the
+//           launch.
 // Mapping:  block = an equal share of the slices of all tiles, one block a multiprocessor; lane =
 //           8x16 sums of half of a slice's k.
 // Traffic:  an operand is read once for each 128 rows or columns of the other; the parts of cut
@@ -9,6 +9,7 @@
 // Measured: 3200 -> 256 at batch 1024 on an H200: forward 46.1 us, backward_filter 45.2,
 //           backward_data 48.7, beside 45.0, 47.2, 49.3 of cudnn_cublas in the same run.
 #include <algorithm>
+#include <limits>
 
 #include "core/error.h"
 #include "device/attribute.h"
@@ -17,48 +18,60 @@
 #include "layers/linear/linear_large_tile.cuh"
 
 namespace duet {
-namespace linear {
 namespace {
 
-/// Microseconds on an H200, fitted to the times of twelve products, off by 3% on average: the start
-/// and end of a block, its slices at `rate` of the FMA at 1.9 GHz, the output; where there is a
-/// second kernel, its launch and the parts of the cut tiles.
-double cost(double rate, const Product& p, const LargePlan& plan, int slices, bool second) {
-  const double fma = double{LargeTile::kM} * LargeTile::kN * LargeTile::kUnit * slices;
-  return 3.9 + fma / (128 * 1900.0) / rate + 0.3 * 4e-6 * p.m * p.n +
-         (second ? 1.1 + 0.2 * 4e-6 * plan.parts : 0);
-}
+using linear::blocks_of;
+using linear::Cut;
+using linear::LargeTile;
+using linear::Product;
+
+struct Plan {
+  void (*kernel)(Product, Cut) = nullptr;
+  size_t shared_bytes = 0;
+  Cut cut{};
+  int blocks = 0;
+  size_t parts = 0;      // floats of the parts of the cut tiles
+  size_t workspace = 0;  // bytes, row sums included
+};
 
 template <bool kInnerA, bool kInnerB>
-void set_kernel(LargePlan& plan) {
-  plan.kernel = linear_large_tile_kernel<kInnerA, kInnerB>;
-  plan.shared_bytes = large_shared_bytes<kInnerA, kInnerB>();
+void set_kernel(Plan& plan) {
+  plan.kernel = linear::linear_large_tile_kernel<kInnerA, kInnerB>;
+  plan.shared_bytes = linear::large_shared_bytes<kInnerA, kInnerB>();
 }
 
-}  // namespace
-
-std::optional<std::string> large_tile_unsupported(const LinearProblem& problem, Pass pass) {
+std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
   if (problem.in % 4 != 0 || (pass != Pass::kForward && problem.out % 4 != 0)) {
     return "copies 16 bytes at a time, and a row does not divide into them";
   }
-  const Product p = product_of(problem, pass);
-  if (int64_t{std::max(p.m, p.n)} * p.k > std::numeric_limits<int>::max()) {
-    return "counts the floats of an operand in 31 bits";
+  const Product p = linear::product_of(problem, pass);
+  const int64_t longest = int64_t{std::max(p.m, p.n)} * p.k;
+  const int64_t tiles = int64_t{blocks_of(p.m, LargeTile::kM)} * blocks_of(p.n, LargeTile::kN);
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (longest > kMost || tiles * blocks_of(p.k, LargeTile::kUnit) > kMost / 2) {
+    return "counts the floats of an operand and the slices of a product in 31 bits";
   }
   return fp32_only(problem, pass);
 }
 
-LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
-  LargePlan plan;
-  if (large_tile_unsupported(problem, pass)) return plan;
-  const Product p = product_of(problem, pass);
+/// From here on at most 10% slower than custom_register_tiled, and mostly faster, by models of both
+/// times on an H200 that were fitted to measurements (3200 -> 256 at batch 1024: 45.3, 49.4, 47.0
+/// us for 48.7, 54.5, 55.6).
+bool preferred(const LinearProblem& problem, Pass pass) {
+  const Product p = linear::product_of(problem, pass);
+  return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6;
+}
+
+/// Throws UnsupportedError if that is too much workspace or shared memory.
+Plan plan_of(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
+  Plan plan;
+  const Product p = linear::product_of(problem, pass);
   const bool row_sums = pass == Pass::kBackwardFilter && problem.bias;
   const int sms = gpu_attribute(cudaDevAttrMultiProcessorCount);
   Cut& cut = plan.cut;
   cut.tiles_n = blocks_of(p.n, LargeTile::kN);
   cut.slices = blocks_of(p.k, LargeTile::kUnit);
   const int64_t tiles = int64_t{cut.tiles_n} * blocks_of(p.m, LargeTile::kM);
-  if (tiles * cut.slices > std::numeric_limits<int>::max() / 2) return plan;
   cut.split = static_cast<int>(tiles % sms);
   cut.whole = static_cast<int>(tiles - cut.split);
   cut.each = std::max(1, blocks_of(int64_t{cut.split} * cut.slices, sms));
@@ -67,10 +80,8 @@ LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_l
   if (cut.split > 0) plan.parts = size_t{4} * LargeTile::kFloat4s * (sharers + cut.split);
   const size_t row_parts = row_sums ? size_t{LargeTile::kGroups} * cut.slices * p.m : 0;
   plan.workspace = sizeof(float) * (plan.parts + row_parts);
-  double rate = 0.735;
   if (pass == Pass::kForward) {
     set_kernel<true, true>(plan);
-    rate = 0.70;
   } else if (pass == Pass::kBackwardData) {
     set_kernel<true, false>(plan);
   } else {
@@ -78,69 +89,58 @@ LargePlan plan_large(const LinearProblem& problem, Pass pass, size_t workspace_l
   }
   const auto most_shared =
       static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  if (plan.workspace > workspace_limit || plan.shared_bytes > most_shared) return {};
+  if (plan.workspace > workspace_limit || plan.shared_bytes > most_shared) {
+    throw UnsupportedError(
+        "linear custom_large_tile: too little shared memory on this GPU, or workspace");
+  }
   DUET_CUDA(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                  static_cast<int>(plan.shared_bytes)));
-  const int slices = cut.whole / sms * cut.slices + (cut.split > 0 ? cut.each : 0);
-  plan.cost = cost(rate, p, plan, slices, cut.split > 0 || row_sums);
   return plan;
 }
-
-std::string describe(const LargePlan& plan) {
-  return "tile 128x128, " + std::to_string(plan.cut.split) + " of " +
-         std::to_string(plan.cut.split + plan.cut.whole) + " cut for " +
-         std::to_string(plan.blocks) + " blocks";
-}
-
-void launch_large(const LargePlan& plan, Product p, const Run& run) {
-  Cut cut = plan.cut;
-  p.partials = static_cast<float*>(run.workspace);
-  cut.row_parts = p.row_sums ? p.partials + plan.parts : nullptr;
-  plan.kernel<<<plan.blocks, LargeTile::kThreads, plan.shared_bytes, run.stream()>>>(p, cut);
-  DUET_LAUNCHED();
-  const int blocks = cut.split * LargeTile::kSumBlocks + (p.row_sums ? blocks_of(p.m, 32) : 0);
-  if (blocks == 0) return;
-  launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = run.stream()},
-         {overlaps_primary()}, linear_sum_large_kernel, p, cut);
-}
-
-}  // namespace linear
-
-namespace {
-
-using linear::LargePlan;
 
 class LinearCustomLargeTile : public linear::ProductImpl {
  public:
   LinearCustomLargeTile(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
-    plan(pass) = linear::plan_large(problem_, pass, context.workspace_limit());
-    if (!plan(pass).kernel) {
-      throw UnsupportedError(
-          "linear custom_large_tile: too little shared memory on this GPU, or workspace");
-    }
+    plans_[static_cast<size_t>(pass)] = plan_of(problem_, pass, context.workspace_limit());
   }
 
   size_t workspace_bytes(Pass pass) const override { return plan(pass).workspace; }
-  std::string detail(Pass pass) const override { return describe(plan(pass)); }
-
- private:
-  void multiply(Pass pass, const linear::Product& product, const Run& run) override {
-    launch_large(plan(pass), product, run);
+  std::string detail(Pass pass) const override {
+    const Cut& cut = plan(pass).cut;
+    return "tile 128x128, " + std::to_string(cut.split) + " of " +
+           std::to_string(cut.split + cut.whole) + " cut for " + std::to_string(plan(pass).blocks) +
+           " blocks";
   }
 
-  LargePlan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }
-  const LargePlan& plan(Pass pass) const { return plans_[static_cast<size_t>(pass)]; }
+ private:
+  void multiply(Pass pass, const Product& product, const Run& run) override {
+    const Plan& of = plan(pass);
+    Product p = product;
+    Cut cut = of.cut;
+    p.partials = static_cast<float*>(run.workspace);
+    cut.row_parts = p.row_sums ? p.partials + of.parts : nullptr;
+    of.kernel<<<of.blocks, LargeTile::kThreads, of.shared_bytes, run.stream()>>>(p, cut);
+    DUET_LAUNCHED();
+    const int blocks = cut.split * LargeTile::kSumBlocks + (p.row_sums ? blocks_of(p.m, 32) : 0);
+    if (blocks == 0) return;
+    launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = run.stream()},
+           {overlaps_primary()}, linear::linear_sum_large_kernel, p, cut);
+  }
 
-  LargePlan plans_[4];  // by Pass
+  const Plan& plan(Pass pass) const { return plans_[static_cast<size_t>(pass)]; }
+
+  Plan plans_[4];  // by Pass
 };
 
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_large_tile() {
-  return {"custom_large_tile", linear::large_tile_unsupported,
-          make_implementation<LinearCustomLargeTile>};
+  return {.id = "custom_large_tile",
+          .unsupported = unsupported,
+          .make = make_implementation<LinearCustomLargeTile>,
+          .preferred = preferred};
 }
 
 }  // namespace duet

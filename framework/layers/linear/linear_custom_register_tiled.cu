@@ -1,14 +1,12 @@
 // linear custom_register_tiled: register tiles fed by cp.async, split-K where tiles are too few.
 //           The product is in linear_register_tiled.cuh; here are its tiles, the choice between
-//           them, and a dot-product kernel for a handful of outputs. Large products go to
-//           custom_large_tile's kernel.
+//           them, and a dot-product kernel for a handful of outputs.
 // Mapping:  block = a tile of 8x32 to 128x64 outputs and a range of k; lane = 1x8, 4x8 or 8x8 sums.
 // Traffic:  an operand is read once for each tile along the other, in 16-byte copies if its lines
 //           start on 16 bytes; a split product also writes and reads its partial results.
 // Limits:   fp32, up to 2097120 rows.
 // Measured: 3200 -> 256 on an H200, three passes: 1.7x, 1.3x, 1.2x cudnn_cublas at batch 64. At
-//           1024 these tiles took 48.7, 54.5, 55.6 us for 45.3, 49.4, 47.0: custom_large_tile's
-//           kernel, which cost() prefers there, is faster.
+//           1024 48.7, 54.5, 55.6 us for 45.3, 49.4, 47.0 of custom_large_tile.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -17,15 +15,13 @@
 #include "device/attribute.h"
 #include "device/check.h"
 #include "device/launch.h"
-#include "layers/linear/linear_impls.h"
-#include "layers/linear/linear_large_tile.h"
+#include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
 
 namespace duet {
 namespace {
 
 using linear::blocks_of;
-using linear::LargePlan;
 using linear::Product;
 using linear::Tile;
 
@@ -117,12 +113,11 @@ std::vector<Variant> variants(bool aligned) {
 
 int round_up(int value, int unit) { return (value + unit - 1) / unit * unit; }
 
-/// How one product is computed; by `large` if that has a kernel.
+/// How one product is computed.
 struct Plan {
   Variant variant;
   int splits = 1;
   int k_range = 0;
-  LargePlan large;
   size_t workspace = 0;
   double cost = std::numeric_limits<double>::infinity();
 };
@@ -165,7 +160,7 @@ Plan plan_product(const std::vector<Variant>& all, const Product& p, size_t work
         continue;
       }
       const double microseconds = cost(v, p, splits, k_range, occupancy, sms);
-      if (microseconds < best.cost) best = {v, splits, k_range, {}, workspace, microseconds};
+      if (microseconds < best.cost) best = {v, splits, k_range, workspace, microseconds};
     }
   }
   if (!best.variant.kernel) {
@@ -175,7 +170,6 @@ Plan plan_product(const std::vector<Variant>& all, const Product& p, size_t work
 }
 
 void launch(const Plan& plan, Product p, const Run& run) {
-  if (plan.large.kernel) return linear::launch_large(plan.large, p, run);
   p.k_range = plan.k_range;
   p.partials = plan.splits > 1 ? static_cast<float*>(run.workspace) : nullptr;
   const dim3 grid(blocks_of(p.n, plan.variant.n), blocks_of(p.m, plan.variant.m), plan.splits);
@@ -200,13 +194,7 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
     const auto all = pass == Pass::kForward        ? variants<true, true>(in4)
                      : pass == Pass::kBackwardData ? variants<true, false>(in4 && out4)
                                                    : variants<false, false>(in4 && out4);
-    const size_t limit = context.workspace_limit();
-    Plan& chosen = plan(pass);
-    chosen = plan_product(all, linear::product_of(problem_, pass), limit);
-    const LargePlan large = linear::plan_large(problem_, pass, limit);
-    if (large.cost < chosen.cost) {
-      chosen = {.large = large, .workspace = large.workspace, .cost = large.cost};
-    }
+    plan(pass) = plan_product(all, linear::product_of(problem_, pass), context.workspace_limit());
   }
 
   size_t workspace_bytes(Pass pass) const override { return plan(pass).workspace; }
@@ -216,7 +204,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
       return "dot products of " + std::to_string(dot_warps()) + " warps";
     }
     const Plan& chosen = plan(pass);
-    if (chosen.large.kernel) return describe(chosen.large);
     return "tile " + std::to_string(chosen.variant.m) + "x" + std::to_string(chosen.variant.n) +
            " split-K " + std::to_string(chosen.splits);
   }

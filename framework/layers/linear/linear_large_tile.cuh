@@ -17,9 +17,19 @@
 // registers without that for far fewer of them.
 #pragma once
 
-#include "layers/linear/linear_large_tile.h"
+#include "layers/linear/linear_products.h"
 
 namespace duet::linear {
+
+/// How the tiles of a product are dealt to the blocks.
+struct Cut {
+  int tiles_n;       // tiles along n; tile t is at row t / tiles_n, column t % tiles_n
+  int slices;        // of a tile, along k
+  int split;         // the first tiles, cut: their slices, in order, in shares of `each`
+  int each;          // slices a block; at least 1
+  int whole;         // the tiles after those, dealt in turn
+  float* row_parts;  // sums of A over half a slice, 2 * slices times m; for row_sums
+};
 
 /// The first slice of a block's share of the cut tiles.
 __device__ inline int first_slice(const Cut& cut, int block) {
