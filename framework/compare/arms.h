@@ -41,7 +41,7 @@ struct Arm {
 /// custom and cudnn where there is a GPU, else cpu_blas and cpu_reference.
 std::vector<std::string> default_arms();
 
-/// Reads all arms. A request that is a family or an id plays the layers of `config` that name no
+/// Reads all arms. A request that is a family or an id runs the layers of `config` that name no
 /// implementation of their own; one that ends in .yaml or .yml is a configuration of its own.
 /// Arms may differ in how they compute alone (backend, layout, fuse, graph, math,
 /// workspace_limit_mib): what they compute - data, seed, layers and their sizes, optimizer,

@@ -1,4 +1,4 @@
-// A row of results: one layer and pass, and what was measured of every arm that plays it. The same
+// A row of results: one layer and pass, and what was measured of every arm that runs it. The same
 // in compare and in bench; docs/benchmarking.md describes the keys.
 #pragma once
 

@@ -27,17 +27,13 @@ std::vector<ResolvedLayer> without_loss(std::vector<ResolvedLayer> layers) {
 }
 
 Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context, Mode mode)
-    : context_(context), weights_(weights), mode_(mode) {
+    : context_(context), weights_(weights), mode_(mode), plan_(duet::plan(layers, mode)) {
   make_implementations(layers);
-  plan_calls();
+  list_calls();
   take_memory();
   take_workspace();
   use_weights();
   set_constants();
-}
-
-bool Net::runs_here(const ResolvedLayer& layer, Pass pass) const {
-  return runs(layer, pass) && (pass == Pass::kForward || mode_ == Mode::kTraining);
 }
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
@@ -53,13 +49,14 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
         node.implementations.push_back(resolved.layer->make(choice.id, context_));
         implementation = node.implementations.back().get();
       }
-      const bool runs = runs_here(resolved, choice.pass);
-      if (runs) {
+      const bool runs_here = runs(resolved, choice.pass) &&
+                             (choice.pass == Pass::kForward || mode_ == Mode::kTraining);
+      if (runs_here) {
         const Running running(choice.id, resolved.layer->type(), "prepare", resolved.name);
         implementation->prepare(choice.pass, context_);
       }
       node.steps.push_back(
-          {choice.pass, choice.id, choice.shared, runs, implementation,
+          {choice.pass, choice.id, choice.shared, runs_here, implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
     }
     nodes_.push_back(std::move(node));
@@ -109,17 +106,12 @@ void Net::use_weights() {
   }
 }
 
-void Net::plan_calls() {
-  for (Node& node : nodes_) {
-    for (const Node::Step& step : node.steps) {
-      if (step.pass == Pass::kForward && step.runs) calls_.push_back({&node, &step});
-    }
-  }
-  forward_calls_ = calls_.size();
-  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
-    for (const Node::Step& step : node->steps) {
-      if (step.pass != Pass::kForward && step.runs) calls_.push_back({&*node, &step});
-    }
+void Net::list_calls() {
+  for (const PlannedCall& call : plan_.calls) {
+    Node& node = nodes_[static_cast<size_t>(call.layer)];
+    const auto step = std::find_if(node.steps.begin(), node.steps.end(),
+                                   [&](const Node::Step& each) { return each.pass == call.pass; });
+    calls_.push_back({&node, &*step});
   }
 }
 
@@ -153,16 +145,16 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
 }
 
 void Net::forward(const uint64_t* step) {
-  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], step);
+  for (size_t i = 0; i < plan_.forward_calls; ++i) run(calls_[i], step);
 }
 
 void Net::backward(const uint64_t* step) {
-  for (size_t i = forward_calls_; i < calls_.size(); ++i) run(calls_[i], step);
+  for (size_t i = plan_.forward_calls; i < calls_.size(); ++i) run(calls_[i], step);
 }
 
 void Net::infer() {
   const auto* step = static_cast<const uint64_t*>(step_.data());
-  for (size_t i = 0; i < forward_calls_; ++i) run(calls_[i], step, false);
+  for (size_t i = 0; i < plan_.forward_calls; ++i) run(calls_[i], step, false);
 }
 
 size_t Net::memory_bytes() const {

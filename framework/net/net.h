@@ -7,20 +7,17 @@
 #include <vector>
 
 #include "device/context.h"
-#include "net/resolve.h"
+#include "net/plan.h"
 #include "net/weights.h"
 
 namespace duet {
 
 class Net {
  public:
-  /// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
-  enum class Mode { kTraining, kInference };
+  using Mode = NetMode;
 
-  /// One layer with its memory and the implementation of each pass. Activations lie still from the
-  /// call that makes them to the last that needs them, in training at least to the end of forward;
-  /// their gradients from the first call to the last that needs them. Then others may take their
-  /// memory.
+  /// One layer with its memory and the implementation of each pass. A tensor lies still while
+  /// plan() says that it is needed; then others may take its memory.
   struct Node {
     struct Step {
       Pass pass;
@@ -38,11 +35,11 @@ class Net {
     LayerTensors tensors;
   };
 
-  /// Makes the implementations, plans and takes all memory. Stores
-  /// activations in the type of the first layer's input: float32, bfloat16, or float64 with
-  /// cpu_reference everywhere (the reference of a whole network). `layers` came from resolve()
-  /// without errors, for kInference perhaps without_loss(). REQUIRES: `weights` are of these
-  /// layers, maybe with another batch, and on the context's device; both outlive the network.
+  /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
+  /// first layer's input: float32, bfloat16, or float64 with cpu_reference everywhere (the reference
+  /// of a whole network). `layers` came from resolve() without errors, for kInference perhaps
+  /// without_loss(). REQUIRES: `weights` are of these layers, maybe with another batch, and on the
+  /// context's device; both outlive the network.
   Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context,
       Mode mode = Mode::kTraining);
 
@@ -60,6 +57,8 @@ class Net {
     const Node::Step* step;
   };
   const std::vector<Call>& calls() const { return calls_; }
+  /// Whose calls, layers and values calls(), nodes() and their tensors are.
+  const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
@@ -90,16 +89,16 @@ class Net {
 
  private:
   void make_implementations(const std::vector<ResolvedLayer>& layers);
-  void plan_calls();
+  void list_calls();
   void take_memory();
   void take_workspace();
   void use_weights();
   void set_constants();
-  bool runs_here(const ResolvedLayer& layer, Pass pass) const;
 
   Context& context_;
   Weights& weights_;
   const Mode mode_;
+  const NetPlan plan_;
   Buffer gradient_memory_;
   Buffer activation_memory_;
   size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
@@ -108,7 +107,6 @@ class Net {
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
-  size_t forward_calls_ = 0;  // how many of calls_ are forward passes
 };
 
 /// The layers of a network that predicts: all but the loss, which is the last.

@@ -1,0 +1,155 @@
+#include "net/plan.h"
+
+#include <algorithm>
+
+namespace duet {
+namespace {
+
+class Planner {
+ public:
+  Planner(const std::vector<ResolvedLayer>& layers, NetMode mode)
+      : layers_(layers), training_(mode == NetMode::kTraining) {}
+
+  NetPlan plan() {
+    for (const ResolvedLayer& layer : layers_) {
+      const size_t inputs = layer.layer->inputs().size(), outputs = layer.layer->outputs().size();
+      plan_.layers.push_back({.x = std::vector<int>(inputs, kNoValue),
+                              .y = std::vector<int>(outputs, kNoValue),
+                              .dx = std::vector<int>(inputs, kNoValue),
+                              .dy = std::vector<int>(outputs, kNoValue)});
+    }
+    list_calls();
+    add_activations();
+    if (training_) add_gradients();
+    for (PlannedValue& value : plan_.values) value.first = count();
+    set_lifetimes();
+    return std::move(plan_);
+  }
+
+ private:
+  int count() const { return static_cast<int>(plan_.calls.size()); }
+  const Layer& layer(size_t i) const { return *layers_[i].layer; }
+
+  void list_calls() {
+    const int last = static_cast<int>(layers_.size()) - 1;
+    for (int i = 0; i <= last; ++i) list_passes(i, true);
+    plan_.forward_calls = plan_.calls.size();
+    for (int i = last; training_ && i >= 0; --i) list_passes(i, false);
+  }
+
+  void list_passes(int i, bool forward) {
+    const ResolvedLayer& resolved = layers_[static_cast<size_t>(i)];
+    for (const PassChoice& choice : resolved.passes) {
+      if ((choice.pass == Pass::kForward) == forward && runs(resolved, choice.pass)) {
+        plan_.calls.push_back({i, choice.pass});
+      }
+    }
+  }
+
+  int add(PlannedValue value) {
+    plan_.values.push_back(std::move(value));
+    return static_cast<int>(plan_.values.size()) - 1;
+  }
+
+  // A layer's input is what another made; a view's output is its input.
+  void add_activations() {
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      PlannedLayer& at = plan_.layers[i];
+      if (i == 0) images_ = add({.desc = layer(i).inputs()[0]});
+      if (layer(i).takes_labels()) at.x.back() = labels_ = add({.desc = layer(i).inputs().back()});
+      for (size_t k = 0; k < layers_[i].inputs.size(); ++k) {
+        const InputSource& from = layers_[i].inputs[k];
+        at.x[k] =
+            from.layer == kImages
+                ? images_
+                : plan_.layers[static_cast<size_t>(from.layer)].y[static_cast<size_t>(from.output)];
+      }
+      const bool view = layer(i).is_view(Pass::kForward);
+      for (size_t j = 0; j < at.y.size(); ++j) {
+        at.y[j] =
+            view ? at.x[0] : add({.desc = layer(i).outputs()[j], .producer = static_cast<int>(i)});
+      }
+    }
+  }
+
+  // The gradient of an output is that of the input which reads it; a view's input has its output's.
+  void add_gradients() {
+    for (size_t i = layers_.size(); i-- > 0;) {
+      PlannedLayer& at = plan_.layers[i];
+      if (layer(i).takes_labels()) {
+        at.dy[0] = dloss_ = add({.desc = layer(i).outputs()[0], .gradient = true});
+      }
+      const bool view = layer(i).is_view(Pass::kBackward);
+      for (size_t k = 0; k < layers_[i].inputs.size(); ++k) {
+        const InputSource& from = layers_[i].inputs[k];
+        if (!from.gradient) continue;
+        at.dx[k] = view ? at.dy[0]
+                        : add({.desc = layer(i).inputs()[k],
+                               .gradient = true,
+                               .producer = static_cast<int>(i)});
+        plan_.layers[static_cast<size_t>(from.layer)].dy[static_cast<size_t>(from.output)] =
+            at.dx[k];
+      }
+    }
+  }
+
+  void need(int value, int call) {
+    if (value == kNoValue) return;
+    PlannedValue& of = plan_.values[static_cast<size_t>(value)];
+    of.first = std::min(of.first, call);
+    of.last = std::max(of.last, call);
+  }
+  void need(const std::vector<int>& values, int call) {
+    for (int value : values) need(value, call);
+  }
+  void read(const std::vector<int>& values, int layer) {
+    for (int value : values) {
+      if (value == kNoValue) continue;
+      std::vector<int>& readers = plan_.values[static_cast<size_t>(value)].readers;
+      if (std::find(readers.begin(), readers.end(), layer) == readers.end()) {
+        readers.push_back(layer);
+      }
+    }
+  }
+
+  // A pass may read all that the layer has but the gradients of others' inputs.
+  void set_lifetimes() {
+    const int end = count();
+    for (int i = 0; i < end; ++i) {
+      const PlannedCall& call = plan_.calls[static_cast<size_t>(i)];
+      const PlannedLayer& at = plan_.layers[static_cast<size_t>(call.layer)];
+      need(at.x, i);
+      need(at.y, i);
+      if (call.pass == Pass::kForward) {
+        read(at.x, call.layer);
+        continue;
+      }
+      need(at.dy, i);
+      read(at.dy, call.layer);
+      if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
+    }
+    // What comes in, goes out or is set once and for all.
+    for (int value : {images_, labels_, dloss_}) {
+      need(value, -1);
+      need(value, end);
+    }
+    if (!plan_.layers.empty()) need(plan_.layers.back().y, end);
+    if (!training_ || plan_.forward_calls == 0) return;
+    // A training's forward also evaluates, and all it makes can be looked at afterwards.
+    const int last_forward = static_cast<int>(plan_.forward_calls) - 1;
+    for (const PlannedLayer& at : plan_.layers) need(at.y, last_forward);
+  }
+
+  const std::vector<ResolvedLayer>& layers_;
+  const bool training_;
+  NetPlan plan_;
+  int images_ = kNoValue, labels_ = kNoValue, dloss_ = kNoValue;
+};
+
+}  // namespace
+
+NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode) {
+  return Planner(layers, mode).plan();
+}
+
+}  // namespace duet

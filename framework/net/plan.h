@@ -1,0 +1,59 @@
+// What a network will do, before any of it exists: its calls in their order, the values that go
+// between them, and how long each value is needed. Made from the resolved layers alone: needs
+// neither a device nor memory.
+#pragma once
+
+#include <vector>
+
+#include "net/resolve.h"
+
+namespace duet {
+
+/// kInference: no gradients, no backward passes, dropout off and statistics as they are saved.
+enum class NetMode { kTraining, kInference };
+
+/// One pass of one layer, by its number.
+struct PlannedCall {
+  int layer;
+  Pass pass;
+};
+
+/// An activation, the labels, or the gradient of an activation.
+struct PlannedValue {
+  TensorDesc desc;
+  bool gradient = false;
+  /// The layer that makes it, by its number; kImages for what comes with the batch, and for the
+  /// gradient of the loss, which is set once.
+  int producer = kImages;
+  /// The layers that read it, in the order of their calls. A view (flatten) is none: its output is
+  /// its input.
+  std::vector<int> readers = {};
+  /// The first and the last call that needs it, by their numbers in NetPlan::calls; -1 if it is
+  /// there before, calls.size() if it is needed after them. Nobody needs it if last < first.
+  int first = 0;
+  int last = -1;
+};
+
+inline constexpr int kNoValue = -1;
+
+/// The values of a layer as LayerTensors has them, by their numbers in NetPlan::values, or
+/// kNoValue.
+struct PlannedLayer {
+  std::vector<int> x, y, dx, dy;
+};
+
+struct NetPlan {
+  /// Of a training step: forward passes first to last, then backward passes last to first.
+  std::vector<PlannedCall> calls;
+  size_t forward_calls = 0;
+  std::vector<PlannedValue> values;
+  std::vector<PlannedLayer> layers;
+};
+
+/// `layers` came from resolve() without errors, for kInference perhaps without their loss.
+/// Activations are needed from the call that makes them to the last that reads them, in training at
+/// least to the end of forward, which also evaluates; gradients from the first call to the last that
+/// needs them.
+NetPlan plan(const std::vector<ResolvedLayer>& layers, NetMode mode);
+
+}  // namespace duet
