@@ -246,7 +246,7 @@ TEST(Statistics, Quantiles) {
 }
 
 // Two samples of a short time are often equal, and 0.8 x + 0.2 x may be more than x.
-TEST(Quantile, OfEqualValuesIsThatValue) {
+TEST(Statistics, AQuantileOfEqualValuesIsThatValue) {
   for (int i = 1; i <= 1000; ++i) {
     const double value = 1e-9 * i;
     const Summary summary = summarise({value, value});
