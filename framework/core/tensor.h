@@ -28,8 +28,8 @@ enum class Layout { kNCHW, kNHWC };
 std::string_view to_string(Layout layout);
 
 /// The arithmetic of one run, the same for every arm. kTF32 lets matrix units round the operands of
-/// products to 10 mantissa bits. kBF16 stores activations and their gradients in bfloat16 and sums
-/// in float32.
+/// products to 10 mantissa bits. kBF16 stores activations and their gradients in bfloat16, sums
+/// in float32 and lets matrix units round the weights to bfloat16.
 enum class Math { kFP32, kTF32, kBF16 };
 /// "fp32", "tf32", "bf16"
 std::string_view to_string(Math math);

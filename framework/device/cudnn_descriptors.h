@@ -76,12 +76,12 @@ class TensorDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateT
   }
 };
 
-/// `rows` rows of `width` float32, each `pitch` elements behind the one before.
+/// `rows` rows of `width` values, each `pitch` elements behind the one before.
 class RowsDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
                                          cudnnDestroyTensorDescriptor> {
  public:
-  RowsDescriptor(int64_t rows, int64_t width, int64_t pitch) {
-    DUET_CUDNN(cudnnSetTensor4dDescriptorEx(get(), CUDNN_DATA_FLOAT, static_cast<int>(rows),
+  RowsDescriptor(DType dtype, int64_t rows, int64_t width, int64_t pitch) {
+    DUET_CUDNN(cudnnSetTensor4dDescriptorEx(get(), cudnn_type(dtype), static_cast<int>(rows),
                                             static_cast<int>(width), 1, 1, static_cast<int>(pitch),
                                             1, 1, 1));
   }

@@ -5,6 +5,7 @@
 #include "layers/add/add.h"
 #include "layers/avg_pool2d/avg_pool2d.h"
 #include "layers/batch_norm/batch_norm.h"
+#include "layers/batch_norm_relu/batch_norm_relu.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -28,7 +29,9 @@ const std::vector<const LayerType*>& layer_types() {
       &add_type(),
       &avg_pool2d_type(),
       &batch_norm1d_type(),
+      &batch_norm1d_relu_type(),
       &batch_norm2d_type(),
+      &batch_norm2d_relu_type(),
       &concat_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),

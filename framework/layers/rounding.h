@@ -19,13 +19,19 @@ namespace duet {
 ///   Winograd's F(4x4, 3x3)         0.85 sqrt(terms) + 9
 ///   operands rounded to tf32       3500
 ///   operands rounded to bf16       28000
+///   one of the two in bf16         20000
 ///
 /// So fp32 is allowed 4 sqrt(terms) + 16, and never more than a third of what tf32 leaves. tf32
 /// rounds the operands alone, to nearest or, on the hardware, towards zero: that leaves 0.4 to 1 of
 /// 2^-11, and operands in bf16 3.4, whatever the terms.
 ///
-/// kBF16 sums in float32 and is held to fp32's limit: x and dy are bfloat16 as they come, so that
-/// their products have no other errors. What storing the sums costs is storage_rounding().
+/// kBF16 permits what matrix units do: the weights may be rounded to bfloat16 too, once, and sums
+/// are in float32. x and dy are bfloat16 as they come, so that nothing else errs. A product's error
+/// is then uniform within a half of its weight's last digit, 2^-9 to 2^-8 of it, of which the RMS
+/// is 0.42 * 2^-8; by the size of y, whose half is y itself unless it cancels, 0.3 * 2^-8, and 0.42
+/// where all of y cancels. Allowed is 0.5 * 2^-8 more than in fp32. One binary digit less in the
+/// weights, or sums in bfloat16 of more than some 40 terms, leave more. dw has fp32's limit: both
+/// its factors are stored in bfloat16. What storing the sums costs is storage_rounding().
 ///
 /// Differences (batch normalisation's x less its mean) have the limit of one term. Their size is
 /// the same without cancelling: sqrt(x^2 + mean(x^2) + y^2), where the mean over the batch errs by
@@ -36,7 +42,8 @@ double rounding_limit(Math math, double terms);
 /// The most that storing a value in `dtype` may change it by, as a share of it, beyond what float32
 /// has: 2^-8 for bfloat16, half a unit in the last of its 8 digits where that weighs most; else 0.
 /// The RMS of many values changes by some 0.4 of it. Every element y or dx is allowed that on top
-/// of its other limit, once: rounding twice, or sums in bfloat16, go beyond.
+/// of its other limit, once, and in kBF16 every dw and db of sums of products, which a library may
+/// round: rounding twice, or sums in bfloat16, go beyond.
 double storage_rounding(DType dtype);
 
 /// No element's error may be more than so many times the limit above, by its own size. Winograd's

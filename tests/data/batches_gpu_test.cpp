@@ -15,10 +15,10 @@ namespace {
 
 struct Arm {
   explicit Arm(Device device, const DatasetInfo& info, const Split& split, BatchOptions options,
-               Layout layout)
+               Layout layout, DType dtype = DType::kFloat32)
       : context(device),
         batches(context, info, split, options),
-        x_desc{{options.batch, info.channels, info.height, info.width}, DType::kFloat32, layout},
+        x_desc{{options.batch, info.channels, info.height, info.width}, dtype, layout},
         labels_desc{{options.batch}, DType::kInt32},
         step(device, sizeof(uint64_t)),
         x(device, x_desc.bytes()),
@@ -34,11 +34,11 @@ struct Arm {
                    {labels_desc, labels.data()});
   }
   // Pixels and labels as bits.
-  std::vector<uint32_t> result() {
+  std::vector<uint16_t> result() {
     context.synchronize();
-    std::vector<uint32_t> bits((x.bytes() + labels.bytes()) / 4);
+    std::vector<uint16_t> bits((x.bytes() + labels.bytes()) / 2);
     copy_bytes(bits.data(), Device::kCpu, x.data(), x.device(), x.bytes());
-    copy_bytes(bits.data() + x.bytes() / 4, Device::kCpu, labels.data(), labels.device(),
+    copy_bytes(bits.data() + x.bytes() / 2, Device::kCpu, labels.data(), labels.device(),
                labels.bytes());
     return bits;
   }
@@ -51,7 +51,10 @@ struct Arm {
 
 class BatchesGpu : public GpuTest {};
 
-TEST_F(BatchesGpu, HaveTheBitsOfTheCpu) {
+class BatchesGpuIn : public BatchesGpu, public testing::WithParamInterface<DType> {};
+INSTANTIATE_TEST_SUITE_P(Storage, BatchesGpuIn, testing::Values(DType::kFloat32, DType::kBFloat16));
+
+TEST_P(BatchesGpuIn, HaveTheBitsOfTheCpu) {
   const int64_t shapes[][3] = {{1, 28, 28}, {3, 8, 8}, {3, 5, 5},
                                {1, 3, 7},   {2, 1, 1}, {3, 96, 96}};
   for (const auto& [channels, height, width] : shapes) {
@@ -61,8 +64,8 @@ TEST_F(BatchesGpu, HaveTheBitsOfTheCpu) {
       for (const bool shuffle : {false, true}) {
         for (const int64_t batch : {1, 10, 64}) {
           const BatchOptions options{.batch = batch, .seed = 5, .shuffle = shuffle};
-          Arm cpu(Device::kCpu, info, split, options, layout);
-          Arm gpu(Device::kGpu, info, split, options, layout);
+          Arm cpu(Device::kCpu, info, split, options, layout, GetParam());
+          Arm gpu(Device::kGpu, info, split, options, layout, GetParam());
           const uint64_t epoch = static_cast<uint64_t>(cpu.batches.per_epoch());
           for (uint64_t step : {uint64_t{0}, epoch - 1, epoch, 3 * epoch + epoch / 2,
                                 (uint64_t{1} << 32) - 1, (uint64_t{1} << 40) + 7}) {

@@ -5,7 +5,9 @@ namespace duet {
 std::vector<LayerCase> add_cases();
 std::vector<LayerCase> avg_pool2d_cases();
 std::vector<LayerCase> batch_norm1d_cases();
+std::vector<LayerCase> batch_norm1d_relu_cases();
 std::vector<LayerCase> batch_norm2d_cases();
+std::vector<LayerCase> batch_norm2d_relu_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
@@ -27,7 +29,9 @@ const std::vector<CasesOfType>& layer_cases() {
       {"add", add_cases()},
       {"avg_pool2d", avg_pool2d_cases()},
       {"batch_norm1d", batch_norm1d_cases()},
+      {"batch_norm1d_relu", batch_norm1d_relu_cases()},
       {"batch_norm2d", batch_norm2d_cases()},
+      {"batch_norm2d_relu", batch_norm2d_relu_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},

@@ -412,6 +412,62 @@ layers:
       .layers;
 }
 
+// norm1 has one reader and norm2 two; norm3 is of features.
+std::vector<std::string> with_norms(const std::string& backend, const std::string& of_norm1 = "",
+                                    const std::string& of_relu1 = "") {
+  const auto layers = make_network("backend: " + backend + R"(
+data: {dataset: synthetic_images, batch: 2}
+layers:
+  - {name: norm1, type: batch_norm2d, eps: 0.5)" +
+                                       of_norm1 + R"(}
+  - {name: relu1, type: relu)" + of_relu1 +
+                                       R"(}
+  - {name: norm2, type: batch_norm2d}
+  - {name: relu2, type: relu}
+  - {type: add, name: sum, inputs: [norm2, relu2]}
+  - {name: flatten, type: flatten}
+  - {name: norm3, type: batch_norm1d}
+  - {name: relu3, type: relu}
+  - {name: fc, type: linear, out_features: 10}
+  - {name: loss, type: softmax_cross_entropy}
+)",
+                                   {{2, 1, 6, 6}})
+                          .layers;
+  std::vector<std::string> texts;
+  for (const ResolvedLayer& layer : layers) {
+    const std::string type(layer.layer->type());
+    if (type.find("norm") == std::string::npos) continue;
+    texts.push_back(layer.name + " " + type + " " + layer.passes[0].id);
+    if (layer.name.starts_with("norm1")) {
+      EXPECT_EQ(layer.parameter_prefix, "norm1");
+      EXPECT_TRUE(has(layer.layer->problem_text(), "eps=0.5"));
+    }
+  }
+  return texts;
+}
+
+TEST(Net, BatchNormAndReluAreABlock) {
+  using Texts = std::vector<std::string>;
+  const std::string block1 = "norm1+relu1 batch_norm2d_relu ", norm1 = "norm1 batch_norm2d ";
+  const auto all = [](const std::string& first, const std::string& id) {
+    return Texts{first + id, "norm2 batch_norm2d " + id, "norm3+relu3 batch_norm1d_relu " + id};
+  };
+  EXPECT_EQ(with_norms("cpu"), all(block1, "cpu_reference"));
+  EXPECT_EQ(with_norms("cpu_blas"), all(block1, "cpu_reference"));
+  EXPECT_EQ(with_norms("cpu", ", backend: cpu_reference"), all(block1, "cpu_reference"));
+  EXPECT_EQ(with_norms("cpu", "", ", backend: cpu_reference"), all(norm1, "cpu_reference"));
+  EXPECT_EQ(with_norms("cpu", ", layout: nhwc"), all(norm1, "cpu_reference"));
+  EXPECT_EQ(with_norms("cpu\nfuse: false"),
+            (Texts{norm1 + "cpu_reference", "norm2 batch_norm2d cpu_reference",
+                   "norm3 batch_norm1d cpu_reference"}));
+  if (!built_with_cuda()) return;
+  EXPECT_EQ(with_norms("custom"), all(block1, "custom_cluster"));
+  EXPECT_EQ(with_norms("custom", ", backend: custom_two_pass")[0], block1 + "custom_two_pass");
+  EXPECT_EQ(with_norms("custom", ", backend: cudnn")[0], norm1 + "cudnn");  // relu is custom's
+  EXPECT_EQ(with_norms("custom_two_pass"), all(block1, "custom_two_pass"));
+  EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
+}
+
 TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {
   const auto blas = one_block("cpu_blas"), family = one_block("cpu");
   ASSERT_EQ(blas.size(), 4u);

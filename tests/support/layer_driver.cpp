@@ -183,11 +183,15 @@ void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pas
   ASSERT_EQ(expected.size(), found.size()) << where;
   double share = 0;
   for (size_t i = 0; i < found.size(); ++i) {
+    // In bf16 a library may round the sums that make dw.
+    const bool rounds = c.options.math == Math::kBF16 && found[i].parameter &&
+                        pass != Pass::kForward && !can_be_exact(layer.type(), id);
+    const bool exact = c.exact && !rounds;
     const Limit limit =
-        c.exact ? Limit::exact()
-                : limit_of(layer, pass, found[i].desc, found[i].parameter, c.options.math);
+        exact ? Limit::exact()
+              : limit_of(layer, pass, found[i].desc, found[i].parameter, c.options.math);
     // Sums without rounding are rounded as they are stored, and only then.
-    const auto wanted = c.exact ? stored(expected[i].values, found[i].desc) : expected[i].values;
+    const auto wanted = exact ? stored(expected[i].values, found[i].desc) : expected[i].values;
     const Agreement a = compare(wanted, found[i].values, limit, expected[i].sizes);
     share = std::max(share, a.share_of_limit);
     EXPECT_TRUE(a.agrees) << where << "\n  " << found[i].name << " " << found[i].desc.to_string()

@@ -56,5 +56,24 @@ TEST(Configs, ParameterCounts) {
   EXPECT_EQ(parameters_of("lenet5_mnist"), 61706);
 }
 
+// The stem's and that of each block's body; a block's end is an add.
+TEST(Configs, TheResidualNetworkIsFused) {
+  const auto layers = [](const std::string& fuse) {
+    std::vector<std::string> names;
+    const duet::Setup setup =
+        read_setup({.config = std::string(DUET_SOURCE_DIR "/configs/resnet_mnist.yaml"),
+                    .backend = "cpu",
+                    .assignments = {"fuse=" + fuse}});
+    for (const ResolvedLayer& layer : setup.layers) {
+      if (layer.layer->type() == "batch_norm2d_relu") names.push_back(layer.name);
+    }
+    return names;
+  };
+  EXPECT_EQ(layers("true"), (std::vector<std::string>{"bn1+relu", "layer1.0.bn1+layer1.0.relu1",
+                                                      "layer2.0.bn1+layer2.0.relu1",
+                                                      "layer3.0.bn1+layer3.0.relu1"}));
+  EXPECT_EQ(layers("false"), std::vector<std::string>{});
+}
+
 }  // namespace
 }  // namespace duet

@@ -16,7 +16,8 @@ class TrainingOnGpu : public GpuTest {};
 
 TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   for (const std::string backend : {"custom", "cudnn"}) {
-    for (const std::string extra : {"", "layout: nhwc\n", "fuse: false\n"}) {
+    for (const std::string extra :
+         {"", "layout: nhwc\n", "fuse: false\n", "math: bf16\n", "math: bf16\nlayout: nhwc\n"}) {
       for (const auto network : {small_training, small_residual_training}) {
         TestTraining graph(extra + network(backend));
         TestTraining eager(extra + "graph: false\n" + network(backend));
@@ -55,6 +56,22 @@ TEST_F(TrainingOnGpu, FirstTenLossesAgreeBetweenFamilies) {
   }
 }
 
+// Every arm stores bfloat16, and rounds elsewhere.
+TEST_F(TrainingOnGpu, FirstTenLossesAgreeBetweenFamiliesInBf16) {
+  for (const std::string extra : {"math: bf16\n", "math: bf16\nlayout: nhwc\n"}) {
+    for (const auto network : {small_training, small_residual_training}) {
+      TestTraining cpu(extra + network("cpu")), custom(extra + network("custom")),
+          cudnn(extra + network("cudnn"));
+      for (int i = 0; i < 10; ++i) {
+        for (TestTraining* t : {&cpu, &custom, &cudnn}) t->training->step();
+        const double expected = cpu.training->state().last_loss;
+        EXPECT_NEAR(custom.training->state().last_loss, expected, 0.02 * expected) << i << extra;
+        EXPECT_NEAR(cudnn.training->state().last_loss, expected, 0.02 * expected) << i << extra;
+      }
+    }
+  }
+}
+
 TEST_F(TrainingOnGpu, PassesOfABlockCanBeMixed) {
   try {
     check_passes_of_a_block({"custom_winograd", "custom_direct", "custom_fused"});
@@ -68,6 +85,7 @@ TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
     check_resume(backend, backend);
     check_resume(backend, backend + "\ngraph: false");
     check_resume(backend + "\ngraph: false", backend);
+    check_resume(backend + "\nmath: bf16", backend + "\nmath: bf16", small_residual_training);
   }
 }
 
@@ -89,6 +107,15 @@ TEST_F(TrainingOnGpu, SchedulesOfTheLearningRate) {
   check_halt("custom\nschedule: {type: exponential, gamma: 0.5, per: step}");
 }
 
+// batch_norm and relu, one by one and as a block, whose kernels do the same sums.
+TEST_F(TrainingOnGpu, ABlockOfBatchNormAndReluGivesTheBitsOfItsLayers) {
+  for (const std::string backend :
+       {"custom", "custom_two_pass", "cudnn", "custom\nlayout: nhwc", "cudnn\nlayout: nhwc"}) {
+    check_resume(backend, backend + "\nfuse: false", small_residual_training);
+    check_resume(backend + "\nfuse: false", backend, small_residual_training);
+  }
+}
+
 TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
   check_trace("custom");
   check_trace("cudnn");
@@ -98,6 +125,7 @@ TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
 TEST_F(TrainingOnGpu, StopsWhereTheLossIsNotFinite) {
   check_halt("custom");
   check_halt("cudnn");
+  check_halt("custom\nmath: bf16");
 }
 
 }  // namespace

@@ -65,6 +65,14 @@ TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu", small_residual_training);
 }
 
+// A block saves what its layers would, under their names, and the parts compute it.
+TEST(Training, ACheckpointOfABlockIsThatOfItsLayers) {
+  for (const std::string backend : {"cpu", "cpu\nmath: bf16"}) {
+    check_resume(backend, backend + "\nfuse: false", small_residual_training);
+    check_resume(backend + "\nfuse: false", backend, small_residual_training);
+  }
+}
+
 TEST(Training, ATraceShowsEveryOperation) { check_trace("cpu"); }
 
 TEST(Training, StopsWhereTheLossIsNotFinite) {

@@ -3,6 +3,8 @@
 //   forward   y  = max(1 * x, slope * x)               cudnnOpTensor
 //   backward  dx = (1 - slope) * (dy where x > 0)      cudnnActivationBackward of relu
 //             dx = dx + slope * dy                     cudnnAddTensor
+// In bf16 that would round dx twice, and sigmoid and tanh take their gradients from y, of which
+// bfloat16 keeps too few digits where it is close to 1: only relu has a backward pass.
 #include "device/cudnn_descriptors.h"
 #include "layers/activation/activation.h"
 
@@ -86,7 +88,15 @@ class LeakyReluCudnn : public ActivationCudnn {
   const gpu::OpTensorDescriptor max_{CUDNN_OP_TENSOR_MAX};
 };
 
-std::optional<std::string> unsupported(const ActivationProblem& problem, Pass) {
+std::optional<std::string> unsupported(const ActivationProblem& problem, Pass pass) {
+  if (problem.dtype == DType::kBFloat16 && pass == Pass::kBackward) {
+    if (problem.kind == ActivationKind::kLeakyRelu) {
+      return "takes two calls to dx, and in bf16 each of them would round it";
+    }
+    if (problem.kind != ActivationKind::kRelu) {
+      return "takes the gradient from y, of which bf16 keeps too few digits near 1";
+    }
+  }
   if (problem.kind == ActivationKind::kLeakyRelu && !(problem.slope >= 0 && problem.slope <= 1)) {
     return "cuDNN has leaky_relu only as max(x, slope * x), which needs 0 <= slope <= 1";
   }
@@ -100,6 +110,8 @@ std::unique_ptr<Implementation> make(const ActivationProblem& problem, Context&)
 
 }  // namespace
 
-ImplEntry<ActivationProblem> activation_cudnn() { return {"cudnn", unsupported, make}; }
+ImplEntry<ActivationProblem> activation_cudnn() {
+  return {.id = "cudnn", .unsupported = unsupported, .make = make, .dtypes = gpu_dtypes()};
+}
 
 }  // namespace duet

@@ -29,8 +29,18 @@ class AddCudnn : public AddImpl {
   const gpu::OpTensorDescriptor add_{CUDNN_OP_TENSOR_ADD};
 };
 
+std::optional<std::string> unsupported(const AddProblem& problem, Pass) {
+  if (problem.dtype == DType::kFloat32 || problem.inputs + problem.outputs <= 3) return {};
+  return "sums two tensors a call, and in bf16 each call would round the sum so far";
+}
+
 }  // namespace
 
-ImplEntry<AddProblem> add_cudnn() { return {"cudnn", supports_all, make_implementation<AddCudnn>}; }
+ImplEntry<AddProblem> add_cudnn() {
+  return {.id = "cudnn",
+          .unsupported = unsupported,
+          .make = make_implementation<AddCudnn>,
+          .dtypes = gpu_dtypes()};
+}
 
 }  // namespace duet

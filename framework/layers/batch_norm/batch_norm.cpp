@@ -46,7 +46,7 @@ std::string BatchNormProblem::to_string() const {
 }
 
 BatchNormLayer::BatchNormLayer(int rank, const BatchNormParams& params)
-    : LayerOf(batch_norm_impls()), rank_(rank), params_(params) {}
+    : BatchNormLayer(batch_norm_impls(), rank, params) {}
 
 BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
   const TensorDesc& x = inputs[0];

@@ -29,12 +29,14 @@ struct BatchNormParams {
   static BatchNormParams read(ConfigReader& reader);
 };
 
-/// Of both. x, y, dx and dy have one desc; parameters and buffers have a value a channel.
+/// Of both, and of the blocks with relu behind them (layers/batch_norm_relu). x, y, dx and dy have
+/// one desc; parameters and buffers have a value a channel.
 struct BatchNormProblem {
   TensorDesc x;
   double eps = 1e-5;
   double momentum = 0.1;
   bool affine = true;
+  bool relu = false;  // y = relu of what is above; the gradient of a y of 0 is 0
   DType dtype = DType::kFloat32;
 
   int64_t channels() const { return x.shape[1]; }
@@ -65,6 +67,13 @@ class BatchNormLayer : public LayerOf<BatchNormProblem> {
                                          const std::vector<std::vector<double>>& dy) const override;
 
  protected:
+  BatchNormLayer(const ImplList& list, int rank, const BatchNormParams& params)
+      : LayerOf(list), rank_(rank), params_(params) {}
+
+  int rank() const { return rank_; }
+  /// y before any relu, computed as the definition says.
+  std::vector<double> normalised(bool training, const std::vector<std::vector<double>>& x,
+                                 const std::vector<std::vector<double>>& w) const;
   BatchNormProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
 
  private:

@@ -36,7 +36,8 @@ class BatchNormCudnn : public BatchNormImpl {
   explicit BatchNormCudnn(const BatchNormProblem& problem)
       : BatchNormImpl(problem),
         x_(image_of(problem)),
-        channel_(gpu::per_channel_descriptor(problem.channels(), problem.dtype, problem.x.layout)) {
+        channel_(gpu::per_channel_descriptor(problem.channels(), accumulator_of(problem.dtype),
+                                             problem.x.layout)) {
     if (problem.affine) return;
     const std::vector<float> ones(static_cast<size_t>(problem.channels()), 1.0f);
     constants_ = Buffer(Device::kGpu, 2 * part_bytes());
@@ -130,10 +131,16 @@ std::optional<std::string> unsupported_persistent(const BatchNormProblem& proble
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_cudnn() {
-  return {"cudnn", unsupported, make_implementation<BatchNormCudnn<false>>};
+  return {.id = "cudnn",
+          .unsupported = unsupported,
+          .make = make_implementation<BatchNormCudnn<false>>,
+          .dtypes = gpu_dtypes()};
 }
 ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent() {
-  return {"cudnn_persistent", unsupported_persistent, make_implementation<BatchNormCudnn<true>>};
+  return {.id = "cudnn_persistent",
+          .unsupported = unsupported_persistent,
+          .make = make_implementation<BatchNormCudnn<true>>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

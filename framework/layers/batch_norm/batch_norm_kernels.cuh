@@ -14,6 +14,7 @@
 #include "device/attribute.h"
 #include "device/check.h"
 #include "kernels/vector.cuh"
+#include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_impls.h"
 #include "layers/block_combine.cuh"
 
@@ -34,12 +35,13 @@ struct Walk {
 };
 
 /// The form of a kernel, for values of type T.
-template <class T, bool planes, int v>
+template <class T, bool planes, int v, bool relu>
 struct Form {
   using Value = T;
   static constexpr bool kPlanes = planes;
   static constexpr int V = v;                       // values at a time
   static constexpr int kChannels = planes ? 1 : v;  // of a thread
+  static constexpr bool kRelu = relu;
   /// Which of a thread's channels value k of a vector belongs to.
   static __device__ __forceinline__ int channel_of(int k) { return planes ? 0 : k; }
 };
@@ -49,18 +51,22 @@ inline int vector_length(const BatchNormProblem& problem) {
   return (in_planes(problem) ? problem.inner() : problem.channels()) % 4 == 0 ? 4 : 1;
 }
 
-/// Calls visit(Form()) for the form of `problem`.
-template <class Visit>
-void with_form(const BatchNormProblem& problem, Visit&& visit) {
+template <bool relu, class Visit>
+void with_form_of(const BatchNormProblem& problem, Visit&& visit) {
   const bool four = vector_length(problem) == 4;
   visit_gpu_storage(problem.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (in_planes(problem)) {
-      four ? visit(Form<T, true, 4>()) : visit(Form<T, true, 1>());
+      four ? visit(Form<T, true, 4, relu>()) : visit(Form<T, true, 1, relu>());
     } else {
-      four ? visit(Form<T, false, 4>()) : visit(Form<T, false, 1>());
+      four ? visit(Form<T, false, 4, relu>()) : visit(Form<T, false, 1, relu>());
     }
   });
+}
+/// Calls visit(Form()) for the form of `problem`.
+template <class Visit>
+void with_form(const BatchNormProblem& problem, Visit&& visit) {
+  problem.relu ? with_form_of<true>(problem, visit) : with_form_of<false>(problem, visit);
 }
 
 /// For tables.
@@ -138,7 +144,7 @@ struct Forward {
 template <class T>
 struct Backward {
   const T* x;
-  const float* weight;
+  const float *weight, *bias;
   const T* dy;
   const float *running_mean, *running_var, *state;
   T* dx;
@@ -149,6 +155,7 @@ struct Backward {
            const Tensor& state, const Tensor& dx, const BatchNormParameters& dw)
       : x(x.data<T>()),
         weight(w.weight.data<float>()),
+        bias(w.bias.data<float>()),
         dy(dy.data<T>()),
         running_mean(w.running_mean.data<float>()),
         running_var(w.running_var.data<float>()),
@@ -265,27 +272,74 @@ __device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F:
   }
 }
 
+/// From x to y before any relu, of each of a thread's channels.
+template <class F>
+struct Affine {
+  float mean[F::kChannels], scale[F::kChannels], bias[F::kChannels];
+
+  /// The same bits in forward, and in backward, which asks which of them relu let through.
+  __device__ __forceinline__ float operator()(float x, int k) const {
+    return fmaf(x - mean[k], scale[k], bias[k]);
+  }
+};
+
+/// `t` is a Forward or a Backward.
+template <class F, class T>
+__device__ __forceinline__ Affine<F> affine_of(const Walk& walk, const T& t,
+                                               const Statistics<F>& s) {
+  Affine<F> affine;
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    const bool given = t.weight != nullptr && c < walk.channels;
+    affine.mean[k] = s.mean[k];
+    affine.scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
+    affine.bias[k] = given ? t.bias[c + k] : 0.0f;
+  }
+  return affine;
+}
+
+/// y of a vector of x.
+template <class F>
+__device__ __forceinline__ Vector<float, F::V> normalised(Vector<float, F::V> x,
+                                                          const Affine<F>& affine) {
+#pragma unroll
+  for (int k = 0; k < F::V; ++k) {
+    x.v[k] = affine(x.v[k], F::channel_of(k));
+    if constexpr (F::kRelu) x.v[k] = ReluFunction().forward(x.v[k]);
+  }
+  return x;
+}
+
 /// y of the thread's values.
 template <class F>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
                                           const Statistics<F>& s) {
-  const int c = first_channel<F>(walk);
-  float scale[F::kChannels], bias[F::kChannels];
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    const bool given = t.weight != nullptr && c < walk.channels;
-    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
-    bias[k] = given ? t.bias[c + k] : 0.0f;
-  }
+  const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
-    auto values = load<F::V>(t.x + offset);
-#pragma unroll
-    for (int k = 0; k < F::V; ++k) {
-      const int i = F::channel_of(k);
-      values.v[k] = (values.v[k] - s.mean[i]) * scale[i] + bias[i];
-    }
-    store(t.y + offset, values);
+    store(t.y + offset, normalised<F>(load<F::V>(t.x + offset), affine));
   });
+}
+
+/// dy, or 0 where relu let nothing through.
+template <class F>
+__device__ __forceinline__ float through_relu(float dy, float x, const Affine<F>& affine, int k) {
+  if constexpr (!F::kRelu) return dy;
+  return affine(x, k) <= 0.0f ? 0.0f : dy;
+}
+
+/// Adds a vector to the sums that backward needs.
+template <class F>
+__device__ __forceinline__ void add_gradients(const Vector<float, F::V>& x,
+                                              const Vector<float, F::V>& dy, const Statistics<F>& s,
+                                              const Affine<F>& affine, Sums (&sums)[F::kChannels]) {
+#pragma unroll
+  for (int k = 0; k < F::V; ++k) {
+    const int i = F::channel_of(k);
+    const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
+    sums[i].dy += d;
+    sums[i].product += d * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+  }
 }
 
 /// The thread's part of the sums that backward needs.
@@ -295,16 +349,55 @@ __device__ __forceinline__ void sum_gradients(const Walk& walk,
                                               const Statistics<F>& s, Sums (&sums)[F::kChannels]) {
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
+  const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
-    const auto x = load<F::V>(t.x + offset), dy = load<F::V>(t.dy + offset);
+    add_gradients<F>(load<F::V>(t.x + offset), load<F::V>(t.dy + offset), s, affine, sums);
+  });
+}
+
+/// dweight and dbias, once, of the sums over whole channels.
+template <class F>
+__device__ __forceinline__ void keep_gradients(const Walk& walk,
+                                               const Backward<typename F::Value>& t,
+                                               const Sums (&sums)[F::kChannels]) {
+  if (t.dweight == nullptr || !is_first<F>(walk)) return;
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    t.dweight[c + k] = sums[k].product;
+    t.dbias[c + k] = sums[k].dy;
+  }
+}
+
+/// From x and dy to dx, of the sums over whole channels.
+template <class F>
+struct InputGradient {
+  const Statistics<F>& s;
+  const Affine<F>& affine;
+  float mean_dy[F::kChannels], mean_product[F::kChannels];
+
+  __device__ __forceinline__ InputGradient(const Walk& walk, bool training, const Statistics<F>& s,
+                                           const Affine<F>& affine,
+                                           const Sums (&sums)[F::kChannels])
+      : s(s), affine(affine) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      mean_dy[k] = training ? sums[k].dy / walk.count : 0.0f;
+      mean_product[k] = training ? sums[k].product / walk.count : 0.0f;
+    }
+  }
+  __device__ __forceinline__ Vector<float, F::V> operator()(const Vector<float, F::V>& x,
+                                                            Vector<float, F::V> dy) const {
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
       const int i = F::channel_of(k);
-      sums[i].dy += dy.v[k];
-      sums[i].product += dy.v[k] * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
+      const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
+      dy.v[k] = (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
     }
-  });
-}
+    return dy;
+  }
+};
 
 /// dweight and dbias, once, and dx of the thread's values, of the sums over whole channels.
 template <class F>
@@ -312,30 +405,12 @@ __device__ __forceinline__ void write_gradients(const Walk& walk,
                                                 const Backward<typename F::Value>& t,
                                                 const Statistics<F>& s,
                                                 const Sums (&sums)[F::kChannels]) {
-  const int c = first_channel<F>(walk);
-  float scale[F::kChannels], mean_dy[F::kChannels], mean_product[F::kChannels];
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    const bool given = t.weight != nullptr && c < walk.channels;
-    scale[k] = given ? s.inverse[k] * t.weight[c + k] : s.inverse[k];
-    mean_dy[k] = t.training ? sums[k].dy / walk.count : 0.0f;
-    mean_product[k] = t.training ? sums[k].product / walk.count : 0.0f;
-    if (t.dweight != nullptr && is_first<F>(walk)) {
-      t.dweight[c + k] = sums[k].product;
-      t.dbias[c + k] = sums[k].dy;
-    }
-  }
+  keep_gradients<F>(walk, t, sums);
   if (t.dx == nullptr) return;
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  const InputGradient<F> gradient(walk, t.training, s, affine, sums);
   for_each<F>(walk, [&](int offset) {
-    const auto x = load<F::V>(t.x + offset);
-    auto values = load<F::V>(t.dy + offset);
-#pragma unroll
-    for (int k = 0; k < F::V; ++k) {
-      const int i = F::channel_of(k);
-      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
-      values.v[k] = (values.v[k] - mean_dy[i] - z * mean_product[i]) * scale[i];
-    }
-    store(t.dx + offset, values);
+    store(t.dx + offset, gradient(load<F::V>(t.x + offset), load<F::V>(t.dy + offset)));
   });
 }
 

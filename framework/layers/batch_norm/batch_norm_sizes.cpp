@@ -27,9 +27,19 @@ struct Statistics {
 
 class Sizes {
  public:
+  /// `dy` may be empty where backward() is not asked for.
   Sizes(const BatchNormProblem& problem, bool training, const Values& x, const Values& w,
         const Values& dy)
-      : problem_(problem), training_(training), x_(x[0]), w_(w), dy_(dy[0]) {}
+      : problem_(problem), training_(training), x_(x[0]), w_(w), dy_(dy.empty() ? x_ : dy[0]) {}
+
+  std::vector<double> normalised() const {
+    std::vector<double> y(x_.size());
+    for_each_channel([&](int64_t c) {
+      const Statistics s = measure(c);
+      for_each(c, [&](int64_t i) { y[i] = (x_[i] - s.mean) * s.inverse * s.weight + s.bias; });
+    });
+    return y;
+  }
 
   Values forward() const {
     Values sizes = {Values::value_type(x_.size())};
@@ -131,6 +141,11 @@ class Sizes {
 };
 
 }  // namespace
+
+std::vector<double> BatchNormLayer::normalised(bool training, const Values& x,
+                                               const Values& w) const {
+  return Sizes(problem(), training, x, w, {}).normalised();
+}
 
 Values BatchNormLayer::sizes(Pass pass, bool training, const Values& x, const Values& w,
                              const Values& dy) const {

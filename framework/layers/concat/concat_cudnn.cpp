@@ -12,8 +12,8 @@ class ConcatCudnn : public ConcatImpl {
     const int64_t row = problem.width(problem.y);
     for (const TensorDesc& x : problem.x) {
       const int64_t width = problem.width(x);
-      parts_.emplace_back(problem.rows(), width, width);
-      places_.emplace_back(problem.rows(), width, row);
+      parts_.emplace_back(problem.dtype, problem.rows(), width, width);
+      places_.emplace_back(problem.dtype, problem.rows(), width, row);
     }
   }
 
@@ -22,23 +22,27 @@ class ConcatCudnn : public ConcatImpl {
   }
 
   void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) override {
-    float* place = y.data<float>();
+    char* place = y.data<char>();
     for (size_t k = 0; k < x.size(); ++k) {
-      copy(run.context, parts_[k], x[k].data<float>(), places_[k], place);
-      place += problem_.width(problem_.x[k]);
+      copy(run.context, parts_[k], x[k].memory, places_[k], place);
+      place += row_bytes(k);
     }
   }
   void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) override {
-    float* place = dy.data<float>();
+    char* place = dy.data<char>();
     for (size_t k = 0; k < dx.size(); ++k) {
-      if (dx[k]) copy(run.context, places_[k], place, parts_[k], dx[k].data<float>());
-      place += problem_.width(problem_.x[k]);
+      if (dx[k]) copy(run.context, places_[k], place, parts_[k], dx[k].memory);
+      place += row_bytes(k);
     }
   }
 
  private:
-  static void copy(Context& context, const gpu::RowsDescriptor& from_rows, const float* from,
-                   const gpu::RowsDescriptor& to_rows, float* to) {
+  /// Of a row of part k.
+  size_t row_bytes(size_t k) const {
+    return problem_.x[k].bytes() / static_cast<size_t>(problem_.rows());
+  }
+  static void copy(Context& context, const gpu::RowsDescriptor& from_rows, const void* from,
+                   const gpu::RowsDescriptor& to_rows, void* to) {
     const float one = 1.0f, zero = 0.0f;
     DUET_CUDNN(cudnnTransformTensor(context.cudnn(), &one, from_rows.get(), from, &zero,
                                     to_rows.get(), to));
@@ -50,7 +54,10 @@ class ConcatCudnn : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_cudnn() {
-  return {"cudnn", supports_all, make_implementation<ConcatCudnn>};
+  return {.id = "cudnn",
+          .unsupported = supports_all,
+          .make = make_implementation<ConcatCudnn>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

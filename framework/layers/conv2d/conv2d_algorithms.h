@@ -12,7 +12,14 @@ namespace duet {
 
 /// The arithmetic to ask cuDNN for. CUDNN_DEFAULT_MATH lets float32 run in TF32.
 inline cudnnMathType_t math_of(const Conv2dProblem& problem) {
+  if (problem.dtype == DType::kBFloat16) return CUDNN_TENSOR_OP_MATH;
   return problem.math == Math::kFP32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
+}
+
+/// Parameters as cuDNN takes them: stored as x is.
+inline TensorDesc as_stored(const Conv2dProblem& problem, TensorDesc parameter) {
+  parameter.dtype = problem.dtype;
+  return parameter;
 }
 
 /// Everything that cuDNN must be told about one convolution.

@@ -12,6 +12,7 @@
 #include <cstdio>
 
 #include "core/error.h"
+#include "core/storage.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "layers/conv2d/conv2d_algorithms.h"
@@ -80,9 +81,10 @@ struct BackwardFilter {
 class Scratch {
  public:
   Scratch(const Conv2dProblem& problem, size_t workspace_bytes)
-      : x_(filled(problem.x_desc(), values_.x)),
-        w_(filled(problem.w_desc(), values_.w)),
-        b_(filled(problem.b_desc(), values_.b)),
+      : values_(problem.dtype),
+        x_(filled(problem.x_desc(), values_.x)),
+        w_(filled(as_stored(problem, problem.w_desc()), values_.w)),
+        b_(filled(as_stored(problem, problem.b_desc()), values_.b)),
         y_(filled(problem.y_desc(), values_.y)),
         workspace_(Device::kGpu, workspace_bytes),
         memory_{x_.data(), w_.data(), problem.bias ? b_.data() : nullptr, y_.data(),
@@ -96,16 +98,24 @@ class Scratch {
 
  private:
   static Buffer filled(const TensorDesc& desc, const KnownValues& values) {
-    const std::vector<float>& pattern = values.pattern();
     Buffer buffer(Device::kGpu, desc.bytes());
-    size_t done = std::min(desc.bytes(), pattern.size() * sizeof(float));
+    visit_gpu_storage(desc.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      std::vector<T> pattern;
+      for (const float value : values.pattern()) pattern.push_back(T(value));
+      fill(buffer, desc, pattern);
+    });
+    return buffer;
+  }
+  template <class T>
+  static void fill(const Buffer& buffer, const TensorDesc& desc, const std::vector<T>& pattern) {
+    size_t done = std::min(desc.bytes(), pattern.size() * sizeof(T));
     copy_bytes(buffer.data(), Device::kGpu, pattern.data(), Device::kCpu, done);
     while (done < desc.bytes()) {  // whole periods: the pattern goes on
       const size_t part = std::min(done, desc.bytes() - done);
       copy_bytes(buffer.at(done), Device::kGpu, buffer.data(), Device::kGpu, part);
       done += part;
     }
-    return buffer;
   }
 
   const Conv2dValues values_;
@@ -189,7 +199,10 @@ class Search {
     double best = std::numeric_limits<double>::infinity();
     for (CudnnAlgorithm candidate : allowed_) {
       for (const bool adds_bias : {false, true}) {
-        if (adds_bias && (P::kPass != Pass::kForward || !problem_.bias)) continue;
+        const bool wants_bias = P::kPass == Pass::kForward && problem_.bias;
+        if (adds_bias && !wants_bias) continue;
+        // A bias added to what is stored in bfloat16 would round it a second time.
+        if (!adds_bias && wants_bias && problem_.dtype == DType::kBFloat16) continue;
         candidate.adds_bias = adds_bias;
         try {
           candidate.microseconds = microseconds_in_graph(
@@ -216,10 +229,14 @@ class Search {
     };
     const bool repeats = run() == run();
     std::vector<float> found;
-    for (const int64_t offset : samples_.offsets()) {
-      copy_bytes(&found.emplace_back(), Device::kCpu,
-                 static_cast<const float*>(output.data()) + offset, Device::kGpu, sizeof(float));
-    }
+    visit_gpu_storage(problem_.dtype, [&](auto value) {
+      for (const int64_t offset : samples_.offsets()) {
+        copy_bytes(&value, Device::kCpu,
+                   static_cast<const decltype(value)*>(output.data()) + offset, Device::kGpu,
+                   sizeof value);
+        found.push_back(value);
+      }
+    });
     return {algorithm.number, samples_.relative_error(found), repeats};
   }
 

@@ -12,7 +12,9 @@
 // images, and then each channel over its pixels; as (N*K) x (P*Q), over pixels, and then over
 // images; in NHWC all its N*P*Q rows of K can be summed at once. Which is fastest depends on the
 // sizes (for a small dy it is cuDNN's one kernel), so prepare() times them, save cudnnReduceTensor,
-// which was never best.
+// which was never best. cublasSgemv takes float32 alone; where dy is bfloat16 the first of the two
+// sums is cublasGemmEx with one column, which leaves float32, and cudnnConvolutionBackwardBias,
+// which would round db, is not taken.
 #include "layers/conv2d/conv2d_bias_gradient.h"
 
 #include <algorithm>
@@ -28,32 +30,45 @@ namespace {
 constexpr float kOne = 1.0f, kZero = 0.0f;
 
 /// Sums of a row-major matrix by products with ones. cuBLAS is column-major: to it, the matrix is
-/// its own transpose, columns x rows.
+/// its own transpose, columns x rows. `ones` are as many as the longest sum has terms, in float32,
+/// and behind them as many in bfloat16.
 class Sums {
  public:
-  Sums(Context& context, const void* ones)
-      : cublas_(context.cublas()), ones_(static_cast<const float*>(ones)) {
-    DUET_CUBLAS(cublasSetMathMode(cublas_, CUBLAS_PEDANTIC_MATH));
-  }
+  Sums(Context& context, const void* ones, size_t count)
+      : cublas_(context.cublas()),
+        ones_(static_cast<const float*>(ones)),
+        narrow_ones_(reinterpret_cast<const bfloat16*>(ones_ + count)) {}
   ~Sums() { (void)cublasSetMathMode(cublas_, CUBLAS_DEFAULT_MATH); }
   Sums(const Sums&) = delete;
   Sums& operator=(const Sums&) = delete;
 
-  void of_rows(const float* matrix, int rows, int columns, float* sums) const {
-    gemv(CUBLAS_OP_T, matrix, rows, columns, sums);
+  void of_rows(DType dtype, const void* matrix, int rows, int columns, float* sums) const {
+    multiply(CUBLAS_OP_T, dtype, matrix, rows, columns, sums);
   }
-  void of_columns(const float* matrix, int rows, int columns, float* sums) const {
-    gemv(CUBLAS_OP_N, matrix, rows, columns, sums);
+  void of_columns(DType dtype, const void* matrix, int rows, int columns, float* sums) const {
+    multiply(CUBLAS_OP_N, dtype, matrix, rows, columns, sums);
   }
 
  private:
-  void gemv(cublasOperation_t op, const float* matrix, int rows, int columns, float* sums) const {
-    DUET_CUBLAS(
-        cublasSgemv(cublas_, op, columns, rows, &kOne, matrix, columns, ones_, 1, &kZero, sums, 1));
+  void multiply(cublasOperation_t op, DType dtype, const void* matrix, int rows, int columns,
+                float* sums) const {
+    if (dtype == DType::kFloat32) {
+      DUET_CUBLAS(cublasSetMathMode(cublas_, CUBLAS_PEDANTIC_MATH));
+      DUET_CUBLAS(cublasSgemv(cublas_, op, columns, rows, &kOne, static_cast<const float*>(matrix),
+                              columns, ones_, 1, &kZero, sums, 1));
+      return;
+    }
+    DUET_CUBLAS(cublasSetMathMode(cublas_, CUBLAS_DEFAULT_MATH));
+    const bool of_rows = op == CUBLAS_OP_T;
+    const int results = of_rows ? rows : columns, terms = of_rows ? columns : rows;
+    DUET_CUBLAS(cublasGemmEx(cublas_, op, CUBLAS_OP_N, results, 1, terms, &kOne, matrix,
+                             CUDA_R_16BF, columns, narrow_ones_, CUDA_R_16BF, terms, &kZero, sums,
+                             CUDA_R_32F, results, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   }
 
   cublasHandle_t cublas_;
   const float* ones_;
+  const bfloat16* narrow_ones_;
 };
 
 }  // namespace
@@ -61,14 +76,20 @@ class Sums {
 Conv2dBiasGradient::Conv2dBiasGradient(const Conv2dProblem& problem)
     : problem_(problem),
       dy_(problem.y_desc()),
-      db_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)) {}
+      db_(gpu::per_channel_descriptor(problem.k, accumulator_of(problem.dtype), problem.layout)) {}
 
 void Conv2dBiasGradient::prepare(Context& context) {
   const size_t images = problem_.n, pixels = static_cast<size_t>(problem_.p) * problem_.q;
   const bool at_once = problem_.layout == Layout::kNHWC;
-  const std::vector<float> ones(at_once ? images * pixels : std::max(images, pixels), 1.0f);
-  ones_ = Buffer(Device::kGpu, ones.size() * sizeof(float));
-  copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, ones_.bytes());
+  ones_count_ = at_once ? images * pixels : std::max(images, pixels);
+  const std::vector<float> ones(ones_count_, 1.0f);
+  const std::vector<bfloat16> narrow_ones(narrow() ? ones_count_ : 0, bfloat16(1.0f));
+  const size_t bytes = ones.size() * sizeof(float), narrow_bytes = narrow_ones.size() * 2;
+  ones_ = Buffer(Device::kGpu, bytes + narrow_bytes);
+  copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, bytes);
+  if (narrow()) {
+    copy_bytes(ones_.at(bytes), Device::kGpu, narrow_ones.data(), Device::kCpu, narrow_bytes);
+  }
 
   // Another way may round in another order, so the choice is kept, as the algorithms' are.
   static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
@@ -79,7 +100,8 @@ void Conv2dBiasGradient::prepare(Context& context) {
                           std::to_string(cublas_version);
   if (const auto entry = cache.find(key)) {
     const auto way = entry->find("way");
-    if (way != entry->end() && 0 <= way->second && way->second < std::ssize(kWays)) {
+    if (way != entry->end() && way->second >= (narrow() ? 1 : 0) &&
+        way->second < std::ssize(kWays)) {
       way_ = static_cast<Way>(way->second);
       return;
     }
@@ -95,12 +117,12 @@ Conv2dBiasGradient::Way Conv2dBiasGradient::fastest(Context& context) const {
   const Buffer db(Device::kGpu, problem_.b_desc().bytes());
   fill_bytes(dy.data(), Device::kGpu, 0x3c, dy.bytes());  // 0.0115 as a float
 
-  Way best = Way::kBackwardBias;
+  Way best = kWays[narrow() ? 1 : 0];
   double least = std::numeric_limits<double>::infinity();
   for (const Way way : kWays) {
+    if (narrow() && way == Way::kBackwardBias) continue;
     const auto queue = [&] {
-      run(way, context, static_cast<const float*>(dy.data()), static_cast<float*>(db.data()),
-          workspace.data());
+      run(way, context, dy.data(), static_cast<float*>(db.data()), workspace.data());
     };
     const double time = microseconds_in_graph(context, queue, least);
     if (time >= least) continue;
@@ -123,7 +145,7 @@ size_t Conv2dBiasGradient::workspace_bytes(Way way) const {
   return 0;
 }
 
-void Conv2dBiasGradient::run(Way way, Context& context, const float* dy, float* db,
+void Conv2dBiasGradient::run(Way way, Context& context, const void* dy, float* db,
                              void* workspace) const {
   if (way == Way::kBackwardBias) {
     DUET_CUDNN(
@@ -132,26 +154,29 @@ void Conv2dBiasGradient::run(Way way, Context& context, const float* dy, float* 
   }
   const int n = problem_.n, k = problem_.k, pixels = problem_.p * problem_.q;
   auto* between = static_cast<float*>(workspace);
-  const Sums sums(context, ones_.data());
+  constexpr DType kFloat = DType::kFloat32;
+  const Sums sums(context, ones_.data(), ones_count_);
   if (way == Way::kImagesFirst) {
-    sums.of_columns(dy, n, k * pixels, between);
+    sums.of_columns(problem_.dtype, dy, n, k * pixels, between);
     if (problem_.layout == Layout::kNCHW) {
-      sums.of_rows(between, k, pixels, db);
+      sums.of_rows(kFloat, between, k, pixels, db);
     } else {
-      sums.of_columns(between, pixels, k, db);
+      sums.of_columns(kFloat, between, pixels, k, db);
     }
   } else if (problem_.layout == Layout::kNCHW) {
-    sums.of_rows(dy, n * k, pixels, between);
-    sums.of_columns(between, n, k, db);
+    sums.of_rows(problem_.dtype, dy, n * k, pixels, between);
+    sums.of_columns(kFloat, between, n, k, db);
   } else {
-    sums.of_columns(dy, n * pixels, k, db);
+    sums.of_columns(problem_.dtype, dy, n * pixels, k, db);
   }
 }
 
 std::vector<std::string> Conv2dBiasGradient::calls() const {
   if (way_ == Way::kBackwardBias) return {"cudnnConvolutionBackwardBias"};
   const bool at_once = way_ == Way::kPixelsFirst && problem_.layout == Layout::kNHWC;
-  return std::vector<std::string>(at_once ? 1 : 2, "cublasSgemv");
+  std::vector<std::string> calls(at_once ? 1 : 2, "cublasSgemv");
+  if (narrow()) calls.front() = "cublasGemmEx";
+  return calls;
 }
 
 std::string Conv2dBiasGradient::detail() const {

@@ -16,8 +16,15 @@
 // searches. And the arithmetic must be said: CUDNN_DEFAULT_MATH runs float32 convolutions in TF32
 // on GPUs that have it, so fp32 asks for CUDNN_FMA_MATH.
 //
+// In bf16 x, w and y are bfloat16 and sums float32. The weights and the bias, which are float32,
+// are rounded into the workspace at each call, and dw is widened from there. The bias is then
+// always added inside, before y is rounded.
+//
 // The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
+
+#include "core/arena.h"
+#include "kernels/convert.h"
 
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
@@ -29,7 +36,7 @@ Conv2dDescriptors::Conv2dDescriptors(const Conv2dProblem& problem)
     : x(problem.x_desc()),
       y(problem.y_desc()),
       bias(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)),
-      w(problem.w_desc()),
+      w(as_stored(problem, problem.w_desc())),
       convolution({.pad_h = problem.pad_h,
                    .pad_w = problem.pad_w,
                    .stride_h = problem.stride_h,
@@ -106,12 +113,13 @@ class Conv2dCudnn : public Conv2dImpl {
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
   size_t workspace_bytes(Pass pass) const override {
-    const size_t bytes = algorithm(pass).workspace;
+    const size_t bytes = narrow_bytes(pass) + algorithm(pass).workspace;
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
     return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
   }
   std::string detail(Pass pass) const override {
-    const std::string text = algorithm(pass).to_string(pass);
+    std::string text = algorithm(pass).to_string(pass);
+    if (narrow()) text += pass == Pass::kBackwardFilter ? "; dw in bf16" : "; weights in bf16";
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return text;
     return text + "; " + bias_gradient_->detail();
   }
@@ -133,23 +141,57 @@ class Conv2dCudnn : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
+    void *weight = w.memory, *bias = b.memory;
+    if (narrow()) {
+      weight = rounded(run, w, 0);
+      if (b) bias = rounded(run, b, narrow_weight_bytes());
+    }
     run_by_cudnn(Pass::kForward, run.context.cudnn(), descriptors_, forward_,
-                 {x.memory, w.memory, b.memory, y.memory, run.workspace});
+                 {x.memory, weight, bias, y.memory, run_workspace(run, Pass::kForward)});
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    void* weight = narrow() ? rounded(run, w, 0) : w.memory;
     run_by_cudnn(Pass::kBackwardData, run.context.cudnn(), descriptors_, backward_data_,
-                 {dx.memory, w.memory, nullptr, dy.memory, run.workspace});
+                 {dx.memory, weight, nullptr, dy.memory, run_workspace(run, Pass::kBackwardData)});
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    run_by_cudnn(Pass::kBackwardFilter, run.context.cudnn(), descriptors_, backward_filter_,
-                 {x.memory, dw.memory, nullptr, dy.memory, run.workspace});
-    if (db) bias_gradient_->run(run.context, dy.data<float>(), db.data<float>(), run.workspace);
+    void* gradient = narrow() ? run.workspace : dw.memory;
+    run_by_cudnn(
+        Pass::kBackwardFilter, run.context.cudnn(), descriptors_, backward_filter_,
+        {x.memory, gradient, nullptr, dy.memory, run_workspace(run, Pass::kBackwardFilter)});
+    if (narrow()) {
+      queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
+                       run.stream());
+    }
+    if (db) bias_gradient_->run(run.context, dy.memory, db.data<float>(), run.workspace);
   }
 
  private:
+  bool narrow() const { return problem_.dtype == DType::kBFloat16; }
+  size_t narrow_weight_bytes() const {
+    return align_up(as_stored(problem_, problem_.w_desc()).bytes());
+  }
+  /// What parameters in bfloat16 take at the beginning of the workspace.
+  size_t narrow_bytes(Pass pass) const {
+    if (!narrow()) return 0;
+    const bool bias = pass == Pass::kForward && problem_.bias;
+    return narrow_weight_bytes() +
+           (bias ? align_up(as_stored(problem_, problem_.b_desc()).bytes()) : 0);
+  }
+  /// A parameter in bfloat16, at `offset` in the workspace.
+  static void* rounded(const Run& run, const Tensor& parameter, size_t offset) {
+    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
+    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
+    return to;
+  }
+  /// cuDNN's part of the workspace.
+  void* run_workspace(const Run& run, Pass pass) const {
+    return static_cast<char*>(run.workspace) + narrow_bytes(pass);
+  }
+
   const CudnnAlgorithm& algorithm(Pass pass) const {
     return pass == Pass::kForward        ? forward_
            : pass == Pass::kBackwardData ? backward_data_
@@ -175,7 +217,10 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_cudnn() {
-  return {"cudnn", unsupported, make_implementation<Conv2dCudnn>};
+  return {.id = "cudnn",
+          .unsupported = unsupported,
+          .make = make_implementation<Conv2dCudnn>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

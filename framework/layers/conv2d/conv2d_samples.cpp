@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/storage.h"
 #include "layers/rounding.h"
 
 namespace duet {
@@ -128,11 +129,12 @@ int64_t terms_of(const Conv2dProblem& p, Pass pass) {
 
 }  // namespace
 
-KnownValues::KnownValues(uint32_t seed) : pattern_(kPeriod) {
+KnownValues::KnownValues(uint32_t seed, DType dtype) : pattern_(kPeriod) {
   uint32_t state = seed;
   for (float& value : pattern_) {
     state = state * 1664525u + 1013904223u;
     value = static_cast<float>(state >> 8 | 1u) * 0x1p-24f - 0.5f;
+    value = static_cast<float>(rounded_to(dtype, value));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/arena.h"
+#include "layers/block_parts.h"
 #include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
 #include "layers/max_pool2d/max_pool2d_impls.h"
@@ -24,43 +25,9 @@ constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference", "cpu_reference"};
 constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference", "cpu_reference"};
 constexpr Parts kCudnn = {"cudnn", "cudnn", "cudnn"};
 
-template <class P>
-const ImplEntry<P>& entry_of(const std::vector<ImplEntry<P>>& list, std::string_view id) {
-  const auto found =
-      std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.id == id; });
-  if (found == list.end()) throw std::logic_error("no part '" + std::string(id) + "'");
-  return *found;
-}
-
 ActivationProblem relu_problem(const Conv2dPoolReluProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
 }
-
-std::vector<std::string> calls_of(std::string_view layer, std::string_view id,
-                                  const Implementation& implementation, Pass pass) {
-  std::vector<std::string> calls = implementation.calls(pass);
-  if (calls.empty()) calls = {std::string(layer) + " " + std::string(id)};
-  return calls;
-}
-
-/// One of the three layers inside, with room for its tensors, so that nothing is allocated in a
-/// run.
-struct Part {
-  std::unique_ptr<Implementation> implementation;
-  LayerTensors tensors = {.x = std::vector<Tensor>(1),
-                          .y = std::vector<Tensor>(1),
-                          .dx = std::vector<Tensor>(1),
-                          .dy = std::vector<Tensor>(1),
-                          .w = std::vector<Tensor>(2),
-                          .dw = std::vector<Tensor>(2)};
-  size_t state_offset = 0;
-
-  void run(Pass pass, const Run& run, const Tensor& state) {
-    tensors.state = {{{static_cast<int64_t>(implementation->state_bytes())}, DType::kUInt8},
-                     state.data<char>() + state_offset};
-    implementation->run(pass, run, tensors);
-  }
-};
 
 class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
  public:
@@ -73,7 +40,7 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     m_offset_ = state_.reserve(problem.y_desc().bytes());
     dm_offset_ = state_.reserve(problem.y_desc().bytes());
     dz_offset_ = state_.reserve(problem.z_desc().bytes());
-    for (Part* part : {&conv_, &pool_, &relu_}) {
+    for (PartOfBlock* part : {&conv_, &pool_, &relu_}) {
       part->state_offset = state_.reserve(part->implementation->state_bytes());
     }
   }
@@ -117,7 +84,7 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
     conv_.tensors.y[0] = pool_.tensors.x[0] = z(state);
     pool_.tensors.y[0] = relu_.tensors.x[0] = m(state);
     relu_.tensors.y[0] = y;
-    for (Part* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, run, state);
+    for (PartOfBlock* part : {&conv_, &pool_, &relu_}) part->run(Pass::kForward, run, state);
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
@@ -152,7 +119,7 @@ class Conv2dPoolReluComposed : public Conv2dPoolReluImpl {
   static void* at(const Tensor& state, size_t offset) { return state.data<char>() + offset; }
 
   const Parts ids_;
-  Part conv_, pool_, relu_;
+  PartOfBlock conv_, pool_, relu_;
   ArenaPlan state_;
   size_t z_offset_ = 0, m_offset_ = 0, dm_offset_ = 0, dz_offset_ = 0;
 };

@@ -7,6 +7,8 @@
 //   backward_data    dx^T[in,N]   = w^T dy^T       A = w, in x out               B = dy, out x N
 //   backward_filter  dw^T[in,out] = x^T op(dy)     A = x, in x N    B = dy, out x N, transposed
 // fp32 asks for the pedantic compute type: the ordinary one leaves cuBLAS free to leave fp32.
+// In bf16 A and B are bfloat16, sums and dw float32. The weights and the bias are float32: they are
+// rounded into the workspace at each call. Sums may not be split in ways that add up in bfloat16.
 //
 // prepare() times what the heuristics of cuBLASLt propose, and cublasGemmEx, in a graph and keeps
 // the fastest. The choice is remembered in the user's cache folder: of equally fast algorithms
@@ -21,9 +23,11 @@
 
 #include "core/arena.h"
 #include "core/error.h"
+#include "core/storage.h"
 #include "device/check.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
+#include "kernels/convert.h"
 #include "layers/linear/linear_impls.h"
 
 namespace duet {
@@ -71,18 +75,29 @@ struct Product {
 enum class BiasWork { kNone, kAdd, kGradient };
 
 struct Operands {
-  const float* a;
-  const float* b;
-  float* d;
-  float* bias;
+  const void* a;
+  const void* b;
+  void* d;
+  void* bias;
+};
+
+cudaDataType_t cuda_type(DType dtype) {
+  return dtype == DType::kBFloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
+/// `operands` of A and B, `result` of D and the bias.
+struct Types {
+  DType operands = DType::kFloat32, result = DType::kFloat32;
 };
 
 /// The product of one pass and the way chosen to compute it.
 class PassPlan {
  public:
-  PassPlan(const Product& product, BiasWork bias_work, Math math)
-      : product_(product), bias_work_(bias_work) {
-    compute_ = math == Math::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F_PEDANTIC;
+  PassPlan(const Product& product, BiasWork bias_work, Math math, const Types& types)
+      : product_(product), bias_work_(bias_work), types_(types) {
+    compute_ = narrow()              ? CUBLAS_COMPUTE_32F
+               : math == Math::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                     : CUBLAS_COMPUTE_32F_PEDANTIC;
     for (MatmulDesc* desc : {&fused_, &plain_}) {
       DUET_CUBLAS(cublasLtMatmulDescCreate(desc->out(), compute_, CUDA_R_32F));
       set(*desc, CUBLASLT_MATMUL_DESC_TRANSA, op(product.transpose_a));
@@ -91,11 +106,13 @@ class PassPlan {
     if (bias_work != BiasWork::kNone) {
       set(fused_, CUBLASLT_MATMUL_DESC_EPILOGUE,
           bias_work == BiasWork::kAdd ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
+      set(fused_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+          static_cast<int32_t>(cuda_type(types.result)));
     }
     const Product& p = product;
-    layout(a_, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
-    layout(b_, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
-    layout(d_, p.m, p.n);
+    layout(a_, types.operands, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
+    layout(b_, types.operands, p.transpose_b ? p.n : p.k, p.transpose_b ? p.k : p.n);
+    layout(d_, types.result, p.m, p.n);
   }
 
   size_t workspace_bytes() const { return choice_.workspace; }
@@ -105,17 +122,18 @@ class PassPlan {
     const std::string product = choice_.kind == Kind::kGemmEx ? "cublasGemmEx" : "cublasLtMatmul";
     if (bias_work_ == BiasWork::kNone || choice_.kind == Kind::kLtFused) return {product};
     if (bias_work_ == BiasWork::kAdd) return {"cublasGemmEx", product};
-    return {product, "cublasSgemv"};
+    return {product, narrow() ? "cublasGemmEx" : "cublasSgemv"};
   }
 
-  /// `ones` has as many elements as the batch.
-  void multiply(const Run& run, const Operands& operands, const float* ones) {
-    multiply(choice_, run.context, operands, ones, run.workspace);
+  /// `ones` has as many elements as the batch, of the operands' type; `workspace` has
+  /// workspace_bytes().
+  void multiply(Context& context, const Operands& operands, const void* ones, void* workspace) {
+    multiply(choice_, context, operands, ones, workspace);
   }
 
   /// Fills choice_, from the cache entry `key` or by a search. Operands are scratch memory of the
   /// right sizes.
-  void choose(Context& context, const Operands& scratch, const float* ones, const Buffer& workspace,
+  void choose(Context& context, const Operands& scratch, const void* ones, const Buffer& workspace,
               const std::string& key) {
     static TuningCache cache(TuningCache::path_of("cublas_algorithms.json"));
     if (recall(cache.find(key), context, workspace.bytes())) return;
@@ -152,9 +170,11 @@ class PassPlan {
     DUET_CUBLAS(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
   }
 
-  static void layout(MatrixLayout& layout, int rows, int columns) {
-    DUET_CUBLAS(cublasLtMatrixLayoutCreate(layout.out(), CUDA_R_32F, rows, columns, rows));
+  static void layout(MatrixLayout& layout, DType dtype, int rows, int columns) {
+    DUET_CUBLAS(cublasLtMatrixLayoutCreate(layout.out(), cuda_type(dtype), rows, columns, rows));
   }
+
+  bool narrow() const { return types_.operands == DType::kBFloat16; }
 
   /// An algorithm is eight opaque words.
   static constexpr size_t kAlgoWords = std::size(cublasLtMatmulAlgo_t{}.data);
@@ -221,6 +241,10 @@ class PassPlan {
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, kPointerAlignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, kPointerAlignment);
     prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, kPointerAlignment);
+    if (narrow()) {
+      prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+             static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    }
 
     cublasLtMatmulHeuristicResult_t results[kProposals];
     int count = 0;
@@ -235,14 +259,15 @@ class PassPlan {
     }
   }
 
-  void multiply(const Choice& choice, Context& context, const Operands& operands, const float* ones,
+  void multiply(const Choice& choice, Context& context, const Operands& operands, const void* ones,
                 void* workspace) {
     const bool fused = choice.kind == Kind::kLtFused;
     float beta = 0.0f;
     if (!fused && bias_work_ == BiasWork::kAdd) {
       beta = 1.0f;  // D = bias * ones^T, then D += the product
-      gemm_ex(context, {product_.m, product_.n, 1, false, false}, CUBLAS_COMPUTE_32F_PEDANTIC,
-              operands.bias, ones, 0.0f, operands.d);
+      gemm_ex(context, {product_.m, product_.n, 1, false, false},
+              narrow() ? compute_ : CUBLAS_COMPUTE_32F_PEDANTIC, operands.bias, ones, 0.0f,
+              operands.d);
     }
     if (choice.kind == Kind::kGemmEx) {
       gemm_ex(context, product_, compute_, operands.a, operands.b, beta, operands.d);
@@ -256,18 +281,30 @@ class PassPlan {
     }
     if (!fused && bias_work_ == BiasWork::kGradient) {
       // B is stored n x k (it is transposed in the product): db = B ones.
+      if (narrow()) {
+        return gemm_ex(context, {product_.n, 1, product_.k, false, false}, compute_, operands.b,
+                       ones, 0.0f, operands.bias);
+      }
       const float alpha = 1.0f, zero = 0.0f;
       DUET_CUBLAS(cublasSgemv(context.cublas(), CUBLAS_OP_N, product_.n, product_.k, &alpha,
-                              operands.b, product_.n, ones, 1, &zero, operands.bias, 1));
+                              static_cast<const float*>(operands.b), product_.n,
+                              static_cast<const float*>(ones), 1, &zero,
+                              static_cast<float*>(operands.bias), 1));
     }
   }
 
-  static void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute,
-                      const float* a, const float* b, float beta, float* d) {
+  void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute, const void* a,
+               const void* b, float beta, void* d) const {
     const float alpha = 1.0f;
-    DUET_CUBLAS(cublasGemmEx(context.cublas(), op(p.transpose_a), op(p.transpose_b), p.m, p.n, p.k,
-                             &alpha, a, CUDA_R_32F, p.lda(), b, CUDA_R_32F, p.ldb(), &beta, d,
-                             CUDA_R_32F, p.m, compute, CUBLAS_GEMM_DEFAULT));
+    const cudaDataType_t operands = cuda_type(types_.operands), result = cuda_type(types_.result);
+    constexpr auto kSumsInFloat = static_cast<cublasMath_t>(
+        CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION);
+    if (narrow()) DUET_CUBLAS(cublasSetMathMode(context.cublas(), kSumsInFloat));
+    const cublasStatus_t status = cublasGemmEx(
+        context.cublas(), op(p.transpose_a), op(p.transpose_b), p.m, p.n, p.k, &alpha, a, operands,
+        p.lda(), b, operands, p.ldb(), &beta, d, result, p.m, compute, CUBLAS_GEMM_DEFAULT);
+    if (narrow()) DUET_CUBLAS(cublasSetMathMode(context.cublas(), CUBLAS_DEFAULT_MATH));
+    DUET_CUBLAS(status);
   }
 
   std::string text(const Choice& choice) const {
@@ -289,6 +326,7 @@ class PassPlan {
 
   Product product_;
   BiasWork bias_work_;
+  Types types_;
   cublasComputeType_t compute_;
   MatmulDesc fused_, plain_;
   MatrixLayout a_, b_, d_;
@@ -298,9 +336,12 @@ class PassPlan {
 class LinearCublas : public LinearImpl {
  public:
   explicit LinearCublas(const LinearProblem& problem)
-      : LinearImpl(problem), ones_(Device::kGpu, sizeof(float) * problem.n) {
-    const std::vector<float> ones(problem.n, 1.0f);
-    copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, ones_.bytes());
+      : LinearImpl(problem), ones_(Device::kGpu, size_of(problem.dtype) * problem.n) {
+    visit_gpu_storage(problem.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const std::vector<T> ones(problem_.n, T(1.0f));
+      copy_bytes(ones_.data(), Device::kGpu, ones.data(), Device::kCpu, ones_.bytes());
+    });
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -314,50 +355,71 @@ class LinearCublas : public LinearImpl {
       product = {in, out, n, false, true};
       work = problem_.bias ? BiasWork::kGradient : BiasWork::kNone;
     }
+    const DType sums = accumulator_of(problem_.dtype);
+    const Types types = {.operands = problem_.dtype,
+                         .result = pass == Pass::kBackwardFilter ? sums : problem_.dtype};
     ArenaPlan plan;
-    const size_t a = plan.reserve(sizeof(float) * product.a_elements());
-    const size_t b = plan.reserve(sizeof(float) * product.b_elements());
-    const size_t d = plan.reserve(sizeof(float) * product.d_elements());
-    const size_t bias = plan.reserve(sizeof(float) * out);
+    const size_t a = plan.reserve(size_of(types.operands) * product.a_elements());
+    const size_t b = plan.reserve(size_of(types.operands) * product.b_elements());
+    const size_t d = plan.reserve(size_of(types.result) * product.d_elements());
+    const size_t bias = plan.reserve(size_of(types.result) * out);
     const Buffer scratch(Device::kGpu, plan.bytes());
     fill_bytes(scratch.data(), Device::kGpu, 0x3c, scratch.bytes());  // 0.0115 as a float
-    const auto floats = [&](size_t offset) { return static_cast<float*>(scratch.at(offset)); };
-    const Operands operands{floats(a), floats(b), floats(d), floats(bias)};
+    const Operands operands{scratch.at(a), scratch.at(b), scratch.at(d), scratch.at(bias)};
     const Buffer workspace(Device::kGpu, std::min(context.workspace_limit(), kMostWorkspace));
 
     plans_.erase(pass);
-    PassPlan& chosen = plans_.try_emplace(pass, product, work, problem_.math).first->second;
-    chosen.choose(context, operands, ones(), workspace,
+    PassPlan& chosen = plans_.try_emplace(pass, product, work, problem_.math, types).first->second;
+    chosen.choose(context, operands, ones_.data(), workspace,
                   problem_.to_string() + " | " + std::string(to_string(pass)) + " | " + gpu_name() +
                       " | cuBLASLt " + std::to_string(cublasLtGetVersion()) + " | workspace " +
                       std::to_string(workspace.bytes()));
   }
 
-  size_t workspace_bytes(Pass pass) const override { return plans_.at(pass).workspace_bytes(); }
-  std::string detail(Pass pass) const override { return plans_.at(pass).detail(); }
+  size_t workspace_bytes(Pass pass) const override {
+    return narrow_bytes(pass) + plans_.at(pass).workspace_bytes();
+  }
+  std::string detail(Pass pass) const override {
+    return plans_.at(pass).detail() + (narrow_bytes(pass) > 0 ? ", weights in bf16" : "");
+  }
   std::vector<std::string> calls(Pass pass) const override { return plans_.at(pass).calls(); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    multiply(Pass::kForward, run, w, x, y, b);
+    multiply(Pass::kForward, run,
+             {as_stored(run, w, 0), x.memory, y.memory, as_stored(run, b, narrow_weight_bytes())});
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    multiply(Pass::kBackwardData, run, w, dy, dx, Tensor{});
+    multiply(Pass::kBackwardData, run, {as_stored(run, w, 0), dy.memory, dx.memory, nullptr});
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    multiply(Pass::kBackwardFilter, run, x, dy, dw, db);
+    multiply(Pass::kBackwardFilter, run, {x.memory, dy.memory, dw.memory, db.memory});
   }
 
  private:
-  const float* ones() const { return static_cast<const float*>(ones_.data()); }
-
-  void multiply(Pass pass, const Run& run, const Tensor& a, const Tensor& b, const Tensor& d,
-                const Tensor& bias) {
-    plans_.at(pass).multiply(
-        run, {a.data<float>(), b.data<float>(), d.data<float>(), bias.data<float>()}, ones());
+  bool narrow() const { return problem_.dtype == DType::kBFloat16; }
+  size_t narrow_weight_bytes() const {
+    return align_up(sizeof(bfloat16) * problem_.in * problem_.out);
+  }
+  /// What the weights, and behind them the bias, take at the beginning of the workspace in bf16.
+  size_t narrow_bytes(Pass pass) const {
+    if (!narrow() || pass == Pass::kBackwardFilter) return 0;
+    const bool bias = pass == Pass::kForward && problem_.bias;
+    return narrow_weight_bytes() + (bias ? align_up(sizeof(bfloat16) * problem_.out) : 0);
+  }
+  /// A parameter as the product takes it: in bf16 rounded, at `offset` in the workspace.
+  void* as_stored(const Run& run, const Tensor& parameter, size_t offset) const {
+    if (!narrow() || !parameter) return parameter.memory;
+    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
+    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
+    return to;
+  }
+  void multiply(Pass pass, const Run& run, const Operands& operands) {
+    plans_.at(pass).multiply(run.context, operands, ones_.data(),
+                             static_cast<char*>(run.workspace) + narrow_bytes(pass));
   }
 
   std::map<Pass, PassPlan> plans_;
@@ -367,7 +429,10 @@ class LinearCublas : public LinearImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_cudnn_cublas() {
-  return {"cudnn_cublas", supports_all, make_implementation<LinearCublas>};
+  return {.id = "cudnn_cublas",
+          .unsupported = supports_all,
+          .make = make_implementation<LinearCublas>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -122,7 +122,10 @@ class Pool2dCudnn : public Pool2dImpl {
 }  // namespace
 
 ImplEntry<Pool2dProblem> pool2d_cudnn() {
-  return {"cudnn", supports_all, make_implementation<Pool2dCudnn>};
+  return {.id = "cudnn",
+          .unsupported = supports_all,
+          .make = make_implementation<Pool2dCudnn>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

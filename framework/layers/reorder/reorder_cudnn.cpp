@@ -27,7 +27,10 @@ class ReorderCudnn : public ReorderImpl {
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_cudnn() {
-  return {"cudnn", supports_all, make_implementation<ReorderCudnn>};
+  return {.id = "cudnn",
+          .unsupported = supports_all,
+          .make = make_implementation<ReorderCudnn>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet

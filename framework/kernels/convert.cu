@@ -1,0 +1,40 @@
+// Conversion between float32 and bfloat16, for libraries that take both operands in one type.
+// Mapping:  thread = 4 elements; block = 256; the last thread takes a tail of 1 to 3 one by one.
+// Traffic:  from once, to once.
+#include "device/check.h"
+#include "kernels/convert.h"
+#include "kernels/vector.cuh"
+
+namespace duet {
+namespace {
+
+constexpr int kThreads = 256, kPerThread = 4;
+
+template <class From, class To>
+__global__ void convert_kernel(int64_t count, const From* from, To* to) {
+  const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
+  if (first + kPerThread <= count) {
+    store(to + first, load<kPerThread>(from + first));
+  } else {
+    for (int64_t i = first; i < count; ++i) to[i] = To(float(from[i]));
+  }
+}
+
+template <class From, class To>
+void launch(const From* from, To* to, int64_t count, cudaStream_t stream) {
+  constexpr int64_t kPerBlock = kThreads * kPerThread;
+  const auto blocks = static_cast<unsigned>((count + kPerBlock - 1) / kPerBlock);
+  convert_kernel<<<blocks, kThreads, 0, stream>>>(count, from, to);
+  DUET_LAUNCHED();
+}
+
+}  // namespace
+
+void queue_conversion(const float* from, bfloat16* to, int64_t count, CUstream_st* stream) {
+  launch(from, to, count, stream);
+}
+void queue_conversion(const bfloat16* from, float* to, int64_t count, CUstream_st* stream) {
+  launch(from, to, count, stream);
+}
+
+}  // namespace duet
