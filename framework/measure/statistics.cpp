@@ -59,7 +59,7 @@ double quantile(std::vector<double> values, double q) {
   const auto below = static_cast<size_t>(position);
   const size_t above = std::min(below + 1, values.size() - 1);
   const double part = position - static_cast<double>(below);
-  return values[below] * (1 - part) + values[above] * part;
+  return std::lerp(values[below], values[above], part);  // never beyond them, nor falling with q
 }
 
 Summary summarise(const std::vector<double>& values) {

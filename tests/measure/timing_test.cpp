@@ -245,6 +245,17 @@ TEST(Statistics, Quantiles) {
   EXPECT_EQ(quantile({0, 10}, 0.2), 2);
 }
 
+// Two samples of a short time are often equal, and 0.8 x + 0.2 x may be more than x.
+TEST(Statistics, AQuantileOfEqualValuesIsThatValue) {
+  for (int i = 1; i <= 1000; ++i) {
+    const double value = 1e-9 * i;
+    const Summary summary = summarise({value, value});
+    EXPECT_EQ(summary.p20, value);
+    EXPECT_EQ(summary.median, value);
+    EXPECT_EQ(summary.p80, value);
+  }
+}
+
 TEST(Statistics, IntervalOfTheMedian) {
   std::vector<double> ratios;
   for (int i = 1; i <= 11; ++i) ratios.push_back(i);
