@@ -465,6 +465,7 @@ TEST(Net, BatchNormAndReluAreABlock) {
   EXPECT_EQ(with_norms("custom", ", backend: custom_two_pass")[0], block1 + "custom_two_pass");
   EXPECT_EQ(with_norms("custom", ", backend: cudnn")[0], norm1 + "cudnn");  // relu is custom's
   EXPECT_EQ(with_norms("custom_two_pass"), all(block1, "custom_two_pass"));
+  EXPECT_EQ(with_norms("cudnn\nmath: bf16"), all(block1, "cudnn"));
   EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
 }
 

@@ -114,13 +114,10 @@ TEST(Spec, WhatDoesNotStoreBf16IsRefusedWithWhatDoes) {
                   "stores float32 only, and 'math' is bf16", "these can: cpu_reference"},
                  "backend: cpu\nmath: bf16\n", kExitUnsupported);
   if (!built_with_cuda()) return;
-  for (const std::string family : {"custom", "cudnn"}) {
-    expect_message("",
-                   {"layer fc (linear)", "no '" + family + "' implementation can run forward",
-                    "stores float32 only, and 'math' is bf16",
-                    "no implementation on this device can; on the CPU: cpu_reference"},
-                   "backend: " + family + "\nmath: bf16\n", kExitUnsupported);
-  }
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom_winograd}\n",
+                 {"layer conv2d1", "'custom_winograd' cannot run forward",
+                  "stores float32 only, and 'math' is bf16", "these can: ", "custom_naive"},
+                 "backend: custom\nmath: bf16\n", kExitUnsupported);
 }
 
 TEST(Spec, MathIsOneOfThree) {

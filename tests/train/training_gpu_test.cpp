@@ -110,7 +110,8 @@ TEST_F(TrainingOnGpu, SchedulesOfTheLearningRate) {
 // batch_norm and relu, one by one and as a block, whose kernels do the same sums.
 TEST_F(TrainingOnGpu, ABlockOfBatchNormAndReluGivesTheBitsOfItsLayers) {
   for (const std::string backend :
-       {"custom", "custom_two_pass", "cudnn", "custom\nlayout: nhwc", "cudnn\nlayout: nhwc"}) {
+       {"custom", "custom_welford", "custom_two_pass", "cudnn", "custom\nlayout: nhwc",
+        "cudnn\nlayout: nhwc", "custom\nmath: bf16", "cudnn\nmath: bf16"}) {
     check_resume(backend, backend + "\nfuse: false", small_residual_training);
     check_resume(backend + "\nfuse: false", backend, small_residual_training);
   }
