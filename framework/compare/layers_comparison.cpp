@@ -20,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 /// One arm's part in a row.
-struct Seat {
+struct ArmCall {
   Net::Node* node = nullptr;
   const Net::Node::Step* step = nullptr;
 };
@@ -89,10 +89,10 @@ class LayersComparison {
  private:
   /// The row of a call of arm `a`, unless an arm before it has made it.
   void add_row(size_t a, const Net::Call& call, json* rows) {
-    std::vector<Seat> seats(arms_.size());
+    std::vector<ArmCall> arm_calls(arms_.size());
     for (size_t b = 0; b < arms_.size(); ++b) {
-      seats[b] = find(b, *call.node, call.step->pass);
-      if (seats[b].node && b < a) return;
+      arm_calls[b] = find(b, *call.node, call.step->pass);
+      if (arm_calls[b].node && b < a) return;
     }
     InterruptGuard::check();
     share_ = std::min(0.95, work_before_ / work_of(*arms_[a]));
@@ -101,21 +101,22 @@ class LayersComparison {
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
 
     std::vector<PassMeasurement> measured(arms_.size());
-    for (const Device device : {Device::kGpu, Device::kCpu}) measure(seats, a, device, &measured);
+    for (const Device device : {Device::kGpu, Device::kCpu})
+      measure(arm_calls, a, device, &measured);
 
     const Layer& layer = *call.node->layer;
     for (size_t b = 0; b < arms_.size(); ++b) {
-      if (seats[b].node) add_faults(b, seats[b], &measured[b]);
+      if (arm_calls[b].node) add_faults(b, arm_calls[b], &measured[b]);
     }
     std::vector<RowArm> row_arms;
     for (size_t b = 0; b < arms_.size(); ++b) {
-      if (!seats[b].node) {
+      if (!arm_calls[b].node) {
         row_arms.push_back({});
         continue;
       }
-      row_arms.push_back({.layer = seats[b].node->layer.get(),
-                          .id = seats[b].step->id,
-                          .shared = seats[b].step->shared,
+      row_arms.push_back({.layer = arm_calls[b].node->layer.get(),
+                          .id = arm_calls[b].step->id,
+                          .shared = arm_calls[b].step->shared,
                           .measurement = &measured[b]});
     }
     json row = layer_row({.name = call.node->name,
@@ -154,12 +155,13 @@ class LayersComparison {
   }
 
   /// Those of the layer in the network, and of times that cannot be.
-  void add_faults(size_t arm, const Seat& seat, PassMeasurement* measured) {
-    const Pass pass = seat.step->pass;
+  void add_faults(size_t arm, const ArmCall& arm_call, PassMeasurement* measured) {
+    const Pass pass = arm_call.step->pass;
     const Device device = arms_[arm]->context().device();
-    refuse_impossible_times(*measured, least_seconds(ceilings_, device, *seat.node->layer, pass));
+    refuse_impossible_times(*measured,
+                            least_seconds(ceilings_, device, *arm_call.node->layer, pass));
     for (const NetworkFault& found : steps_.faults[arm]) {
-      if (found.layer != seat.node->name || found.pass != to_string(pass)) continue;
+      if (found.layer != arm_call.node->name || found.pass != to_string(pass)) continue;
       measured->examination.faults.push_back(found.fault);
       measured->warm.reset();
       measured->cold.reset();
@@ -167,13 +169,13 @@ class LayersComparison {
   }
 
   /// Measures the arms of one device, side by side; those of the same code once for all.
-  void measure(const std::vector<Seat>& seats, size_t source, Device device,
+  void measure(const std::vector<ArmCall>& arm_calls, size_t source, Device device,
                std::vector<PassMeasurement>* measured) {
     std::vector<Candidate> candidates;
     std::vector<std::pair<size_t, size_t>> places;  // arm, candidate
-    for (size_t b = 0; b < seats.size(); ++b) {
-      if (!seats[b].node || arms_[b]->context().device() != device) continue;
-      const Candidate own = {seats[b].node->layer.get(), seats[b].step->id};
+    for (size_t b = 0; b < arm_calls.size(); ++b) {
+      if (!arm_calls[b].node || arms_[b]->context().device() != device) continue;
+      const Candidate own = {arm_calls[b].node->layer.get(), arm_calls[b].step->id};
       const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const auto& other) {
         return own.id == other.id && task_text(*own.layer) == task_text(*other.layer);
       });
@@ -181,7 +183,7 @@ class LayersComparison {
       if (same == candidates.end()) candidates.push_back(own);
     }
     if (candidates.empty()) return;
-    const Seat& from = seats[source];
+    const ArmCall& from = arm_calls[source];
     const CheckData& check_data = check_data_of(source, *from.node);
     const Layer& layer = *from.node->layer;
     CheckData turned;
@@ -220,7 +222,7 @@ class LayersComparison {
     return activations;
   }
 
-  Seat find(size_t arm, const Net::Node& like, Pass pass) {
+  ArmCall find(size_t arm, const Net::Node& like, Pass pass) {
     for (Net::Node& node : arms_[arm]->training().net().nodes()) {
       const bool same = node.name == like.name && node.layer->type() == like.layer->type() &&
                         node.layer->inputs()[0].shape == like.layer->inputs()[0].shape &&

@@ -167,7 +167,7 @@ class Layer {
   /// implementation's backward passes need what its own forward kept).
   virtual bool chooses_per_pass() const { return passes().size() == 3; }
   /// True if the backward passes of one of these can go on with what the forward of the other kept,
-  /// so that passes may be played by one and the other. REQUIRES: both are in the list.
+  /// so that passes may be run by one and the other. REQUIRES: both are in the list.
   virtual bool shares_state(std::string_view a, std::string_view b) const {
     return chooses_per_pass() || a == b;
   }
@@ -193,9 +193,9 @@ class Layer {
   /// Two times the multiply-adds of the sums of products that define `pass`; 0 where there are
   /// none.
   virtual double flops(Pass) const { return 0; }
-  /// Sets to zero the elements of dy whose way back hangs on a choice between intermediate values
-  /// (which of a window is largest) so close that rounding decides it: nobody could be held to
-  /// those. Values are in memory order. A layer whose choices are between its inputs has none.
+  /// Sets to zero the elements of dy whose gradient depends on a choice between intermediate values
+  /// (which of a window is largest) that rounding decides: implementations may differ there. Values
+  /// are in memory order. A layer that chooses only between its inputs has nothing to do.
   virtual void settle(const std::vector<std::vector<double>>& /*x*/,
                       const std::vector<std::vector<double>>& /*w*/,
                       std::vector<std::vector<double>>& /*dy*/) const {}

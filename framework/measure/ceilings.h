@@ -30,7 +30,7 @@ Ceilings measure_ceilings(Context& context);
 /// the products' rate is not known: the CPU's of tf32, and any of bf16.
 std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass);
 
-/// The time below which `pass` is not believed whatever the reason; 0 where nothing is known of
+/// The time below which no measurement of `pass` can be right; 0 where nothing is known of
 /// `device`.
 /// - A tenth of what its products take at the machine's rate: Winograd's F(6x6, 3x3), which rounds
 ///   more than any limit allows, multiplies 5 times less than the definition.

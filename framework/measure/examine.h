@@ -1,5 +1,5 @@
-// Whether an implementation can be believed: agreement with the reference, and the ways in which a
-// kernel that looks right is not.
+// Whether an implementation is correct: agreement with the reference, and checks for the ways in
+// which a kernel that looks right is not.
 //
 // The reference is cpu_reference in double on the same numbers. An implementation must agree with
 // it on two sets of data in the same buffers, also where these still hold its results of other
@@ -72,7 +72,7 @@ struct CheckSets {
   CheckSet first, other;
 };
 
-/// `data` is the first set; the other is drawn at random. Elements of dy whose way back rounding
+/// `data` is the first set; the other is drawn at random. Elements of dy whose gradient rounding
 /// would decide are set to zero (Layer::settle). The reference may take minutes: where `stop` is
 /// given and comes to return true, this soon throws InterruptedError.
 CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,

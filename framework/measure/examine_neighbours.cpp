@@ -101,7 +101,7 @@ std::optional<Fault> find_data_bound(const ExamineSubject& subject) {
   const auto all = neighbours(subject.layer);
   if (all.empty()) return {};
   const Layer& small = *all.front();
-  // What a NaN becomes on the way back is not agreed on, nor what sums of products make of it where
+  // What a NaN becomes in backward is not agreed on, nor what sums of products make of it where
   // they transform their inputs first (Winograd).
   const bool plain = small.parameters().empty();
   const bool also_non_finite = plain && subject.pass == Pass::kForward;

@@ -31,7 +31,7 @@ struct AutoLog {
 
 /// Fills in all choices, measuring those that `cache` does not know, and adds them to it. Passes
 /// that the network will not run (the gradient of the images) follow the layer's other passes. A
-/// layer that plays all passes by one implementation is measured over all of them. Throws
+/// layer that runs all passes by one implementation is measured over all of them. Throws
 /// UnsupportedError if every candidate of a pass fails its check, with the reason of each.
 void choose_automatically(std::vector<ResolvedLayer>& layers, Context& context, TuningCache& cache,
                           const AutoLog& log);

@@ -27,7 +27,7 @@ struct PassChoice {
   /// The id asked for for the whole network, where this layer type does not have it and `id` is
   /// what the id's family has; else empty.
   std::string instead_of;
-  /// With `backend: auto`, once chosen in order of their times. A layer that plays all passes by
+  /// With `backend: auto`, once chosen in order of their times. A layer that runs all passes by
   /// one implementation has the times of all its passes together.
   std::vector<AutoCandidate> candidates = {};
 };

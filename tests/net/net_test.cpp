@@ -461,11 +461,11 @@ TEST(Net, BatchNormAndReluAreABlock) {
             (Texts{norm1 + "cpu_reference", "norm2 batch_norm2d cpu_reference",
                    "norm3 batch_norm1d cpu_reference"}));
   if (!built_with_cuda()) return;
-  EXPECT_EQ(with_norms("custom"), all(block1, "custom_welford"));
+  EXPECT_EQ(with_norms("custom"), all(block1, "custom_cluster"));
   EXPECT_EQ(with_norms("custom", ", backend: custom_two_pass")[0], block1 + "custom_two_pass");
   EXPECT_EQ(with_norms("custom", ", backend: cudnn")[0], norm1 + "cudnn");  // relu is custom's
   EXPECT_EQ(with_norms("custom_two_pass"), all(block1, "custom_two_pass"));
-  EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_welford");  // an id of relu's
+  EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
 }
 
 TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {

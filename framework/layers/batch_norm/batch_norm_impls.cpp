@@ -3,6 +3,7 @@
 namespace duet {
 
 // Each in the file of its name.
+ImplEntry<BatchNormProblem> batch_norm_custom_cluster();
 ImplEntry<BatchNormProblem> batch_norm_custom_two_pass();
 ImplEntry<BatchNormProblem> batch_norm_custom_welford();
 ImplEntry<BatchNormProblem> batch_norm_cudnn();
@@ -13,6 +14,7 @@ std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
     batch_norm_cpu_reference(),
 #if DUET_WITH_CUDA
     batch_norm_custom_welford(),
+    batch_norm_custom_cluster(),
     batch_norm_custom_two_pass(),
     batch_norm_cudnn(),
     batch_norm_cudnn_persistent(),

@@ -299,19 +299,25 @@ __device__ __forceinline__ Affine<F> affine_of(const Walk& walk, const T& t,
   return affine;
 }
 
+/// y of a vector of x.
+template <class F>
+__device__ __forceinline__ Vector<float, F::V> normalised(Vector<float, F::V> x,
+                                                          const Affine<F>& affine) {
+#pragma unroll
+  for (int k = 0; k < F::V; ++k) {
+    x.v[k] = affine(x.v[k], F::channel_of(k));
+    if constexpr (F::kRelu) x.v[k] = ReluFunction().forward(x.v[k]);
+  }
+  return x;
+}
+
 /// y of the thread's values.
 template <class F>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
                                           const Statistics<F>& s) {
   const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
-    auto values = load<F::V>(t.x + offset);
-#pragma unroll
-    for (int k = 0; k < F::V; ++k) {
-      values.v[k] = affine(values.v[k], F::channel_of(k));
-      if constexpr (F::kRelu) values.v[k] = ReluFunction().forward(values.v[k]);
-    }
-    store(t.y + offset, values);
+    store(t.y + offset, normalised<F>(load<F::V>(t.x + offset), affine));
   });
 }
 
@@ -320,6 +326,20 @@ template <class F>
 __device__ __forceinline__ float through_relu(float dy, float x, const Affine<F>& affine, int k) {
   if constexpr (!F::kRelu) return dy;
   return affine(x, k) <= 0.0f ? 0.0f : dy;
+}
+
+/// Adds a vector to the sums that backward needs.
+template <class F>
+__device__ __forceinline__ void add_gradients(const Vector<float, F::V>& x,
+                                              const Vector<float, F::V>& dy, const Statistics<F>& s,
+                                              const Affine<F>& affine, Sums (&sums)[F::kChannels]) {
+#pragma unroll
+  for (int k = 0; k < F::V; ++k) {
+    const int i = F::channel_of(k);
+    const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
+    sums[i].dy += d;
+    sums[i].product += d * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+  }
 }
 
 /// The thread's part of the sums that backward needs.
@@ -331,16 +351,53 @@ __device__ __forceinline__ void sum_gradients(const Walk& walk,
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
   const Affine<F> affine = affine_of<F>(walk, t, s);
   for_each<F>(walk, [&](int offset) {
-    const auto x = load<F::V>(t.x + offset), dy = load<F::V>(t.dy + offset);
+    add_gradients<F>(load<F::V>(t.x + offset), load<F::V>(t.dy + offset), s, affine, sums);
+  });
+}
+
+/// dweight and dbias, once, of the sums over whole channels.
+template <class F>
+__device__ __forceinline__ void keep_gradients(const Walk& walk,
+                                               const Backward<typename F::Value>& t,
+                                               const Sums (&sums)[F::kChannels]) {
+  if (t.dweight == nullptr || !is_first<F>(walk)) return;
+  const int c = first_channel<F>(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    t.dweight[c + k] = sums[k].product;
+    t.dbias[c + k] = sums[k].dy;
+  }
+}
+
+/// From x and dy to dx, of the sums over whole channels.
+template <class F>
+struct InputGradient {
+  const Statistics<F>& s;
+  const Affine<F>& affine;
+  float mean_dy[F::kChannels], mean_product[F::kChannels];
+
+  __device__ __forceinline__ InputGradient(const Walk& walk, bool training, const Statistics<F>& s,
+                                           const Affine<F>& affine,
+                                           const Sums (&sums)[F::kChannels])
+      : s(s), affine(affine) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      mean_dy[k] = training ? sums[k].dy / walk.count : 0.0f;
+      mean_product[k] = training ? sums[k].product / walk.count : 0.0f;
+    }
+  }
+  __device__ __forceinline__ Vector<float, F::V> operator()(const Vector<float, F::V>& x,
+                                                            Vector<float, F::V> dy) const {
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
       const int i = F::channel_of(k);
+      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
       const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
-      sums[i].dy += d;
-      sums[i].product += d * ((x.v[k] - s.mean[i]) * s.inverse[i]);
+      dy.v[k] = (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
     }
-  });
-}
+    return dy;
+  }
+};
 
 /// dweight and dbias, once, and dx of the thread's values, of the sums over whole channels.
 template <class F>
@@ -348,30 +405,12 @@ __device__ __forceinline__ void write_gradients(const Walk& walk,
                                                 const Backward<typename F::Value>& t,
                                                 const Statistics<F>& s,
                                                 const Sums (&sums)[F::kChannels]) {
-  const int c = first_channel<F>(walk);
-  const Affine<F> affine = affine_of<F>(walk, t, s);
-  float mean_dy[F::kChannels], mean_product[F::kChannels];
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    mean_dy[k] = t.training ? sums[k].dy / walk.count : 0.0f;
-    mean_product[k] = t.training ? sums[k].product / walk.count : 0.0f;
-    if (t.dweight != nullptr && is_first<F>(walk)) {
-      t.dweight[c + k] = sums[k].product;
-      t.dbias[c + k] = sums[k].dy;
-    }
-  }
+  keep_gradients<F>(walk, t, sums);
   if (t.dx == nullptr) return;
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  const InputGradient<F> gradient(walk, t.training, s, affine, sums);
   for_each<F>(walk, [&](int offset) {
-    const auto x = load<F::V>(t.x + offset);
-    auto values = load<F::V>(t.dy + offset);
-#pragma unroll
-    for (int k = 0; k < F::V; ++k) {
-      const int i = F::channel_of(k);
-      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
-      const float d = through_relu<F>(values.v[k], x.v[k], affine, i);
-      values.v[k] = (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
-    }
-    store(t.dx + offset, values);
+    store(t.dx + offset, gradient(load<F::V>(t.x + offset), load<F::V>(t.dy + offset)));
   });
 }
 

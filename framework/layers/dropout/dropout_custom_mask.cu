@@ -1,8 +1,8 @@
 // dropout custom_mask: forward stores the mask, a bit an element; backward only reads it.
 // Mapping:  thread = 8 elements in memory order = 1 byte of mask.
-// Traffic:  forward x once, y once, mask written (a bit an element); backward dy, mask once, dx
-// once. Limits:   fp32 or bf16, any size and layout; in nhwc forward draws a Philox block an
-// element.
+// Traffic:  forward x once, y once, mask written (a bit an element); backward dy, mask once,
+//           dx once.
+// Limits:   fp32 or bf16, any size and layout; in nhwc forward draws a Philox block an element.
 #include "device/check.h"
 #include "kernels/vector.cuh"
 #include "layers/dropout/dropout_impls.h"

@@ -1,0 +1,284 @@
+// batch_norm custom_cluster: the definition in one launch a pass, reading every value once: the
+//           blocks of a cluster share the channels of one block of custom_two_pass, keep their
+//           values in registers, and add their sums through each other's shared memory.
+// Mapping:  cluster = 1 channel (NHWC, N x F: up to 128) by 1 to 8 blocks of 256 threads; a thread
+//           keeps up to 8 vectors of 4 values (16 of 1).
+// Traffic:  x, y and in backward dy and dx once. What is more than 65536 values a channel (32768
+//           where H*W is no multiple of 4; in backward half as many) is read again for each sum.
+// Limits:   fp32 or bf16, both layouts, fewer than 2^31 values. Below compute capability 9.0, which
+//           has no clusters, a block has the channels alone.
+#include <cooperative_groups.h>
+
+#include "device/launch.h"
+#include "layers/batch_norm/batch_norm_kernels.cuh"
+
+namespace duet {
+namespace {
+
+using namespace batch_norm;
+
+/// Vectors that a thread keeps of x; in backward it keeps half as many of x and of dy.
+template <class F>
+constexpr int kKept = F::V == 4 ? 8 : 16;
+
+/// The thread's part of its channels: it has every so many vectors from its first, so that the
+/// neighbours of a warp read neighbours in memory.
+template <class F>
+struct Part {
+  int first, step;  // units
+  int channel;
+  bool inside;  // the channel exists
+
+  __device__ __forceinline__ explicit Part(const Walk& walk)
+      : first(static_cast<int>(blockIdx.y * kThreads + threadIdx.x) / walk.lanes),
+        step(walk.splits * kThreads / walk.lanes),
+        channel(first_channel<F>(walk)),
+        inside(channel < walk.channels) {}
+
+  __device__ __forceinline__ int offset(const Walk& walk, int unit) const {
+    if constexpr (!F::kPlanes) return unit * walk.channels + channel;
+    const int plane = unit / walk.vectors;
+    return (plane * walk.channels + channel) * walk.inner + (unit - plane * walk.vectors) * F::V;
+  }
+
+  /// Calls kept(i, offset) for the first `count` vectors and again(offset) for the others.
+  template <int count, class Kept, class Again>
+  __device__ __forceinline__ void for_each(const Walk& walk, Kept kept, Again again) const {
+    if (!inside) return;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int unit = first + i * step;
+      if (unit < walk.units) kept(i, offset(walk, unit));
+    }
+    for (int unit = first + count * step; unit < walk.units; unit += step) {
+      again(offset(walk, unit));
+    }
+  }
+};
+
+/// Adds what the blocks of a cluster have, in their order: every thread gets the same bits. An
+/// object serves one call, so that no block overwrites what another still reads.
+template <class F, class T>
+struct ClusterSum {
+  T of_block[F::kChannels][32];
+
+  template <class Combine>
+  __device__ __forceinline__ void operator()(const Walk& walk, T (&values)[F::kChannels],
+                                             Combine combine) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      values[k] = block_combine(values[k], walk.lanes, combine);
+    }
+#if __CUDA_ARCH__ >= 900
+    if (walk.splits == 1) return;
+    const int lane = threadIdx.x % walk.lanes;
+    if (threadIdx.x < walk.lanes) {
+#pragma unroll
+      for (int k = 0; k < F::kChannels; ++k) of_block[k][lane] = values[k];
+    }
+    const auto cluster = cooperative_groups::this_cluster();
+    cluster.sync();
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k)
+      values[k] = *cluster.map_shared_rank(&of_block[k][lane], 0);
+    for (int rank = 1; rank < walk.splits; ++rank) {
+#pragma unroll
+      for (int k = 0; k < F::kChannels; ++k) {
+        values[k] = combine(values[k], *cluster.map_shared_rank(&of_block[k][lane], rank));
+      }
+    }
+#endif
+  }
+};
+
+/// Behind the last sum and at the end: no block ends while another reads its shared memory.
+__device__ __forceinline__ void done_reading(const Walk& walk) {
+#if __CUDA_ARCH__ >= 900
+  if (walk.splits > 1) cooperative_groups::this_cluster().barrier_arrive();
+#endif
+}
+__device__ __forceinline__ void wait_for_readers(const Walk& walk) {
+#if __CUDA_ARCH__ >= 900
+  if (walk.splits > 1) cooperative_groups::this_cluster().barrier_wait();
+#endif
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_forward_cluster_kernel(Walk walk, Forward<typename F::Value> t) {
+  constexpr int kCount = kKept<F>;
+  using Values = Vector<float, F::V>;
+  __shared__ ClusterSum<F, float> total, total_squares;
+  const auto plus = [](float a, float b) { return a + b; };
+  const Part<F> part(walk);
+  Values kept[kCount];
+
+  float sums[F::kChannels] = {};
+  const auto add_sum = [&](const Values& x) {
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += x.v[k];
+  };
+  part.template for_each<kCount>(
+      walk, [&](int i, int offset) { kept[i] = load<F::V>(t.x + offset); },
+      [&](int offset) { add_sum(load<F::V>(t.x + offset)); });
+  part.template for_each<kCount>(
+      walk, [&](int i, int) { add_sum(kept[i]); }, [](int) {});
+  total(walk, sums, plus);
+  Statistics<F> s;
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) s.mean[k] = sums[k] / walk.count;
+
+  float squares[F::kChannels] = {}, var[F::kChannels];
+  const auto add_squares = [&](const Values& x) {
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const float difference = x.v[k] - s.mean[F::channel_of(k)];
+      squares[F::channel_of(k)] += difference * difference;
+    }
+  };
+  part.template for_each<kCount>(
+      walk, [&](int i, int) { add_squares(kept[i]); },
+      [&](int offset) { add_squares(load<F::V>(t.x + offset)); });
+  total_squares(walk, squares, plus);
+  done_reading(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    var[k] = squares[k] / walk.count;
+    s.inverse[k] = 1.0f / sqrtf(var[k] + walk.eps);
+  }
+
+  keep<F>(walk, t, s, var);
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  part.template for_each<kCount>(
+      walk, [&](int i, int offset) { store(t.y + offset, normalised<F>(kept[i], affine)); },
+      [&](int offset) { store(t.y + offset, normalised<F>(load<F::V>(t.x + offset), affine)); });
+  wait_for_readers(walk);
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_backward_cluster_kernel(Walk walk, Backward<typename F::Value> t) {
+  constexpr int kCount = kKept<F> / 2;
+  using Values = Vector<float, F::V>;
+  __shared__ ClusterSum<F, Sums> total;
+  const Part<F> part(walk);
+  Values x[kCount], dy[kCount];
+  part.template for_each<kCount>(
+      walk,
+      [&](int i, int offset) {
+        x[i] = load<F::V>(t.x + offset);
+        dy[i] = load<F::V>(t.dy + offset);
+      },
+      [](int) {});
+
+  const auto s = statistics_of_backward<F>(walk, t);
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  Sums sums[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
+  part.template for_each<kCount>(
+      walk, [&](int i, int) { add_gradients<F>(x[i], dy[i], s, affine, sums); },
+      [&](int offset) {
+        add_gradients<F>(load<F::V>(t.x + offset), load<F::V>(t.dy + offset), s, affine, sums);
+      });
+  total(walk, sums, add);
+  done_reading(walk);
+  const InputGradient<F> gradient(walk, t.training, s, affine, sums);
+  keep_gradients<F>(walk, t, sums);
+  if (t.dx != nullptr) {
+    part.template for_each<kCount>(
+        walk, [&](int i, int offset) { store(t.dx + offset, gradient(x[i], dy[i])); },
+        [&](int offset) {
+          store(t.dx + offset, gradient(load<F::V>(t.x + offset), load<F::V>(t.dy + offset)));
+        });
+  }
+  wait_for_readers(walk);
+}
+
+/// Units that the threads of a block have side by side.
+int units_at_once(const Walk& walk) { return kThreads / walk.lanes; }
+
+/// As many of them as backward keeps, of each block.
+int units_kept(const Walk& walk, int vector) {
+  return units_at_once(walk) *
+         (vector == 4 ? kKept<Form<float, true, 4, false>> : kKept<Form<float, true, 1, false>>) /
+         2;
+}
+
+constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
+
+/// As many blocks a cluster as fill the GPU and keep all values, while each has something to do.
+Walk in_clusters(Walk walk, int vector) {
+  if (!built_for_clusters() || gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 9) return walk;
+  const int wanted = 2 * gpu_attribute(cudaDevAttrMultiProcessorCount);
+  while (
+      walk.splits < kMostBlocks && walk.units > walk.splits * units_at_once(walk) &&
+      (walk.groups * walk.splits < wanted || walk.units > walk.splits * units_kept(walk, vector))) {
+    walk.splits *= 2;
+  }
+  return walk;
+}
+
+class BatchNormCustomCluster : public BatchNormImpl {
+ public:
+  explicit BatchNormCustomCluster(const BatchNormProblem& problem)
+      : BatchNormImpl(problem),
+        walk_(in_clusters(walk_of(problem, false), vector_length(problem))),
+        split_walk_(walk_of(problem, true)) {}
+
+  size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
+  std::string detail(Pass) const override {
+    return form_text(problem_) + ", clusters of " + std::to_string(walk_.splits);
+  }
+
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+               const Tensor& state) override {
+    if (!run.training) {
+      return launch_evaluation(problem_, split_walk_, run.stream(), x, w, y, state);
+    }
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      queue(run, batch_norm_forward_cluster_kernel<F>, Forward<typename F::Value>(x, w, y, state));
+    });
+  }
+
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      queue(run, batch_norm_backward_cluster_kernel<F>,
+            Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
+    });
+  }
+
+ private:
+  template <class T>
+  void queue(const Run& run, void (*kernel)(Walk, T), const T& arguments) const {
+    const auto groups = static_cast<unsigned>(walk_.groups);
+    const auto blocks = static_cast<unsigned>(walk_.splits);
+    duet::launch({.gridDim = {groups, blocks}, .blockDim = kThreads, .stream = run.stream()},
+                 {walk_.splits > 1 ? in_clusters_of(1, walk_.splits) : cudaLaunchAttribute{}},
+                 kernel, walk_, arguments);
+  }
+
+  const Walk walk_;
+  const Walk split_walk_;  // of evaluation, which has no sums
+};
+
+/// Where a cluster keeps all that backward needs.
+bool preferred(const BatchNormProblem& problem, Pass) {
+  const Walk walk = walk_of(problem, false);
+  return walk.units <= kMostBlocks * units_kept(walk, vector_length(problem));
+}
+
+}  // namespace
+
+ImplEntry<BatchNormProblem> batch_norm_custom_cluster() {
+  return {.id = "custom_cluster",
+          .unsupported = batch_norm::unsupported,
+          .make = make_implementation<BatchNormCustomCluster>,
+          .dtypes = gpu_dtypes(),
+          .preferred = preferred};
+}
+
+}  // namespace duet
