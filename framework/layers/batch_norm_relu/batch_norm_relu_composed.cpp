@@ -117,10 +117,16 @@ ImplEntry<BatchNormProblem> batch_norm_relu_cpu_reference() {
           .dtypes = reference_dtypes()};
 }
 ImplEntry<BatchNormProblem> batch_norm_relu_cudnn() {
-  return {"cudnn", unsupported<kCudnn>, make<kCudnn>};
+  return {.id = "cudnn",
+          .unsupported = unsupported<kCudnn>,
+          .make = make<kCudnn>,
+          .dtypes = gpu_dtypes()};
 }
 ImplEntry<BatchNormProblem> batch_norm_relu_cudnn_persistent() {
-  return {"cudnn_persistent", unsupported<kCudnnPersistent>, make<kCudnnPersistent>};
+  return {.id = "cudnn_persistent",
+          .unsupported = unsupported<kCudnnPersistent>,
+          .make = make<kCudnnPersistent>,
+          .dtypes = gpu_dtypes()};
 }
 
 }  // namespace duet
