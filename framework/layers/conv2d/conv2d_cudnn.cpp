@@ -25,7 +25,6 @@
 
 #include "core/arena.h"
 #include "kernels/convert.h"
-
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_impls.h"
