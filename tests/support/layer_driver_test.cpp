@@ -100,12 +100,12 @@ TEST(LayerLists, EveryFamilyStoresBf16) {
     if (row.type == "conv2d_pool_relu") continue;
     const auto layer = make_layer(row.type, in_bf16(row.cases.front()));
     if (layer->passes().empty()) continue;
-    std::set<Family> all, in_bf16;
+    std::set<Family> all, storing;
     for (const ImplInfo& info : layer->implementations()) {
       all.insert(family_of(info.id));
-      if (!layer->unsupported(info.id, Pass::kForward)) in_bf16.insert(family_of(info.id));
+      if (!layer->unsupported(info.id, Pass::kForward)) storing.insert(family_of(info.id));
     }
-    EXPECT_EQ(all, in_bf16) << row.type << " " << layer->problem_text();
+    EXPECT_EQ(all, storing) << row.type << " " << layer->problem_text();
   }
 }
 
