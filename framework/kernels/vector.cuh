@@ -31,24 +31,35 @@ __device__ __forceinline__ Vector<Accumulator<T>, V> widened(const Vector<T, V>&
   }
 }
 
+/// A built-in type of so many bytes: the compiler loads it by one instruction, and a struct of
+/// bfloat16 piece by piece.
+template <size_t bytes>
+using WordOf = std::conditional_t<
+    bytes == 2, unsigned short,
+    std::conditional_t<bytes == 4, float, std::conditional_t<bytes == 8, float2, float4>>>;
+
+template <class T, int V>
+__device__ __forceinline__ Vector<Accumulator<T>, V> widened_word(WordOf<sizeof(T) * V> word) {
+  static_assert(sizeof word == sizeof(T) * V);
+  Vector<T, V> stored;
+  memcpy(&stored, &word, sizeof word);
+  return widened(stored);
+}
+
 /// REQUIRES: `from` is a multiple of V values from the start of a tensor.
 template <int V, class T>
 __device__ __forceinline__ Vector<Accumulator<T>, V> load(const T* from) {
-  return widened(*reinterpret_cast<const Vector<T, V>*>(from));
+  if constexpr (std::is_same_v<Accumulator<T>, T>) {
+    return *reinterpret_cast<const Vector<T, V>*>(from);
+  } else {
+    return widened_word<T, V>(*reinterpret_cast<const WordOf<sizeof(T) * V>*>(from));
+  }
 }
 
 /// The same from memory that nothing writes while the kernel runs.
 template <int V, class T>
 __device__ __forceinline__ Vector<Accumulator<T>, V> load_constant(const T* from) {
-  constexpr size_t kBytes = sizeof(T) * V;
-  static_assert(kBytes == 2 || kBytes == 4 || kBytes == 8 || kBytes == 16);
-  using Small = std::conditional_t<kBytes == 2, unsigned short, float>;
-  using Large = std::conditional_t<kBytes == 8, float2, float4>;
-  using Word = std::conditional_t<kBytes <= 4, Small, Large>;
-  const Word word = __ldg(reinterpret_cast<const Word*>(from));
-  Vector<T, V> stored;
-  memcpy(&stored, &word, kBytes);
-  return widened(stored);
+  return widened_word<T, V>(__ldg(reinterpret_cast<const WordOf<sizeof(T) * V>*>(from)));
 }
 
 /// Rounds where T is narrower. REQUIRES: as load().

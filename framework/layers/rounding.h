@@ -27,11 +27,11 @@ namespace duet {
 ///
 /// kBF16 permits what matrix units do: the weights may be rounded to bfloat16 too, once, and sums
 /// are in float32. x and dy are bfloat16 as they come, so that nothing else errs. A product's error
-/// is then uniform within a half of its weight's last digit, 2^-9 to 2^-8 of it, of which the RMS
-/// is 0.42 * 2^-8; by the size of y, whose half is y itself unless it cancels, 0.3 * 2^-8, and 0.42
-/// where all of y cancels. Allowed is 0.5 * 2^-8 more than in fp32. One binary digit less in the
-/// weights, or sums in bfloat16 of more than some 40 terms, leave more. dw has fp32's limit: both
-/// its factors are stored in bfloat16. What storing the sums costs is storage_rounding().
+/// is then uniform within half of the weight's last digit, 2^-9 to 2^-8 of it, and its RMS 0.42 *
+/// 2^-8: by the size, 0.3 of 2^-8, 0.25 in images, and 0.42 where every y cancels. Allowed is 0.5 *
+/// 2^-8 more than in fp32. Both operands in 7 digits leave 0.6 to 0.9; sums in bfloat16 leave more
+/// from some 40 terms on. dw has fp32's limit, as both its factors are stored in bfloat16. What
+/// storing the sums costs is storage_rounding().
 ///
 /// Differences (batch normalisation's x less its mean) have the limit of one term. Their size is
 /// the same without cancelling: sqrt(x^2 + mean(x^2) + y^2), where the mean over the batch errs by

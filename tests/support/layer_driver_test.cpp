@@ -75,9 +75,11 @@ TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
 TEST(LayerLists, AnEntrySaysWhatItStores) {
   const LayerCase conv{.keys = {{"out_channels", "2"}, {"kernel", "3"}}, .x = {{{2, 3, 6, 6}}}};
   const auto layer = make_layer("conv2d", in_bf16(conv));
+  const std::set<std::string_view> in_both = {"cpu_reference", "custom_implicit_gemm",
+                                              "custom_naive", "cudnn"};
   for (const ImplInfo& info : layer->implementations()) {
     const auto reason = layer->unsupported(info.id, Pass::kForward);
-    if (info.id == "cpu_reference") {
+    if (in_both.count(info.id)) {
       EXPECT_FALSE(reason);
     } else {
       EXPECT_EQ(reason, "stores float32 only, and 'math' is bf16") << info.id;
@@ -90,6 +92,21 @@ TEST(LayerLists, AnEntrySaysWhatItStores) {
       "stores float32 and float64 only, and 'math' is bf16");
   EXPECT_EQ(make_layer("conv2d", conv, DType::kFloat64)->unsupported("cpu_blas", Pass::kForward),
             "stores float32 only, not float64");
+}
+
+// Only in a build with CUDA are there others than the CPU's.
+TEST(LayerLists, EveryFamilyStoresBf16) {
+  for (const CasesOfType& row : layer_cases()) {
+    if (row.type == "conv2d_pool_relu") continue;
+    const auto layer = make_layer(row.type, in_bf16(row.cases.front()));
+    if (layer->passes().empty()) continue;
+    std::set<Family> all, storing;
+    for (const ImplInfo& info : layer->implementations()) {
+      all.insert(family_of(info.id));
+      if (!layer->unsupported(info.id, Pass::kForward)) storing.insert(family_of(info.id));
+    }
+    EXPECT_EQ(all, storing) << row.type << " " << layer->problem_text();
+  }
 }
 
 TEST(LayerLists, ParametersAndTheLossAreNotStoredInBf16) {

@@ -136,10 +136,26 @@ class Search {
         samples_(problem, P::kPass, scratch_.values()) {}
 
   CudnnAlgorithm fastest() {
-    std::vector<CudnnAlgorithm> candidates = timed();
+    const bool wants_bias = P::kPass == Pass::kForward && problem_.bias;
+    std::vector<std::vector<bool>> choices = {{false}};  // of where the bias is added
+    if (wants_bias) choices = {{false, true}};
+    // To what is stored in bfloat16 it is added where nothing else is to be had: y is rounded twice.
+    if (wants_bias && problem_.dtype == DType::kBFloat16) choices = {{true}, {false}};
+    std::vector<CudnnAlgorithm::Rejected> rejected;
+    for (const std::vector<bool>& inside : choices) {
+      if (const auto found = fastest_of(timed(inside), rejected)) return *found;
+    }
+    throw UnsupportedError("conv2d cudnn: no algorithm is repeatable, computes in " +
+                           std::string(to_string(problem_.math)) + " and needs at most " +
+                           std::to_string(context_.workspace_limit() >> 20) +
+                           " MiB of workspace, for " + problem_.to_string());
+  }
+
+ private:
+  std::optional<CudnnAlgorithm> fastest_of(std::vector<CudnnAlgorithm> candidates,
+                                           std::vector<CudnnAlgorithm::Rejected>& rejected) {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
-    std::vector<CudnnAlgorithm::Rejected> rejected;
     for (CudnnAlgorithm& candidate : candidates) {
       const CudnnAlgorithm::Rejected checked = check(candidate);
       if (checked.repeats && checked.error <= samples_.limit()) {
@@ -149,13 +165,9 @@ class Search {
       const auto known = [&](const auto& other) { return other.number == checked.number; };
       if (std::none_of(rejected.begin(), rejected.end(), known)) rejected.push_back(checked);
     }
-    throw UnsupportedError("conv2d cudnn: no algorithm is repeatable, computes in " +
-                           std::string(to_string(problem_.math)) + " and needs at most " +
-                           std::to_string(context_.workspace_limit() >> 20) +
-                           " MiB of workspace, for " + problem_.to_string());
+    return {};
   }
 
- private:
   /// The algorithms that fit the workspace and whose runs cuDNN calls repeatable.
   std::vector<CudnnAlgorithm> allowed() const {
     typename P::Properties properties[2 * P::kCount];  // of each algorithm, in up to two maths
@@ -192,17 +204,13 @@ class Search {
     run_by_cudnn(P::kPass, context_.cudnn(), descriptors_, algorithm, scratch_.memory());
   }
 
-  /// With microseconds filled in; forward both with the bias added inside and by another kernel.
-  std::vector<CudnnAlgorithm> timed() const {
+  /// With microseconds filled in, for each way to add the bias: inside, or by another kernel.
+  std::vector<CudnnAlgorithm> timed(const std::vector<bool>& inside) const {
     constexpr double kHopeless = 1.5;
     std::vector<CudnnAlgorithm> candidates;
     double best = std::numeric_limits<double>::infinity();
     for (CudnnAlgorithm candidate : allowed_) {
-      for (const bool adds_bias : {false, true}) {
-        const bool wants_bias = P::kPass == Pass::kForward && problem_.bias;
-        if (adds_bias && !wants_bias) continue;
-        // A bias added to what is stored in bfloat16 would round it a second time.
-        if (!adds_bias && wants_bias && problem_.dtype == DType::kBFloat16) continue;
+      for (const bool adds_bias : inside) {
         candidate.adds_bias = adds_bias;
         try {
           candidate.microseconds = microseconds_in_graph(

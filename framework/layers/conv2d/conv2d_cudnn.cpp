@@ -17,15 +17,14 @@
 // on GPUs that have it, so fp32 asks for CUDNN_FMA_MATH.
 //
 // In bf16 x, w and y are bfloat16 and sums float32. The weights and the bias, which are float32,
-// are rounded into the workspace at each call, and dw is widened from there. The bias is then
-// always added inside, before y is rounded.
+// are rounded into the workspace at each call, and dw is widened from there. The bias is added
+// inside, before y is rounded, wherever cuDNN has that.
 //
 // The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
 
 #include "core/arena.h"
 #include "kernels/convert.h"
-
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_impls.h"
@@ -120,6 +119,9 @@ class Conv2dCudnn : public Conv2dImpl {
   std::string detail(Pass pass) const override {
     std::string text = algorithm(pass).to_string(pass);
     if (narrow()) text += pass == Pass::kBackwardFilter ? "; dw in bf16" : "; weights in bf16";
+    if (narrow() && pass == Pass::kForward && problem_.bias && !forward_.adds_bias) {
+      text += "; y rounded before and after the bias";
+    }
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return text;
     return text + "; " + bias_gradient_->detail();
   }

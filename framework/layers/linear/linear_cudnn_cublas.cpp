@@ -106,8 +106,10 @@ class PassPlan {
     if (bias_work != BiasWork::kNone) {
       set(fused_, CUBLASLT_MATMUL_DESC_EPILOGUE,
           bias_work == BiasWork::kAdd ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
-      set(fused_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
-          static_cast<int32_t>(cuda_type(types.result)));
+      if (narrow()) {
+        set(fused_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+            static_cast<int32_t>(cuda_type(types.result)));
+      }
     }
     const Product& p = product;
     layout(a_, types.operands, p.transpose_a ? p.k : p.m, p.transpose_a ? p.m : p.k);
