@@ -8,10 +8,11 @@
 
 namespace duet {
 
-enum class TileSize { kLarge, kMedium, kSmall };
+enum class TileSize { kLarge, kMedium, kSmall, kNarrow };
 using LargeTile = GemmTile<128, 128>;
 using MediumTile = GemmTile<128, 64>;
 using SmallTile = GemmTile<64, 64, 4>;
+using NarrowTile = GemmTile<64, 32, 4>;
 
 /// Calls f with a value of the tile's type.
 template <class F>
@@ -23,6 +24,8 @@ void with_tile(TileSize size, F f) {
       return f(MediumTile{});
     case TileSize::kSmall:
       return f(SmallTile{});
+    case TileSize::kNarrow:
+      return f(NarrowTile{});
   }
 }
 
@@ -35,11 +38,12 @@ inline std::string tile_text(TileSize size) {
 }
 
 /// For a rows x cols product of images: the largest tile that still gives every multiprocessor two
-/// blocks.
+/// blocks; for few columns the one that has no more than those.
 inline TileSize choose_tile(int rows, int cols, int multiprocessors) {
   const auto enough = [&](int m, int n) {
     return int64_t{ceil_div(rows, m)} * ceil_div(cols, n) >= 2 * multiprocessors;
   };
+  if (cols <= NarrowTile::kN) return TileSize::kNarrow;
   if (cols > 64 && enough(128, 128)) return TileSize::kLarge;
   return enough(128, 64) ? TileSize::kMedium : TileSize::kSmall;
 }

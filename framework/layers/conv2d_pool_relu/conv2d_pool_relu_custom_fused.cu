@@ -1,15 +1,13 @@
 // conv2d_pool_relu custom_fused: implicit GEMM whose rows run window by window, so that pooling
 //           happens in registers; backward unpools dy while it gathers.
-// Mapping:  block = 128 (or 64) rows x 128 (or 64) columns, thread = 8x8 (or 8x4) accumulators: two
-//           windows x 8 (or 4) filters.
-// Traffic:  as conv2d custom_implicit_gemm, but y and dy are the pooled ones (a quarter) plus half
-// a
-//           byte of argmax an element.
+// Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, thread = 8x8 (or 8x4)
+//           accumulators: two windows x 8 (or 4) filters.
+// Traffic:  as conv2d custom_implicit_gemm, but y and dy are the pooled ones (a quarter) plus
+//           half a byte of argmax an element.
 // Limits:   those of conv2d custom_implicit_gemm; pooling 2x2 with stride 2, no pool padding.
-// Measured: H200, alone in a CUDA graph, 64x64x13x13 -> 128, 3x3: forward 48 us, backward_filter
-// 38,
-//           backward_data 113-158: unpooling while gathering costs more than it saves
-//           (custom_winograd: 22, 34, 24).
+// Measured: H200, alone in a CUDA graph, 64x64x13x13 -> 128, 3x3: forward 48 us,
+//           backward_filter 38, backward_data 113-158: unpooling while gathering costs more than
+//           it saves (custom_winograd: 22, 34, 24).
 #include "layers/conv2d/conv2d_gathers.cuh"
 #include "layers/conv2d/implicit_gemm_products.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
