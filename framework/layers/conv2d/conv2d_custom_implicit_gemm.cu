@@ -2,7 +2,7 @@
 //           shared memory.
 // Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns of the product, thread = 8x8
 //           (or 8x4) accumulators; rows are outputs (n,p,q) forward, inputs (n,h,w) backward_data,
-//           filters backward_filter (split along the outputs).
+//           filters backward_filter. Sums are split where tiles are too few.
 // Traffic:  x (or dy) read r*s / tile-reuse times through L2, the weights once a block, the result
 //           once.
 // Limits:   fp32 or bf16 (products and sums in fp32 alike), groups = 1, 32-bit element numbers,
@@ -20,20 +20,22 @@ namespace {
 template <Layout kLayout, class T>
 class Conv2dCustomImplicitGemm : public Conv2dImpl {
  public:
-  explicit Conv2dCustomImplicitGemm(const Conv2dProblem& problem)
+  Conv2dCustomImplicitGemm(const Conv2dProblem& problem, const Context& context)
       : Conv2dImpl(problem), geometry_(problem) {
     const int multiprocessors = multiprocessor_count();
-    forward_ = choose_tile(outputs_, problem.k, multiprocessors);
-    backward_data_ = choose_tile(inputs_, problem.c, multiprocessors);
+    const size_t limit = context.workspace_limit();
+    forward_ = ImageProduct(outputs_, problem.k, taps_, multiprocessors, limit);
+    backward_data_ =
+        ImageProduct(inputs_, problem.c, problem.k * geometry_.taps, multiprocessors, limit);
     backward_filter_ = FilterProduct(problem, outputs_, multiprocessors);
   }
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kBackwardFilter ? backward_filter_.workspace_bytes() : 0;
+    return pass == Pass::kBackwardFilter ? backward_filter_.workspace_bytes()
+                                         : image_product(pass).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
-    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
-    return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
+    return pass == Pass::kBackwardFilter ? backward_filter_.text() : image_product(pass).text();
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -70,24 +72,28 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   // Elements along a channel axis that are fetched at once where their number is a multiple of it.
   static constexpr int kWide = kLayout == Layout::kNHWC ? 4 : 1;
 
+  const ImageProduct& image_product(Pass pass) const {
+    return pass == Pass::kForward ? forward_ : backward_data_;
+  }
+
   template <int vec_x, int vec_w>
   void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y) {
     launch_image_product<kLayout>(
         forward_,
         PatchByPosition<kLayout, false, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
-        MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, outputs_, problem_.k, taps_,
-        geometry_.pixels_out, b.data<float>(), y.data<T>(), run.stream());
+        MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, geometry_.pixels_out,
+        b.data<float>(), y.data<T>(), run.workspace, run.stream());
   }
   template <bool kUnitStride, int vec>
   void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
-    const int depth = problem_.k * geometry_.taps;
+    const int depth = backward_data_.depth;
     launch_image_product<kLayout>(backward_data_,
                                   GradByInput<kLayout, false, kUnitStride, vec, T>{
                                       dy.data<T>(), nullptr, geometry_, inputs_, depth},
                                   WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth},
-                                  inputs_, problem_.c, depth, geometry_.pixels_in, nullptr,
-                                  dx.data<T>(), run.stream());
+                                  geometry_.pixels_in, nullptr, dx.data<T>(), run.workspace,
+                                  run.stream());
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -102,18 +108,18 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   const int outputs_ = problem_.n * problem_.p * problem_.q;
   const int inputs_ = problem_.n * problem_.h * problem_.w;
   const int taps_ = problem_.c * problem_.r * problem_.s;
-  TileSize forward_, backward_data_;
+  ImageProduct forward_, backward_data_;
   FilterProduct backward_filter_;
 };
 
-std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
+std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context& context) {
   std::unique_ptr<Implementation> made;
   visit_gpu_storage(problem.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (problem.layout == Layout::kNCHW) {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem);
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem, context);
     } else {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem);
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem, context);
     }
   });
   return made;

@@ -48,17 +48,64 @@ inline TileSize choose_tile(int rows, int cols, int multiprocessors) {
   return enough(128, 64) ? TileSize::kMedium : TileSize::kSmall;
 }
 
-// out = A * B (+ bias), written per pixel plane (NCHW) or row-major (NHWC).
-template <Layout kLayout, class Tile, class T, class GatherA, class GatherB>
+/// An image-sized product and how it is computed: its tile and, where its tiles are too few for the
+/// multiprocessors, the splits of its sum. A product in `phases` parts of about equal size is
+/// planned for the longest sum of them.
+struct ImageProduct {
+  int rows = 1, cols = 1, depth = 1;
+  TileSize tile = TileSize::kSmall;
+  SplitPlan split;
+
+  ImageProduct() = default;
+  ImageProduct(int rows_, int cols_, int depth_, int multiprocessors, size_t workspace_limit,
+               int phases = 1)
+      : rows(rows_), cols(cols_), depth(depth_), tile(choose_tile(rows, cols, multiprocessors)) {
+    split.depth_per_split = depth;
+    if (!can_split()) return;
+    // Eight warps a multiprocessor hide most of the gathers' latency. The second kernel takes about
+    // as long as eight steps.
+    constexpr int kWarps = 8, kShortest = 8 * SmallTile::kK;
+    with_tile(tile, [&]<class Tile>(Tile) {
+      const int tiles =
+          phases * ceil_div(ceil_div(rows, phases), Tile::kM) * ceil_div(cols, Tile::kN);
+      const auto fitting = static_cast<int64_t>(workspace_limit / sizeof(float) / stride());
+      const auto splits = static_cast<int>(std::min<int64_t>(
+          {kWarps * 32 / Tile::kThreads * multiprocessors / tiles, depth / kShortest, fitting}));
+      split = plan_split(tiles, depth, Tile::kK, splits * tiles);
+    });
+  }
+  /// The larger tiles are chosen only where there are enough of them.
+  bool can_split() const { return tile == TileSize::kSmall || tile == TileSize::kNarrow; }
+  /// Floats between the partial results of two splits.
+  size_t stride() const { return (size_t(rows) * cols + 3) / 4 * 4; }
+  size_t workspace_bytes() const {
+    return split.splits == 1 ? 0 : sizeof(float) * split.splits * stride();
+  }
+  std::string text() const {
+    return tile_text(tile) +
+           (split.splits == 1 ? "" : ", " + std::to_string(split.splits) + " splits");
+  }
+};
+
+// out = A * B (+ bias), written per pixel plane (NCHW) or row-major (NHWC). With kSplit each
+// blockIdx.z adds up depth_per_split products and has an `out` of its own, `stride` from the next.
+template <Layout kLayout, bool kSplit, class Tile, class T, class GatherA, class GatherB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     conv2d_image_implicit_gemm_kernel(const __grid_constant__ GatherA a,
                                       const __grid_constant__ GatherB b, int rows, int cols,
                                       int depth, int pixels, FastDivisor by_pixels,
-                                      const float* __restrict__ bias, T* __restrict__ out) {
+                                      const float* __restrict__ bias, T* __restrict__ out,
+                                      int depth_per_split, size_t stride) {
   __shared__ GemmSmem<Tile, GatherA, GatherB> smem;
   const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
+  int k_begin = 0, k_end = depth;
+  if constexpr (kSplit) {
+    k_begin = blockIdx.z * depth_per_split;
+    k_end = min(depth, k_begin + depth_per_split);
+    out += blockIdx.z * stride;
+  }
   float acc[Tile::kThreadM][Tile::kThreadN];
-  gemm_mainloop<Tile, false>(a, b, m0, n0, 0, depth, smem, acc, nullptr);
+  gemm_mainloop<Tile, false>(a, b, m0, n0, k_begin, k_end, smem, acc, nullptr);
   if constexpr (kLayout == Layout::kNCHW) {
     store_pixel_major<Tile>(acc, m0, n0, rows, cols, pixels, by_pixels, bias, out, smem.stage[0]);
   } else {
@@ -66,17 +113,38 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   }
 }
 
-/// rows = images * pixels. `bias` may be nullptr.
+/// A product whose sum is not split. rows = images * pixels. `bias` may be nullptr.
 template <Layout kLayout, class T, class GatherA, class GatherB>
 void launch_image_product(TileSize tile, const GatherA& a, const GatherB& b, int rows, int cols,
                           int depth, int pixels, const float* bias, T* out, cudaStream_t stream) {
   const FastDivisor by_pixels(pixels);
   with_tile(tile, [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(cols, Tile::kN));
-    conv2d_image_implicit_gemm_kernel<kLayout, Tile><<<grid, Tile::kThreads, 0, stream>>>(
-        a, b, rows, cols, depth, pixels, by_pixels, bias, out);
+    conv2d_image_implicit_gemm_kernel<kLayout, false, Tile><<<grid, Tile::kThreads, 0, stream>>>(
+        a, b, rows, cols, depth, pixels, by_pixels, bias, out, depth, 0);
   });
   DUET_LAUNCHED();
+}
+
+/// A product as planned. `workspace` has workspace_bytes() of the plan.
+template <Layout kLayout, class T, class GatherA, class GatherB>
+void launch_image_product(const ImageProduct& p, const GatherA& a, const GatherB& b, int pixels,
+                          const float* bias, T* out, void* workspace, cudaStream_t stream) {
+  if (p.split.splits == 1) {
+    launch_image_product<kLayout>(p.tile, a, b, p.rows, p.cols, p.depth, pixels, bias, out, stream);
+    return;
+  }
+  float* partial = static_cast<float*>(workspace);
+  const auto launch = [&]<class Tile>(Tile) {
+    const dim3 grid(ceil_div(p.rows, Tile::kM), ceil_div(p.cols, Tile::kN), p.split.splits);
+    conv2d_image_implicit_gemm_kernel<kLayout, true, Tile><<<grid, Tile::kThreads, 0, stream>>>(
+        a, b, p.rows, p.cols, p.depth, pixels, FastDivisor(pixels), nullptr, partial,
+        p.split.depth_per_split, p.stride());
+  };
+  p.tile == TileSize::kNarrow ? launch(NarrowTile{}) : launch(SmallTile{});
+  DUET_LAUNCHED();
+  launch_sum_images<kLayout>(partial, p.split.splits, p.stride(), p.rows * p.cols, p.cols, pixels,
+                             bias, out, stream);
 }
 
 /// dw as a product of `rows` filters x `cols` taps, summed over `depth` output positions.
