@@ -21,12 +21,11 @@ template <Layout kLayout, class T>
 class Conv2dCustomImplicitGemm : public Conv2dImpl {
  public:
   Conv2dCustomImplicitGemm(const Conv2dProblem& problem, const Context& context)
-      : Conv2dImpl(problem), geometry_(problem) {
+      : Conv2dImpl(problem), geometry_(problem), phases_(problem) {
     const int multiprocessors = multiprocessor_count();
     const size_t limit = context.workspace_limit();
     forward_ = ImageProduct(outputs_, problem.k, taps_, multiprocessors, limit);
-    backward_data_ =
-        ImageProduct(inputs_, problem.c, problem.k * geometry_.taps, multiprocessors, limit);
+    backward_data_ = input_product(problem, phases_, multiprocessors, limit);
     backward_filter_ = FilterProduct(problem, outputs_, multiprocessors);
   }
 
@@ -50,12 +49,10 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    const bool unit = problem_.stride_h == 1 && problem_.stride_w == 1;
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(run, dy, w, dx)
-           : backward_data_by<false, kWide>(run, dy, w, dx);
+      backward_data_by<kWide>(run, dy, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(run, dy, w, dx) : backward_data_by<false, 1>(run, dy, w, dx);
+      backward_data_by<1>(run, dy, w, dx);
     }
   }
 
@@ -85,15 +82,19 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
         MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, geometry_.pixels_out,
         b.data<float>(), y.data<T>(), run.workspace, run.stream());
   }
-  template <bool kUnitStride, int vec>
+  template <int vec>
   void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
-    const int depth = backward_data_.depth;
-    launch_image_product<kLayout>(backward_data_,
-                                  GradByInput<kLayout, false, kUnitStride, vec, T>{
-                                      dy.data<T>(), nullptr, geometry_, inputs_, depth},
-                                  WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth},
-                                  geometry_.pixels_in, nullptr, dx.data<T>(), run.workspace,
-                                  run.stream());
+    const int depth = problem_.k * geometry_.taps;
+    const GradByInput<kLayout, false, vec, T> grad{dy.data<T>(), nullptr, geometry_, inputs_,
+                                                   depth};
+    const WeightByChannel<kLayout, vec> weight{w.data<float>(), geometry_, depth};
+    if (phases_.unit()) {
+      launch_image_product<kLayout>(backward_data_, grad, weight, geometry_.pixels_in, nullptr,
+                                    dx.data<T>(), run.workspace, run.stream());
+    } else {
+      launch_strided_product(backward_data_, grad, weight, phases_, dx.data<T>(), run.workspace,
+                             run.stream());
+    }
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -105,6 +106,7 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   }
 
   const ConvGeometry geometry_;
+  const StridePhases phases_;
   const int outputs_ = problem_.n * problem_.p * problem_.q;
   const int inputs_ = problem_.n * problem_.h * problem_.w;
   const int taps_ = problem_.c * problem_.r * problem_.s;
