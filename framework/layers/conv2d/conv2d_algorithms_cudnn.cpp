@@ -306,9 +306,9 @@ template <class P>
 CudnnAlgorithm choose(const Conv2dProblem& problem, const Conv2dDescriptors& descriptors,
                       Context& context) {
   static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
-  // "checked": entries from before results were looked at are not taken.
+  // "checked beyond storing": entries from before results were looked at so are not taken.
   const std::string key = problem.to_string() + " | " + std::string(to_string(P::kPass)) +
-                          " | checked | " + gpu_name() + " | cuDNN " +
+                          " | checked beyond storing | " + gpu_name() + " | cuDNN " +
                           std::to_string(cudnnGetVersion()) + " | workspace " +
                           std::to_string(context.workspace_limit());
   if (const auto entry = cache.find(key)) {

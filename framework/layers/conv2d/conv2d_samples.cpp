@@ -159,14 +159,18 @@ Conv2dSamples::Conv2dSamples(const Conv2dProblem& problem, Pass pass, const Conv
     expected_.push_back(sum.value);
     size_ += sum.squares + sum.value * sum.value;
   }
-  limit_ = rounding_limit(problem.math, static_cast<double>(terms));
+  const bool stored_once = problem.math == Math::kBF16 && pass == Pass::kBackwardFilter;
+  limit_ = rounding_limit(stored_once ? Math::kFP32 : problem.math, static_cast<double>(terms));
+  storage_ = storage_rounding(problem.dtype);
 }
 
 double Conv2dSamples::relative_error(const std::vector<float>& found) const {
   double squares = 0.0;
   for (size_t i = 0; i < expected_.size(); ++i) {
-    const double error = found.at(i) - expected_[i];
-    squares += error * error;
+    const double error = std::abs(found.at(i) - expected_[i]);
+    // Not std::max(0.0, ...), which would make 0 of NaN.
+    const double beyond = error - storage_ * std::abs(expected_[i]);
+    if (!(beyond <= 0.0)) squares += beyond * beyond;
   }
   return squares == 0.0 ? 0.0 : std::sqrt(squares / size_);
 }

@@ -41,10 +41,13 @@ class Conv2dSamples {
 
   /// Where the samples are: offsets into the output's memory, in elements.
   const std::vector<int64_t>& offsets() const { return offsets_; }
-  /// RMS of the error of `found` (one value an offset) by the RMS of the sums' sizes
-  /// (layers/rounding.h).
+  /// What is right there.
+  const std::vector<double>& expected() const { return expected_; }
+  /// RMS of the error of `found` (one value an offset), beyond what storing the value may cost, by
+  /// the RMS of the sums' sizes (layers/rounding.h).
   double relative_error(const std::vector<float>& found) const;
-  /// What relative_error may be in problem.math: rounding_limit().
+  /// What relative_error may be in problem.math: rounding_limit(). dw in bf16 has fp32's: its
+  /// operands are stored in bfloat16 already.
   double limit() const { return limit_; }
 
  private:
@@ -52,6 +55,7 @@ class Conv2dSamples {
   std::vector<double> expected_;
   double size_ = 0.0;
   double limit_ = 0.0;
+  double storage_ = 0.0;  // of a value, as a share of it
 };
 
 }  // namespace duet
