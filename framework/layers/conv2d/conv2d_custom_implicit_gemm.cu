@@ -1,13 +1,14 @@
 // conv2d custom_implicit_gemm: the im2col matrix is never stored; tiles are gathered on the way to
 //           shared memory.
-// Mapping:  block = 128 (or 64) rows x 128 (or 64) columns of the product, thread = 8x8 (or 8x4)
-//           accumulators; rows are outputs (n,p,q) forward, inputs (n,h,w) backward_data, filters
-//           backward_filter (split along the outputs).
+// Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns of the product, thread = 8x8
+//           (or 8x4) accumulators; rows are outputs (n,p,q) forward, inputs (n,h,w) backward_data
+//           (with a stride those of a phase), filters backward_filter. Where tiles are too few a
+//           sum is split, and a second kernel adds up.
 // Traffic:  x (or dy) read r*s / tile-reuse times through L2, the weights once a block, the result
-//           once.
+//           once; a split one also writes and reads its partial results.
 // Limits:   fp32 or bf16 (products and sums in fp32 alike), groups = 1, 32-bit element numbers,
-// padded height and width below 16384. Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128,
-// 3x3, NHWC: forward 505 us,
+//           padded height and width below 16384.
+// Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128, 3x3, NHWC: forward 505 us,
 //           backward_data 726, backward_filter 455 with db; cuDNN's best (Winograd or FFT) 288,
 //           344, 380. NHWC is 10-20% faster than NCHW: 16-byte gathers.
 #include "layers/conv2d/conv2d_gathers.cuh"
@@ -20,20 +21,21 @@ namespace {
 template <Layout kLayout, class T>
 class Conv2dCustomImplicitGemm : public Conv2dImpl {
  public:
-  explicit Conv2dCustomImplicitGemm(const Conv2dProblem& problem)
-      : Conv2dImpl(problem), geometry_(problem) {
+  Conv2dCustomImplicitGemm(const Conv2dProblem& problem, const Context& context)
+      : Conv2dImpl(problem), geometry_(problem), phases_(problem) {
     const int multiprocessors = multiprocessor_count();
-    forward_ = choose_tile(outputs_, problem.k, multiprocessors);
-    backward_data_ = choose_tile(inputs_, problem.c, multiprocessors);
+    const size_t limit = context.workspace_limit();
+    forward_ = ImageProduct(outputs_, problem.k, taps_, multiprocessors, limit);
+    backward_data_ = input_product(problem, phases_, multiprocessors, limit);
     backward_filter_ = FilterProduct(problem, outputs_, multiprocessors);
   }
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kBackwardFilter ? backward_filter_.workspace_bytes() : 0;
+    return pass == Pass::kBackwardFilter ? backward_filter_.workspace_bytes()
+                                         : image_product(pass).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
-    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
-    return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
+    return pass == Pass::kBackwardFilter ? backward_filter_.text() : image_product(pass).text();
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -48,12 +50,10 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    const bool unit = problem_.stride_h == 1 && problem_.stride_w == 1;
     if (problem_.c % 4 == 0 && problem_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(run, dy, w, dx)
-           : backward_data_by<false, kWide>(run, dy, w, dx);
+      backward_data_by<kWide>(run, dy, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(run, dy, w, dx) : backward_data_by<false, 1>(run, dy, w, dx);
+      backward_data_by<1>(run, dy, w, dx);
     }
   }
 
@@ -70,24 +70,32 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   // Elements along a channel axis that are fetched at once where their number is a multiple of it.
   static constexpr int kWide = kLayout == Layout::kNHWC ? 4 : 1;
 
+  const ImageProduct& image_product(Pass pass) const {
+    return pass == Pass::kForward ? forward_ : backward_data_;
+  }
+
   template <int vec_x, int vec_w>
   void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y) {
     launch_image_product<kLayout>(
         forward_,
         PatchByPosition<kLayout, false, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
-        MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, outputs_, problem_.k, taps_,
-        geometry_.pixels_out, b.data<float>(), y.data<T>(), run.stream());
+        MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, geometry_.pixels_out,
+        b.data<float>(), y.data<T>(), run.workspace, run.stream());
   }
-  template <bool kUnitStride, int vec>
+  template <int vec>
   void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
     const int depth = problem_.k * geometry_.taps;
-    launch_image_product<kLayout>(backward_data_,
-                                  GradByInput<kLayout, false, kUnitStride, vec, T>{
-                                      dy.data<T>(), nullptr, geometry_, inputs_, depth},
-                                  WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth},
-                                  inputs_, problem_.c, depth, geometry_.pixels_in, nullptr,
-                                  dx.data<T>(), run.stream());
+    const GradByInput<kLayout, false, vec, T> grad{dy.data<T>(), nullptr, geometry_, inputs_,
+                                                   depth};
+    const WeightByChannel<kLayout, vec> weight{w.data<float>(), geometry_, depth};
+    if (phases_.unit()) {
+      launch_image_product<kLayout>(backward_data_, grad, weight, geometry_.pixels_in, nullptr,
+                                    dx.data<T>(), run.workspace, run.stream());
+    } else {
+      launch_strided_product(backward_data_, grad, weight, phases_, dx.data<T>(), run.workspace,
+                             run.stream());
+    }
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -99,21 +107,22 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   }
 
   const ConvGeometry geometry_;
+  const StridePhases phases_;
   const int outputs_ = problem_.n * problem_.p * problem_.q;
   const int inputs_ = problem_.n * problem_.h * problem_.w;
   const int taps_ = problem_.c * problem_.r * problem_.s;
-  TileSize forward_, backward_data_;
+  ImageProduct forward_, backward_data_;
   FilterProduct backward_filter_;
 };
 
-std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
+std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context& context) {
   std::unique_ptr<Implementation> made;
   visit_gpu_storage(problem.dtype, [&](auto zero) {
     using T = decltype(zero);
     if (problem.layout == Layout::kNCHW) {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem);
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem, context);
     } else {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem);
+      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem, context);
     }
   });
   return made;

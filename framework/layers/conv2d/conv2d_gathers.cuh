@@ -10,6 +10,7 @@
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/implicit_gemm.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
+#include "layers/conv2d/stride_phases.cuh"
 
 namespace duet {
 
@@ -132,8 +133,9 @@ struct MatrixByDepth {
 };
 
 // backward_data B: rows are input channels, k are (filter, tap) in the order of the layout.
-template <Layout kLayout, int vec>
+template <Layout layout, int vec>
 struct WeightByChannel {
+  static constexpr Layout kLayout = layout;
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
   using Row = int;
@@ -147,15 +149,18 @@ struct WeightByChannel {
     return c >= g.d.c ? -1 : kLayout == Layout::kNCHW ? c * g.taps : c;
   }
   __device__ __forceinline__ Col col(int i) const {
-    if (uint32_t(i) >= uint32_t(tap_count)) return {-1, 0};
+    if (uint32_t(i) >= uint32_t(tap_count)) return outside();
     int k, rest;
     if constexpr (kLayout == Layout::kNCHW) {
       g.by_taps.divmod(i, k, rest);
-      return {k * g.d.c * g.taps + rest, 0};
     } else {
       g.by_k.divmod(i, rest, k);
-      return {(k * g.taps + rest) * g.d.c, 0};
     }
+    return at(k, rest);
+  }
+  __device__ __forceinline__ Col outside() const { return {-1, 0}; }
+  __device__ __forceinline__ Col at(int k, int tap) const {
+    return {kLayout == Layout::kNCHW ? k * g.d.c * g.taps + tap : (k * g.taps + tap) * g.d.c, 0};
   }
   __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
     const bool inside = (row | col.offset) >= 0;
@@ -163,11 +168,12 @@ struct WeightByChannel {
   }
 };
 
-// backward_data A: rows are input positions, k are (filter, tap). With kUnpool dy is the pooled
-// gradient, and the value at an output position is its window's gradient if the argmax names that
-// position, else zero.
-template <Layout kLayout, bool kUnpool, bool kUnitStride, int vec, class T = float>
+// backward_data A with stride 1: rows are input positions, k are (filter, tap). With kUnpool dy is
+// the pooled gradient, and the value at an output position is its window's gradient if the argmax
+// names that position, else zero.
+template <Layout layout, bool kUnpool, int vec, class T = float>
 struct GradByInput {
+  static constexpr Layout kLayout = layout;
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
   struct Row {
@@ -186,32 +192,33 @@ struct GradByInput {
     return kLayout == Layout::kNCHW ? 1 : g.d.k;
   }
   __device__ __forceinline__ Row row(int m) const {
-    if (m >= positions) return {0, 0, -1, -1};
+    if (m >= positions) return outside_row();
     int n, pixel, h, w;
     g.by_pixels_in.divmod(m, n, pixel);
     g.by_w.divmod(pixel, h, w);
-    return {n * pixels() * g.d.k, n * argmax_groups(g.d.k) * pixels(), h + g.d.pad_h,
-            w + g.d.pad_w};
+    return row_at(n, h + g.d.pad_h, w + g.d.pad_w);
+  }
+  __device__ __forceinline__ Row outside_row() const { return {0, 0, -1, -1}; }
+  // h, w: the output position that the first tap meets, which may lie outside.
+  __device__ __forceinline__ Row row_at(int n, int h, int w) const {
+    return {n * pixels() * g.d.k, n * argmax_groups(g.d.k) * pixels(), h, w};
   }
   __device__ __forceinline__ Col col(int i) const {
-    if (uint32_t(i) >= uint32_t(tap_count)) return {0, 0, kFar | kFar << 16, 0};
+    if (uint32_t(i) >= uint32_t(tap_count)) return outside_col();
     int k, r, s;
     g.tap<kLayout>(i, g.by_k, k, r, s);
+    return col_at(k, r, s, g.d.dilation_h, g.d.dilation_w);
+  }
+  __device__ __forceinline__ Col outside_col() const { return {0, 0, kFar | kFar << 16, 0}; }
+  // Neighbouring taps meet output positions that are step_h rows, step_w columns apart.
+  __device__ __forceinline__ Col col_at(int k, int r, int s, int step_h, int step_w) const {
     return {k * (kLayout == Layout::kNCHW ? pixels() : 1), (k / 8) * pixels(),
-            r * g.d.dilation_h | (s * g.d.dilation_w) << 16, (k % 8) * 4};
+            r * step_h | (s * step_w) << 16, (k % 8) * 4};
   }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
                                         float (&value)[kVec]) const {
-    int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
-    bool inside = (p | q) >= 0;
-    if constexpr (!kUnitStride) {
-      if (inside) {
-        int rest_h, rest_w;
-        g.by_stride_h.divmod(p, p, rest_h);
-        g.by_stride_w.divmod(q, q, rest_w);
-        inside = (rest_h | rest_w) == 0;
-      }
-    }
+    const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
+    const bool inside = (p | q) >= 0;
 #pragma unroll
     for (int e = 0; e < kVec; ++e) value[e] = 0.f;
     if constexpr (kUnpool) {
@@ -233,6 +240,54 @@ struct GradByInput {
       const int pixel = p * g.d.q + q;
       read_if(true, dy, row.base + col.offset + pixel * pixel_stride(), value);
     }
+  }
+};
+
+// The two operands of backward_data for one phase of a stride.
+template <class Grad>
+struct GradByPhase {
+  static constexpr int kVec = Grad::kVec;
+  static constexpr bool kRowLanes = Grad::kRowLanes;
+  using Row = typename Grad::Row;
+  using Col = typename Grad::Col;
+  const Grad& grad;
+  const Phase& phase;
+  __device__ __forceinline__ Row row(int m) const {
+    if (m >= grad.g.d.n * phase.positions) return grad.outside_row();
+    int n, i, j;
+    phase.position(m, n, i, j);
+    return grad.row_at(n, phase.h.out + i, phase.w.out + j);
+  }
+  __device__ __forceinline__ Col col(int term) const {
+    if (uint32_t(term) >= uint32_t(grad.g.d.k * phase.taps)) return grad.outside_col();
+    int k, i, j;
+    phase.template tap<Grad::kLayout>(term, grad.g.by_k, k, i, j);
+    return grad.col_at(k, i, j, phase.all.h.out_step, phase.all.w.out_step);
+  }
+  __device__ __forceinline__ void fetch(const Row& row, const Col& col,
+                                        float (&value)[kVec]) const {
+    grad.fetch(row, col, value);
+  }
+};
+template <class Weight>
+struct WeightByPhase {
+  static constexpr int kVec = Weight::kVec;
+  static constexpr bool kRowLanes = Weight::kRowLanes;
+  using Row = typename Weight::Row;
+  using Col = typename Weight::Col;
+  const Weight& weight;
+  const Phase& phase;
+  __device__ __forceinline__ Row row(int c) const { return weight.row(c); }
+  __device__ __forceinline__ Col col(int term) const {
+    if (uint32_t(term) >= uint32_t(weight.g.d.k * phase.taps)) return weight.outside();
+    int k, i, j;
+    phase.template tap<Weight::kLayout>(term, weight.g.by_k, k, i, j);
+    const int r = phase.h.tap + i * phase.all.h.tap_step;
+    const int s = phase.w.tap + j * phase.all.w.tap_step;
+    return weight.at(k, r * weight.g.d.s + s);
+  }
+  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
+    weight.fetch(row, col, value);
   }
 };
 

@@ -26,7 +26,7 @@ struct GemmTile {
   static constexpr int kThreadM = 8, kThreadN = thread_n;
   static constexpr int kThreadsX = kN / kThreadN, kThreads = (kM / kThreadM) * kThreadsX;
   // Blocks a multiprocessor, which caps the registers: 128 a thread, but 168 where 128 would spill.
-  static constexpr int kMinBlocks = kThreads == 256 ? 2 : kThreadN == 8 ? 3 : 4;
+  static constexpr int kMinBlocks = kThreads == 256 ? 2 : kThreadN == 8 ? 3 : 512 / kThreads;
   // Rows are padded by four floats: k-lane stores (8 k x 4 rows a warp) then hit 32 banks.
   static constexpr int kPitchM = kM + 4, kPitchN = kN + 4;
   static constexpr int kStageFloats = kK * (kPitchM + kPitchN);

@@ -1,6 +1,8 @@
 // What happens to the accumulators of implicit_gemm.cuh: how they reach memory.
 #pragma once
 
+#include <functional>
+
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/implicit_gemm.cuh"
@@ -19,12 +21,12 @@ __device__ __forceinline__ void store4(T* at, const float (&v)[4], int valid, bo
   }
 }
 
-// out[m][n] (+ bias[n]), n fastest.
-template <class Tile, class T>
+// out[row_of(m)][n] (+ bias[n]), n fastest.
+template <class Tile, class T, class RowOf = std::identity>
 __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThreadM][Tile::kThreadN],
                                                 int m0, int n0, int m_end, int n_end,
-                                                const float* __restrict__ bias,
-                                                T* __restrict__ out) {
+                                                const float* __restrict__ bias, T* __restrict__ out,
+                                                RowOf row_of = {}) {
   const int tx = threadIdx.x % Tile::kThreadsX, ty = threadIdx.x / Tile::kThreadsX;
   const bool aligned = n_end % 4 == 0;
 #pragma unroll
@@ -40,17 +42,17 @@ __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThread
       if (m >= m_end) continue;
       const float v[4] = {acc[i][j0] + b[0], acc[i][j0 + 1] + b[1], acc[i][j0 + 2] + b[2],
                           acc[i][j0 + 3] + b[3]};
-      store4(out + size_t(m) * n_end + n, v, n_end - n, aligned);
+      store4(out + size_t(row_of(m)) * n_end + n, v, n_end - n, aligned);
     }
   }
 }
 
-// out[image][n][pixel] (+ bias[n]) where m = image * pixels + pixel: through shared memory, so that
-// lanes run along pixels.
-template <class Tile, class T>
+// out[image][n][pixel] (+ bias[n]), where locate(m, image, pixel) says where row m lies: through
+// shared memory, so that lanes run along pixels.
+template <class Tile, class T, class Locate>
 __device__ __forceinline__ void store_pixel_major(
     const float (&acc)[Tile::kThreadM][Tile::kThreadN], int m0, int n0, int m_end, int n_end,
-    int pixels, const FastDivisor& by_pixels, const float* __restrict__ bias, T* __restrict__ out,
+    int pixels, const Locate& locate, const float* __restrict__ bias, T* __restrict__ out,
     float* smem) {
   const int tx = threadIdx.x % Tile::kThreadsX, ty = threadIdx.x / Tile::kThreadsX;
   constexpr int kPitch = Tile::kPitchM;
@@ -68,7 +70,7 @@ __device__ __forceinline__ void store_pixel_major(
       const int m = m0 + row;
       if (m >= m_end) break;
       int image, pixel;
-      by_pixels.divmod(m, image, pixel);
+      locate(m, image, pixel);
       for (int x = threadIdx.x / Tile::kM; x < Tile::kThreadsX;
            x += (Tile::kThreads + Tile::kM - 1) / Tile::kM) {
         const int n = n0 + gemm_col<Tile>(j, x);

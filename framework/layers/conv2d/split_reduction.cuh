@@ -72,4 +72,40 @@ inline void launch_reduce_splits(const float* partial, int splits, size_t stride
          first, second);
 }
 
+// Mapping: a thread an element: images are large, their splits few.
+template <Layout kLayout, class T>
+__global__ void __launch_bounds__(256)
+    sum_images_kernel(const float* partial, int splits, size_t stride, int count,
+                      FastDivisor by_channels, FastDivisor by_pixels,
+                      const float* __restrict__ bias, T* __restrict__ out) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  float shift = 0.f;
+  if (bias != nullptr && i < count) {
+    int plane = i, channel, rest;
+    if constexpr (kLayout == Layout::kNCHW) by_pixels.divmod(i, plane, rest);
+    by_channels.divmod(plane, rest, channel);
+    shift = __ldg(bias + channel);
+  }
+  wait_for_primary();
+  if (i >= count) return;
+  float total = 0.f;
+#pragma unroll 8
+  for (int s = 0; s < splits; ++s) total += partial[s * stride + i];
+  out[i] = T(total + shift);
+}
+
+/// out[i] = bias[channel of i] + sum over s of partial[s * stride + i] for i in [0, count), images
+/// of `channels` in kLayout; `bias` may be nullptr. The kernel before it on the stream wrote the
+/// partial results.
+template <Layout kLayout, class T>
+void launch_sum_images(const float* partial, int splits, size_t stride, int count, int channels,
+                       int pixels, const float* bias, T* out, cudaStream_t stream) {
+  constexpr int kThreads = 256;
+  launch({.gridDim = static_cast<unsigned>(ceil_div(count, kThreads)),
+          .blockDim = kThreads,
+          .stream = stream},
+         {overlaps_primary()}, sum_images_kernel<kLayout, T>, partial, splits, stride, count,
+         FastDivisor(channels), FastDivisor(pixels), bias, out);
+}
+
 }  // namespace duet

@@ -1,15 +1,13 @@
 // conv2d_pool_relu custom_fused: implicit GEMM whose rows run window by window, so that pooling
 //           happens in registers; backward unpools dy while it gathers.
-// Mapping:  block = 128 (or 64) rows x 128 (or 64) columns, thread = 8x8 (or 8x4) accumulators: two
-//           windows x 8 (or 4) filters.
-// Traffic:  as conv2d custom_implicit_gemm, but y and dy are the pooled ones (a quarter) plus half
-// a
-//           byte of argmax an element.
+// Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, thread = 8x8 (or 8x4)
+//           accumulators: two windows x 8 (or 4) filters.
+// Traffic:  as conv2d custom_implicit_gemm, but y and dy are the pooled ones (a quarter) plus
+//           half a byte of argmax an element.
 // Limits:   those of conv2d custom_implicit_gemm; pooling 2x2 with stride 2, no pool padding.
-// Measured: H200, alone in a CUDA graph, 64x64x13x13 -> 128, 3x3: forward 48 us, backward_filter
-// 38,
-//           backward_data 113-158: unpooling while gathering costs more than it saves
-//           (custom_winograd: 22, 34, 24).
+// Measured: H200, alone in a CUDA graph, 64x64x13x13 -> 128, 3x3: forward 48 us,
+//           backward_filter 38, backward_data 113-158: unpooling while gathering costs more than
+//           it saves (custom_winograd: 22, 34, 24).
 #include "layers/conv2d/conv2d_gathers.cuh"
 #include "layers/conv2d/implicit_gemm_products.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
@@ -71,10 +69,11 @@ template <Layout kLayout>
 class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
  public:
   explicit Conv2dPoolReluCustomFused(const Conv2dPoolReluProblem& problem)
-      : Conv2dPoolReluImpl(problem), geometry_(problem.conv) {
+      : Conv2dPoolReluImpl(problem), geometry_(problem.conv), phases_(problem.conv) {
     const int multiprocessors = multiprocessor_count();
     forward_ = choose_tile(outputs_, conv_.k, multiprocessors);
-    backward_data_ = choose_tile(inputs_, conv_.c, multiprocessors);
+    // No workspace: its sum is not split.
+    backward_data_ = input_product(conv_, phases_, multiprocessors, 0);
     backward_filter_ = FilterProduct(conv_, outputs_, multiprocessors);
   }
 
@@ -84,7 +83,7 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
   size_t state_bytes() const override { return packed_argmax_bytes(conv_); }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
-    return tile_text(pass == Pass::kForward ? forward_ : backward_data_);
+    return tile_text(pass == Pass::kForward ? forward_ : backward_data_.tile);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
@@ -100,13 +99,10 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
 
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    const bool unit = conv_.stride_h == 1 && conv_.stride_w == 1;
     if (conv_.c % 4 == 0 && conv_.k % 4 == 0) {
-      unit ? backward_data_by<true, kWide>(run.context, dy, state, w, dx)
-           : backward_data_by<false, kWide>(run.context, dy, state, w, dx);
+      backward_data_by<kWide>(run.context, dy, state, w, dx);
     } else {
-      unit ? backward_data_by<true, 1>(run.context, dy, state, w, dx)
-           : backward_data_by<false, 1>(run.context, dy, state, w, dx);
+      backward_data_by<1>(run.context, dy, state, w, dx);
     }
   }
 
@@ -134,16 +130,21 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
     });
     DUET_LAUNCHED();
   }
-  template <bool kUnitStride, int vec>
+  template <int vec>
   void backward_data_by(Context& context, const Tensor& dy, const Tensor& state, const Tensor& w,
                         const Tensor& dx) {
     const int depth = conv_.k * geometry_.taps;
-    launch_image_product<kLayout>(
-        backward_data_,
-        GradByInput<kLayout, true, kUnitStride, vec>{dy.data<float>(), state.data<uint32_t>(),
-                                                     geometry_, inputs_, depth},
-        WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth}, inputs_, conv_.c, depth,
-        geometry_.pixels_in, nullptr, dx.data<float>(), context.stream());
+    const GradByInput<kLayout, true, vec> grad{dy.data<float>(), state.data<uint32_t>(), geometry_,
+                                               inputs_, depth};
+    const WeightByChannel<kLayout, vec> weight{w.data<float>(), geometry_, depth};
+    if (phases_.unit()) {
+      launch_image_product<kLayout>(backward_data_.tile, grad, weight, inputs_, conv_.c, depth,
+                                    geometry_.pixels_in, nullptr, dx.data<float>(),
+                                    context.stream());
+    } else {
+      launch_strided_product(backward_data_, grad, weight, phases_, dx.data<float>(), nullptr,
+                             context.stream());
+    }
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& state,
@@ -157,10 +158,12 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
 
   const Conv2dProblem& conv_ = problem_.conv;
   const ConvGeometry geometry_;
+  const StridePhases phases_;
   const int outputs_ = conv_.n * geometry_.windows * 4;  // those that a window holds
   const int inputs_ = conv_.n * conv_.h * conv_.w;
   const int taps_ = conv_.c * conv_.r * conv_.s;
-  TileSize forward_, backward_data_;
+  TileSize forward_;
+  ImageProduct backward_data_;
   FilterProduct backward_filter_;
 };
 
