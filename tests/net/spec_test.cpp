@@ -118,6 +118,10 @@ TEST(Spec, WhatDoesNotStoreBf16IsRefusedWithWhatDoes) {
                  {"layer conv2d1", "'custom_winograd' cannot run forward",
                   "stores float32 only, and 'math' is bf16", "these can: ", "custom_naive"},
                  "backend: custom\nmath: bf16\n", kExitUnsupported);
+  expect_message("  - {name: sigmoid, type: sigmoid}\n",
+                 {"layer sigmoid", "no 'cudnn' implementation can run forward",
+                  "takes the gradient from y, of which bf16 keeps too few digits near 1"},
+                 "backend: cudnn\nmath: bf16\n", kExitUnsupported);
 }
 
 TEST(Spec, MathIsOneOfThree) {
