@@ -1,6 +1,7 @@
 // The C++ types of tensors' values, for loops that are written once for all of them.
 #pragma once
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -27,6 +28,14 @@ void visit_storage(DType dtype, Visit&& visit) {
     default:
       throw std::logic_error("no activations are stored in " + std::string(to_string(dtype)));
   }
+}
+
+/// The same for all that tensors hold: int32 and uint8 too.
+template <class Visit>
+void visit_values(DType dtype, Visit&& visit) {
+  if (dtype == DType::kInt32) return visit(int32_t{});
+  if (dtype == DType::kUInt8) return visit(uint8_t{});
+  visit_storage(dtype, visit);
 }
 
 /// The same for float32 and bfloat16 alone, which kernels on a GPU are compiled for.

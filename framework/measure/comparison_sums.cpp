@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "core/parallel.h"
-#include "measure/value_types.h"
+#include "core/storage.h"
 
 namespace duet {
 namespace {

@@ -2,9 +2,9 @@
 // bits as on the CPU, and the worst element is the same one.
 #include <vector>
 
+#include "core/storage.h"
 #include "device/check.h"
 #include "measure/comparison_sums.h"
-#include "measure/value_types.h"
 
 namespace duet {
 namespace {

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "core/parallel.h"
-#include "measure/value_types.h"
+#include "core/storage.h"
 
 namespace duet {
 namespace {
