@@ -13,10 +13,10 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "kernels/block_combine.cuh"
 #include "kernels/vector.cuh"
 #include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_impls.h"
-#include "layers/block_combine.cuh"
 
 namespace duet::batch_norm {
 

@@ -14,7 +14,7 @@
 // Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", 2015.
 #pragma once
 
-#include "layers/conv2d/bulk_copy.cuh"
+#include "kernels/bulk_copy.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 
 namespace duet {

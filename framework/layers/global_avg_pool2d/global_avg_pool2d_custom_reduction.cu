@@ -7,7 +7,7 @@
 // Limits:   fp32 or bf16, both layouts.
 #include "core/storage.h"
 #include "device/check.h"
-#include "layers/block_combine.cuh"
+#include "kernels/block_combine.cuh"
 #include "layers/global_avg_pool2d/global_avg_pool2d_impls.h"
 
 namespace duet {
