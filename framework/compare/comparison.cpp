@@ -174,6 +174,7 @@ class Comparison {
                  format_count(dataset.train.count), format_count(dataset.validation.count),
                  dataset.source == "generated" ? dataset.source : "from " + dataset.source);
     check_batch(setup, arms_[0].options.config, dataset);
+    check_schedule(setup, arms_[0].options.config, dataset);
     for (const int64_t batch : wants("throughput") ? options_.batches : std::vector<int64_t>()) {
       if (batch <= dataset.train.count) continue;
       throw ConfigError("--batch " + std::to_string(batch) + ": " + dataset.name + " has " +

@@ -2,9 +2,8 @@
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample, then thread = 4
 //           pixels.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
-// several
-//           channels or pixels not a multiple of 4: single accesses, bytes of a row several times
-//           through L1.
+//           several channels or pixels not a multiple of 4: single accesses, bytes of a row
+//           several times through L1.
 // Limits:   a sample under 2^31 values, at most 2^31 samples.
 #include <algorithm>
 

@@ -116,8 +116,9 @@ struct ImplEntry {
   /// What it can store activations in. Of other types it is never asked anything else.
   std::vector<DType> dtypes = {DType::kFloat32};
   /// Whether a request for the family takes this before the entries above it in the list, by sizes
-  /// at which it was measured to be faster. REQUIRES: it supports the pass. Without: never.
-  bool (*preferred)(const P& problem, Pass pass) = nullptr;
+  /// at which it was measured to be faster, if prepare() will not refuse them for want of
+  /// `workspace_limit` bytes. REQUIRES: it supports the pass. Without: never.
+  bool (*preferred)(const P& problem, Pass pass, size_t workspace_limit) = nullptr;
 };
 
 /// Of a cpu_reference: float32, float64 and bfloat16.
@@ -221,7 +222,9 @@ class Layer {
   /// preferred(), or else the first that supports it.
   virtual std::vector<ImplInfo> implementations() const = 0;
   /// ImplEntry::preferred. REQUIRES: `id` is in the list and supports `pass`.
-  virtual bool preferred(std::string_view /*id*/, Pass) const { return false; }
+  virtual bool preferred(std::string_view /*id*/, Pass, size_t /*workspace_limit*/) const {
+    return false;
+  }
   /// Why implementation `id` cannot run `pass` here. REQUIRES: `id` is in the list.
   virtual std::optional<std::string> unsupported(std::string_view id, Pass pass) const = 0;
   /// REQUIRES: `id` is in the list and supported for the passes it will run.
@@ -270,9 +273,9 @@ class LayerOf : public Layer {
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
     return found.unsupported(problem_, pass);
   }
-  bool preferred(std::string_view id, Pass pass) const final {
+  bool preferred(std::string_view id, Pass pass, size_t workspace_limit) const final {
     const ImplEntry<P>& found = entry(id);
-    return found.preferred && found.preferred(problem_, pass);
+    return found.preferred && found.preferred(problem_, pass, workspace_limit);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);

@@ -1,5 +1,5 @@
 // What a comparison with the reference adds up over the elements, on the CPU or on the GPU where
-// the output lies; and the verdict on it, which is the same for both.
+// the output lies; and the decision whether they agree, which is the same for both.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/storage.h"
 #include "device/attribute.h"
 #include "device/check.h"
 #include "measure/repeat_work.h"
@@ -15,15 +16,18 @@ int blocks_for(uint64_t count) {
   return static_cast<int>(std::clamp<uint64_t>((count + kThreads - 1) / kThreads, 1, kMostBlocks));
 }
 
-__global__ void variant_kernel(uint32_t* to, const uint32_t* from, uint64_t count, bool is_float,
-                               const uint64_t* number) {
+template <class T>
+__global__ void variant_kernel(T* to, const T* from, uint64_t count, const uint64_t* number) {
   const Variant variant(*number, count);
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     uint64_t j = i + variant.shift;
     if (j >= count) j -= count;
-    const uint32_t word = from[j];
-    to[i] = is_float ? __float_as_uint(__uint_as_float(word) * variant.factor) : word;
+    if constexpr (std::is_integral_v<T>) {
+      to[i] = from[j];
+    } else {
+      to[i] = T(static_cast<Accumulator<T>>(from[j]) * variant.factor);
+    }
   }
 }
 
@@ -62,9 +66,11 @@ __global__ void fill_shared_kernel(int words, uint32_t* sink) {
 void queue_variant(Context& context, const Tensor& to, const void* from, const uint64_t* number) {
   if (context.device() == Device::kCpu) return write_variant(to, from, number);
   const auto count = static_cast<uint64_t>(to.elements());
-  variant_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
-      static_cast<uint32_t*>(to.memory), static_cast<const uint32_t*>(from), count,
-      to.desc.dtype == DType::kFloat32, number);
+  visit_values(to.desc.dtype, [&](auto zero) {
+    using T = decltype(zero);
+    variant_kernel<<<blocks_for(count), kThreads, 0, context.stream()>>>(
+        to.data<T>(), static_cast<const T*>(from), count, number);
+  });
   DUET_LAUNCHED();
 }
 

@@ -9,9 +9,8 @@
 namespace duet {
 
 /// Writes variant `*number` of `from` to `to`. Variant 0 is `from`; every other one has its
-/// elements rotated and, if they are not int32, multiplied by a factor between 0.75 and 1.25, so
-/// that its scale stays and any sum over it changes. REQUIRES: float32 or int32, or on the CPU
-/// bfloat16, as many values in `from`.
+/// elements rotated and, if they are not whole numbers, multiplied by a factor between 0.75 and
+/// 1.25, so that its scale stays and any sum over it changes. REQUIRES: as many values in `from`.
 void queue_variant(Context& context, const Tensor& to, const void* from, const uint64_t* number);
 
 /// *to = from + *number.

@@ -1,5 +1,5 @@
 // `backend: auto`: every implementation on the network's device that can do a pass is checked
-// against the reference and timed on this machine, and the fastest that is right plays. What was
+// against the reference and timed on this machine, and the fastest that is right is taken. What was
 // found is kept in a file, so that the next run starts at once.
 #pragma once
 

@@ -151,7 +151,8 @@ class Chooser {
   }
 
   bool preferred(std::string_view id, Pass pass) const {
-    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward);
+    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward,
+                            workspace_limit(spec_));
   }
 
   std::string that_can(Pass pass) const {

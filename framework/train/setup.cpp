@@ -109,8 +109,11 @@ void check_schedule(const Setup& setup, const std::string& file, const Dataset& 
   if (!setup.schedule.ends || warmup < total) return;
   ConfigErrors errors(file);
   errors.add(setup.config.find("schedule")->mark,
-             "schedule: the warm-up takes " + std::to_string(warmup) + " of the schedule's " +
-                 std::to_string(total) + " steps; it must be shorter");
+             total == 0
+                 ? "schedule: its length comes to 0 steps, where an epoch has " +
+                       std::to_string(per_epoch) + "; choose a longer one"
+                 : "schedule: the warm-up takes " + std::to_string(warmup) + " of the schedule's " +
+                       std::to_string(total) + " steps; it must be shorter");
   errors.raise_if_any();
 }
 

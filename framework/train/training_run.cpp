@@ -291,7 +291,7 @@ void TrainingRun::check_finite(const Metrics& validation, int64_t epoch) const {
   throw RunError(
       fmt::format("the validation loss is not finite after epoch {}; try a smaller learning rate "
                   "(it is {})",
-                  epoch, training_.state().last_learning_rate));
+                  epoch, training_.optimizer().learning_rate()));
 }
 
 void TrainingRun::save(const fs::path& path) {

@@ -16,6 +16,7 @@ TEST_F(ExamineOnGpu, FarWritesAreCaught) { check_far_writes_are_caught(Device::k
 TEST_F(ExamineOnGpu, MemoryIsWatched) { check_memory_is_watched(Device::kGpu); }
 TEST_F(ExamineOnGpu, FreshMemoryIsFilled) { check_fresh_memory_is_filled(Device::kGpu); }
 TEST_F(ExamineOnGpu, SoundImplementationsPass) { check_sound_ones_pass(Device::kGpu); }
+TEST_F(ExamineOnGpu, SoundImplementationsPassInBf16) { check_sound_ones_pass(Device::kGpu, true); }
 
 }  // namespace
 }  // namespace duet

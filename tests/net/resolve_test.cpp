@@ -68,11 +68,12 @@ TEST_F(FirstLayer, KeepsItsBackwardDataWhereThereIsOne) {
 
 TEST(Resolve, AFamilyMeansTheEntryThatIsPreferredForTheSizes) {
   const InList<LinearProblem> listed(
-      linear_impls(),
-      {{.id = "cpu_wide",
-        .unsupported = without_backward_data,
-        .make = linear_cpu_reference().make,
-        .preferred = [](const LinearProblem& problem, Pass) { return problem.out >= 10; }}});
+      linear_impls(), {{.id = "cpu_wide",
+                        .unsupported = without_backward_data,
+                        .make = linear_cpu_reference().make,
+                        .preferred = [](const LinearProblem& problem, Pass, size_t limit) {
+                          return problem.out >= 10 && limit > 0;
+                        }}});
   const TestNetwork network = make_network(
       "backend: cpu\n"
       "data: {dataset: synthetic_images, batch: 4}\n"

@@ -184,8 +184,8 @@ void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pas
   double share = 0;
   for (size_t i = 0; i < found.size(); ++i) {
     // In bf16 a library may round the sums that make dw, and what Winograd's transforms make.
-    const bool rounds = c.options.math == Math::kBF16 && pass != Pass::kForward &&
-                        !can_be_exact(layer.type(), id);
+    const bool rounds =
+        c.options.math == Math::kBF16 && pass != Pass::kForward && !can_be_exact(layer.type(), id);
     const bool exact = c.exact && !rounds;
     const Limit limit =
         exact ? Limit::exact()

@@ -1,6 +1,5 @@
 // avg_pool2d custom_naive: a thread an output; backward a thread a pixel, which gathers its share
-// of
-//           every window that holds it. So every dx is written once and no atomics are needed.
+//           of every window that holds it. So every dx is written once and no atomics are needed.
 // Mapping:  forward thread = 1 output; backward thread = 1 pixel of dx; block = 256.
 // Traffic:  forward x once (R*S / stride^2 times through L1), y once; backward dy likewise, dx
 //           once.

@@ -9,6 +9,7 @@
 //           has no clusters, a block has the channels alone.
 #include <cooperative_groups.h>
 
+#include "device/device.h"
 #include "device/launch.h"
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
@@ -195,6 +196,11 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_readers(walk);
 }
 
+/// REQUIRES: there is a GPU.
+bool has_clusters() {
+  return built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
+}
+
 /// Units that the threads of a block have side by side.
 int units_at_once(const Walk& walk) { return kThreads / walk.lanes; }
 
@@ -209,7 +215,7 @@ constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
 
 /// As many blocks a cluster as fill the GPU and keep all values, while each has something to do.
 Walk in_clusters(Walk walk, int vector) {
-  if (!built_for_clusters() || gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 9) return walk;
+  if (!has_clusters()) return walk;
   const int wanted = 2 * gpu_attribute(cudaDevAttrMultiProcessorCount);
   while (
       walk.splits < kMostBlocks && walk.units > walk.splits * units_at_once(walk) &&
@@ -266,9 +272,10 @@ class BatchNormCustomCluster : public BatchNormImpl {
 };
 
 /// Where a cluster keeps all that backward needs.
-bool preferred(const BatchNormProblem& problem, Pass) {
+bool preferred(const BatchNormProblem& problem, Pass, size_t) {
   const Walk walk = walk_of(problem, false);
-  return walk.units <= kMostBlocks * units_kept(walk, vector_length(problem));
+  const bool alone = gpu_available() ? !has_clusters() : !built_for_clusters();
+  return walk.units <= (alone ? 1 : kMostBlocks) * units_kept(walk, vector_length(problem));
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // dropout custom_recompute: nothing is stored; both passes draw the same mask.
-// Mapping:  thread = 4 elements = 1 Philox block (one access, of 16 bytes; 8 in bf16); nhwc: thread
-// = 1 element, which
-//           draws a block of its own, because the neighbours in memory belong to other blocks.
+// Mapping:  thread = 4 elements = 1 Philox block (one access, of 16 bytes; 8 in bf16); nhwc:
+//           thread = 1 element, which draws a block of its own, because the neighbours in memory
+//           belong to other blocks.
 // Traffic:  forward x once, y once; backward dy once, dx once.
 // Limits:   fp32 or bf16, any size and layout.
 #include "device/check.h"

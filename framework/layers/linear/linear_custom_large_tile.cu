@@ -14,6 +14,7 @@
 #include "core/error.h"
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/device.h"
 #include "device/launch.h"
 #include "layers/linear/linear_large_tile.cuh"
 
@@ -40,34 +41,11 @@ void set_kernel(Plan& plan) {
   plan.shared_bytes = linear::large_shared_bytes<kInnerA, kInnerB>();
 }
 
-std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
-  if (problem.in % 4 != 0 || (pass != Pass::kForward && problem.out % 4 != 0)) {
-    return "copies 16 bytes at a time, and a row does not divide into them";
-  }
-  const Product p = linear::product_of(problem, pass);
-  const int64_t longest = int64_t{std::max(p.m, p.n)} * p.k;
-  const int64_t tiles = int64_t{blocks_of(p.m, LargeTile::kM)} * blocks_of(p.n, LargeTile::kN);
-  constexpr int kMost = std::numeric_limits<int>::max();
-  if (longest > kMost || tiles * blocks_of(p.k, LargeTile::kUnit) > kMost / 2) {
-    return "counts the floats of an operand and the slices of a product in 31 bits";
-  }
-  return fp32_only(problem, pass);
-}
-
-/// From here on at most 10% slower than custom_register_tiled, and mostly faster, by models of both
-/// times on an H200 that were fitted to measurements (3200 -> 256 at batch 1024: 45.3, 49.4, 47.0
-/// us for 48.7, 54.5, 55.6).
-bool preferred(const LinearProblem& problem, Pass pass) {
-  const Product p = linear::product_of(problem, pass);
-  return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6;
-}
-
-/// Throws UnsupportedError if that is too much workspace or shared memory.
-Plan plan_of(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
+/// For a GPU of `sms` multiprocessors. REQUIRES: the pass is supported.
+Plan plan_of(const LinearProblem& problem, Pass pass, int sms) {
   Plan plan;
   const Product p = linear::product_of(problem, pass);
   const bool row_sums = pass == Pass::kBackwardFilter && problem.bias;
-  const int sms = gpu_attribute(cudaDevAttrMultiProcessorCount);
   Cut& cut = plan.cut;
   cut.tiles_n = blocks_of(p.n, LargeTile::kN);
   cut.slices = blocks_of(p.k, LargeTile::kUnit);
@@ -87,15 +65,43 @@ Plan plan_of(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
   } else {
     set_kernel<false, false>(plan);
   }
-  const auto most_shared =
-      static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
-  if (plan.workspace > workspace_limit || plan.shared_bytes > most_shared) {
-    throw UnsupportedError(
-        "linear custom_large_tile: too little shared memory on this GPU, or workspace");
-  }
-  DUET_CUDA(cudaFuncSetAttribute(plan.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 static_cast<int>(plan.shared_bytes)));
   return plan;
+}
+
+/// Of this GPU, or where there is none of an H200.
+int multiprocessors() {
+  return gpu_available() ? gpu_attribute(cudaDevAttrMultiProcessorCount) : 132;
+}
+
+std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
+  if (problem.in % 4 != 0 || (pass != Pass::kForward && problem.out % 4 != 0)) {
+    return "copies 16 bytes at a time, and a row does not divide into them";
+  }
+  const Product p = linear::product_of(problem, pass);
+  const int64_t longest = int64_t{std::max(p.m, p.n)} * p.k;
+  const int64_t tiles = int64_t{blocks_of(p.m, LargeTile::kM)} * blocks_of(p.n, LargeTile::kN);
+  constexpr int kMost = std::numeric_limits<int>::max();
+  if (longest > kMost || tiles * blocks_of(p.k, LargeTile::kUnit) > kMost / 2) {
+    return "counts the floats of an operand and the slices of a product in 31 bits";
+  }
+  if (gpu_available()) {
+    const size_t takes = plan_of(problem, pass, multiprocessors()).shared_bytes;
+    const auto most = static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+    if (takes > most) {
+      return "takes " + std::to_string(takes / 1024) +
+             " KiB of shared memory a block, and this GPU has " + std::to_string(most / 1024);
+    }
+  }
+  return fp32_only(problem, pass);
+}
+
+/// From here on at most 10% slower than custom_register_tiled, and mostly faster, by models of both
+/// times on an H200 that were fitted to measurements (3200 -> 256 at batch 1024: 45.3, 49.4, 47.0
+/// us for 48.7, 54.5, 55.6).
+bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
+  const Product p = linear::product_of(problem, pass);
+  return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6 &&
+         plan_of(problem, pass, multiprocessors()).workspace <= workspace_limit;
 }
 
 class LinearCustomLargeTile : public linear::ProductImpl {
@@ -103,7 +109,16 @@ class LinearCustomLargeTile : public linear::ProductImpl {
   LinearCustomLargeTile(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
-    plans_[static_cast<size_t>(pass)] = plan_of(problem_, pass, context.workspace_limit());
+    const Plan made = plan_of(problem_, pass, multiprocessors());
+    if (made.workspace > context.workspace_limit()) {
+      throw UnsupportedError("linear custom_large_tile: takes " +
+                             std::to_string((made.workspace >> 20) + 1) +
+                             " MiB of workspace; raise workspace_limit_mib, or take "
+                             "custom_register_tiled");
+    }
+    DUET_CUDA(cudaFuncSetAttribute(made.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(made.shared_bytes)));
+    plans_[static_cast<size_t>(pass)] = made;
   }
 
   size_t workspace_bytes(Pass pass) const override { return plan(pass).workspace; }

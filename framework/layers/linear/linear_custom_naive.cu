@@ -1,6 +1,5 @@
 // linear custom_naive: the definition, one output a thread.
-// Mapping:  thread = 1 element of y, dx or dw; block = 256. The bias gradient is the dw column of
-// an
+// Mapping:  thread = 1 element of y, dx or dw; block = 256. The bias gradient is the dw column of an
 //           input that is always 1, so it is column `in` of the same kernel.
 // Traffic:  every operand is read once an output: x out times, w n times; all reuse is the caches'.
 //           In forward neighbouring threads read w `in` floats apart (uncoalesced).

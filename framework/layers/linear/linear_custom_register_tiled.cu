@@ -200,7 +200,8 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
     const size_t limit = context.workspace_limit();
     if (wide_bytes() > limit) {
       throw UnsupportedError("linear custom_register_tiled: x and y in float32 take more than " +
-                             std::to_string(limit >> 20) + " MiB of workspace");
+                             std::to_string(limit >> 20) +
+                             " MiB of workspace; raise workspace_limit_mib, or take custom_tiled");
     }
     plan(pass) = plan_product(all, linear::product_of(problem_, pass), limit - wide_bytes());
   }

@@ -1,7 +1,6 @@
 // max_pool2d custom_naive: a thread an output; forward keeps the place of each maximum, and
-// backward
-//           asks, for each pixel, which of its windows chose it. So every dx is written once and
-//           no atomics are needed, also where windows overlap.
+//           backward asks, for each pixel, which of its windows chose it. So every dx is written
+//           once and no atomics are needed, also where windows overlap.
 // Mapping:  forward thread = 1 output; backward thread = 1 pixel of dx; block = 256.
 // Traffic:  forward x once (R*S / stride^2 times through L1), y and a 4-byte place once; backward
 //           dy and places once, dx once.

@@ -1,6 +1,5 @@
 // reorder custom_tiled_transpose: a tile is read along source rows, turned in shared memory,
-// written
-//           along target rows.
+//           written along target rows.
 // Mapping:  block = one tile of one image; 32 x 32 where both sides have 32 or more, else the
 //           whole short side (3 channels, say) by up to 1024 / short of the long one; 256 threads.
 // Traffic:  x once, y once, both coalesced; shared memory without bank conflicts.

@@ -1,8 +1,7 @@
 // softmax_cross_entropy custom_naive: three passes over the logits, one thread a row.
 // Mapping:  thread = 1 row; the third pass is one block, so that it can add up the mean.
 // Traffic:  x twice and a label's logit and all logits again for the hits; neighbouring threads
-// read
-//           c values apart. Backward x once, dx once, as far apart.
+//           read c values apart. Backward x once, dx once, as far apart.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "core/storage.h"
 #include "device/check.h"
