@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "net/auto.h"
@@ -129,20 +128,6 @@ std::string training_text(const Setup& setup) {
     rows.push_back({part, join(keys)});
   }
   return format_table(rows);
-}
-
-nlohmann::json training_json(const Setup& setup) {
-  using nlohmann::json;
-  json object = json::object();
-  for (const char* part : {"optimizer", "schedule"}) {
-    const ConfigNode* node = setup.config.find(part);
-    if (!node) continue;
-    for (const auto& [key, value] : node->entries) {
-      object[part][key] =
-          json::accept(value.scalar) ? json::parse(value.scalar) : json(value.scalar);
-    }
-  }
-  return object;
 }
 
 void choose_implementations(Setup& setup, Context& context) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,10 +48,9 @@ void check_batch(const Setup& setup, const std::string& file, const Dataset& dat
 /// profile, may end within it.
 void check_schedule(const Setup& setup, const std::string& file, const Dataset& data);
 
-/// Optimizer and schedule with their keys: lines for people, and members of an object. Without a
-/// schedule nothing is said of it.
+/// Optimizer and schedule with their keys, in lines for people. Without a schedule nothing is said
+/// of it.
 std::string training_text(const Setup& setup);
-nlohmann::json training_json(const Setup& setup);
 
 /// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs
 /// what it does. Does nothing if all implementations are named.

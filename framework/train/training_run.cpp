@@ -327,4 +327,17 @@ void TrainingRun::print_summary(bool interrupted) {
   if (options_.json) std::printf("%s\n", json_text(object).c_str());
 }
 
+nlohmann::json training_json(const Setup& setup) {
+  json object = json::object();
+  for (const char* part : {"optimizer", "schedule"}) {
+    const ConfigNode* node = setup.config.find(part);
+    if (!node) continue;
+    for (const auto& [key, value] : node->entries) {
+      object[part][key] =
+          json::accept(value.scalar) ? json::parse(value.scalar) : json(value.scalar);
+    }
+  }
+  return object;
+}
+
 }  // namespace duet

@@ -64,4 +64,8 @@ class TrainingRun {
   int64_t epoch_images_ = 0, train_images_ = 0;
 };
 
+/// Optimizer and schedule with their keys, as members of an object. Without a schedule nothing is
+/// said of it.
+nlohmann::json training_json(const Setup& setup);
+
 }  // namespace duet
