@@ -101,7 +101,8 @@ TEST(Conv2dSamples, AllowOneRoundingToBf16AndNoMore) {
 }
 
 TEST(Conv2dSamples, RefuseWhatWasNotWritten) {
-  const Conv2dSamples samples({.n = 2, .h = 5, .w = 5, .p = 5, .q = 5}, Pass::kForward, Conv2dValues());
+  const Conv2dSamples samples({.n = 2, .h = 5, .w = 5, .p = 5, .q = 5}, Pass::kForward,
+                              Conv2dValues());
   std::vector<float> found(samples.offsets().size(), 0.0f);
   EXPECT_FALSE(samples.relative_error(found) <= samples.limit());
   found[0] = std::nanf("");
