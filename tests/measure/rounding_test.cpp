@@ -143,7 +143,9 @@ double share(const Layer& layer, Pass pass, const NamedValues& expected,
   return compare(expected.values, found, limit, expected.sizes).share_of_limit;
 }
 
-TEST(Rounding, AcceptsWinogradAndRefusesNarrowFactorsOnHardImages) {
+/// Calls check(layer, data) for convolutions of one to 256 channels, on every kind of images.
+template <class Check>
+void on_hard_images(const Check& check) {
   for (const auto& [n, c, size, k] : {std::array<int64_t, 4>{4, 1, 30, 8},
                                       {2, 3, 30, 8},
                                       {1, 16, 30, 8},
@@ -155,62 +157,57 @@ TEST(Rounding, AcceptsWinogradAndRefusesNarrowFactorsOnHardImages) {
       SCOPED_TRACE(layer->problem_text() + ", images " + std::to_string(static_cast<int>(images)));
       LayerData data = random_data(*layer, 5);
       make(images, *layer, data.x[0]);
-      const Reference reference = run_reference(*layer, data, {}, layer->passes());
-      const NamedValues& y = reference.of(Pass::kForward)[0];
-      const double sound = share(*layer, Pass::kForward, y, winograd(*layer, data));
-      RecordProperty("percent_of_limit", std::to_string(100 * sound));
-      EXPECT_LT(sound, 1);
-      EXPECT_GT(sound, 0.05) << "the limit is far too wide";
-      for (const int bits : {kTf32Bits, kBf16Bits}) {
-        const Reference narrow = with_rounded_factors(*layer, data, bits);
-        for (Pass pass : layer->passes()) {
-          const NamedValues& output = reference.of(pass)[0];
-          EXPECT_GT(share(*layer, pass, output, narrow.of(pass)[0].values), 2)
-              << bits << " bits, " << to_string(pass);
-        }
-      }
+      check(*layer, data);
     }
   }
+}
+
+TEST(Rounding, AcceptsWinogradAndRefusesNarrowFactorsOnHardImages) {
+  on_hard_images([](const Layer& layer, LayerData& data) {
+    const Reference reference = run_reference(layer, data, {}, layer.passes());
+    const NamedValues& y = reference.of(Pass::kForward)[0];
+    const double sound = share(layer, Pass::kForward, y, winograd(layer, data));
+    RecordProperty("percent_of_limit", std::to_string(100 * sound));
+    EXPECT_LT(sound, 1);
+    EXPECT_GT(sound, 0.05) << "the limit is far too wide";
+    for (const int bits : {kTf32Bits, kBf16Bits}) {
+      const Reference narrow = with_rounded_factors(layer, data, bits);
+      for (Pass pass : layer.passes()) {
+        const NamedValues& output = reference.of(pass)[0];
+        EXPECT_GT(share(layer, pass, output, narrow.of(pass)[0].values), 2)
+            << bits << " bits, " << to_string(pass);
+      }
+    }
+  });
 }
 
 // In bf16 x and dy are stored in 8 bits, w in 24; matrix units take w in 8 bits too, and nothing is
 // to be narrower.
 TEST(Rounding, AcceptsWeightsInBf16AndNothingNarrower) {
-  for (const auto& [n, c, size, k] : {std::array<int64_t, 4>{4, 1, 30, 8},
-                                      {2, 3, 30, 8},
-                                      {1, 16, 30, 8},
-                                      {1, 64, 18, 16},
-                                      {1, 256, 10, 16}}) {
-    for (Images images : {Images::kNormal, Images::kRectified, Images::kPositive,
-                          Images::kBrightPixels, Images::kFaintChannels}) {
-      const auto layer = make_layer("conv2d", image_case(n, c, size, k));
-      SCOPED_TRACE(layer->problem_text() + ", images " + std::to_string(static_cast<int>(images)));
-      LayerData data = random_data(*layer, 5);
-      make(images, *layer, data.x[0]);
-      round(kBf16Bits, data.x);
-      round(kBf16Bits, data.dy);
-      const Reference reference = run_reference(*layer, data, {}, layer->passes());
-      const Reference narrow = with_rounded_factors(*layer, data, kBf16Bits);
-      const Reference narrower = with_rounded_factors(*layer, data, kBf16Bits - 1);
-      for (Pass pass : {Pass::kForward, Pass::kBackwardData}) {
-        const NamedValues& output = reference.of(pass)[0];
-        const double sound = share(*layer, pass, output, narrow.of(pass)[0].values, Math::kBF16);
-        RecordProperty("percent_of_limit", std::to_string(100 * sound));
-        EXPECT_LT(sound, 0.9) << to_string(pass);
-        EXPECT_GT(sound, 0.3) << to_string(pass) << ": the limit is far too wide";
-        EXPECT_GT(share(*layer, pass, output, narrower.of(pass)[0].values, Math::kBF16), 1)
-            << to_string(pass);
-      }
-      // dw has float32's limit, and may be rounded.
-      const NamedValues& dw = reference.of(Pass::kBackwardFilter)[0];
-      std::vector<std::vector<double>> stored = {dw.values};
-      round(kBf16Bits, stored);
-      EXPECT_LT(share(*layer, Pass::kBackwardFilter, dw, stored[0], Math::kBF16), 1);
-      EXPECT_GT(share(*layer, Pass::kBackwardFilter, dw,
-                      narrower.of(Pass::kBackwardFilter)[0].values, Math::kBF16),
-                2);
+  on_hard_images([](const Layer& layer, LayerData& data) {
+    round(kBf16Bits, data.x);
+    round(kBf16Bits, data.dy);
+    const Reference reference = run_reference(layer, data, {}, layer.passes());
+    const Reference narrow = with_rounded_factors(layer, data, kBf16Bits);
+    const Reference narrower = with_rounded_factors(layer, data, kBf16Bits - 1);
+    for (Pass pass : {Pass::kForward, Pass::kBackwardData}) {
+      const NamedValues& output = reference.of(pass)[0];
+      const double sound = share(layer, pass, output, narrow.of(pass)[0].values, Math::kBF16);
+      RecordProperty("percent_of_limit", std::to_string(100 * sound));
+      EXPECT_LT(sound, 0.9) << to_string(pass);
+      EXPECT_GT(sound, 0.3) << to_string(pass) << ": the limit is far too wide";
+      EXPECT_GT(share(layer, pass, output, narrower.of(pass)[0].values, Math::kBF16), 1)
+          << to_string(pass);
     }
-  }
+    // dw has float32's limit, and may be rounded.
+    const NamedValues& dw = reference.of(Pass::kBackwardFilter)[0];
+    std::vector<std::vector<double>> stored = {dw.values};
+    round(kBf16Bits, stored);
+    EXPECT_LT(share(layer, Pass::kBackwardFilter, dw, stored[0], Math::kBF16), 1);
+    EXPECT_GT(share(layer, Pass::kBackwardFilter, dw, narrower.of(Pass::kBackwardFilter)[0].values,
+                    Math::kBF16),
+              2);
+  });
 }
 
 TEST(Rounding, RefusesNarrowFactorsInABlock) {
