@@ -22,6 +22,8 @@ using namespace batch_norm;
 template <class F>
 constexpr int kKept = F::V == 4 ? 8 : 16;
 
+constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
+
 /// The thread's part of its channels: it has every so many vectors from its first, so that the
 /// neighbours of a warp read neighbours in memory.
 template <class F>
@@ -80,12 +82,16 @@ struct ClusterSum {
     const auto cluster = cooperative_groups::this_cluster();
     cluster.sync();
 #pragma unroll
-    for (int k = 0; k < F::kChannels; ++k)
-      values[k] = *cluster.map_shared_rank(&of_block[k][lane], 0);
-    for (int rank = 1; rank < walk.splits; ++rank) {
+    for (int k = 0; k < F::kChannels; ++k) {
+      T all[kMostBlocks];  // read side by side
 #pragma unroll
-      for (int k = 0; k < F::kChannels; ++k) {
-        values[k] = combine(values[k], *cluster.map_shared_rank(&of_block[k][lane], rank));
+      for (int rank = 0; rank < kMostBlocks; ++rank) {
+        if (rank < walk.splits) all[rank] = *cluster.map_shared_rank(&of_block[k][lane], rank);
+      }
+      values[k] = all[0];
+#pragma unroll
+      for (int rank = 1; rank < kMostBlocks; ++rank) {
+        if (rank < walk.splits) values[k] = combine(values[k], all[rank]);
       }
     }
 #endif
@@ -204,24 +210,18 @@ bool has_clusters() {
 /// Units that the threads of a block have side by side.
 int units_at_once(const Walk& walk) { return kThreads / walk.lanes; }
 
-/// As many of them as backward keeps, of each block.
-int units_kept(const Walk& walk, int vector) {
-  return units_at_once(walk) *
-         (vector == 4 ? kKept<Form<float, true, 4, false>> : kKept<Form<float, true, 1, false>>) /
-         2;
+/// Units that a block keeps in backward, half as many as in forward.
+int units_kept(const BatchNormProblem& problem) {
+  const int of_thread = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
+                                                    : kKept<Form<float, true, 1, false>>;
+  return units_at_once(walk_of(problem, false)) * of_thread / 2;
 }
 
-constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
-
-/// As many blocks a cluster as fill the GPU and keep all values, while each has something to do.
-Walk in_clusters(Walk walk, int vector) {
+/// As few blocks a cluster as keep all values where each keeps `units_of_block`: a sum over more
+/// blocks takes longer than more loads of a thread.
+Walk in_clusters(Walk walk, int units_of_block) {
   if (!has_clusters()) return walk;
-  const int wanted = 2 * gpu_attribute(cudaDevAttrMultiProcessorCount);
-  while (
-      walk.splits < kMostBlocks && walk.units > walk.splits * units_at_once(walk) &&
-      (walk.groups * walk.splits < wanted || walk.units > walk.splits * units_kept(walk, vector))) {
-    walk.splits *= 2;
-  }
+  while (walk.splits < kMostBlocks && walk.units > walk.splits * units_of_block) walk.splits *= 2;
   return walk;
 }
 
@@ -229,12 +229,14 @@ class BatchNormCustomCluster : public BatchNormImpl {
  public:
   explicit BatchNormCustomCluster(const BatchNormProblem& problem)
       : BatchNormImpl(problem),
-        walk_(in_clusters(walk_of(problem, false), vector_length(problem))),
+        forward_(in_clusters(walk_of(problem, false), 2 * units_kept(problem))),
+        backward_(in_clusters(walk_of(problem, false), units_kept(problem))),
         split_walk_(walk_of(problem, true)) {}
 
   size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
-  std::string detail(Pass) const override {
-    return form_text(problem_) + ", clusters of " + std::to_string(walk_.splits);
+  std::string detail(Pass pass) const override {
+    const Walk& walk = pass == Pass::kForward ? forward_ : backward_;
+    return form_text(problem_) + ", clusters of " + std::to_string(walk.splits);
   }
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
@@ -244,7 +246,8 @@ class BatchNormCustomCluster : public BatchNormImpl {
     }
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      queue(run, batch_norm_forward_cluster_kernel<F>, Forward<typename F::Value>(x, w, y, state));
+      queue(run, forward_, batch_norm_forward_cluster_kernel<F>,
+            Forward<typename F::Value>(x, w, y, state));
     });
   }
 
@@ -252,22 +255,22 @@ class BatchNormCustomCluster : public BatchNormImpl {
                 const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     with_form(problem_, [&](auto form) {
       using F = decltype(form);
-      queue(run, batch_norm_backward_cluster_kernel<F>,
+      queue(run, backward_, batch_norm_backward_cluster_kernel<F>,
             Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
     });
   }
 
  private:
   template <class T>
-  void queue(const Run& run, void (*kernel)(Walk, T), const T& arguments) const {
-    const auto groups = static_cast<unsigned>(walk_.groups);
-    const auto blocks = static_cast<unsigned>(walk_.splits);
+  void queue(const Run& run, const Walk& walk, void (*kernel)(Walk, T), const T& arguments) const {
+    const auto groups = static_cast<unsigned>(walk.groups);
+    const auto blocks = static_cast<unsigned>(walk.splits);
     duet::launch({.gridDim = {groups, blocks}, .blockDim = kThreads, .stream = run.stream()},
-                 {walk_.splits > 1 ? in_clusters_of(1, walk_.splits) : cudaLaunchAttribute{}},
-                 kernel, walk_, arguments);
+                 {walk.splits > 1 ? in_clusters_of(1, walk.splits) : cudaLaunchAttribute{}}, kernel,
+                 walk, arguments);
   }
 
-  const Walk walk_;
+  const Walk forward_, backward_;
   const Walk split_walk_;  // of evaluation, which has no sums
 };
 
@@ -275,7 +278,7 @@ class BatchNormCustomCluster : public BatchNormImpl {
 bool preferred(const BatchNormProblem& problem, Pass, size_t) {
   const Walk walk = walk_of(problem, false);
   const bool alone = gpu_available() ? !has_clusters() : !built_for_clusters();
-  return walk.units <= (alone ? 1 : kMostBlocks) * units_kept(walk, vector_length(problem));
+  return walk.units <= (alone ? 1 : kMostBlocks) * units_kept(problem);
 }
 
 }  // namespace
