@@ -57,9 +57,9 @@ std::unique_ptr<Layer> smaller(const Layer& layer, const std::vector<Pass>& pass
 // A rig in which each of `passes`, which are in order, can run again and again.
 std::unique_ptr<LayerRig> ready_rig(const Layer& layer, const std::string& id,
                                     const std::vector<Pass>& passes, const LayerData& data,
-                                    Context& context) {
+                                    const LayerSituation& situation, Context& context) {
   const std::vector<Pass> chain = passes_through(layer, id, passes.back());
-  auto rig = std::make_unique<LayerRig>(layer, id, chain, context, LayerSituation{});
+  auto rig = std::make_unique<LayerRig>(layer, id, chain, context, situation);
   rig->load(data);
   if (chain.front() != Pass::kForward) {
     std::vector<NamedValues> y;  // of an implementation without a forward pass; any numbers will do
@@ -115,13 +115,14 @@ std::string failure(const Error& error) {
 
 }  // namespace
 
-AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, Context& context)
+AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, const LayerSituation& situation,
+                     Context& context)
     : layer_(layer),
       context_(context),
       smaller_(smaller(layer, passes)),
       data_(random_data(layer, kSeed)),
       check_data_(make_check_data(checked_layer(), smaller_ ? random_data(*smaller_, kSeed) : data_,
-                                  {}, passes, InterruptGuard::requested)) {}
+                                  situation, passes, InterruptGuard::requested)) {}
 
 void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates) {
   right_.clear();
@@ -188,7 +189,8 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
 
 double AutoTrial::rough_microseconds(const Passes& passes, AutoCandidate& candidate) {
   try {
-    const auto rig = ready_rig(checked_layer(), candidate.id, passes, check_data_.data, context_);
+    const auto rig = ready_rig(checked_layer(), candidate.id, passes, check_data_.data,
+                               check_data_.situation, context_);
     double sum = 0;
     for (Pass pass : passes) {
       double best = kInfinity;
@@ -231,7 +233,8 @@ void AutoTrial::time(const Passes& passes, const std::vector<AutoCandidate*>& ca
   std::vector<Runner> runners;
   for (AutoCandidate* candidate : candidates) {
     try {
-      runners.push_back({candidate, ready_rig(layer_, candidate->id, passes, data_, context_)});
+      runners.push_back({candidate, ready_rig(layer_, candidate->id, passes, data_,
+                                              check_data_.situation, context_)});
     } catch (const Error& e) {  // more memory than there is, for instance
       candidate->fault = failure(e);
       expect_device(*candidate);

@@ -16,7 +16,8 @@ namespace duet {
 class AutoTrial {
  public:
   /// For run() over any of `passes`. REQUIRES: layer and context outlive this.
-  AutoTrial(const Layer& layer, const std::vector<Pass>& passes, Context& context);
+  AutoTrial(const Layer& layer, const std::vector<Pass>& passes, const LayerSituation& situation,
+            Context& context);
 
   /// Finds the fastest candidate that is right (measure/examine.h) on each of `passes`, timed over
   /// all of them. Fills in `microseconds` of all that were timed, `fault` of those that are wrong,

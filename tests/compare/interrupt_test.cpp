@@ -68,8 +68,8 @@ TEST(Interrupt, EndsWhateverMeasuresALayer) {
   expect_interrupted([&] { measure_ceilings(context); });
   expect_interrupted([&] { examine(*layer, "cpu_blas", Pass::kForward, check_data, context); });
   expect_interrupted([&] { measure_pass(candidates, Pass::kForward, check_data, context, {}); });
-  expect_interrupted([&] { AutoTrial(*layer, {Pass::kForward}, context); });
-  AutoTrial trial(*layer, {Pass::kForward}, context);
+  expect_interrupted([&] { AutoTrial(*layer, {Pass::kForward}, {}, context); });
+  AutoTrial trial(*layer, {Pass::kForward}, {}, context);
   std::vector<AutoCandidate> found = {{.id = "cpu_blas"}, {.id = "cpu_reference"}};
   expect_interrupted([&] { trial.run({Pass::kForward}, found); });
   for (const AutoCandidate& candidate : found) EXPECT_EQ(candidate.fault, "");
