@@ -34,13 +34,12 @@ class AutoTrial {
   bool find_fastest(const Passes& passes, std::vector<AutoCandidate>& candidates);
   bool is_right(const Passes& passes, AutoCandidate& candidate);
   double rough_microseconds(const Passes& passes, AutoCandidate& candidate);
-  void expect_device(const AutoCandidate& candidate);
   void time(const Passes& passes, const std::vector<AutoCandidate*>& candidates);
 
   const Layer& layer_;
   Context& context_;
   const std::unique_ptr<Layer> smaller_;  // if the check is on fewer images
-  const LayerData data_;
+  const CheckData data_;                  // of the layer, without a reference
   const CheckData check_data_;            // of checked_layer()
   std::set<const AutoCandidate*> right_;  // in this run()
 };
