@@ -45,7 +45,7 @@ class Bench {
 
   // Rows that are finished stand in results() even if this throws.
   void run(const std::vector<ProblemSelection>& selections) {
-    const double start = now_seconds();
+    const Elapsed watch;
     for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
@@ -53,7 +53,7 @@ class Bench {
     results_["environment"]["ceilings"] = ceilings_json(ceilings_, device_);
     for (const ProblemSelection& selection : selections) measure(selection);
     note_clocks();
-    results_["seconds"] = now_seconds() - start;
+    results_["seconds"] = watch.seconds();
   }
 
   json& results() { return results_; }
@@ -88,11 +88,11 @@ class Bench {
       spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
                    problem_argument(layer), format_significant(flops / 1e9));
     }
-    const double start = now_seconds();
+    const Elapsed watch;
     CheckData check_data =
         make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
     if (flops > kManyFlops) {
-      spdlog::info("done in {} on the {}", format_seconds(now_seconds() - start),
+      spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
                    to_string(check_data.expected.device));
     }
     return check_data;
@@ -112,7 +112,9 @@ class Bench {
       const size_t count = selection.candidates.size();
       spdlog::info("{} {} {}: {} implementation{}", layer.type(), problem_argument(layer),
                    to_string(pass), count, count == 1 ? "" : "s");
-      measured = measure_pass(selection.candidates, pass, *check_data, context_, plan());
+      PassPlan plan = this->plan();
+      plan.workspace_room = workspace_room(layer, selection, device_);
+      measured = measure_pass(selection.candidates, pass, *check_data, context_, plan);
       const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (PassMeasurement& each : measured) refuse_impossible_times(each, least);
     }

@@ -21,7 +21,6 @@ constexpr double kReplaySeconds = 0.05, kChangingSeconds = 0.02, kPlainSeconds =
 // matter either.
 constexpr size_t kFewest = 16, kFewestLong = 3;
 constexpr double kLongCall = 0.01;
-constexpr double kGraphSeconds = 1e-3;
 constexpr int kMostInGraph = 50;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
@@ -204,9 +203,7 @@ class Repeater {
     const StepGraph call(context_, [&] { queue_call(kSame); });
     StepGraph one(context_, {&call});
     one.launch();
-    const double seconds = seconds_of(
-        context_, [&] { one.launch(); }, 1);
-    in_graph_ = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
+    in_graph_ = calls_in_graph(context_, one, kMostInGraph);
     const auto repeated = [&](auto&& queue) {
       const StepGraph part(context_, queue);
       return StepGraph(context_,

@@ -8,10 +8,10 @@
 
 #include "core/error.h"
 #include "data/fingerprint.h"
+#include "device/stopwatch.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/checkpoint.h"
-#include "train/elapsed.h"
 #include "train/evaluation.h"
 
 namespace duet {
