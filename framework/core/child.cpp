@@ -88,7 +88,6 @@ ChildEnd run_in_child(const std::function<void(const Send&)>& work, const Send& 
   int ends[2];
   std::fflush(nullptr);  // else the child would write it, too
   Running::share();
-  Running::leave_note("");
   const pid_t self = getpid();
   if (pipe2(ends, O_CLOEXEC) != 0) {
     throw RunError(std::string("cannot make a pipe: ") + std::strerror(errno));

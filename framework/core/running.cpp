@@ -108,10 +108,13 @@ uint64_t Running::count() { return state->count; }
 bool Running::is_limited() { return state->runs && state->limited; }
 
 void Running::share() {
-  if (state != &own) return;
-  void* memory =
-      mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory != MAP_FAILED) state = new (memory) State;
+  if (state == &own) {
+    void* memory =
+        mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) state = new (memory) State;
+  }
+  state->runs = false;  // of a child that ended in the middle of it
+  state->note_length = 0;
 }
 
 void Running::leave_note(std::string_view text) {

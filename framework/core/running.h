@@ -26,7 +26,8 @@ class Running {
   /// Whether one is there that is no reference, which may take as long as it wants.
   static bool is_limited();
 
-  /// From now on this process and the children that it forks share all of the above, and the note.
+  /// From now on this process and the child that it forks next share all of the above, and the
+  /// note, which is empty; nothing runs.
   static void share();
   /// Why this process ends; for its parent.
   static void leave_note(std::string_view text);
