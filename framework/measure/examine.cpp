@@ -390,6 +390,7 @@ Examination examine(const Layer& layer, std::string_view id, Pass pass, const Ch
   }
   if (const std::string left = process.restore(); !left.empty()) {
     result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});
+    result.spoils_process = process.is_spoilt();
   }
   return result;
 }

@@ -388,6 +388,9 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
     } catch (...) {
       fail(result, candidate, context);
     }
+    if (plan.child && result.examination.spoils_process) {
+      throw DeviceLostError(candidate.id + " " + result.examination.faults.back().text);
+    }
   }
   if (entries.empty()) return results;
 
