@@ -334,6 +334,7 @@ Examination check(const Layer& layer, std::string_view id, Pass pass, const Chec
   if (!process) return result;
   if (const std::string left = process->restore(); !left.empty()) {
     result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});
+    result.spoils_process = process->is_spoilt();
   }
   return result;
 }

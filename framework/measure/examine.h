@@ -22,6 +22,7 @@ struct Examination {
   std::vector<TensorResult> tensors;  // on the first data
   int64_t replayed = 0;  // calls on the same data whose outputs were compared bit by bit
   std::vector<Fault> faults;
+  bool spoils_process = false;  // leaves behind what nobody can undo
   bool passed() const { return faults.empty(); }
 };
 

@@ -406,11 +406,15 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
             make_own_check_data(*candidate.layer, candidate.id, pass, *own, context)));
         own = made.back().get();
       }
-      if (!result.examination.passed()) continue;
-      workspaces = taken;
-      entries.push_back({&candidate, own, &result, {}});
+      if (result.examination.passed()) {
+        workspaces = taken;
+        entries.push_back({&candidate, own, &result, {}});
+      }
     } catch (...) {
       fail(result, candidate, context);
+    }
+    if (plan.child && result.examination.spoils_process) {
+      throw DeviceLostError(candidate.id + " " + result.examination.faults.back().text);
     }
   }
   if (entries.empty()) return results;

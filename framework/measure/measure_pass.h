@@ -39,6 +39,9 @@ struct PassPlan {
   /// Called, if there is one, before each candidate is examined and before every round of times;
   /// what it throws ends the measurement.
   std::function<void()> before_round = {};
+  /// Another process takes over where an implementation leaves behind what nobody can undo: a
+  /// DeviceLostError tells of it.
+  bool child = false;
 };
 
 struct PassMeasurement {

@@ -21,6 +21,7 @@ TEST(Examine, MemoryIsWatched) {
   if (memory_in_use(Device::kCpu) == 0) GTEST_SKIP() << "the heap is not the C library's";
   check_memory_is_watched(Device::kCpu);
 }
+TEST(Examine, WhatIsDocumentedToGetByDoes) { check_what_gets_by(Device::kCpu); }
 TEST(Examine, FreshMemoryIsFilled) {
   if (memory_in_use(Device::kCpu) == 0) GTEST_SKIP() << "the heap is not the C library's";
   check_fresh_memory_is_filled(Device::kCpu);

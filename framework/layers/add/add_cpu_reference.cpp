@@ -1,7 +1,8 @@
-// Add, cpu_reference: a loop over the elements, each summed in the order of the inputs and
-// rounded once.
+// Add, cpu_reference: a loop over the elements, each summed in the order of the inputs, with relu
+// or its gradient where that follows, and rounded once.
 #include "core/parallel.h"
 #include "core/storage.h"
+#include "layers/activation/activation.h"
 #include "layers/add/add_impls.h"
 
 namespace duet {
@@ -11,20 +12,33 @@ class AddCpuReference : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
-  void sum(const Run&, const std::vector<Tensor>& from, const Tensor& to) override {
-    visit_storage(problem_.dtype, [&](auto zero) { sum<decltype(zero)>(from, to); });
+  void sum(const Run&, const std::vector<Tensor>& from, Then then, const Tensor& y,
+           const Tensor& to) override {
+    visit_storage(problem_.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const ReluFunction relu;
+      if (then == Then::kNothing) sum<T>(from, to, [](auto value, int64_t) { return value; });
+      if (then == Then::kRelu) {
+        sum<T>(from, to, [&](auto value, int64_t) { return relu.forward(value); });
+      }
+      if (then == Then::kReluGradient) {
+        sum<T>(from, to, [&, y = y.data<T>()](auto value, int64_t i) {
+          return value * relu.gradient(Accumulator<T>(y[i]), Accumulator<T>(y[i]));
+        });
+      }
+    });
   }
 
  private:
-  template <class T>
-  static void sum(const std::vector<Tensor>& from, const Tensor& to) {
-    T* y = to.data<T>();
+  template <class T, class Then>
+  static void sum(const std::vector<Tensor>& from, const Tensor& to, Then then) {
+    T* out = to.data<T>();
     parallel_ranges(to.elements(), static_cast<int64_t>(from.size()),
                     [&](int64_t first, int64_t last) {
                       for (int64_t i = first; i < last; ++i) {
                         Accumulator<T> value = from[0].data<T>()[i];
                         for (size_t k = 1; k < from.size(); ++k) value += from[k].data<T>()[i];
-                        y[i] = T(value);
+                        out[i] = T(then(value, i));
                       }
                     });
   }
