@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/config.h"
+#include "core/storage.h"
 #include "core/tensor.h"
 #include "device/context.h"
 
@@ -102,14 +103,82 @@ class Implementation {
   virtual void run(Pass pass, const Run& run, const LayerTensors& tensors) = 0;
 };
 
+/// An implementation of layers whose problem struct is P.
+template <class P>
+class ImplementationOf : public Implementation {
+ public:
+  using Problem = P;
+  explicit ImplementationOf(const P& problem) : problem_(problem) {}
+
+ protected:
+  const P problem_;
+};
+
+/// The interface of layers with one input, one output and no parameters. `state` is what forward
+/// left for backward, which is called only where dx is wanted.
+template <class P>
+class MapImpl : public ImplementationOf<P> {
+ public:
+  using ImplementationOf<P>::ImplementationOf;
+
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) = 0;
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+                        const Tensor& state, const Tensor& dx) = 0;
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], t.y[0], t.state);
+    } else if (t.dx[0]) {
+      backward(run, t.x[0], t.y[0], t.dy[0], t.state, t.dx[0]);
+    }
+  }
+};
+
+/// The interface of layers with a weight and, if `bias` of the problem says so, a bias; else b and
+/// db are falsy. Backward passes may be left out by who says that in `unsupported`.
+template <class P>
+class WeightedImpl : public ImplementationOf<P> {
+ public:
+  using ImplementationOf<P>::ImplementationOf;
+
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+                       const Tensor& y) = 0;
+  /// Called only where dx is wanted.
+  virtual void backward_data(const Run&, const Tensor& /*dy*/, const Tensor& /*w*/,
+                             const Tensor& /*dx*/) {
+    throw std::logic_error("has no backward_data; its entry must say so");
+  }
+  virtual void backward_filter(const Run&, const Tensor& /*x*/, const Tensor& /*dy*/,
+                               const Tensor& /*dw*/, const Tensor& /*db*/) {
+    throw std::logic_error("has no backward_filter; its entry must say so");
+  }
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    const bool bias = this->problem_.bias;
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], t.w[0], bias ? t.w[1] : Tensor{}, t.y[0]);
+    } else if (pass == Pass::kBackwardFilter) {
+      backward_filter(run, t.x[0], t.dy[0], t.dw[0], bias ? t.dw[1] : Tensor{});
+    } else if (t.dx[0]) {
+      backward_data(run, t.dy[0], t.w[0], t.dx[0]);
+    }
+  }
+};
+
+/// For entries that can do everything.
+template <class P>
+std::optional<std::string> supports_all(const P&, Pass) {
+  return {};
+}
+
 /// A row of a layer's list of implementations. P is the layer's problem struct.
 template <class P>
 struct ImplEntry {
   std::string_view id;
   /// Why this cannot run `pass` of `problem`, or nothing if it can. Never a matter of device: that
   /// is checked by the caller.
-  std::optional<std::string> (*unsupported)(const P& problem, Pass pass);
-  std::unique_ptr<Implementation> (*make)(const P& problem, Context& context);
+  std::optional<std::string> (*unsupported)(const P& problem, Pass pass) = supports_all;
+  std::unique_ptr<Implementation> (*make)(const P& problem, Context& context) = nullptr;
   /// Taken by a network-wide request for a family that has no entry at all in this list; tables
   /// mark it as the same in every arm.
   bool shared = false;
@@ -127,12 +196,6 @@ const std::vector<DType>& reference_dtypes();
 const std::vector<DType>& gpu_dtypes();
 /// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
-
-/// For entries that can do everything.
-template <class P>
-std::optional<std::string> supports_all(const P&, Pass) {
-  return {};
-}
 
 /// For products on the ordinary fp32 units of a GPU, of operands stored in whatever dtypes says:
 /// nothing is named tf32 that does not use it.
@@ -152,11 +215,49 @@ std::unique_ptr<Implementation> make_implementation(const P& problem, Context& c
   }
 }
 
+template <class P>
+using Unsupported = decltype(ImplEntry<P>::unsupported);
+
+/// The entry of T, an ImplementationOf its problem.
+template <class T, class P = typename T::Problem>
+ImplEntry<P> impl_entry(std::string_view id, Unsupported<P> unsupported = supports_all,
+                        const std::vector<DType>& dtypes = {DType::kFloat32}) {
+  return {id, unsupported, make_implementation<T>, false, dtypes};
+}
+
+/// The same of a class template whose argument is the C++ type that it stores: one of Stored.
+template <template <class> class T, class... Stored, class P = typename T<float>::Problem>
+ImplEntry<P> stored_entry(std::string_view id, Unsupported<P> unsupported) {
+  const auto make = [](const P& problem, Context& context) {
+    std::unique_ptr<Implementation> made;
+    const auto make_if = [&]<class V>(V) {
+      if (dtype_of<V> == problem.dtype) made = make_implementation<T<V>>(problem, context);
+    };
+    (make_if(Stored{}), ...);
+    return made;
+  };
+  return {id, unsupported, make, false, {dtype_of<Stored>...}};
+}
+template <template <class> class T, class P = typename T<float>::Problem>
+ImplEntry<P> reference_entry() {
+  return stored_entry<T, float, double, bfloat16>("cpu_reference", supports_all);
+}
+template <template <class> class T, class P = typename T<float>::Problem>
+ImplEntry<P> gpu_entry(std::string_view id, Unsupported<P> unsupported = supports_all) {
+  return stored_entry<T, float, bfloat16>(id, unsupported);
+}
+
 /// An ImplEntry without its problem's type.
 struct ImplInfo {
   std::string_view id;
   bool shared = false;
 };
+template <class P>
+std::vector<ImplInfo> infos_of(const std::vector<ImplEntry<P>>& list) {
+  std::vector<ImplInfo> infos;
+  for (const auto& entry : list) infos.push_back({entry.id, entry.shared});
+  return infos;
+}
 
 class Layer {
  public:
@@ -249,13 +350,22 @@ const std::vector<Pass>& three_passes();
 
 /// Implements the list half of Layer for a problem struct P, which has `DType dtype` (what x, y, dx
 /// and dy are stored in; parameters are accumulator_of() it) and `std::string to_string() const`.
-template <class P>
+/// Self is the class that derives from it.
+template <class Self, class P>
 class LayerOf : public Layer {
  public:
   using ImplList = std::vector<ImplEntry<P>>;
 
-  explicit LayerOf(const ImplList& list) : list_(list) {}
+  /// `type` and `list` outlive the layer.
+  LayerOf(std::string_view type, const ImplList& list,
+          const std::vector<Pass>& passes = two_passes())
+      : type_(type), list_(list), passes_(passes) {}
 
+  std::string_view type() const final { return type_; }
+  const std::vector<Pass>& passes() const final { return passes_; }
+  std::unique_ptr<Layer> clone() const override {
+    return std::make_unique<Self>(static_cast<const Self&>(*this));
+  }
   void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) final {
     options_ = options;
     set_inputs(inputs);
@@ -267,7 +377,7 @@ class LayerOf : public Layer {
   const P& problem() const { return problem_; }
   std::string problem_text() const final { return problem_.to_string(); }
 
-  std::vector<ImplInfo> implementations() const final { return infos(list_); }
+  std::vector<ImplInfo> implementations() const final { return infos_of(list_); }
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
     const ImplEntry<P>& found = entry(id);
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
@@ -279,12 +389,6 @@ class LayerOf : public Layer {
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);
-  }
-
-  static std::vector<ImplInfo> infos(const ImplList& list) {
-    std::vector<ImplInfo> infos;
-    for (const auto& entry : list) infos.push_back({entry.id, entry.shared});
-    return infos;
   }
 
  protected:
@@ -299,7 +403,9 @@ class LayerOf : public Layer {
     throw std::logic_error("no implementation '" + std::string(id) + "' of " + std::string(type()));
   }
 
+  const std::string_view type_;
   const ImplList& list_;
+  const std::vector<Pass>& passes_;
   P problem_{};
 };
 
@@ -330,5 +436,21 @@ struct LayerType {
   /// are.
   std::vector<std::vector<BlockPart>> replaces = {};
 };
+
+/// The row of a type whose layers are L(reader, arguments...) or L(arguments...), and whose list is
+/// impls().
+template <class L, auto& impls, auto... arguments>
+LayerType layer_type(std::string_view name, std::string_view summary,
+                     std::vector<ShapeWord> shape_words = {},
+                     std::vector<std::vector<BlockPart>> replaces = {}) {
+  const auto make = []([[maybe_unused]] ConfigReader& reader) -> std::unique_ptr<Layer> {
+    if constexpr (std::is_constructible_v<L, ConfigReader&, decltype(arguments)...>) {
+      return std::make_unique<L>(reader, arguments...);
+    } else {
+      return std::make_unique<L>(arguments...);
+    }
+  };
+  return {name, summary, make, [] { return infos_of(impls()); }, shape_words, replaces};
+}
 
 }  // namespace duet

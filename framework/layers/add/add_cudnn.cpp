@@ -1,7 +1,7 @@
 // Add, cudnn: cudnnOpTensor sums two tensors; each one more is a call more that reads and writes
 // the sum so far.
 #include "device/cudnn_descriptors.h"
-#include "layers/add/add_impls.h"
+#include "layers/add/add.h"
 
 namespace duet {
 namespace {
@@ -37,10 +37,7 @@ std::optional<std::string> unsupported(const AddProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<AddProblem> add_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = unsupported,
-          .make = make_implementation<AddCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<AddCudnn>("cudnn", unsupported, gpu_dtypes());
 }
 
 }  // namespace duet

@@ -3,9 +3,8 @@
 //           dw, block = one db; neighbours in a warp are neighbours in memory.
 // Traffic:  every product loads both its operands; only the caches save it from DRAM.
 // Limits:   fp32 or bf16, fp32 FMA, any kernel, stride, padding, dilation, groups and layout.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 
 namespace duet {
 namespace {
@@ -178,23 +177,15 @@ class Conv2dCustomNaive : public Conv2dImpl {
   }
 };
 
-std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
-  std::unique_ptr<Implementation> made;
-  visit_gpu_storage(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (problem.layout == Layout::kNCHW) {
-      made = std::make_unique<Conv2dCustomNaive<Layout::kNCHW, T>>(problem);
-    } else {
-      made = std::make_unique<Conv2dCustomNaive<Layout::kNHWC, T>>(problem);
-    }
-  });
-  return made;
-}
+template <class T>
+using Nchw = Conv2dCustomNaive<Layout::kNCHW, T>;
+template <class T>
+using Nhwc = Conv2dCustomNaive<Layout::kNHWC, T>;
 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_naive() {
-  return {.id = "custom_naive", .unsupported = fp32_only, .make = make, .dtypes = gpu_dtypes()};
+  return layouts_entry<Nchw, Nhwc>("custom_naive", fp32_only);
 }
 
 }  // namespace duet

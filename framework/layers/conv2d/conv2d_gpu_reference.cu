@@ -3,7 +3,7 @@
 //           dw or one db, its threads share the sum over the batch.
 // Traffic:  every product loads both its operands; only the caches save it from DRAM.
 // Limits:   double only; in no list (layers/gpu_reference.h).
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/gpu_reference.cuh"
 
 namespace duet {

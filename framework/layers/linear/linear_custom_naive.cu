@@ -4,9 +4,8 @@
 // Traffic:  every operand is read once an output: x out times, w n times; all reuse is the caches'.
 //           In forward neighbouring threads read w `in` floats apart (uncoalesced).
 // Limits:   fp32 or bf16, any size.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
@@ -60,48 +59,37 @@ unsigned blocks(int64_t threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
 }
 
+template <class T>
 class LinearCustomNaive : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
-          problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
-      DUET_LAUNCHED();
-    });
+    linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
+        problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
+    DUET_LAUNCHED();
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
-          problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
-      DUET_LAUNCHED();
-    });
+    linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
+        problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
+    DUET_LAUNCHED();
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
-          problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
-      DUET_LAUNCHED();
-    });
+    linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
+        problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
+    DUET_LAUNCHED();
   }
 };
 
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_naive() {
-  return {.id = "custom_naive",
-          .unsupported = fp32_only,
-          .make = make_implementation<LinearCustomNaive>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<LinearCustomNaive>("custom_naive", fp32_only);
 }
 
 }  // namespace duet

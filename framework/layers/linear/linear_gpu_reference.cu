@@ -3,7 +3,7 @@
 // Traffic:  both operands pass through shared memory, each read once for 16 outputs.
 // Limits:   double only; in no list (layers/gpu_reference.h).
 #include "layers/gpu_reference.cuh"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
