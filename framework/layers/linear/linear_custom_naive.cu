@@ -17,35 +17,35 @@ __device__ int64_t global_thread() {
 }
 
 template <class T>
-__global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const float* w,
-                                            const float* b, T* y) {
+__global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const Accumulator<T>* w,
+                                            const Accumulator<T>* b, T* y) {
   const int64_t index = global_thread();
   const int64_t n = index / p.out, o = index % p.out;
   if (n >= p.n) return;
-  float sum = b ? b[o] : 0.0f;
+  Accumulator<T> sum = b ? b[o] : Accumulator<T>(0);
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
   y[index] = T(sum);
 }
 
 template <class T>
-__global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy, const float* w,
-                                                  T* dx) {
+__global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy,
+                                                  const Accumulator<T>* w, T* dx) {
   const int64_t index = global_thread();
   const int64_t n = index / p.in, i = index % p.in;
   if (n >= p.n) return;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   for (int64_t o = 0; o < p.out; ++o) sum += dy[n * p.out + o] * w[o * p.in + i];
   dx[index] = T(sum);
 }
 
 template <class T>
 __global__ void linear_backward_filter_naive_kernel(LinearProblem p, const T* x, const T* dy,
-                                                    float* dw, float* db) {
+                                                    Accumulator<T>* dw, Accumulator<T>* db) {
   const int64_t columns = p.in + (db ? 1 : 0);
   const int64_t index = global_thread();
   const int64_t o = index / columns, i = index % columns;
   if (o >= p.out) return;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   if (i < p.in) {
     for (int64_t n = 0; n < p.n; ++n) sum += dy[n * p.out + o] * x[n * p.in + i];
     dw[o * p.in + i] = sum;
@@ -63,17 +63,18 @@ template <class T>
 class LinearCustomNaive : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
+  using Sum = Accumulator<T>;
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
-        problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
+        problem_, x.data<T>(), w.data<Sum>(), b.data<Sum>(), y.data<T>());
     DUET_LAUNCHED();
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
-        problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
+        problem_, dy.data<T>(), w.data<Sum>(), dx.data<T>());
     DUET_LAUNCHED();
   }
 
@@ -81,12 +82,16 @@ class LinearCustomNaive : public LinearImpl {
                        const Tensor& db) override {
     const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
     linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
-        problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
+        problem_, x.data<T>(), dy.data<T>(), dw.data<Sum>(), db.data<Sum>());
     DUET_LAUNCHED();
   }
 };
 
 }  // namespace
+
+std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& problem) {
+  return std::make_unique<LinearCustomNaive<double>>(problem);
+}
 
 ImplEntry<LinearProblem> linear_custom_naive() {
   return gpu_entry<LinearCustomNaive>("custom_naive", fp32_only);
