@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "layers/batch_norm/batch_norm_impls.h"
-#include "layers/concat/concat_impls.h"
-#include "layers/dropout/dropout_impls.h"
+#include "layers/batch_norm/batch_norm.h"
+#include "layers/concat/concat.h"
+#include "layers/dropout/dropout.h"
 #include "layers/layer_cases.h"
 #include "measure/examine.h"
 #include "measure/measure_pass.h"

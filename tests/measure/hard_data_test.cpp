@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/storage.h"
-#include "layers/relu/relu_impls.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/activation/activation.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "measure/examine.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"

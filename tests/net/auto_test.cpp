@@ -35,11 +35,11 @@ class Slow : public ActivationImpl {
       : ActivationImpl(problem), reference_(activation_cpu_reference().make(problem, context)) {
     ++made;
   }
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
     reference_->run(Pass::kForward, run, {.x = {x}, .y = {y}});
   }
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     ++backwards;
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
@@ -54,8 +54,8 @@ class Slow : public ActivationImpl {
 class Wrong : public ActivationImpl {
  public:
   explicit Wrong(const ActivationProblem& problem) : ActivationImpl(problem) { ++made; }
-  void forward(const Run&, const Tensor&, const Tensor& y) override { fill(y); }
-  void backward(const Run&, const Tensor&, const Tensor&, const Tensor&,
+  void forward(const Run&, const Tensor&, const Tensor& y, const Tensor&) override { fill(y); }
+  void backward(const Run&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                 const Tensor& dx) override {
     fill(dx);
   }

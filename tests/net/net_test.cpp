@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "net/table.h"
 #include "support/double_base.h"
 #include "support/network.h"

@@ -1,7 +1,7 @@
 // Add, cudnn: cudnnOpTensor sums two tensors; each one more is a call more that reads and writes
 // the sum so far. add_relu takes one call more, for relu or its gradient.
 #include "device/cudnn_descriptors.h"
-#include "layers/add/add_impls.h"
+#include "layers/add/add.h"
 
 namespace duet {
 namespace {
@@ -55,10 +55,7 @@ std::optional<std::string> unsupported(const AddProblem& problem, Pass pass) {
 }  // namespace
 
 ImplEntry<AddProblem> add_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = unsupported,
-          .make = make_implementation<AddCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<AddCudnn>("cudnn", unsupported, gpu_dtypes());
 }
 
 }  // namespace duet
