@@ -76,6 +76,9 @@ class Layer {
   /// input (under another shape), in backward if the gradient of every input is that of the output.
   /// A layer by itself, in memory of its own, copies.
   virtual bool is_view(Pass /*pass*/) const { return false; }
+  /// True if all outputs are the same value, as many as a key `outputs` says, and all inputs have
+  /// the same gradient: a network has one of each in memory.
+  virtual bool is_sum() const { return false; }
 
   /// Applies the shape rule; everything below needs it. Throws ShapeError.
   virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;

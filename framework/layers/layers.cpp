@@ -21,6 +21,7 @@ const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
       // clang-format off
       &add_type(),
+      &add_relu_type(),
       &avg_pool2d_type(),
       &batch_norm1d_type(),
       &batch_norm1d_relu_type(),

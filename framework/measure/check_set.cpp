@@ -1,5 +1,6 @@
 #include "measure/check_set.h"
 
+#include "core/storage.h"
 #include "measure/guarded_buffer.h"
 
 namespace duet {
@@ -13,12 +14,22 @@ const double* placed(const std::vector<double>& values, Device device, Buffer* m
   return static_cast<const double*>(memory->data());
 }
 
+std::vector<NamedValues> as_stored(const Layer& layer, std::vector<NamedValues> outputs) {
+  for (NamedValues& output : outputs) {
+    const DType dtype = desc_of(layer, output.name).dtype;
+    for (double& value : output.values) value = rounded_to(dtype, value);
+  }
+  return outputs;
+}
+
 }  // namespace
 
 CheckSet::CheckSet(const Layer& layer, Pass pass, const LayerData& data, const Reference& expected,
-                   Device device)
+                   Device device, bool exact)
     : pass_(pass),
-      outputs_(expected.of(pass)),
+      exact_(exact),
+      rounded_(exact ? as_stored(layer, expected.of(pass)) : std::vector<NamedValues>()),
+      outputs_(exact ? rounded_ : expected.of(pass)),
       data_(std::make_shared<const StoredData>(layer, data, device)) {
   if (pass != Pass::kForward) {
     const std::vector<NamedValues>& y = expected.of(Pass::kForward);

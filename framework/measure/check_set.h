@@ -13,10 +13,12 @@ namespace duet {
 /// What a pass is run on and held to. REQUIRES: `expected` outlives this.
 class CheckSet {
  public:
+  /// `exact`: outputs must equal the reference's, rounded once as the layer stores them.
   CheckSet(const Layer& layer, Pass pass, const LayerData& data, const Reference& expected,
-           Device device);
+           Device device, bool exact = false);
 
   Pass pass() const { return pass_; }
+  bool exact() const { return exact_; }
   const std::shared_ptr<const StoredData>& data() const { return data_; }
   /// The reference's y as the layer's tensors store it, for a backward pass whose forward pass
   /// another implementation runs.
@@ -32,6 +34,8 @@ class CheckSet {
   };
 
   const Pass pass_;
+  const bool exact_;
+  const std::vector<NamedValues> rounded_;  // if exact
   const std::vector<NamedValues>& outputs_;
   std::shared_ptr<const StoredData> data_;
   std::vector<Buffer> y_;

@@ -10,8 +10,10 @@
 // data stay the same than where they change. No time is worth printing before that.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +37,7 @@ struct Examination {
   std::vector<TensorResult> tensors;  // on the first data
   int64_t replayed = 0;  // calls on the same data whose outputs were compared bit by bit
   std::vector<Fault> faults;
+  bool spoils_process = false;  // leaves behind what nobody can undo
   bool passed() const { return faults.empty(); }
 };
 
@@ -55,21 +58,27 @@ class NeighbourReferences {
 };
 
 /// Two sets of data for one problem, of different steps and different in every value, and what the
-/// reference makes of them.
+/// reference makes of them. CheckLevel::kAgreement needs the first alone.
 struct CheckData {
-  LayerSituation situation;
-  LayerData data, other_data;
-  Reference expected, other_expected;
+  LayerSituation situation = {};
+  LayerData data, other_data = {};
+  Reference expected, other_expected = {};
+  /// The first data leave nothing to round: outputs must equal `expected`, rounded as stored.
+  bool exact = false;
   std::shared_ptr<NeighbourReferences> neighbours = std::make_shared<NeighbourReferences>();
 };
 
 /// The two for one pass, on a device. REQUIRES: `check_data` outlives this.
 struct CheckSets {
-  CheckSets(const Layer& layer, Pass pass, const CheckData& check_data, Device device)
-      : first(layer, pass, check_data.data, check_data.expected, device),
-        other(layer, pass, check_data.other_data, check_data.other_expected, device) {}
+  CheckSets(const Layer& layer, Pass pass, const CheckData& check_data, Device device,
+            bool exact = false)
+      : first(layer, pass, check_data.data, check_data.expected, device, exact) {
+    if (check_data.other_expected.outputs.empty()) return;
+    other.emplace(layer, pass, check_data.other_data, check_data.other_expected, device);
+  }
 
-  CheckSet first, other;
+  CheckSet first;
+  std::optional<CheckSet> other;
 };
 
 /// `data` is the first set; the other is drawn at random. Elements of dy whose gradient rounding
@@ -77,17 +86,31 @@ struct CheckSets {
 /// given and comes to return true, this soon throws InterruptedError.
 CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
                           const std::vector<Pass>& passes, bool (*stop)() = nullptr);
+/// Data for times alone: in place of the reference's results stands what `id` itself gives of
+/// `data`, and there are no other data. REQUIRES: `id` supports `pass`.
+CheckData make_own_check_data(const Layer& layer, std::string_view id, Pass pass,
+                              const CheckData& check_data, Context& context);
 /// The same for a layer of the same sizes in other layouts.
 CheckData relayout(const CheckData& check_data, const Layer& from, const Layer& to);
 
-/// Runs `pass` in all the ways told above. A class of faults that would follow from an earlier one
-/// is not looked for. Throws InterruptedError soon after an interrupt. REQUIRES: `check_data` is of
-/// this layer and has `pass`; `id` supports the pass.
-Examination examine(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-                    Context& context);
+/// How much check() does.
+enum class CheckLevel {
+  kAgreement,   // agreement with the reference, the same bits twice, no damage, and gradients of
+                // inputs that nobody wants: on the first data alone
+  kEverything,  // all that is told above
+};
 
-/// Runs the passes that the set's needs to have run, then that, from loaded data.
-void run_through(LayerRig& rig, const CheckSet& set);
+/// Runs `pass`. A class of faults that would follow from an earlier one is not looked for. Throws
+/// InterruptedError soon after an interrupt. REQUIRES: `check_data` is of this layer and has
+/// `pass`; `id` supports the pass.
+Examination check(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
+                  Context& context, CheckLevel level = CheckLevel::kEverything);
+
+/// Runs the passes that the set's needs to have run, then that, from loaded data; `after_each` of
+/// them does what it does. Inputs in `without_dx` get no gradient.
+void run_through(
+    LayerRig& rig, const CheckSet& set, const std::vector<size_t>& without_dx = {},
+    const std::function<void()>& after_each = [] {});
 /// The same, but only queued, and unwatched.
 void queue_through(LayerRig& rig, const CheckSet& set);
 /// The passes among `passes_before` that `id` can run, and `pass`.

@@ -55,7 +55,7 @@ class Repeater {
         numbers_(context_.device(), 5 * sizeof(uint64_t)) {
     fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
     queue_advance(context_, number(kSame), 1);
-    rig_.load(subject_.sets.other.data());
+    rig_.load(subject_.sets.other->data());
     other_inputs_ = copies(rig_.read_by(Pass::kForward));
     rig_.load(subject_.sets.first.data());
     run_through(rig_, subject_.sets.first);
@@ -240,7 +240,7 @@ class Repeater {
 
   /// At once behind calls on other data.
   bool is_right_for_new_data() {
-    const CheckSet& other = subject_.sets.other;
+    const CheckSet& other = *subject_.sets.other;
     for (const Copy& input : other_inputs_) {
       context_.queue_copy(input.tensor.memory, input.values.data(), input.tensor.bytes());
     }

@@ -110,7 +110,8 @@ class Runner {
   /// then on others. Not `thoroughly`: one set of outputs is looked at. REQUIRES: it is not timed
   /// any more.
   std::optional<Fault> fault(bool thoroughly) {
-    while (thoroughly && calls_.empty() && queued_ < kLeastCalls * rigs_.size()) queue();
+    const bool counts = thoroughly && calls_.empty() && sets_.other;
+    while (counts && queued_ < kLeastCalls * rigs_.size()) queue();
     context_.synchronize();
     if (!all_hold(sets_.first, thoroughly ? called() : 1, true)) {
       return Fault{FaultKind::kWrongWhenTimed,
@@ -126,14 +127,15 @@ class Runner {
           "no time is given\n" +
               damage};
     }
+    if (!sets_.other) return {};
     for (const auto& rig : rigs_) {
-      rig->renew(sets_.other.data());
-      queue_through(*rig, sets_.other);
+      rig->renew(sets_.other->data());
+      queue_through(*rig, *sets_.other);
       rig->queue_poison(pass_);
     }
     for (size_t i = 0; i < rigs_.size(); ++i) calls_.empty() ? queue() : calls_[i].launch();
     context_.synchronize();
-    if (all_hold(sets_.other, rigs_.size(), false)) return {};
+    if (all_hold(*sets_.other, rigs_.size(), false)) return {};
     return Fault{
         FaultKind::kWrongWhenTimed,
         "is right when examined, but has stopped computing by the end of the timed runs: it "
@@ -209,7 +211,7 @@ class PassTimer {
         context_(context),
         plan_(plan),
         displacement_(context.device()) {
-    anew_ = footprint(*entries[0].candidate->layer) <= cache_bytes(context);
+    anew_ = plan.checks && footprint(*entries[0].candidate->layer) <= cache_bytes(context);
     if (plan.cold && context.device() == Device::kGpu) flush_.emplace(context);
   }
 
@@ -365,7 +367,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const CheckData& check_data, Context& context,
                                           const PassPlan& plan) {
   std::vector<PassMeasurement> results(candidates.size());
-  std::vector<std::unique_ptr<CheckData>> turned;  // for other layouts
+  std::vector<std::unique_ptr<CheckData>> made;  // in other layouts, or of a candidate
   std::vector<Entry> entries;
   const Layer& first = *candidates.front().layer;
   for (size_t i = 0; i < candidates.size(); ++i) {
@@ -373,8 +375,8 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
     const Candidate& candidate = candidates[i];
     const CheckData* own = &check_data;
     if (!same_layouts(*candidate.layer, first)) {
-      turned.push_back(std::make_unique<CheckData>(relayout(check_data, first, *candidate.layer)));
-      own = turned.back().get();
+      made.push_back(std::make_unique<CheckData>(relayout(check_data, first, *candidate.layer)));
+      own = made.back().get();
     }
     PassMeasurement& result = results[i];
     const double start = now_seconds();
@@ -383,10 +385,19 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       result.prepare_seconds = now_seconds() - start;
       result.detail = implementation->detail(pass);
       result.workspace_bytes = implementation->workspace_bytes(pass);
-      result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);
+      if (plan.checks) {
+        result.examination = check(*candidate.layer, candidate.id, pass, *own, context);
+      } else {
+        made.push_back(std::make_unique<CheckData>(
+            make_own_check_data(*candidate.layer, candidate.id, pass, *own, context)));
+        own = made.back().get();
+      }
       if (result.examination.passed()) entries.push_back({&candidate, own, &result, {}});
     } catch (...) {
       fail(result, candidate, context);
+    }
+    if (plan.child && result.examination.spoils_process) {
+      throw DeviceLostError(candidate.id + " " + result.examination.faults.back().text);
     }
   }
   if (entries.empty()) return results;

@@ -29,9 +29,15 @@ std::string task_text(const Layer& layer);
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call
+  /// Without them nothing is examined: a candidate is held to what it gave before it was timed, and
+  /// one instance of each is timed.
+  bool checks = true;
   /// Called, if there is one, before each candidate is examined and before every round of times;
   /// what it throws ends the measurement.
   std::function<void()> before_round = {};
+  /// Another process takes over where an implementation leaves behind what nobody can undo: a
+  /// DeviceLostError tells of it.
+  bool child = false;
 };
 
 struct PassMeasurement {

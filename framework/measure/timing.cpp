@@ -188,4 +188,10 @@ double seconds_of(Context& context, const std::function<void()>& work, int64_t c
   return seconds;
 }
 
+double least_seconds_of(Context& context, const std::function<void()>& work, int tries) {
+  double least = seconds_of(context, work, 1);
+  for (int i = 1; i < tries; ++i) least = std::min(least, seconds_of(context, work, 1));
+  return least;
+}
+
 }  // namespace duet

@@ -85,5 +85,7 @@ class Displacement {
 /// two events on its stream, with the whole device idle before and after; on the CPU by the steady
 /// clock. Throws InterruptedError within one call of an interrupt.
 double seconds_of(Context& context, const std::function<void()>& work, int64_t calls);
+/// The least that one call takes in `tries`.
+double least_seconds_of(Context& context, const std::function<void()>& work, int tries);
 
 }  // namespace duet

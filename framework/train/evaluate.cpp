@@ -32,7 +32,7 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   const Dataset data = load_dataset(setup, options.data);
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
-  choose_implementations(setup, context);
+  choose_implementations(setup, context, false);
   Weights weights(setup.layers, spec.seed, context.device());
   const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
   for (const std::string& change :

