@@ -5,6 +5,10 @@
 // split: hands its input to several readers: y[i] = x, so that a network has no forward pass to
 // run; dx = dy[0] + dy[1] + .... A network has one wherever a value has several readers that have a
 // gradient (net/resolve.h). Keys: outputs 2 (from 2 to 64).
+//
+// add_relu: y[i] = relu(x[0] + x[1] + ...), with as many outputs as the value has readers;
+// dx[k] = dy[0] + dy[1] + ... where y > 0, and else 0. A network has one in the place of add, relu
+// and the split behind them (net/fuse.h). Keys: outputs 1 (from 1 to 64).
 #pragma once
 
 #include <algorithm>
@@ -13,17 +17,19 @@
 
 namespace duet {
 
-/// Of both. All tensors have one desc.
+/// Of all. All tensors have one desc.
 struct AddProblem {
   TensorDesc x;
   int64_t inputs = 1;
   int64_t outputs = 1;
+  bool relu = false;
   DType dtype = DType::kFloat32;
 
   std::string to_string() const;
 };
 
 const LayerType& add_type();
+const LayerType& add_relu_type();
 const LayerType& split_type();
 
 class AddImpl : public ImplementationOf<AddProblem> {
