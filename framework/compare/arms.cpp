@@ -4,8 +4,8 @@
 #include <chrono>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "compare/results_json.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "measure/measure_pass.h"
@@ -214,19 +214,19 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   prepare_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-nlohmann::json arms_json(const RunningArms& arms) {
-  nlohmann::json list = nlohmann::json::array();
+std::vector<ArmRecord> records_of(const RunningArms& arms) {
+  std::vector<ArmRecord> records;
   for (const auto& running : arms) {
     const Arm& arm = running->arm();
-    list.push_back(
-        {{"name", arm.name},
-         {"request", arm.request},
-         {"device", to_string(arm.device())},
-         {"math", to_string(arm.spec.math)},
-         {"config", arm.config},
-         {"network", network_json(running->setup().layers, &running->training().net())}});
+    records.push_back({.name = arm.name,
+                       .request = arm.request,
+                       .device = std::string(to_string(arm.device())),
+                       .math = std::string(to_string(arm.spec.math)),
+                       .config = arm.config,
+                       .network = network_from(
+                           network_json(running->setup().layers, &running->training().net()))});
   }
-  return list;
+  return records;
 }
 
 namespace {

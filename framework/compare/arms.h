@@ -3,11 +3,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "compare/results.h"
 #include "measure/timing.h"
 #include "train/setup.h"
 #include "train/training.h"
@@ -75,8 +75,8 @@ class RunningArm {
 
 using RunningArms = std::vector<std::unique_ptr<RunningArm>>;
 
-/// The "arms" of the results, with the workspaces and what the libraries chose.
-nlohmann::json arms_json(const RunningArms& arms);
+/// Those of the results, with the workspaces and what the libraries chose.
+std::vector<ArmRecord> records_of(const RunningArms& arms);
 
 /// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.

@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <exception>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
 
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
-#include "compare/fairness.h"
 #include "compare/format.h"
 #include "compare/ladder.h"
 #include "compare/layer_rows.h"
 #include "compare/outputs.h"
 #include "compare/problem.h"
-#include "compare/results.h"
+#include "compare/records.h"
+#include "compare/results_json.h"
 #include "compare/sanitize.h"
 #include "core/error.h"
 #include "core/interrupt.h"
@@ -27,8 +26,6 @@
 
 namespace duet {
 
-using nlohmann::json;
-
 namespace {
 
 constexpr double kManyFlops = 2e9;  // the reference takes about a second for that
@@ -37,32 +34,34 @@ class Bench {
  public:
   Bench(const BenchOptions& options, Device device, std::ostream& out)
       : options_(options), device_(device), out_(out), context_(device), partial_(options.out) {
-    results_ = {{"schema", kBenchSchema},      {"command", options.command},
-                {"date", now_text()},          {"quick", options.quick},
-                {"device", to_string(device)}, {"environment", environment_json()},
-                {"rows", json::array()}};
+    results_ = {.command = options.command,
+                .date = now_text(),
+                .device = std::string(to_string(device)),
+                .quick = options.quick,
+                .environment = environment_record()};
   }
 
   // Rows that are finished stand in results() even if this throws.
   void run(const std::vector<ProblemSelection>& selections) {
     const double start = now_seconds();
-    for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
+    for (const auto& warning : version_warnings(results_.environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
     clocks_.emplace();
-    results_["environment"]["ceilings"] = ceilings_json(ceilings_, device_);
+    results_.environment.ceilings = rates_of(ceilings_, device_);
     for (const ProblemSelection& selection : selections) measure(selection);
     note_clocks();
-    results_["seconds"] = now_seconds() - start;
+    results_.seconds = now_seconds() - start;
   }
 
-  json& results() { return results_; }
+  BenchResults& results() { return results_; }
 
  private:
   void note_clocks() {
     const ClockReport report = clocks_->report();
-    if (report.samples == 0) return;
-    results_["environment"]["clocks"] = clocks_json(report);
+    results_.environment.clocks = record_of(report);
     if (!report.reasons.empty()) {
       spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
                    join(report.reasons), report.sm_mhz_min, report.sm_mhz_max);
@@ -103,9 +102,9 @@ class Bench {
     InterruptGuard::check();
     const Layer& layer = *problem.layer;
     const Pass pass = selection.pass;
-    if (!results_["rows"].empty() && partial_.due()) {
-      partial_.write(results_, std::string(layer.type()) + " " + problem_argument(layer) + " " +
-                                   std::string(to_string(pass)));
+    if (!results_.rows.empty() && partial_.due()) {
+      partial_.write(to_json(results_), std::string(layer.type()) + " " + problem_argument(layer) +
+                                            " " + std::string(to_string(pass)));
     }
     std::vector<PassMeasurement> measured;
     if (!selection.candidates.empty()) {
@@ -116,10 +115,9 @@ class Bench {
       const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (PassMeasurement& each : measured) refuse_impossible_times(each, least);
     }
-    json row = row_json(problem, selection, measured);
-    results_["rows"].push_back(row);
+    results_.rows.push_back(row_of(problem, selection, measured));
     if (!options_.json && options_.ladder.empty()) {
-      out_ << bench_row_text(row) << "\n" << std::flush;
+      out_ << bench_row_text(results_.rows.back()) << "\n" << std::flush;
     }
   }
 
@@ -129,8 +127,8 @@ class Bench {
             .before_round = InterruptGuard::check};
   }
 
-  json row_json(const BenchProblem& problem, const PassSelection& selection,
-                const std::vector<PassMeasurement>& measured) const {
+  BenchRow row_of(const BenchProblem& problem, const PassSelection& selection,
+                  const std::vector<PassMeasurement>& measured) const {
     std::vector<size_t> order;
     for (size_t i = 0; i < measured.size(); ++i) order.push_back(i);
     const auto time = [&](size_t i) {
@@ -141,33 +139,27 @@ class Bench {
                      [&](size_t a, size_t b) { return time(a) < time(b); });
     const Layer& layer = *problem.layer;
     std::vector<RowArm> arms;
-    std::optional<size_t> baseline;  // the first of the candidates that was timed
+    std::optional<Place> baseline;  // the first of the candidates that was timed
     size_t baseline_candidate = measured.size();
     for (size_t i : order) {
       const Candidate& candidate = selection.candidates[i];
       if (measured[i].warm && i < baseline_candidate) {
-        baseline = arms.size();
+        baseline = Place{arms.size()};
         baseline_candidate = i;
       }
       arms.push_back({&layer, candidate.id, is_shared(layer, candidate.id), &measured[i]});
     }
-    json row = layer_row({.name = problem.name,
-                          .layer = &layer,
-                          .pass = selection.pass,
-                          .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
-                          .repeat = repeat_command(layer, selection.pass) + how()},
-                         arms);
-    row["baseline"] = baseline ? json(*baseline) : json();
+    BenchRow row = {measured_row({.name = problem.name,
+                                  .layer = &layer,
+                                  .pass = selection.pass,
+                                  .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
+                                  .repeat = repeat_command(layer, selection.pass) + how()},
+                                 arms),
+                    baseline};
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
-      if (i == *baseline) continue;
-      if (json ratio = ratio_json(arms, i, *baseline); !ratio.is_null()) {
-        row["ratios"].push_back(ratio);
-      }
+      if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }
-    row["unsupported"] = json::array();
-    for (const auto& [id, reason] : selection.unsupported) {
-      row["unsupported"].push_back({{"implementation", id}, {"reason", reason}});
-    }
+    for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
     return row;
   }
 
@@ -194,7 +186,7 @@ class Bench {
   Context context_;
   Ceilings ceilings_;
   PartialResults partial_;
-  json results_;
+  BenchResults results_;
 };
 
 std::vector<ImplCall> calls_of(const std::vector<ProblemSelection>& selections) {
@@ -211,8 +203,8 @@ std::vector<ImplCall> calls_of(const std::vector<ProblemSelection>& selections) 
 
 // Measures; rows that are finished when something stops it are returned, with the reason. If there
 // are none, this throws the reason.
-json measure(const std::vector<ProblemSelection>& selections, const BenchOptions& options,
-             Device device, std::ostream& out, std::exception_ptr* stopped) {
+BenchResults measure(const std::vector<ProblemSelection>& selections, const BenchOptions& options,
+                     Device device, std::ostream& out, std::exception_ptr* stopped) {
   Bench bench(options, device, out);
   const InterruptGuard guard;
   const Watchdog watchdog;
@@ -220,8 +212,8 @@ json measure(const std::vector<ProblemSelection>& selections, const BenchOptions
     bench.run(selections);
   } catch (const std::exception&) {
     *stopped = named_error();
-    if (bench.results()["rows"].empty()) std::rethrow_exception(*stopped);
-    bench.results()["stopped"] = message_of(*stopped);
+    if (bench.results().rows.empty()) std::rethrow_exception(*stopped);
+    bench.results().stopped = message_of(*stopped);
   }
   return std::move(bench.results());
 }
@@ -250,14 +242,14 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (options.sanitize) return sanitize(calls_of(selections), out);
   if (options.once) return run_once(calls_of(selections), device, out);
   std::exception_ptr stopped;
-  const json results = measure(selections, options, device, out, &stopped);
+  const BenchResults results = measure(selections, options, device, out, &stopped);
   const ExitCode written =
       write_output(options.out, stopped ? "the rows measured so far are in" : "results:", [&] {
-        return results_file_text(results);
+        return file_text(to_json(results));
       });
   const std::string faults = bench_faults_text(results);
   if (options.json) {
-    out << json_text(results) << "\n";
+    out << json_text(to_json(results)) << "\n";
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +11,6 @@
 #include "device/device.h"
 
 namespace duet {
-
-inline constexpr const char* kBenchSchema = "duet.bench/1";
 
 struct BenchOptions {
   ProblemSource problems;

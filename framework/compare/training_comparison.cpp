@@ -6,15 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "compare/results.h"
+#include "compare/records.h"
 #include "core/interrupt.h"
 
 namespace duet {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kFirstSteps = 10;
 
@@ -93,12 +90,6 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-json numbers(const std::vector<double>& values) {
-  json list = json::array();
-  for (double value : values) list.push_back(number_json(value));
-  return list;
-}
-
 // What the seeds gave, a value a seed.
 struct SeedResults {
   std::vector<double> accuracy, final_loss, seconds, prepare;
@@ -151,22 +142,25 @@ bool are_far_apart(const std::vector<double>& a, const std::vector<double>& b) {
   return *low_a - *high_b > kFarApart || *low_b - *high_a > kFarApart;
 }
 
-json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
-                     const std::vector<double>& loss_b, const SeedResults& a_seeds,
-                     const SeedResults& b_seeds) {
-  std::vector<double> apart;
-  double first_max = 0, first_share = 0;
-  bool agree = true;
+TrainingDifference difference_of(size_t b, double limit, const std::vector<double>& loss_a,
+                                 const std::vector<double>& loss_b, const SeedResults& a_seeds,
+                                 const SeedResults& b_seeds) {
+  TrainingDifference d = {.a = {0},
+                          .b = {b},
+                          .first_10_max = 0,
+                          .first_10_share = 0,
+                          .first_10_limit = limit,
+                          .losses_agree = true};
   for (size_t i = 0; i < loss_a.size(); ++i) {
     // Both not finite: they part no further.
     const bool both = std::isnan(loss_a[i]) && std::isnan(loss_b[i]);
-    apart.push_back(both ? 0.0 : std::fabs(loss_a[i] - loss_b[i]));
+    d.loss.push_back(both ? 0.0 : std::fabs(loss_a[i] - loss_b[i]));
     if (i >= kFirstSteps) continue;
-    const double share = apart[i] / std::max(std::fabs(loss_a[i]), 1e-3);
-    first_max = std::max(first_max, apart[i]);
+    const double share = d.loss[i] / std::max(std::fabs(loss_a[i]), 1e-3);
+    d.first_10_max = std::max(d.first_10_max, d.loss[i]);
     if (!both) {
-      first_share = std::max(first_share, share);
-      agree = agree && share <= limit;  // false for NaN
+      d.first_10_share = std::max(d.first_10_share, share);
+      d.losses_agree = *d.losses_agree && share <= limit;  // false for NaN
     }
   }
   const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
@@ -174,20 +168,17 @@ json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
     return !seeds.halted.empty() ||
            std::any_of(loss.begin(), loss.end(), [](double l) { return std::isnan(l); });
   };
-  const bool diverged = halted(loss_a, a_seeds) || halted(loss_b, b_seeds);
-  const bool interval = !diverged && enough_seeds(a_seeds.accuracy, b_seeds.accuracy);
-  return {
-      {"a", 0},
-      {"b", b},
-      {"loss", numbers(apart)},
-      {"first_10_max", number_json(first_max)},
-      {"first_10_share", number_json(first_share)},
-      {"first_10_limit", limit},
-      {"losses_agree", agree},
-      {"accuracy_mean_difference", diverged ? json() : json(accuracy.mean)},
-      {"low", interval ? json(accuracy.low) : json()},
-      {"high", interval ? json(accuracy.high) : json()},
-      {"verdict", diverged ? "diverged" : compare_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
+  if (halted(loss_a, a_seeds) || halted(loss_b, b_seeds)) {
+    d.verdict = "diverged";
+    return d;
+  }
+  d.accuracy_mean_difference = accuracy.mean;
+  if (enough_seeds(a_seeds.accuracy, b_seeds.accuracy)) {
+    d.low = accuracy.low;
+    d.high = accuracy.high;
+  }
+  d.verdict = compare_accuracies(a_seeds.accuracy, b_seeds.accuracy);
+  return d;
 }
 
 }  // namespace
@@ -202,8 +193,8 @@ std::string compare_accuracies(const std::vector<double>& a, const std::vector<d
   return narrow && near ? "same" : "unclear";
 }
 
-json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
-                      const TrainingPlan& plan) {
+TrainingSection compare_training(const std::vector<Arm>& arms, const Dataset& dataset,
+                                 const StepTimes& steps, const TrainingPlan& plan) {
   spdlog::info("training: {} losses of each arm, twice", plan.steps);
   TrainingShare share(arms, dataset, steps, plan);
   std::vector<std::vector<double>> loss, repeat;
@@ -213,11 +204,13 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
     }
   }
 
-  json seeds = json::array();
+  TrainingSection section = {.batch = arms[0].spec.data.batch,
+                             .epochs = arms[0].spec.train.epochs,
+                             .steps_compared = plan.steps};
   std::vector<SeedResults> results(arms.size());
   for (int64_t i = 0; i < plan.seeds; ++i) {
     const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
-    seeds.push_back(seed);
+    section.seeds.push_back(seed);
     plan.progress(share.share(), "the training of seed " + std::to_string(seed));
     for (size_t j = 0; j < arms.size(); ++j) {
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
@@ -231,38 +224,33 @@ json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, cons
     spdlog::info("training: seed {} of {}: accuracy {}", i + 1, plan.seeds, accuracies);
   }
 
-  json list = json::array(), differences = json::array();
   for (size_t i = 0; i < arms.size(); ++i) {
     const auto halted = std::find_if(loss[i].begin(), loss[i].end(),
                                      [](double value) { return std::isnan(value); });
-    json arm = {
-        {"arm", i},
-        {"loss", numbers(loss[i])},
-        {"repeat_loss", numbers(repeat[i])},
-        {"repeats", same_bits(loss[i], repeat[i])},
-        {"halted_at", halted == loss[i].end() ? json() : json(halted - loss[i].begin() + 1)},
-        {"halted_seeds", results[i].halted},
-        {"accuracy", numbers(results[i].accuracy)},
-        {"final_loss", numbers(results[i].final_loss)},
-        {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},
-        {"step_us", steps.has(i) ? json(1e6 * steps.training[i].summary().median) : json()},
-        {"step_faults", faults_json(steps.faults[i])},
-        {"seconds", numbers(results[i].seconds)},
-        {"peak_memory_bytes", results[i].memory_bytes},
-        {"prepare_s", summarise(results[i].prepare).median}};
-    list.push_back(std::move(arm));
-    if (i == 0) continue;
-    const double limit =
-        std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
-    differences.push_back(difference_json(i, limit, loss[0], loss[i], results[0], results[i]));
+    const SeedResults& seeds = results[i];
+    if (i > 0) {
+      const double limit =
+          std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
+      section.differences.push_back(difference_of(i, limit, loss[0], loss[i], results[0], seeds));
+    }
+    section.arms.push_back(
+        {.arm = {i},
+         .loss = loss[i],
+         .repeat_loss = repeat[i],
+         .accuracy = seeds.accuracy,
+         .final_loss = seeds.final_loss,
+         .seconds = seeds.seconds,
+         .repeats = same_bits(loss[i], repeat[i]),
+         .halted_at = halted == loss[i].end() ? Count() : Count(halted - loss[i].begin() + 1),
+         .peak_memory_bytes = seeds.memory_bytes,
+         .halted_seeds = seeds.halted,
+         .images_per_second = static_cast<double>(seeds.images) / sum(seeds.seconds),
+         .step_us = steps.has(i) ? 1e6 * steps.training[i].summary().median : kUnknown,
+         .prepare_s = summarise(seeds.prepare).median,
+         .step_faults = faults_of(steps.faults[i])});
   }
-  return {{"batch", arms[0].spec.data.batch},
-          {"epochs", arms[0].spec.train.epochs},
-          {"seeds", seeds},
-          {"steps_compared", plan.steps},
-          {"arms", list},
-          {"step_ratios", ratios_json(steps.pointers(steps.training))},
-          {"differences", differences}};
+  section.step_ratios = ratios_of(steps.pointers(steps.training));
+  return section;
 }
 
 }  // namespace duet
