@@ -15,9 +15,7 @@ namespace {
 // The largest share of its limit that any tensor of the arm uses.
 std::string agreement_text(const MeasuredArm& arm) {
   if (arm.agrees != true) return arm.faults.empty() ? "" : arm.faults[0].kind;
-  double share = 0;
-  for (const TensorError& tensor : arm.tensors) share = std::fmax(share, tensor.share_of_limit);
-  return "ok " + format_share(share);
+  return "ok " + format_share(std::fmax(0, arm.worst_share()));
 }
 
 std::string percent(double value) {
@@ -51,9 +49,6 @@ std::string row_table(const BenchRow& row) {
   }
   const std::string baseline =
       row.baseline && row.arm(*row.baseline) ? row.arm(*row.baseline)->implementation : "baseline";
-  const auto of = [](auto number) {
-    return [number](const TimedArm& timed) { return std::invoke(number, *timed.arm); };
-  };
   const auto speed = [](const TimedArm& timed) -> std::string {
     if (timed.is_baseline) return "100";
     return timed.ratio ? shown(timed.ratio->speedup, percent) : kNotMeasured;
@@ -65,25 +60,24 @@ std::string row_table(const BenchRow& row) {
   const auto workspace = [](const MeasuredArm& arm) {
     return arm.workspace_bytes > 0 ? format_size(arm.workspace_bytes) : kNotMeasured;
   };
-  return console_text(
-      TableOf(arms)
-          .words("implementation", of(&MeasuredArm::implementation))
-          .words("agreement", of(agreement_text))
-          .numbers("us", of([](const auto& arm) { return arm.us.median; }), format_significant)
-          .numbers("p20 to p80", of([](const MeasuredArm& arm) { return spread(arm.us); }))
-          .numbers("cold us", of([](const auto& arm) { return arm.cold_us.median; }),
-                   format_significant)
-          .numbers("% of " + baseline, speed)
-          .numbers("95%", interval)
-          .words("verdict",
-                 [](const TimedArm& timed) {
-                   return timed.ratio ? verdict_cell(timed.ratio->verdict) : Cell{kNotMeasured};
-                 })
-          .numbers("% of floor", of(&MeasuredArm::share_of_floor), percent)
-          .numbers("GFLOP/s", of(&MeasuredArm::gflop_per_s), format_significant)
-          .numbers("GB/s", of(&MeasuredArm::gb_per_s), format_significant)
-          .numbers("workspace", of(workspace))
-          .words("detail", of(&MeasuredArm::detail)));
+  return console_text(TableOf(arms)
+                          .words("implementation", of_arm(&MeasuredArm::implementation))
+                          .words("agreement", of_arm(agreement_text))
+                          .numbers("us", of_arm(&MeasuredArm::us))
+                          .numbers("p20 to p80", of_arm(spread_of))
+                          .numbers("cold us", of_arm(&MeasuredArm::cold_us))
+                          .numbers("% of " + baseline, speed)
+                          .numbers("95%", interval)
+                          .words("verdict",
+                                 [](const TimedArm& timed) {
+                                   return timed.ratio ? verdict_cell(timed.ratio->verdict)
+                                                      : Cell{kNotMeasured};
+                                 })
+                          .numbers("% of floor", of_arm(&MeasuredArm::share_of_floor), percent)
+                          .numbers("GFLOP/s", of_arm(&MeasuredArm::gflop_per_s))
+                          .numbers("GB/s", of_arm(&MeasuredArm::gb_per_s))
+                          .numbers("workspace", of_arm(workspace))
+                          .words("detail", of_arm(&MeasuredArm::detail)));
 }
 
 // A row for each problem, a column for each implementation; the fastest is named at the end.
@@ -99,7 +93,7 @@ std::string scan_table(const std::vector<const BenchRow*>& rows) {
       return kNotMeasured;
     });
   }
-  table.numbers("floor", &BenchRow::floor_us, format_significant);
+  table.numbers("floor", &BenchRow::floor_us);
   table.words("fastest", [](const BenchRow* row) {
     const MeasuredArm* fastest = row->arm(0);
     return fastest && fastest->agrees == true ? fastest->implementation : "";

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,8 @@ std::string markdown_text(const std::string& text);
 /// "good", "bad" or ""
 const char* tone_name(Tone tone);
 
-/// A table of the rows of a list, made column by column. `cell` makes a cell of a row, a text or,
-/// with a `format`, a number; or it is a member of the row.
+/// A table of the rows of a list, made column by column. `cell` makes a cell, a text or a number of
+/// a row, or is a member of it; `format` writes numbers.
 template <class Row>
 class TableOf {
  public:
@@ -49,25 +50,26 @@ class TableOf {
 
   template <class Make>
   TableOf& words(std::string name, Make cell) {
-    return add({std::move(name), false}, cell);
+    return add({std::move(name), false}, cell, nullptr);
   }
   template <class Make>
-  TableOf& numbers(std::string name, Make cell) {
-    return add({std::move(name), true}, cell);
-  }
-  template <class Make>
-  TableOf& numbers(std::string name, Make cell, std::string (*format)(double)) {
-    return add({std::move(name), true},
-               [&](const Row& row) { return shown(std::invoke(cell, row), format); });
+  TableOf& numbers(std::string name, Make cell,
+                   std::string (*format)(double) = format_significant) {
+    return add({std::move(name), true}, cell, format);
   }
   operator ResultTable() { return std::move(table_); }
 
  private:
   template <class Make>
-  TableOf& add(Column column, Make&& cell) {
+  TableOf& add(Column column, const Make& cell, std::string (*format)(double)) {
     table_.columns.push_back(std::move(column));
     for (size_t i = 0; i < rows_.size(); ++i) {
-      table_.rows[i].push_back(Cell{std::invoke(cell, rows_[i])});
+      auto&& value = std::invoke(cell, rows_[i]);
+      if constexpr (std::is_convertible_v<decltype(value), double>) {
+        table_.rows[i].push_back({shown(value, format)});
+      } else {
+        table_.rows[i].push_back(Cell{value});
+      }
     }
     return *this;
   }

@@ -38,10 +38,11 @@ struct Place {
   operator size_t() const { return index; }
 };
 
-/// Microseconds.
+/// Microseconds; as a number the median.
 struct Timing {
   double median = kUnknown, p20 = kUnknown, p80 = kUnknown;
   bool known() const { return !std::isnan(median); }
+  operator double() const { return median; }
   void fields(auto& f) { f("median", median)("p20", p20)("p80", p80); }
 };
 
@@ -100,6 +101,12 @@ struct MeasuredArm {
   std::vector<FoundFault> faults;
   std::vector<TensorError> tensors;
   bool is_wrong() const { return agrees == false; }
+  /// The largest share of its limit that any tensor uses.
+  double worst_share() const {
+    double worst = kUnknown;
+    for (const TensorError& tensor : tensors) worst = std::fmax(worst, tensor.share_of_limit);
+    return worst;
+  }
   void fields(auto& f) {
     f("implementation", implementation)("us", us).maybe("in_network_us", in_network_us);
     if (f.leaves_out(!agrees)) return;
@@ -258,8 +265,9 @@ struct LayersSection {
   std::vector<ArmTotal> totals;         // none before all is measured
   ArmRatios step_ratios;
   void fields(auto& f) {
-    f("batch", batch)("math", math)("rows", rows).by_arm("totals", totals);
-    f.by_arm("step_faults", step_faults)("step_ratios", step_ratios);
+    f("batch", batch)("math", math)("rows", rows);
+    if (f.leaves_out(totals.empty())) return;
+    f.by_arm("totals", totals).by_arm("step_faults", step_faults)("step_ratios", step_ratios);
   }
 };
 

@@ -70,9 +70,11 @@ void JsonReader::check_list(const json& json, const At& at, bool of_numbers) {
 
 Results results_from(const json& json) {
   Results results = JsonReader::read<Results>(json);
-  if (results.arms.empty()) throw DataError("'arms' is not a list of at least one arm");
+  if (results.arms.empty())
+    throw DataError("'arms' is not a list of at least one arm; the file is damaged");
   for (const ArmRecord& arm : results.arms) {
-    if (arm.name.empty()) throw DataError("'arms' is not a list of named arms");
+    if (arm.name.empty())
+      throw DataError("'arms' is not a list of named arms; the file is damaged");
   }
   check_size(results);
   return results;

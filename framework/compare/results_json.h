@@ -181,9 +181,11 @@ void JsonReader::read(const nlohmann::json& json, const At& at, T& value) {
   } else if constexpr (std::is_same_v<T, Count>) {
     value.value = count(json, at);
   } else if constexpr (std::is_same_v<T, Place>) {
-    value.index = static_cast<size_t>(count(json, at));
-    if (value < *arms_) return;
-    refuse(at, json, "one of the " + std::to_string(*arms_) + " arms, counted from 0");
+    const double place = number(json, at);
+    if (!(place >= 0 && place < static_cast<double>(*arms_)) || std::floor(place) != place) {
+      refuse(at, json, "one of the " + std::to_string(*arms_) + " arms, counted from 0");
+    }
+    value.index = static_cast<size_t>(place);
   } else if constexpr (std::is_integral_v<T>) {
     if (sizeof(T) == 8 && json.is_number_unsigned()) {
       value = json.get<T>();  // a seed may be any

@@ -66,7 +66,7 @@ ResultTable training_table(const Results& results) {
   TableOf<TrainedArm> table(arms);
   table.words("arm", [&](const TrainedArm& arm) { return results.arm_name(arm.arm); })
       .numbers("images/s", &TrainedArm::images_per_second, format_whole)
-      .numbers("step µs", &TrainedArm::step_us, format_significant)
+      .numbers("step µs", &TrainedArm::step_us)
       .numbers(
           "seconds a run", [](const auto& arm) { return mean(arm.seconds); }, format_seconds)
       .numbers("prepare", &TrainedArm::prepare_s, format_seconds)
@@ -168,9 +168,8 @@ ResultTable throughput_table(const Results& results, const StepKind& kind) {
   TableOf<ThroughputRow> table(rows);
   table.numbers("batch", [](const ThroughputRow& row) { return batch_text(row.batch); });
   for (size_t i = 0; i < results.arms.size(); ++i) {
-    table.numbers(
-        results.arm_name(i) + " µs",
-        [&](const ThroughputRow& row) { return speed_of(row, i).us.median; }, format_significant);
+    table.numbers(results.arm_name(i) + " µs",
+                  [&](const ThroughputRow& row) { return speed_of(row, i).us; });
     table.numbers(
         results.arm_name(i) + " images/s",
         [&](const ThroughputRow& row) { return speed_of(row, i).images_per_s; }, format_whole);

@@ -25,81 +25,59 @@ std::vector<std::string> diverged(const Results& results, size_t a, size_t b) {
 
 // ---- where arms part ----
 
-using Found = std::optional<Mismatch>;
+using Mismatches = std::vector<Mismatch>;
 
-Found first_wrong_layer(const Results& results) {
-  for (const LayersSection& batch : results.layers) {
-    for (const ComparedRow& row : batch.rows) {
-      for (size_t i = 0; i < row.arms.size(); ++i) {
-        const MeasuredArm* arm = row.arm(i);
-        if (!arm || (arm->faults.empty() && !arm->is_wrong())) continue;
-        const std::string text = arm->faults.empty() ? "" : arm->faults[0].text;
-        return Mismatch{row.layer, row.pass, results.arm_name(i),
-                        text.empty() ? "does not agree with the reference" : text};
-      }
-    }
-  }
-  return {};
+void add_steps(const StepFaults& faults, const std::string& arm, Mismatches* all) {
+  for (const StepFault& each : faults) all->push_back({each.layer, each.pass, arm, each.text});
 }
 
-Found first_wrong_step(const StepFaults& faults, const std::string& arm) {
-  if (faults.empty()) return {};
-  return Mismatch{faults[0].layer, faults[0].pass, arm, faults[0].text};
-}
-
-Found first_wrong_layers_step(const Results& results) {
-  for (const LayersSection& batch : results.layers) {
-    for (size_t i = 0; i < batch.step_faults.size(); ++i) {
-      if (Found first = first_wrong_step(batch.step_faults[i], results.arm_name(i))) return first;
-    }
-  }
-  return {};
-}
-
-Found first_wrong_throughput(const Results& results) {
-  for (const ThroughputRow& row : results.throughput) {
-    for (const ThroughputArm& arm : row.arms) {
-      if (!arm.faults) continue;
-      if (Found first = first_wrong_step(*arm.faults, results.arm_name(arm.arm))) return first;
-    }
-  }
-  return {};
-}
-
-Found first_wrong_training(const Results& results) {
-  if (!results.training) return {};
-  for (const TrainedArm& arm : results.training->arms) {
+void add_training(const Results& results, const TrainingSection& training, Mismatches* all) {
+  const auto add = [&](const std::string& arm, const std::string& text) {
+    all->push_back({.arm = arm, .text = text});
+  };
+  for (const TrainedArm& arm : training.arms) {
     const std::string name = results.arm_name(arm.arm);
-    if (Found first = first_wrong_step(arm.step_faults, name)) return first;
-    if (arm.repeats == false) {
-      return Mismatch{"", "", name, "its losses differ when it is run again"};
-    }
+    add_steps(arm.step_faults, name, all);
+    if (arm.repeats == false) add(name, "its losses differ when it is run again");
   }
-  for (const TrainingDifference& d : results.training->differences) {
+  for (const TrainingDifference& d : training.differences) {
     const std::string a = results.arm_name(d.a), b = results.arm_name(d.b);
     if (d.losses_agree == false) {
-      return Mismatch{"", "", a,
-                      "its losses part from those of " + b + " within the first ten steps (" +
-                          shown(d.first_10_share, format_share) + " of the loss)"};
+      add(a, "its losses part from those of " + b + " within the first ten steps (" +
+                 shown(d.first_10_share, format_share) + " of the loss)");
     }
     const std::vector<std::string> halted = diverged(results, d.a, d.b);
     if (halted.size() == 1) {
-      return Mismatch{"", "", halted[0],
-                      "its training diverged, that of " + (halted[0] == a ? b : a) + " did not"};
+      add(halted[0], "its training diverged, that of " + (halted[0] == a ? b : a) + " did not");
     }
-    if (d.verdict == "different") {
-      return Mismatch{"", "", a, "its accuracy after training differs from that of " + b};
-    }
+    if (d.verdict == "different") add(a, "its accuracy after training differs from that of " + b);
   }
-  return {};
 }
 
-Found first_wrong(const Results& results) {
-  for (const auto look :
-       {first_wrong_layer, first_wrong_layers_step, first_wrong_training, first_wrong_throughput}) {
-    if (Found first = look(results)) return first;
+// In the order in which they are told: layers alone, then their steps, the training, the throughput.
+Mismatches mismatches(const Results& results) {
+  Mismatches all;
+  for (const LayersSection& batch : results.layers) {
+    for (const RowPart& part : arms_of(results, batch)) {
+      const auto& faults = part.arm->faults;
+      if (faults.empty() && !part.arm->is_wrong()) continue;
+      const std::string text = faults.empty() ? "" : faults[0].text;
+      all.push_back({part.layer, part.pass, part.arm_name,
+                     text.empty() ? "does not agree with the reference" : text});
+    }
   }
-  return {};
+  for (const LayersSection& batch : results.layers) {
+    for (size_t i = 0; i < batch.step_faults.size(); ++i) {
+      add_steps(batch.step_faults[i], results.arm_name(i), &all);
+    }
+  }
+  if (results.training) add_training(results, *results.training, &all);
+  for (const ThroughputRow& row : results.throughput) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.faults) add_steps(*arm.faults, results.arm_name(arm.arm), &all);
+    }
+  }
+  return all;
 }
 
 // ---- headlines ----
@@ -304,7 +282,7 @@ void tell_slower(const Results& results, double asked, Lines* lines) {
 }  // namespace
 
 ResultsSummary summarise(const Results& results) {
-  const Found first = first_wrong(results);
+  const Mismatches wrong = mismatches(results);
   Lines lines;
   tell_math(results, &lines);
   tell_steps(results, &lines);
@@ -316,7 +294,9 @@ ResultsSummary summarise(const Results& results) {
   tell_throughput(results, kTrainingSteps, &lines);
   tell_throughput(results, kInferenceSteps, &lines);
   tell_conditions(results.environment, &lines);
-  return {.ok = !first, .first_mismatch = first, .headlines = lines};
+  ResultsSummary summary = {.ok = wrong.empty(), .headlines = lines};
+  if (!wrong.empty()) summary.first_mismatch = wrong[0];
+  return summary;
 }
 
 FailOn read_fail_on(const std::vector<std::string>& words) {
@@ -349,9 +329,10 @@ FailOn read_fail_on(const std::vector<std::string>& words) {
 std::vector<std::string> failures(const Results& results, const FailOn& fail_on) {
   Lines lines;
   if (fail_on.mismatch) {
-    if (const Found first = first_wrong(results)) {
-      const std::string where = first->layer.empty() ? "" : first->layer + " " + first->pass + ": ";
-      lines.push_back("mismatch: " + where + first->arm + ": " + first->text);
+    if (const Mismatches wrong = mismatches(results); !wrong.empty()) {
+      const auto& [layer, pass, arm, text] = wrong[0];
+      const std::string where = layer.empty() ? "" : layer + " " + pass + ": ";
+      lines.push_back("mismatch: " + where + arm + ": " + text);
     } else if (!has_agreement(results)) {
       lines.push_back("mismatch: nothing to compare: neither layers nor training were compared");
     } else if (const std::string halted = all_diverged(results); !halted.empty()) {

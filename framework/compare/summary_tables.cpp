@@ -26,21 +26,16 @@ std::optional<Figure> error_figure(const Results& results) {
   double worst = kUnknown;
   Figure figure;
   for (const LayersSection& batch : results.layers) {
-    for (const ComparedRow& row : batch.rows) {
-      for (size_t i = 0; i < row.arms.size(); ++i) {
-        if (!row.arm(i)) continue;
-        for (const TensorError& tensor : row.arm(i)->tensors) {
-          const double share = tensor.share_of_limit;
-          if (std::isnan(share) || share <= worst) continue;
-          worst = share;
-          // Beyond ten times the limit a percentage is hard to read.
-          figure = {"largest error, of its limit",
-                    share > 10 ? format_significant(share) + "x" : format_share(share),
-                    results.arm_name(i) + ", " + row.layer + " " + row.pass + " " + tensor.name +
-                        ", batch " + batch_text(batch.batch),
-                    share <= 1 ? Tone::kPlain : Tone::kBad};
-        }
-      }
+    for (const RowPart& part : tensors_of(results, batch)) {
+      const double share = part.tensor->share_of_limit;
+      if (std::isnan(share) || share <= worst) continue;
+      worst = share;
+      // Beyond ten times the limit a percentage is hard to read.
+      figure = {"largest error, of its limit",
+                share > 10 ? format_significant(share) + "x" : format_share(share),
+                part.arm_name + ", " + part.layer + " " + part.pass + " " + part.tensor->name +
+                    ", batch " + batch_text(batch.batch),
+                share <= 1 ? Tone::kPlain : Tone::kBad};
     }
   }
   if (std::isnan(worst)) return std::nullopt;

@@ -7,6 +7,28 @@
 
 namespace duet {
 
+std::vector<RowPart> arms_of(const Results& results, const LayersSection& batch) {
+  std::vector<RowPart> parts;
+  for (const ComparedRow& row : batch.rows) {
+    for (size_t i = 0; i < row.arms.size(); ++i) {
+      if (!row.arm(i)) continue;
+      parts.push_back({&row, row.layer, row.pass, i, results.arm_name(i), row.arm(i)});
+    }
+  }
+  return parts;
+}
+
+std::vector<RowPart> tensors_of(const Results& results, const LayersSection& batch) {
+  std::vector<RowPart> parts;
+  for (RowPart part : arms_of(results, batch)) {
+    for (const TensorError& tensor : part.arm->tensors) {
+      part.tensor = &tensor;
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
 void add_pairs(const ArmRatios& ratios, std::set<ArmPair>* pairs) {
   for (const ArmRatio& ratio : ratios) pairs->insert({ratio.a, ratio.b});
 }
@@ -49,6 +71,8 @@ std::string spread(const Timing& time) {
   if (std::isnan(time.p20) || std::isnan(time.p80)) return kNotMeasured;
   return format_significant(time.p20) + " to " + format_significant(time.p80);
 }
+
+std::string spread_of(const MeasuredArm& arm) { return spread(arm.us); }
 
 std::string implementation_text(const MeasuredArm& arm) {
   if (arm.implementation.empty()) return kNotMeasured;

@@ -12,6 +12,26 @@
 
 namespace duet {
 
+/// An arm that has the layer of a row, and perhaps one of its tensors.
+struct RowPart {
+  const ComparedRow* row;
+  std::string layer, pass;
+  size_t index;
+  std::string arm_name;
+  const MeasuredArm* arm;
+  const TensorError* tensor = nullptr;
+};
+std::vector<RowPart> arms_of(const Results& results, const LayersSection& batch);
+std::vector<RowPart> tensors_of(const Results& results, const LayersSection& batch);
+
+/// A member or function of what `arm` or `tensor` of a table's row points to.
+auto of_arm(auto of) {
+  return [of](const auto& row) { return std::invoke(of, *row.arm); };
+}
+auto of_tensor(auto of) {
+  return [of](const auto& row) { return std::invoke(of, *row.tensor); };
+}
+
 /// The places of two arms, of which the first is compared with the second.
 using ArmPair = std::pair<size_t, size_t>;
 
@@ -35,6 +55,7 @@ std::string ratio_text(const ArmRatio& ratio);
 Cell verdict_cell(const std::string& verdict);
 /// "12.1 to 12.6", or "-"
 std::string spread(const Timing& time);
+std::string spread_of(const MeasuredArm& arm);
 /// "custom_direct", "cpu_dropout (shared)"
 std::string implementation_text(const MeasuredArm& arm);
 /// That the measurement did not come to its end, and why; empty if it did.

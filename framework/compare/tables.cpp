@@ -31,36 +31,24 @@ void add_ratios(const Results& results, Ratios ratios, TableOf<Row>* table) {
 }
 
 // How near to its limit the worst tensor of an arm is.
-std::string worst_share(const MeasuredArm& arm) {
-  if (arm.is_wrong()) return "WRONG";
-  double worst = kUnknown;
-  for (const TensorError& tensor : arm.tensors) worst = std::fmax(worst, tensor.share_of_limit);
-  return shown(worst, format_share);
+std::string worst_text(const MeasuredArm& arm) {
+  return arm.is_wrong() ? "WRONG" : shown(arm.worst_share(), format_share);
 }
-
-/// An arm in a row of layers; the row is named once, at its first arm.
-struct RowPart {
-  const ComparedRow* row;
-  std::string layer, pass, arm_name;
-  const MeasuredArm* arm;
-};
 
 std::string layers_text(const Results& results, const LayersSection& batch) {
   std::string text;
-  std::vector<RowPart> all, layers;  // the latter without the gather, the update
-  for (const ComparedRow& row : batch.rows) {
-    bool told = false;
-    for (size_t i = 0; i < results.arms.size(); ++i) {
-      const MeasuredArm* arm = row.arm(i);
-      if (!arm) continue;
-      for (const FoundFault& fault : arm->faults) {
-        text += "WRONG: " + row.layer + " " + row.pass + " " + implementation_text(*arm) + ": " +
-                fault.text + "\n";
-      }
-      all.push_back({&row, told ? "" : row.layer, told ? "" : row.pass, results.arm_name(i), arm});
-      told = true;
-      if (arm->agrees) layers.push_back(all.back());
+  std::vector<RowPart> all = arms_of(results, batch), layers;
+  for (const RowPart& part : all) {
+    for (const FoundFault& fault : part.arm->faults) {
+      text += "WRONG: " + part.layer + " " + part.pass + " " + implementation_text(*part.arm) +
+              ": " + fault.text + "\n";
     }
+  }
+  for (size_t i = 1; i < all.size(); ++i) {  // rows are named once
+    if (all[i].row == all[i - 1].row) all[i].layer = all[i].pass = "";
+  }
+  for (const RowPart& part : all) {
+    if (part.arm->agrees) layers.push_back(part);  // not the gather, the update
   }
   if (batch.rows.empty()) return text;
   // Times of all arms beside each other; then how near each is to the machine's limits, and to its
@@ -68,41 +56,29 @@ std::string layers_text(const Results& results, const LayersSection& batch) {
   TableOf<ComparedRow> times(batch.rows);
   times.words("layer", &ComparedRow::layer).words("pass", &ComparedRow::pass);
   for (size_t i = 0; i < results.arms.size(); ++i) {
-    times.numbers(
-        results.arm_name(i) + " us",
-        [&](const ComparedRow& row) { return row.arm(i) ? row.arm(i)->us.median : kUnknown; },
-        format_significant);
+    times.numbers(results.arm_name(i) + " us", [&](const ComparedRow& row) {
+      return row.arm(i) ? row.arm(i)->us.median : kUnknown;
+    });
   }
   add_ratios(results, &ComparedRow::ratios, &times);
-  times.numbers("floor us", &ComparedRow::floor_us, format_significant);
-  const auto number = [](std::string name, auto cell, TableOf<RowPart>* table) {
-    table->numbers(
-        std::move(name), [cell](const RowPart& part) { return std::invoke(cell, *part.arm); },
-        format_significant);
-  };
+  times.numbers("floor us", &ComparedRow::floor_us);
   TableOf<RowPart> rates(all), details(layers);
   for (TableOf<RowPart>* table : {&rates, &details}) {
     table->words("layer", &RowPart::layer).words("pass", &RowPart::pass);
     table->words("arm", &RowPart::arm_name);
   }
-  number(
-      "us", [](const MeasuredArm& arm) { return arm.us.median; }, &rates);
-  number(
-      "p20", [](const MeasuredArm& arm) { return arm.us.p20; }, &rates);
-  number(
-      "p80", [](const MeasuredArm& arm) { return arm.us.p80; }, &rates);
-  number(
-      "cold us", [](const MeasuredArm& arm) { return arm.cold_us.median; }, &rates);
-  number("in net us", &MeasuredArm::in_network_us, &rates);
-  number("GFLOP/s", &MeasuredArm::gflop_per_s, &rates);
-  number("GB/s", &MeasuredArm::gb_per_s, &rates);
-  rates.numbers(
-      "of floor", [](const RowPart& part) { return part.arm->share_of_floor; }, format_share);
-  details.words("implementation", [](const RowPart& p) { return implementation_text(*p.arm); })
-      .numbers("error, of limit", [](const RowPart& part) { return worst_share(*part.arm); })
-      .numbers(
-          "workspace", [](const RowPart& p) { return p.arm->workspace_bytes; }, format_size)
-      .words("detail", [](const RowPart& part) { return part.arm->detail; });
+  rates.numbers("us", of_arm(&MeasuredArm::us))
+      .numbers("p20", of_arm([](const MeasuredArm& arm) { return arm.us.p20; }))
+      .numbers("p80", of_arm([](const MeasuredArm& arm) { return arm.us.p80; }))
+      .numbers("cold us", of_arm(&MeasuredArm::cold_us))
+      .numbers("in net us", of_arm(&MeasuredArm::in_network_us))
+      .numbers("GFLOP/s", of_arm(&MeasuredArm::gflop_per_s))
+      .numbers("GB/s", of_arm(&MeasuredArm::gb_per_s))
+      .numbers("of floor", of_arm(&MeasuredArm::share_of_floor), format_share);
+  details.words("implementation", of_arm(implementation_text))
+      .numbers("error, of limit", of_arm(worst_text))
+      .numbers("workspace", of_arm(&MeasuredArm::workspace_bytes), format_size)
+      .words("detail", of_arm(&MeasuredArm::detail));
   return text + console_text(times) + "\n" + console_text(rates) + "\n" + console_text(details);
 }
 
@@ -110,11 +86,10 @@ std::string totals_text(const Results& results, const LayersSection& batch) {
   return console_text(
       TableOf(batch.totals)
           .words("arm", [&](const ArmTotal& total) { return results.arm_name(total.arm); })
-          .numbers(
-              "step us", [](const ArmTotal& t) { return t.step_us.median; }, format_significant)
-          .numbers("sum us", &ArmTotal::sum_us, format_significant)
-          .numbers("in net us", &ArmTotal::in_network_sum_us, format_significant)
-          .numbers("gap us", &ArmTotal::gap_us, format_significant)
+          .numbers("step us", &ArmTotal::step_us)
+          .numbers("sum us", &ArmTotal::sum_us)
+          .numbers("in net us", &ArmTotal::in_network_sum_us)
+          .numbers("gap us", &ArmTotal::gap_us)
           .numbers("prepare", &ArmTotal::prepare_s, format_seconds)
           .numbers("memory", &ArmTotal::memory_bytes, format_size));
 }
@@ -142,16 +117,12 @@ std::string training_text(const Results& results, const TrainingSection& trainin
   const std::string arms = console_text(
       TableOf(training.arms)
           .words("arm", [&](const TrainedArm& arm) { return results.arm_name(arm.arm); })
-          .numbers("step us", &TrainedArm::step_us, format_significant)
+          .numbers("step us", &TrainedArm::step_us)
           .numbers("images/s", &TrainedArm::images_per_second, format_whole)
           .numbers("memory", &TrainedArm::peak_memory_bytes, format_size)
           .numbers("prepare", &TrainedArm::prepare_s, format_seconds)
-          .numbers(
-              "first loss", [](const TrainedArm& arm) { return first_of(arm.loss); },
-              format_significant)
-          .numbers(
-              "last loss", [](const TrainedArm& arm) { return last_of(arm.loss); },
-              format_significant)
+          .numbers("first loss", [](const TrainedArm& arm) { return first_of(arm.loss); })
+          .numbers("last loss", [](const TrainedArm& arm) { return last_of(arm.loss); })
           .words("accuracy by seed, %", accuracies_text));
   const std::string pairs = console_text(
       TableOf(training.differences)
@@ -181,9 +152,7 @@ std::string throughput_text(const Results& results, const StepKind& kind) {
     const auto speed = [&](const ThroughputRow& row) {
       return i < row.arms.size() ? row.arms[i].*kind.speed : StepSpeed{};
     };
-    table.numbers(
-        results.arm_name(i) + " us", [&](const auto& row) { return speed(row).us.median; },
-        format_significant);
+    table.numbers(results.arm_name(i) + " us", [&](const auto& row) { return speed(row).us; });
     table.numbers(
         "images/s", [&](const auto& row) { return speed(row).images_per_s; }, format_whole);
   }

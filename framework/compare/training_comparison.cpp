@@ -90,16 +90,15 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-// What the seeds gave, a value a seed.
-struct SeedResults {
-  std::vector<double> accuracy, final_loss, seconds, prepare;
-  std::vector<uint64_t> halted;  // the seeds whose loss stopped being finite
-  int64_t images = 0;
-  size_t memory_bytes = 0;
-};
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (double value : values) total += value;
+  return total;
+}
 
 void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
-                    uint64_t seed, TrainingShare* share, SeedResults* results) {
+                    uint64_t seed, TrainingShare* share, TrainedArm* result,
+                    std::vector<double>* prepare) {
   using Clock = std::chrono::steady_clock;
   const Arm& arm = arms[index];
   RunningArm running(arm, dataset, {}, seed);
@@ -112,22 +111,17 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   }
   running.context().synchronize();
   const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-  if (training.state().halted) results->halted.push_back(seed);
+  if (training.state().halted) result->halted_seeds.push_back(seed);
   Metrics metrics;
   run_interruptibly([&] { metrics = training.evaluation().run(); });
   share->add_evaluation(index);
-  results->accuracy.push_back(metrics.accuracy);
-  results->final_loss.push_back(metrics.loss);
-  results->seconds.push_back(seconds);
-  results->prepare.push_back(running.prepare_seconds());
-  results->images += steps * running.batch();
-  results->memory_bytes = training.memory_bytes();
-}
-
-double sum(const std::vector<double>& values) {
-  double total = 0;
-  for (double value : values) total += value;
-  return total;
+  result->accuracy.push_back(metrics.accuracy);
+  result->final_loss.push_back(metrics.loss);
+  result->seconds.push_back(seconds);
+  result->images_per_second = static_cast<double>(steps * running.batch()) *
+                              static_cast<double>(result->seconds.size()) / sum(result->seconds);
+  result->peak_memory_bytes = training.memory_bytes();
+  prepare->push_back(running.prepare_seconds());
 }
 
 bool enough_seeds(const std::vector<double>& a, const std::vector<double>& b) {
@@ -142,42 +136,36 @@ bool are_far_apart(const std::vector<double>& a, const std::vector<double>& b) {
   return *low_a - *high_b > kFarApart || *low_b - *high_a > kFarApart;
 }
 
-TrainingDifference difference_of(size_t b, double limit, const std::vector<double>& loss_a,
-                                 const std::vector<double>& loss_b, const SeedResults& a_seeds,
-                                 const SeedResults& b_seeds) {
-  TrainingDifference d = {.a = {0},
-                          .b = {b},
+TrainingDifference difference_of(const TrainedArm& a, const TrainedArm& b, double limit) {
+  TrainingDifference d = {.a = a.arm,
+                          .b = b.arm,
                           .first_10_max = 0,
                           .first_10_share = 0,
                           .first_10_limit = limit,
                           .losses_agree = true};
-  for (size_t i = 0; i < loss_a.size(); ++i) {
+  for (size_t i = 0; i < a.loss.size(); ++i) {
     // Both not finite: they part no further.
-    const bool both = std::isnan(loss_a[i]) && std::isnan(loss_b[i]);
-    d.loss.push_back(both ? 0.0 : std::fabs(loss_a[i] - loss_b[i]));
+    const bool both = std::isnan(a.loss[i]) && std::isnan(b.loss[i]);
+    d.loss.push_back(both ? 0.0 : std::fabs(a.loss[i] - b.loss[i]));
     if (i >= kFirstSteps) continue;
-    const double share = d.loss[i] / std::max(std::fabs(loss_a[i]), 1e-3);
+    const double share = d.loss[i] / std::max(std::fabs(a.loss[i]), 1e-3);
     d.first_10_max = std::max(d.first_10_max, d.loss[i]);
     if (!both) {
       d.first_10_share = std::max(d.first_10_share, share);
       d.losses_agree = *d.losses_agree && share <= limit;  // false for NaN
     }
   }
-  const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
-  const auto halted = [](const std::vector<double>& loss, const SeedResults& seeds) {
-    return !seeds.halted.empty() ||
-           std::any_of(loss.begin(), loss.end(), [](double l) { return std::isnan(l); });
-  };
-  if (halted(loss_a, a_seeds) || halted(loss_b, b_seeds)) {
+  if (a.halted() || b.halted()) {
     d.verdict = "diverged";
     return d;
   }
+  const Difference accuracy = difference_of_means(a.accuracy, b.accuracy);
   d.accuracy_mean_difference = accuracy.mean;
-  if (enough_seeds(a_seeds.accuracy, b_seeds.accuracy)) {
+  if (enough_seeds(a.accuracy, b.accuracy)) {
     d.low = accuracy.low;
     d.high = accuracy.high;
   }
-  d.verdict = compare_accuracies(a_seeds.accuracy, b_seeds.accuracy);
+  d.verdict = compare_accuracies(a.accuracy, b.accuracy);
   return d;
 }
 
@@ -197,59 +185,48 @@ TrainingSection compare_training(const std::vector<Arm>& arms, const Dataset& da
                                  const StepTimes& steps, const TrainingPlan& plan) {
   spdlog::info("training: {} losses of each arm, twice", plan.steps);
   TrainingShare share(arms, dataset, steps, plan);
-  std::vector<std::vector<double>> loss, repeat;
-  for (auto* both : {&loss, &repeat}) {
-    for (size_t i = 0; i < arms.size(); ++i) {
-      both->push_back(losses(arms, i, dataset, plan.steps, &share));
-    }
-  }
-
   TrainingSection section = {.batch = arms[0].spec.data.batch,
                              .epochs = arms[0].spec.train.epochs,
-                             .steps_compared = plan.steps};
-  std::vector<SeedResults> results(arms.size());
+                             .steps_compared = plan.steps,
+                             .arms = std::vector<TrainedArm>(arms.size()),
+                             .step_ratios = ratios_of(steps.pointers(steps.training))};
+  for (auto member : {&TrainedArm::loss, &TrainedArm::repeat_loss}) {
+    for (size_t i = 0; i < arms.size(); ++i) {
+      section.arms[i].*member = losses(arms, i, dataset, plan.steps, &share);
+    }
+  }
+  std::vector<std::vector<double>> prepare(arms.size());
   for (int64_t i = 0; i < plan.seeds; ++i) {
     const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
     section.seeds.push_back(seed);
     plan.progress(share.share(), "the training of seed " + std::to_string(seed));
     for (size_t j = 0; j < arms.size(); ++j) {
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
-      train_one_seed(arms, arm, dataset, seed, &share, &results[arm]);
+      train_one_seed(arms, arm, dataset, seed, &share, &section.arms[arm], &prepare[arm]);
     }
     std::string accuracies;
     for (size_t j = 0; j < arms.size(); ++j) {
       accuracies += fmt::format("{}{} {:.2f}%", j ? ", " : "", arms[j].name,
-                                100 * results[j].accuracy.back());
+                                100 * section.arms[j].accuracy.back());
     }
     spdlog::info("training: seed {} of {}: accuracy {}", i + 1, plan.seeds, accuracies);
   }
 
   for (size_t i = 0; i < arms.size(); ++i) {
-    const auto halted = std::find_if(loss[i].begin(), loss[i].end(),
+    TrainedArm& arm = section.arms[i];
+    const auto halted = std::find_if(arm.loss.begin(), arm.loss.end(),
                                      [](double value) { return std::isnan(value); });
-    const SeedResults& seeds = results[i];
-    if (i > 0) {
-      const double limit =
-          std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
-      section.differences.push_back(difference_of(i, limit, loss[0], loss[i], results[0], seeds));
-    }
-    section.arms.push_back(
-        {.arm = {i},
-         .loss = loss[i],
-         .repeat_loss = repeat[i],
-         .accuracy = seeds.accuracy,
-         .final_loss = seeds.final_loss,
-         .seconds = seeds.seconds,
-         .repeats = same_bits(loss[i], repeat[i]),
-         .halted_at = halted == loss[i].end() ? Count() : Count(halted - loss[i].begin() + 1),
-         .peak_memory_bytes = seeds.memory_bytes,
-         .halted_seeds = seeds.halted,
-         .images_per_second = static_cast<double>(seeds.images) / sum(seeds.seconds),
-         .step_us = steps.has(i) ? 1e6 * steps.training[i].summary().median : kUnknown,
-         .prepare_s = summarise(seeds.prepare).median,
-         .step_faults = faults_of(steps.faults[i])});
+    arm.arm = {i};
+    arm.repeats = same_bits(arm.loss, arm.repeat_loss);
+    if (halted != arm.loss.end()) arm.halted_at = halted - arm.loss.begin() + 1;
+    if (steps.has(i)) arm.step_us = timing_of(steps.training[i].summary());
+    arm.step_faults = faults_of(steps.faults[i]);
+    arm.prepare_s = summarise(prepare[i]).median;
+    if (i == 0) continue;
+    const double limit =
+        std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
+    section.differences.push_back(difference_of(section.arms[0], arm, limit));
   }
-  section.step_ratios = ratios_of(steps.pointers(steps.training));
   return section;
 }
 
