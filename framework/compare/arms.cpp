@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <map>
 
-#include "compare/results_json.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "measure/measure_pass.h"
@@ -212,21 +211,6 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   training_->prepare();
   context_.synchronize();
   prepare_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<ArmRecord> records_of(const RunningArms& arms) {
-  std::vector<ArmRecord> records;
-  for (const auto& running : arms) {
-    const Arm& arm = running->arm();
-    records.push_back({.name = arm.name,
-                       .request = arm.request,
-                       .device = std::string(to_string(arm.device())),
-                       .math = std::string(to_string(arm.spec.math)),
-                       .config = arm.config,
-                       .network = network_from(
-                           network_json(running->setup().layers, &running->training().net()))});
-  }
-  return records;
 }
 
 namespace {

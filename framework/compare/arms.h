@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "compare/results.h"
 #include "measure/timing.h"
 #include "train/setup.h"
 #include "train/training.h"
@@ -74,9 +73,6 @@ class RunningArm {
 };
 
 using RunningArms = std::vector<std::unique_ptr<RunningArm>>;
-
-/// Those of the results, with the workspaces and what the libraries chose.
-std::vector<ArmRecord> records_of(const RunningArms& arms);
 
 /// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.

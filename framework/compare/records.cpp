@@ -1,7 +1,10 @@
 #include "compare/records.h"
 
 #include <ctime>
+#include <nlohmann/json.hpp>
 
+#include "compare/results_json.h"
+#include "net/table.h"
 #include "train/version.h"
 
 namespace duet {
@@ -45,6 +48,21 @@ StepFaults faults_of(const std::vector<NetworkFault>& faults) {
         {{std::string(to_string(each.fault.kind)), each.fault.text}, each.layer, each.pass});
   }
   return all;
+}
+
+std::vector<ArmRecord> records_of(const RunningArms& arms) {
+  std::vector<ArmRecord> records;
+  for (const auto& running : arms) {
+    const Arm& arm = running->arm();
+    records.push_back({.name = arm.name,
+                       .request = arm.request,
+                       .device = std::string(to_string(arm.device())),
+                       .math = std::string(to_string(arm.spec.math)),
+                       .config = arm.config,
+                       .network = network_from(
+                           network_json(running->setup().layers, &running->training().net()))});
+  }
+  return records;
 }
 
 EnvironmentRecord environment_record() {

@@ -19,6 +19,8 @@ ArmRatio ratio_of(size_t a, size_t b, const Times& times_a, const Times& times_b
 /// measured.
 ArmRatios ratios_of(const std::vector<const Times*>& times);
 StepFaults faults_of(const std::vector<NetworkFault>& faults);
+/// With the workspaces and what the libraries chose.
+std::vector<ArmRecord> records_of(const RunningArms& arms);
 /// The machine, the libraries and Duet's version.
 EnvironmentRecord environment_record();
 CeilingRates rates_of(const Ceilings& ceilings, Device device);

@@ -108,7 +108,7 @@ struct MeasuredArm {
     return worst;
   }
   void fields(auto& f) {
-    f("implementation", implementation)("us", us).maybe("in_network_us", in_network_us);
+    f("implementation", implementation)("us", us)("in_network_us", in_network_us);
     if (f.leaves_out(!agrees)) return;
     f("shared", shared)("detail", detail)("workspace_bytes", workspace_bytes);
     f("prepare_s", prepare_s)("agrees", agrees)("faults", faults)("tensors", tensors);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "compare/records.h"
 #include "compare/results_json.h"
 #include "compare/small_comparison.h"
 #include "compare/summary.h"
