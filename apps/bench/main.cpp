@@ -60,8 +60,9 @@ std::string mistake_in(const duet::BenchOptions& options) {
 int run(int argc, char** argv) {
   duet::BenchOptions options;
   duet::ProblemSource& source = options.problems;
-  bool quiet = false;
+  bool quiet = false, one_process = false;
   std::string device;
+  int64_t patience = 300;
   CLI::App app("Checks the implementations of a layer against the reference, then times them.",
                "bench");
   app.footer(kExamples);
@@ -97,6 +98,14 @@ int run(int argc, char** argv) {
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag("--sanitize", options.sanitize,
                "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
+  app.add_flag("--one-process", one_process,
+               "measure in this process, where a crash ends all (for debuggers)");
+  app.add_option(
+         "--patience", patience,
+         "seconds that a call may take before its implementation is given up (default: 300)")
+      ->type_name("SECONDS")
+      ->check(duet::whole_number())
+      ->check(CLI::Range(1, 1'000'000));
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");
@@ -108,6 +117,8 @@ int run(int argc, char** argv) {
   if (!device.empty()) {
     options.device = device == "cpu" ? duet::Device::kCpu : duet::Device::kGpu;
   }
+  options.isolate = !one_process;
+  options.patience = std::chrono::seconds(patience);
   options.command = duet::command_text(app, argc, argv);
   return duet::run_bench(options, std::cout);
 }

@@ -2,6 +2,7 @@
 // how fast they are side by side.
 #pragma once
 
+#include <chrono>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -19,14 +20,17 @@ struct BenchOptions {
   std::optional<Device> device;     // default: of `impls`, else the GPU if there is one
   bool quick = false;               // fewer and shorter blocks
   bool cold = false;                // also with the caches flushed before each call
-  bool once = false;                // run each implementation once, unchecked and untimed
-  bool sanitize = false;            // do that under compute-sanitizer's tools
-  bool json = false;                // print the results instead of tables
-  std::string out;                  // file for the results
-  std::string ladder;               // layer type whose bench.yaml is run, its table printed
-  bool write = false;               // ... and written into its README
-  bool force = false;               // ... also CPU numbers over a GPU's
-  std::string command;              // the command line, for the results
+  bool isolate = false;             // measure in a child process, and on where an implementation
+                                    // ends it. REQUIRES: see run_in_child()
+  std::chrono::milliseconds patience = std::chrono::minutes(5);  // with a single call
+  bool once = false;      // run each implementation once, unchecked and untimed
+  bool sanitize = false;  // do that under compute-sanitizer's tools
+  bool json = false;      // print the results instead of tables
+  std::string out;        // file for the results
+  std::string ladder;     // layer type whose bench.yaml is run, its table printed
+  bool write = false;     // ... and written into its README
+  bool force = false;     // ... also CPU numbers over a GPU's
+  std::string command;    // the command line, for the results
 };
 
 /// Measures and prints each problem and pass as it is done; the results are written to

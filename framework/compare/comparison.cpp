@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -309,12 +308,6 @@ class Comparison {
   PartialResults partial_{options_.out};
 };
 
-void finish(Results& results, std::chrono::steady_clock::time_point start) {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  results.seconds = passed.count();
-  results.summary = summarise(results);
-}
-
 }  // namespace
 
 bool wants(const CompareOptions& options, const std::string& section) {
@@ -323,7 +316,7 @@ bool wants(const CompareOptions& options, const std::string& section) {
 }
 
 Results measure_comparison(const CompareOptions& options, std::exception_ptr* stopped) {
-  const auto start = std::chrono::steady_clock::now();
+  const Elapsed watch;
   Results results = {.command = options.command, .date = now_text(), .quick = options.quick};
   Comparison comparison(options, &results);
   const InterruptGuard guard;
@@ -338,7 +331,8 @@ Results measure_comparison(const CompareOptions& options, std::exception_ptr* st
   if (!*stopped && !any_time(results)) {
     *stopped = std::make_exception_ptr(RunError("nothing was timed; the reasons stand above"));
   }
-  finish(results, start);
+  results.seconds = watch.seconds();
+  results.summary = summarise(results);
   return results;
 }
 

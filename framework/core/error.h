@@ -73,7 +73,8 @@ class DeviceError : public Error {
   explicit DeviceError(const std::string& message) : Error(message, kExitFailure) {}
 };
 
-/// The GPU does nothing more for this process: an implementation made an access that it must not.
+/// Nothing more can be measured in this process: the GPU does nothing more for it, since an
+/// implementation made an access that it must not. The message starts with the implementation's id.
 class DeviceLostError : public DeviceError {
  public:
   using DeviceError::DeviceError;
@@ -98,6 +99,14 @@ inline std::string message_of(const std::exception_ptr& error) {
 inline ExitCode exit_code_of(const std::exception& error) {
   const auto* own = dynamic_cast<const Error*>(&error);
   return own ? own->exit_code() : kExitFailure;
+}
+
+inline ExitCode exit_code_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return exit_code_of(e);
+  }
 }
 
 }  // namespace duet

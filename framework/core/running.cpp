@@ -1,20 +1,32 @@
 #include "core/running.h"
 
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <new>
 
 namespace duet {
 namespace {
 
-// A handler reads them: fixed memory, no locks.
-char text[256];
-std::atomic<size_t> length = 0;
-std::atomic<bool> runs = false;
-static_assert(std::atomic<size_t>::is_always_lock_free);
+// A handler and a parent process read it: fixed memory, no locks.
+struct State {
+  char text[256];
+  std::atomic<size_t> length = 0;
+  std::atomic<size_t> id_length = 0;
+  std::atomic<bool> runs = false;
+  std::atomic<bool> limited = false;
+  std::atomic<uint64_t> count = 0;
+  char note[512];
+  std::atomic<size_t> note_length = 0;
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+State own;
+State* state = &own;
 
 constexpr struct {
   int signal;
@@ -44,9 +56,9 @@ class Line {
 void on_crash(int signal) {
   const auto* crash = std::find_if(std::begin(kCrashes), std::end(kCrashes),
                                    [&](const auto& each) { return each.signal == signal; });
-  const std::string_view last(text, length);
+  const std::string_view last(state->text, state->length);
   Line line;
-  if (runs) {
+  if (state->runs) {
     line << "error: " << last << " crashed: " << crash->name << "\n";
   } else {
     line << "error: crashed: " << crash->name;
@@ -61,14 +73,15 @@ void on_crash(int signal) {
 
 Running::Running(std::string_view id, std::string_view type, std::string_view what,
                  std::string_view layer) {
-  length = 0;
+  state->length = state->id_length = 0;
   size_t size = 0;
   const auto add = [&](std::string_view part) {
-    const size_t taken = std::min(part.size(), sizeof text - size);
-    std::memcpy(text + size, part.data(), taken);
+    const size_t taken = std::min(part.size(), sizeof state->text - size);
+    std::memcpy(state->text + size, part.data(), taken);
     size += taken;
   };
   add(id);
+  state->id_length = size;
   add(" in ");
   add(type);
   add(" ");
@@ -78,13 +91,47 @@ Running::Running(std::string_view id, std::string_view type, std::string_view wh
     add(layer);
     add(")");
   }
-  length = size;
-  runs = true;
+  state->length = size;
+  ++state->count;
+  state->limited = !id.ends_with("_reference");
+  state->runs = true;
 }
 
-Running::~Running() { runs = false; }
+Running::~Running() { state->runs = false; }
 
-std::string Running::last() { return {text, length}; }
+std::string Running::last() { return {state->text, state->length}; }
+
+std::string Running::last_id() { return {state->text, state->id_length}; }
+
+uint64_t Running::count() { return state->count; }
+
+bool Running::is_limited() { return state->runs && state->limited; }
+
+void Running::share() {
+  if (state == &own) {
+    void* memory =
+        mmap(nullptr, sizeof(State), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory != MAP_FAILED) state = new (memory) State;
+  }
+  state->runs = false;  // of a child that ended in the middle of it
+  state->note_length = 0;
+}
+
+void Running::leave_note(std::string_view text) {
+  const size_t taken = std::min(text.size(), sizeof state->note);
+  std::memcpy(state->note, text.data(), taken);
+  state->note_length = taken;
+}
+
+std::string Running::note() { return {state->note, state->note_length}; }
+
+std::string signal_text(int signal) {
+  for (const auto& crash : kCrashes) {
+    if (crash.signal == signal) return crash.name;
+  }
+  if (signal == SIGKILL) return "SIGKILL (by Linux for lack of memory, or by somebody)";
+  return std::string("signal ") + std::to_string(signal) + " (" + strsignal(signal) + ")";
+}
 
 void name_crashes() {
   static char stack[64 << 10];  // one that overflowed holds no handler
@@ -102,10 +149,10 @@ void name_crashes() {
 }
 
 void write_running(const char* what) {
-  const std::string_view last(text, length);
+  const std::string_view last(state->text, state->length);
   if (last.empty()) return;
   Line line;
-  line << what << last << (runs ? " ran\n" : " ran last\n");
+  line << what << last << (state->runs ? " ran\n" : " ran last\n");
   line.write();
 }
 

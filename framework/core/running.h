@@ -1,6 +1,7 @@
 // Which implementation runs, for whoever must tell when the process ends in the middle of it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,12 +20,27 @@ class Running {
 
   /// Of the one that runs or, if none does, that ran last; empty if none has.
   static std::string last();
+  static std::string last_id();
+  /// How many there have been.
+  static uint64_t count();
+  /// Whether one is there that is no reference, which may take as long as it wants.
+  static bool is_limited();
+
+  /// From now on this process and the child that it forks next share all of the above, and the
+  /// note, which is empty; nothing runs.
+  static void share();
+  /// Why this process ends; for its parent.
+  static void leave_note(std::string_view text);
+  static std::string note();
 };
 
 /// From now on a SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT first writes to standard error which
 /// implementation crashed; then it ends the process as it would have. A signal that somebody else
 /// handles (AddressSanitizer) stays theirs.
 void name_crashes();
+
+/// "SIGSEGV (an access to memory that is not its own)".
+std::string signal_text(int signal);
 
 /// Writes "<what>" and the implementation that runs or ran last to standard error, if there is one.
 /// For a signal's handler.

@@ -18,14 +18,25 @@ std::atomic<int> waits = 0;        // that have not ended
 
 [[noreturn]] void end_process(std::chrono::milliseconds patience) {
   const std::string last = Running::last();
+  char what[400];
+  const double seconds = std::chrono::duration<double>(patience).count();
+  if (waits > 0) {
+    std::snprintf(what, sizeof what,
+                  "the GPU has not finished its work for %g s%s%s; nothing more can run on it in "
+                  "this process",
+                  seconds, last.empty() ? "" : "; last ran ", last.c_str());
+  } else {
+    std::snprintf(what, sizeof what, "%s has not ended after %g s", last.c_str(), seconds);
+  }
+  char note[200];
+  std::snprintf(note, sizeof note, "%s has not ended after %g s", Running::last_id().c_str(),
+                seconds);
+  Running::leave_note(note);
   std::fprintf(stderr,
-               "error: the GPU has not finished its work for %g s%s%s; nothing more can run on it "
-               "in this process. What was measured before is in the file of --out, if one was "
-               "named\n",
-               std::chrono::duration<double>(patience).count(), last.empty() ? "" : "; last ran ",
-               last.c_str());
+               "error: %s. What was measured before is in the file of --out, if one was named\n",
+               what);
   std::fflush(stderr);
-  _exit(kExitFailure);  // destructors would wait for the GPU, too
+  _exit(kExitFailure);  // destructors would wait, too
 }
 
 }  // namespace
@@ -55,8 +66,8 @@ void Watchdog::watch(std::chrono::milliseconds patience) {
   int looks = 0;
   std::unique_lock lock(mutex_);
   while (!ended_.wait_for(lock, patience / kLooks, [this] { return ends_; })) {
-    const uint64_t now = number;
-    looks = waits > 0 && now == seen ? looks + 1 : 0;
+    const uint64_t now = number + Running::count();
+    looks = (waits > 0 || Running::is_limited()) && now == seen ? looks + 1 : 0;
     seen = now;
     if (looks >= kLooks) end_process(patience);
   }

@@ -1,4 +1,4 @@
-// Ends a process whose GPU never finishes what it was given.
+// Ends a process whose GPU, or an implementation on the CPU, never finishes what it was given.
 #pragma once
 
 #include <chrono>
@@ -17,10 +17,10 @@ class GpuWait {
   GpuWait& operator=(const GpuWait&) = delete;
 };
 
-/// While it lives, one GpuWait that lasts longer than `patience` ends the process with
-/// kExitFailure, after a line to standard error that names the implementation that ran last: a
-/// kernel that never ends cannot be stopped otherwise. Time in which the process was stopped does
-/// not count. No work that Duet queues before it waits takes a GPU minutes.
+/// While it lives, one GpuWait, or one call of an implementation (Running, but for references),
+/// that lasts longer than `patience` ends the process with kExitFailure, after a line to standard
+/// error that names the implementation that ran last: what never ends cannot be stopped otherwise.
+/// Time in which the process was stopped does not count. No call that Duet makes takes minutes.
 class Watchdog {
  public:
   explicit Watchdog(std::chrono::milliseconds patience = std::chrono::minutes(5));

@@ -1,5 +1,6 @@
 #include "measure/process_state.h"
 
+#include <sys/resource.h>
 #include <time.h>
 
 #include <chrono>
@@ -37,6 +38,11 @@ size_t open_descriptors() {
   for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end;
        at.increment(error)) {
     ++count;
+  }
+  if (error == std::errc::too_many_files_open) {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_cur;
   }
   return count;
 }
@@ -88,8 +94,12 @@ std::string ProcessState::restore() {
   const size_t descriptors = open_descriptors();
   if (descriptors > descriptors_ + kManyDescriptors) {
     note(std::to_string(descriptors - descriptors_) + " open files");
+    spoilt_ = true;
   }
-  if (!busy_ && stays_busy()) note("a thread that keeps computing, so that no time is sound");
+  if (!busy_ && stays_busy()) {
+    note("a thread that keeps computing, so that no time is sound");
+    spoilt_ = true;
+  }
   return join(changes);
 }
 
@@ -124,8 +134,8 @@ std::string text_of_failure(std::string_view id, Device device) {
   }
   if (device == Device::kGpu && gpu::is_lost()) {
     throw DeviceLostError(std::string(id) + " " + text +
-                          "; after that the GPU does nothing more for this process, so that "
-                          "nothing else is measured (bench --sanitize finds the place)");
+                          "; after that the GPU does nothing more for this process "
+                          "(bench --sanitize finds the place)");
   }
   return text;
 }

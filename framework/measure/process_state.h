@@ -22,6 +22,8 @@ class ProcessState {
   /// What is otherwise now, in words; empty if nothing is. All of it is as before afterwards,
   /// except threads and descriptors: nobody but who made them can end them.
   std::string restore();
+  /// Whether restore() found what stays.
+  bool is_spoilt() const { return spoilt_; }
 
  private:
   std::string restore_floating_point();
@@ -34,6 +36,7 @@ class ProcessState {
   const size_t descriptors_;
   const bool busy_;
   gpu::PersistingCache cache_;
+  bool spoilt_ = false;
 };
 
 /// "failed: ..." of the exception that is being handled, of whatever type, thrown where

@@ -46,7 +46,10 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
     // The library brings libstdc++, whose operator delete comes before AddressSanitizer's then.
     environment.push_back("ASAN_OPTIONS=verify_asan_link_order=0:alloc_dealloc_mismatch=0");
   }
-  for (const char* kept : {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS"}) {
+  // ThreadSanitizer writes a file there before main(), and a limit would end the process.
+  if (options.most_file_bytes) environment.push_back("TEST_TMPDIR=/nowhere");
+  for (const char* kept :
+       {"PATH", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"}) {
     if (const char* value = getenv(kept)) environment.push_back(std::string(kept) + "=" + value);
   }
   const auto pointers = [](std::vector<std::string>& texts) {

@@ -18,7 +18,7 @@
 #include "compare/outputs.h"
 #include "core/error.h"
 #include "core/interrupt.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "support/double_base.h"
 
 namespace duet {

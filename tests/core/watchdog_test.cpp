@@ -25,12 +25,29 @@ TEST(WatchdogDeathTest, NamesWhoRanLast) {
       "\\(layer conv1\\)");
 }
 
+TEST(WatchdogDeathTest, NamesWhoNeverEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto hang = [] {
+    const Watchdog watchdog(milliseconds(200));
+    const Running running("cpu_spins", "conv2d", "forward");
+    std::this_thread::sleep_for(std::chrono::seconds(60));
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(kExitFailure),
+              "error: cpu_spins in conv2d forward has not ended after 0.2 s");
+}
+
 TEST(Watchdog, LeavesShortWaitsAndLongWorkAlone) {
   const Watchdog watchdog(milliseconds(300));
   for (int i = 0; i < 12; ++i) {
     const GpuWait wait;
     std::this_thread::sleep_for(milliseconds(50));
   }
+  for (int i = 0; i < 12; ++i) {
+    const Running running("cpu_works", "conv2d", "forward");
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  std::this_thread::sleep_for(milliseconds(600));
+  const Running running("cpu_reference", "conv2d", "forward");
   std::this_thread::sleep_for(milliseconds(600));
 }
 

@@ -1,13 +1,19 @@
 // An illegal access on the GPU ends the measuring under the name of who made it. It ends all work
 // of its process on the GPU, so that it is made in another one.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "compare/bench.h"
 #include "core/error.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
@@ -24,16 +30,18 @@ class WritesNowhere : public Implementation {
   }
 };
 
+std::unique_ptr<Implementation> make_writer(const ActivationProblem&, Context&) {
+  return std::make_unique<WritesNowhere>();
+}
+
+using InReluList = InList<ActivationProblem>;
+
 class LostGpuDeathTest : public GpuTest {};
 
 TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto lose = [] {
-    const InList<ActivationProblem> listed(
-        relu_impls(), {{"custom_double_nowhere", supports_all,
-                        [](const ActivationProblem&, Context&) -> std::unique_ptr<Implementation> {
-                          return std::make_unique<WritesNowhere>();
-                        }}});
+    const InReluList listed(relu_impls(), {{"custom_double_nowhere", supports_all, make_writer}});
     const auto layer = make_layer("relu", {.name = "lost", .x = {{{16, 20}}}});
     const CheckData check_data =
         make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
@@ -48,6 +56,48 @@ TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
   };
   EXPECT_EXIT(lose(), testing::ExitedWithCode(3),
               "custom_double_nowhere failed: .*does nothing more");
+}
+
+// No fixture that asks for a GPU: nothing of CUDA may have been called in a process that bench
+// forks.
+TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string name = "duet-lost-" + std::to_string(getpid()) + ".json";
+  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
+  const std::string path = getenv("DUET_TEST_RESULTS");
+  const auto bench = [&] {
+    const InReluList listed(relu_impls(), {{"custom_double_nowhere", supports_all, make_writer}});
+    BenchOptions options;
+    options.problems.layer = "relu";
+    options.problems.shape = "n=16,c=20";
+    options.device = Device::kGpu;
+    options.impls = {"custom_double_nowhere", "cudnn"};
+    options.quick = true;
+    options.isolate = true;
+    options.out = path;
+    std::ostringstream out;
+    try {
+      _exit(run_bench(options, out));
+    } catch (const Error& error) {
+      _exit(error.exit_code());
+    }
+  };
+  const auto ends = [](int status) {
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == kExitComparison || WEXITSTATUS(status) == kExitUnsupported);
+  };
+  EXPECT_EXIT(bench(), ends, "");
+  std::ifstream file(path);
+  if (!file) GTEST_SKIP() << gpu_missing_reason();
+  const auto results = nlohmann::json::parse(file);
+  std::filesystem::remove(path);
+  ASSERT_EQ(results["rows"].size(), 2u);
+  for (const auto& row : results["rows"]) {
+    ASSERT_EQ(row["arms"].size(), 2u);
+    for (const auto& arm : row["arms"]) {
+      EXPECT_EQ(arm["us"].is_null(), arm["implementation"] == "custom_double_nowhere") << arm;
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "layers/layer_cases.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
@@ -41,6 +43,7 @@ void check_doubles_are_caught(Device device) {
   const std::vector<DoubleInfo>& doubles = listed.infos();
   const std::pair<const char*, LayerCase> cases[] = {{"linear", linear_case()},
                                                      {"conv2d", conv2d_case()}};
+  int caught = 0;
   for (const auto& [type, c] : cases) {
     const auto layer = make_layer(type, c);
     const CheckData check_data =
@@ -50,6 +53,7 @@ void check_doubles_are_caught(Device device) {
       for (const DoubleInfo& info : doubles) candidates.push_back({layer.get(), info.id});
       const auto results = measure_pass(candidates, pass, check_data, test_context(device),
                                         {.timing = brief(device)});
+      int cheats = 0, caught = 0, idle = 0;  // doubles; the last remembered nothing
       for (size_t i = 0; i < doubles.size(); ++i) {
         if (pass == Pass::kForward && !doubles[i].in_forward) continue;
         const std::string where =
@@ -58,15 +62,22 @@ void check_doubles_are_caught(Device device) {
         const bool remembers_nothing = doubles[i].fault == FaultKind::kRemembers &&
                                        results[i].warm &&
                                        results[i].warm->summary().p20 >= kComputingRememberer;
+        ++cheats;
+        caught += !faults.empty();
+        idle += faults.empty() && remembers_nothing;
         if (faults.empty() && remembers_nothing) continue;
         EXPECT_FALSE(faults.empty()) << where << "was not caught";
         if (faults.empty()) continue;
         EXPECT_EQ(to_string(faults.front().kind), to_string(doubles[i].fault))
             << where << texts(results[i].examination);
         EXPECT_FALSE(results[i].warm || results[i].cold) << where << "got a time";
+        ++caught;
       }
+      std::printf("%s %s: %d of %d doubles caught, %d gained nothing\n", type,
+                  std::string(to_string(pass)).c_str(), caught, cheats, idle);
     }
   }
+  testing::Test::RecordProperty("doubles_caught", caught);
 }
 
 namespace {
@@ -92,8 +103,16 @@ std::unique_ptr<Implementation> make_far_writer(const LinearProblem& problem, Co
   return std::make_unique<FarWriter>(make_sound(linear_impls(), problem, context), kDistance);
 }
 
-/// What an implementation does with memory of its own.
-enum class Habit { kLeaks, kTakesWhenPrepared, kTakesInFirstCall, kExpectsZeros, kIsFrugal };
+/// What an implementation does with memory of its own, or else.
+enum class Habit {
+  kLeaks,
+  kLeaksLittle,
+  kTakesWhenPrepared,
+  kTakesInFirstCall,
+  kExpectsZeros,
+  kIsFrugal,
+  kErrsRarely,  // in one call of 100,000
+};
 
 class MemoryTaker : public DoubleBase {
  public:
@@ -101,9 +120,9 @@ class MemoryTaker : public DoubleBase {
       : DoubleBase(std::move(sound)), habit_(habit) {}
   void prepare(Pass pass, Context& context) override {
     sound_->prepare(pass, context);
-    if (habit_ == Habit::kLeaks) {
+    if (habit_ == Habit::kLeaks || habit_ == Habit::kLeaksLittle) {
       static auto* leaked = new std::vector<Buffer>;  // outlives the GPU's driver
-      leaked->emplace_back(context.device(), leak(context));
+      leaked->emplace_back(context.device(), leak(context) / (habit_ == Habit::kLeaks ? 1 : 32));
     }
     if (habit_ == Habit::kTakesWhenPrepared) taken_ = Buffer(context.device(), much(context));
     if (habit_ == Habit::kExpectsZeros) taken_ = Buffer(context.device(), 1 << 20);
@@ -114,8 +133,11 @@ class MemoryTaker : public DoubleBase {
       taken_ = Buffer(run.context.device(), much(run.context));
     }
     sound_->run(pass, run, t);
-    if (habit_ != Habit::kExpectsZeros) return;
     const Tensor& out = output(pass, t);
+    if (habit_ == Habit::kErrsRarely && ++calls_ % 100'000 == 0) {
+      run.context.queue_fill(out.memory, 0, 4);
+    }
+    if (habit_ != Habit::kExpectsZeros) return;
     run.context.queue_copy(out.memory, taken_.data(), 4);
     run.context.queue_copy(taken_.data(), static_cast<char*>(out.memory) + 4, 4);
   }
@@ -130,6 +152,7 @@ class MemoryTaker : public DoubleBase {
 
   const Habit habit_;
   Buffer taken_;
+  int calls_ = 0;
 };
 
 template <Habit kHabit>
@@ -147,7 +170,7 @@ void check_linear(Device device, MakeLinear make, std::string_view kind,
   const auto layer = make_layer("linear", linear_case());
   const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
-    const Examination found = examine(*layer, id, pass, check_data, test_context(device));
+    const Examination found = check(*layer, id, pass, check_data, test_context(device));
     EXPECT_EQ(found.passed() ? "" : to_string(found.faults[0].kind),
               pass == Pass::kForward ? kind : backward_kind)
         << to_string(pass) << ": " << texts(found);
@@ -173,6 +196,11 @@ void check_memory_is_watched(Device device) {
   check_linear(device, make_memory_taker<Habit::kIsFrugal>, "");
 }
 
+void check_what_gets_by(Device device) {
+  check_linear(device, make_memory_taker<Habit::kLeaksLittle>, "");
+  check_linear(device, make_memory_taker<Habit::kErrsRarely>, "");
+}
+
 void check_fresh_memory_is_filled(Device device) {
   // On a GPU it is filled with NaN, which forward hands out; a backward pass finds forward's
   // values.
@@ -183,9 +211,10 @@ void check_fresh_memory_is_filled(Device device) {
 
 void check_sound_ones_pass(Device device, bool bf16) {
   for (const CasesOfType& row : layer_cases()) {
+    const size_t most = bf16 ? 1 : 3;
     size_t tried = 0;
     for (const LayerCase& each : row.cases) {
-      if (each.exact || each.forward_only || each.data == Data::kNonFinite || ++tried > 3) continue;
+      if (each.exact || each.forward_only || each.data == Data::kNonFinite || ++tried > most) continue;
       const LayerCase c = bf16 ? in_bf16(each) : each;
       const auto layer = make_layer(row.type, c);
       if (layer->passes().empty()) continue;
@@ -195,8 +224,7 @@ void check_sound_ones_pass(Device device, bool bf16) {
         if (device_of(family_of(info.id)) != device) continue;
         for (Pass pass : layer->passes()) {
           if (layer->unsupported(info.id, pass)) continue;
-          const Examination result =
-              examine(*layer, info.id, pass, check_data, test_context(device));
+          const Examination result = check(*layer, info.id, pass, check_data, test_context(device));
           EXPECT_TRUE(result.passed())
               << row.type << " " << info.id << " " << to_string(pass) << ", case " << c.name << ", "
               << layer->problem_text() << "\n"

@@ -7,6 +7,8 @@
 // gradient (net/resolve.h). Keys: outputs 2 (from 2 to 64).
 #pragma once
 
+#include <algorithm>
+
 #include "layers/layer.h"
 
 namespace duet {
@@ -21,37 +23,56 @@ struct AddProblem {
   std::string to_string() const;
 };
 
-class AddLayer : public LayerOf<AddProblem> {
- public:
-  AddLayer();
-
-  std::string_view type() const override { return "add"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  bool takes_many() const override { return true; }
-  bool is_view(Pass pass) const override { return pass != Pass::kForward; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<AddLayer>(*this); }
-
- protected:
-  AddProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
-};
-
-class SplitLayer : public LayerOf<AddProblem> {
- public:
-  explicit SplitLayer(int64_t outputs);
-
-  std::string_view type() const override { return "split"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  bool is_view(Pass pass) const override { return pass == Pass::kForward; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<SplitLayer>(*this); }
-
- protected:
-  AddProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
-
- private:
-  int64_t count_;
-};
-
 const LayerType& add_type();
 const LayerType& split_type();
+
+class AddImpl : public ImplementationOf<AddProblem> {
+ public:
+  explicit AddImpl(const AddProblem& problem) : ImplementationOf(problem) {
+    for (std::vector<Tensor>* list : {&from_, &to_}) {
+      list->reserve(static_cast<size_t>(std::max(problem.inputs, problem.outputs)));
+    }
+  }
+
+  /// What becomes of a sum before it is written: nothing; relu of it; or relu's gradient, the sum
+  /// where y > 0 and else 0.
+  enum class Then { kNothing, kRelu, kReluGradient };
+
+  /// to = then(from[0] + from[1] + ...); at least two are summed, or one where something follows.
+  /// `y` is there for kReluGradient.
+  virtual void sum(const Run& run, const std::vector<Tensor>& from, Then then, const Tensor& y,
+                   const Tensor& to) = 0;
+
+  /// Many tensors into one are summed: forward of add, backward of split. What goes to many goes as
+  /// copies, but where they are one in memory.
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    const bool forward = pass == Pass::kForward;
+    take(forward ? t.x : t.dy, from_);
+    take(forward ? t.y : t.dx, to_);
+    if (to_.empty()) return;
+    const Then then = !problem_.relu ? Then::kNothing : forward ? Then::kRelu : Then::kReluGradient;
+    const Tensor* made = &from_[0];
+    if (from_.size() > 1 || then != Then::kNothing) {
+      sum(run, from_, then, t.y[0], to_[0]);
+      made = &to_[0];
+    }
+    for (const Tensor& each : to_) {
+      if (each.memory == made->memory) continue;
+      run.context.queue_copy(each.memory, made->memory, made->bytes());
+    }
+  }
+
+ private:
+  // Without gradients that nobody wants or no reader gives.
+  static void take(const std::vector<Tensor>& from, std::vector<Tensor>& to) {
+    to.clear();
+    std::copy_if(from.begin(), from.end(), std::back_inserter(to),
+                 [](const Tensor& tensor) { return static_cast<bool>(tensor); });
+  }
+
+  std::vector<Tensor> from_, to_;  // of a run
+};
+
+std::vector<ImplEntry<AddProblem>>& add_impls();
 
 }  // namespace duet

@@ -1,0 +1,214 @@
+#include "compare/bench_rows.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "compare/format.h"
+#include "compare/layer_rows.h"
+#include "compare/problem.h"
+#include "compare/records.h"
+#include "core/interrupt.h"
+#include "core/watchdog.h"
+#include "device/clock_monitor.h"
+#include "device/stopwatch.h"
+
+namespace duet {
+
+namespace {
+
+constexpr double kManyFlops = 2e9;  // the reference takes about a second for that
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, Device device, const BenchPart& part, const BenchSink& sink)
+      : options_(options), device_(device), part_(part), sink_(sink), context_(device) {
+    results_ = {.command = options.command,
+                .date = now_text(),
+                .device = std::string(to_string(device)),
+                .quick = options.quick,
+                .environment = environment_record()};
+  }
+
+  void run(const std::vector<ProblemSelection>& selections) {
+    for (const auto& warning : version_warnings(results_.environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
+    if (!part_.only) {
+      spdlog::info("measuring what this {} can do at most", to_string(device_));
+      ceilings_ = measure_ceilings(context_);
+    }
+    clocks_.emplace();
+    results_.environment.ceilings = rates_of(ceilings_, device_);
+    sink_({.results = results_});
+    for (size_t i = 0; i < selections.size(); ++i) measure(selections[i], i);
+    note_clocks();
+    sink_({.results = results_});
+  }
+
+ private:
+  void note_clocks() {
+    const ClockReport report = clocks_->report();
+    results_.environment.clocks = record_of(report);
+    if (!report.reasons.empty()) {
+      spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
+                   join(report.reasons), report.sm_mhz_min, report.sm_mhz_max);
+    }
+  }
+
+  void measure(const ProblemSelection& selection, size_t problem) {
+    std::vector<const PassSelection*> selected;
+    std::vector<Pass> passes;
+    for (const PassSelection& each : selection.passes) {
+      const size_t row = row_++;
+      if (row < part_.first_row || (part_.only && row != part_.only->row)) continue;
+      selected.push_back(&each);
+      if (!each.candidates.empty()) passes.push_back(each.pass);
+    }
+    std::optional<CheckData> check_data;
+    if (!passes.empty()) check_data = compute_reference(*selection.problem->layer, passes);
+    for (const PassSelection* each : selected) {
+      measure(*selection.problem, problem, *each, check_data ? &*check_data : nullptr);
+    }
+  }
+
+  CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
+    double flops = 0;
+    for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
+    if (flops > kManyFlops) {
+      spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
+                   problem_argument(layer), format_significant(flops / 1e9));
+    }
+    const Elapsed watch;
+    CheckData check_data =
+        make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
+    if (flops > kManyFlops) {
+      spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
+                   to_string(check_data.expected.device));
+    }
+    return check_data;
+  }
+
+  void measure(const BenchProblem& problem, size_t number, const PassSelection& selection,
+               const CheckData* check_data) {
+    InterruptGuard::check();
+    const Layer& layer = *problem.layer;
+    const Pass pass = selection.pass;
+    const std::vector<Candidate>& all = selection.candidates;
+    std::vector<std::string> ids;
+    for (const Candidate& each : all) ids.push_back(each.id);
+    const std::string work = std::string(layer.type()) + " " + problem_argument(layer) + " " +
+                             std::string(to_string(pass));
+    sink_({.begins = BenchMessage::Begun{work, number, ids}});
+    std::vector<PassMeasurement> measured(all.size());
+    std::vector<Candidate> runs;  // those that this part leaves
+    std::vector<size_t> places;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (part_.only && all[i].id != part_.only->id) continue;
+      if (const BenchPart::Ended* ended = find_ended(number, all[i].id)) {
+        measured[i].examination.faults = {{FaultKind::kFailed, ended->text}};
+        continue;
+      }
+      runs.push_back(all[i]);
+      places.push_back(i);
+    }
+    if (!runs.empty()) {
+      spdlog::info("{}: {} implementation{}", work, runs.size(), runs.size() == 1 ? "" : "s");
+      auto results = measure_pass(runs, pass, *check_data, context_, plan(layer, selection));
+      const double least = least_seconds(ceilings_, context_.device(), layer, pass);
+      for (size_t i = 0; i < runs.size(); ++i) {
+        refuse_impossible_times(results[i], least);
+        measured[places[i]] = std::move(results[i]);
+      }
+    }
+    sink_({.row = row_of(problem, selection, measured)});
+  }
+
+  const BenchPart::Ended* find_ended(size_t problem, const std::string& id) const {
+    for (const BenchPart::Ended& each : part_.ended) {
+      if (each.problem == problem && each.id == id) return &each;
+    }
+    return nullptr;
+  }
+
+  PassPlan plan(const Layer& layer, const PassSelection& selection) const {
+    return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
+            .cold = options_.cold,
+            .workspace_room = workspace_room(layer, selection, device_),
+            .before_round = InterruptGuard::check,
+            .child = part_.child};
+  }
+
+  BenchRow row_of(const BenchProblem& problem, const PassSelection& selection,
+                  const std::vector<PassMeasurement>& measured) const {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < measured.size(); ++i) order.push_back(i);
+    const auto time = [&](size_t i) {
+      return measured[i].warm ? measured[i].warm->summary().median
+                              : std::numeric_limits<double>::infinity();
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return time(a) < time(b); });
+    const Layer& layer = *problem.layer;
+    std::vector<RowArm> arms;
+    std::optional<Place> baseline;  // the first of the candidates that was timed
+    size_t baseline_candidate = measured.size();
+    for (size_t i : order) {
+      const Candidate& candidate = selection.candidates[i];
+      if (measured[i].warm && i < baseline_candidate) {
+        baseline = Place{arms.size()};
+        baseline_candidate = i;
+      }
+      arms.push_back({&layer, candidate.id, is_shared(layer, candidate.id), &measured[i]});
+    }
+    BenchRow row = {measured_row({.name = problem.name,
+                                  .layer = &layer,
+                                  .pass = selection.pass,
+                                  .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
+                                  .repeat = repeat_command(layer, selection.pass) + how()},
+                                 arms),
+                    baseline};
+    for (size_t i = 0; baseline && i < arms.size(); ++i) {
+      if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
+    }
+    for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
+    return row;
+  }
+
+  static bool is_shared(const Layer& layer, const std::string& id) {
+    const auto all = layer.implementations();
+    return std::any_of(all.begin(), all.end(),
+                       [&](const ImplInfo& info) { return info.id == id && info.shared; });
+  }
+
+  // The options that a row was measured with.
+  std::string how() const {
+    std::string text;
+    if (!options_.impls.empty()) text += " --impl " + join(options_.impls, ",");
+    if (options_.impls.empty() && device_ == Device::kCpu) text += " --device cpu";
+    if (options_.quick) text += " --quick";
+    if (options_.cold) text += " --cold";
+    return text;
+  }
+
+  const BenchOptions& options_;
+  const Device device_;
+  const BenchPart& part_;
+  const BenchSink& sink_;
+  std::optional<ClockMonitor> clocks_;  // after the ceilings, which drive the machine to its limits
+  Context context_;
+  Ceilings ceilings_;
+  BenchResults results_;  // all but the rows
+  size_t row_ = 0;        // the next one's number
+};
+
+}  // namespace
+
+void measure_rows(const std::vector<ProblemSelection>& selections, const BenchOptions& options,
+                  Device device, const BenchPart& part, const BenchSink& sink) {
+  const Watchdog watchdog(options.patience);
+  Bench(options, device, part, sink).run(selections);
+}
+
+}  // namespace duet

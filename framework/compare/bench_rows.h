@@ -1,0 +1,58 @@
+// The rows of bench: each problem and pass examined and timed, in this process.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compare/bench.h"
+#include "compare/bench_selection.h"
+#include "compare/results.h"
+
+namespace duet {
+
+/// What of all rows is measured; they are numbered in the order of the selections.
+struct BenchPart {
+  size_t first_row = 0;
+  struct Only {
+    size_t row;
+    std::string id;
+  };
+  std::optional<Only> only;  // that implementation in that row
+  struct Ended {
+    size_t problem;  // in the order of the selections
+    std::string id, text;
+  };
+  std::vector<Ended> ended;  // ended their process in that problem: they are not run again
+  bool child = false;        // of a process that measures the rest in another one where this ends
+};
+
+/// One of these is told, in this order: the results without rows; of each row that it begins, and
+/// the row; and the results without rows once more. An error of a child comes last.
+struct BenchMessage {
+  struct Begun {
+    std::string work;
+    Count problem;  // in the order of the selections
+    std::vector<std::string> ids;
+    void fields(auto& f) { f("work", work)("problem", problem)("ids", ids); }
+  };
+  std::optional<BenchResults> results = {};
+  std::optional<Begun> begins = {};
+  std::optional<BenchRow> row = {};
+  std::string error;
+  int code = 0;  // of the error
+  void fields(auto& f) {
+    f.maybe("results", results).maybe("begins", begins).maybe("row", row);
+    f.maybe("error", error).maybe("code", code);
+  }
+};
+using BenchSink = std::function<void(const BenchMessage& message)>;
+
+/// Throws what ends the measuring; in a child, a DeviceLostError also where an implementation left
+/// behind what nobody can undo.
+/// REQUIRES: an InterruptGuard.
+void measure_rows(const std::vector<ProblemSelection>& selections, const BenchOptions& options,
+                  Device device, const BenchPart& part, const BenchSink& sink);
+
+}  // namespace duet

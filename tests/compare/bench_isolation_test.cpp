@@ -1,0 +1,192 @@
+// Implementations that crash, exit, hang or take all that there is: they cost bench their own times
+// and no others. bench forks, which needs a process without other threads: a death test's.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "compare/bench.h"
+#include "core/error.h"
+#include "layers/activation/activation.h"
+#include "support/double_base.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+enum class End { kSegfault, kAbort, kExit, kLoop, kThrowInt, kTakesFiles, kDamages };
+
+int* damaged = nullptr;  // what kDamages does to all others
+
+/// cpu_reference of ReLU that does so in its backward pass.
+template <End kEnd>
+class Ending : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    if (pass != Pass::kForward) end();
+    sound_->run(pass, run, tensors);
+  }
+
+ private:
+  static void end() {
+    static volatile uintptr_t nowhere = 8;  // compilers warn of what they know
+    if (kEnd == End::kSegfault) *reinterpret_cast<volatile int*>(nowhere) = 1;
+    if (kEnd == End::kAbort) std::abort();
+    if (kEnd == End::kExit) std::exit(0);
+    if (kEnd == End::kThrowInt) throw 7;
+    if (kEnd == End::kDamages) damaged = reinterpret_cast<int*>(nowhere);
+    while (kEnd == End::kTakesFiles && open("/dev/null", O_RDONLY) >= 0) {
+    }
+    while (kEnd == End::kLoop && nowhere) {
+    }
+  }
+};
+
+class Rival : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    if (damaged) *const_cast<volatile int*>(damaged) = 1;
+    sound_->run(pass, run, tensors);
+  }
+};
+
+template <class Double>
+std::unique_ptr<Implementation> make(const ActivationProblem& problem, Context& context) {
+  return std::make_unique<Double>(make_sound(relu_impls(), "cpu_reference", problem, context));
+}
+
+/// The same in a death test's process, which is a new one.
+std::string results_path() {
+  const std::string name = "duet-isolation-" + std::to_string(getpid()) + ".json";
+  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
+  return getenv("DUET_TEST_RESULTS");
+}
+
+template <End kEnd>
+[[noreturn]] void bench() {
+  const InList<ActivationProblem> listed(relu_impls(),
+                                         {{"cpu_double_ends", supports_all, make<Ending<kEnd>>},
+                                          {"cpu_double_rival", supports_all, make<Rival>}});
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = 256;
+  setrlimit(RLIMIT_NOFILE, &files);
+  BenchOptions options;
+  options.problems.layer = "relu";
+  options.problems.shape = "n=2,c=3";
+  options.device = Device::kCpu;
+  options.quick = true;
+  options.isolate = true;
+  options.patience = std::chrono::seconds(2);
+  options.out = results_path();
+  std::ostringstream out;
+  _exit(run_bench(options, out));
+}
+
+json take_results() {
+  const std::string path = results_path();
+  std::ifstream file(path);
+  json results = json::parse(file);
+  std::filesystem::remove(path);
+  return results;
+}
+
+const json& arm_of(const json& row, const std::string& id) {
+  return *std::find_if(row["arms"].begin(), row["arms"].end(),
+                       [&](const json& arm) { return arm["implementation"] == id; });
+}
+
+/// What the backward pass of cpu_double_ends is refused for; all else was measured.
+std::string only_fault(const json& results, const std::string& of = "cpu_double_ends") {
+  EXPECT_FALSE(results.contains("stopped"));
+  EXPECT_TRUE(results.contains("seconds"));
+  EXPECT_TRUE(results["environment"].contains("ceilings"));
+  EXPECT_EQ(results["rows"].size(), 2u);
+  for (const json& row : results["rows"]) {
+    EXPECT_EQ(row["arms"].size(), 3u);
+    for (const json& arm : row["arms"]) {
+      const bool ends = row["pass"] == "backward" && arm["implementation"] == of;
+      EXPECT_EQ(arm["agrees"], !ends) << arm;
+      EXPECT_EQ(arm["us"].is_null(), ends) << arm;
+    }
+  }
+  const json& faults = arm_of(results["rows"][1], of)["faults"];
+  EXPECT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0]["kind"], "failed");
+  return faults[0]["text"];
+}
+
+class BenchIsolationDeathTest : public testing::Test {
+ protected:
+  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  // AddressSanitizer ends what crashes by an exit code.
+  static bool crashes() {
+    struct sigaction now {};
+    sigaction(SIGSEGV, nullptr, &now);
+    return !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
+  }
+  const testing::ExitedWithCode wrong_ = testing::ExitedWithCode(kExitComparison);
+};
+
+TEST_F(BenchIsolationDeathTest, ASegfaultCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kSegfault>(), wrong_, "");
+  const std::string text = only_fault(take_results());
+  EXPECT_TRUE(has(text, crashes() ? "crashed: SIGSEGV (an access" : "ended", "was not run again"));
+}
+
+TEST_F(BenchIsolationDeathTest, AnAbortCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kAbort>(), wrong_, "");
+  const std::string text = only_fault(take_results());
+  EXPECT_TRUE(has(text, crashes() ? "crashed: SIGABRT (abort()" : "", "was not run again"));
+}
+
+TEST_F(BenchIsolationDeathTest, AnExitCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kExit>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_results()), "ended the process with exit code "));
+}
+
+TEST_F(BenchIsolationDeathTest, AnEndlessLoopCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kLoop>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_results()), "has not ended after 2 s"));
+}
+
+TEST_F(BenchIsolationDeathTest, AnErrorOfAnyTypeCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kThrowInt>(), wrong_, "");
+  EXPECT_EQ(only_fault(take_results()), "failed: it threw what is no std::exception");
+}
+
+TEST_F(BenchIsolationDeathTest, WhoTakesAllDescriptorsCostsOneRow) {
+  results_path();
+  EXPECT_EXIT(bench<End::kTakesFiles>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_results()), "leaves behind, for all others: ", " open files"));
+}
+
+// Nobody can tell who did it; the text does not hide that.
+TEST_F(BenchIsolationDeathTest, ACrashThatNeedsTheOthersSaysSo) {
+  if (!crashes()) GTEST_SKIP() << "a sanitizer ends what crashes";
+  results_path();
+  EXPECT_EXIT(bench<End::kDamages>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_results(), "cpu_double_rival"), "crashed: SIGSEGV",
+                  "beside the others, and not alone"));
+}
+
+}  // namespace
+}  // namespace duet
