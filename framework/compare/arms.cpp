@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/running.h"
@@ -211,21 +210,6 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   training_->prepare();
   context_.synchronize();
   prepare_seconds_ = watch.seconds();
-}
-
-nlohmann::json arms_json(const RunningArms& arms) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const auto& running : arms) {
-    const Arm& arm = running->arm();
-    list.push_back(
-        {{"name", arm.name},
-         {"request", arm.request},
-         {"device", to_string(arm.device())},
-         {"math", to_string(arm.spec.math)},
-         {"config", arm.config},
-         {"network", network_json(running->setup().layers, &running->training().net())}});
-  }
-  return list;
 }
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -74,9 +73,6 @@ class RunningArm {
 };
 
 using RunningArms = std::vector<std::unique_ptr<RunningArm>>;
-
-/// The "arms" of the results, with the workspaces and what the libraries chose.
-nlohmann::json arms_json(const RunningArms& arms);
 
 /// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.

@@ -12,10 +12,9 @@
 #include "compare/bench_rows.h"
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
-#include "compare/fields.h"
 #include "compare/ladder.h"
 #include "compare/outputs.h"
-#include "compare/results.h"
+#include "compare/results_json.h"
 #include "compare/sanitize.h"
 #include "core/child.h"
 #include "core/error.h"
@@ -25,8 +24,6 @@
 #include "net/table.h"
 
 namespace duet {
-
-using nlohmann::json;
 
 namespace {
 
@@ -75,22 +72,20 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
 class Measuring {
  public:
   Measuring(const BenchOptions& options, const std::optional<Ladder>& ladder, std::ostream& out)
-      : options_(options), ladder_(ladder), out_(out), partial_(options.out) {
-    results_["rows"] = json::array();
-  }
+      : options_(options), ladder_(ladder), out_(out), partial_(options.out) {}
 
   /// Rows that are finished when something stops it are returned, with the reason. If there are
   /// none, this throws the reason.
-  json run(std::exception_ptr* stopped) {
+  BenchResults run(std::exception_ptr* stopped) {
     const Elapsed watch;
     try {
       const InterruptGuard guard;
       options_.isolate ? measure_in_children() : measure_here();
-      results_["seconds"] = watch.seconds();
+      results_.seconds = watch.seconds();
     } catch (const std::exception&) {
       *stopped = named_error();
-      if (results_["rows"].empty()) std::rethrow_exception(*stopped);
-      results_["stopped"] = message_of(*stopped);
+      if (results_.rows.empty()) std::rethrow_exception(*stopped);
+      results_.stopped = message_of(*stopped);
     }
     return std::move(results_);
   }
@@ -99,7 +94,7 @@ class Measuring {
   void measure_here() {
     const Selected all = select(options_, ladder_);
     measure_rows(all.selections, options_, all.device, part_,
-                 [this](const json& message) { take(message); });
+                 [this](const BenchMessage& message) { take(message); });
   }
 
   // Where an implementation ends its process, the others are measured by the next one.
@@ -107,23 +102,23 @@ class Measuring {
     for (;;) {
       std::string error;
       ExitCode code = kExitDone;
-      part_.first_row = results_["rows"].size();
-      begun_ = json();
-      const ChildEnd end = run_child(part_, [&](const json& message) {
-        if (!message.contains("error")) return take(message);
-        error = message["error"];
-        code = message["code"];
+      part_.first_row = results_.rows.size();
+      begun_ = {};
+      const ChildEnd end = run_child(part_, [&](const BenchMessage& message) {
+        if (message.error.empty()) return take(message);
+        error = message.error;
+        code = static_cast<ExitCode>(message.code);
       });
       if (!error.empty()) throw Error(error, code);
       if (end.finished) return;
       InterruptGuard::check();
       BenchPart::Ended ended = find_culprit(end);
       if (ended.id.empty()) {
-        const std::string work = begun_.is_null() ? "before the first row" : begun_["work"];
+        const std::string work = begun_ ? begun_->work : "before the first row";
         throw RunError(work + ": the measuring process " + end.text());
       }
-      spdlog::warn("{}: {} {}; the others are measured without it", text_at(begun_, "work"),
-                   ended.id, ended.text);
+      spdlog::warn("{}: {} {}; the others are measured without it", begun_->work, ended.id,
+                   ended.text);
       ended.text += ", and was not run again";
       part_.ended.push_back(std::move(ended));
     }
@@ -132,7 +127,9 @@ class Measuring {
   ChildEnd run_child(BenchPart part, const BenchSink& sink) const {
     part.child = true;
     const auto work = [&](const Send& send) {
-      const BenchSink tell = [&](const json& message) { send(json_text(message)); };
+      const BenchSink tell = [&](const BenchMessage& message) {
+        send(json_text(JsonWriter::write(message)));
+      };
       try {
         const Selected all = select(options_, ladder_);
         measure_rows(all.selections, options_, all.device, part, tell);
@@ -141,33 +138,35 @@ class Measuring {
         _exit(kExitFailure);
       } catch (const std::exception&) {
         const std::exception_ptr named = named_error();
-        tell({{"error", message_of(named)}, {"code", exit_code_of(named)}});
+        tell({.error = message_of(named), .code = exit_code_of(named)});
       }
     };
-    return run_in_child(work, [&](const std::string& text) { sink(json::parse(text)); });
+    return run_in_child(work, [&](const std::string& text) {
+      sink(JsonReader::read<BenchMessage>(nlohmann::json::parse(text)));
+    });
   }
 
   // Whoever ran, where that is sure. A crash may also come of what another one did to its memory,
   // so that they are run one by one then.
   BenchPart::Ended find_culprit(const ChildEnd& end) const {
-    if (begun_.is_null()) return {};
-    std::vector<std::string> ids = begun_["ids"];
+    if (!begun_) return {};
+    std::vector<std::string> ids = begun_->ids;
     std::erase_if(ids, [&](const std::string& id) { return has_ended(id); });
     const auto named = std::find_if(ids.begin(), ids.end(), [&](const std::string& id) {
       return id == Running::last_id() || end.note.starts_with(id + " ");
     });
     const auto ended = [&](const std::string& id, std::string text) {
       if (text.starts_with(id + " ")) text.erase(0, id.size() + 1);
-      return BenchPart::Ended{begun_["problem"], id, text};
+      return BenchPart::Ended{static_cast<size_t>(begun_->problem.value), id, text};
     };
     const bool is_named = named != ids.end();
     if (is_named && (end.signal == 0 || ids.size() == 1)) return ended(*named, end.text());
     if (is_named) std::rotate(ids.begin(), named, named + 1);
     for (const std::string& id : ids) {
-      spdlog::info("{}: {} alone", text_at(begun_, "work"), id);
+      spdlog::info("{}: {} alone", begun_->work, id);
       BenchPart alone = part_;
-      alone.only = {results_["rows"].size(), id};
-      const ChildEnd again = run_child(alone, [](const json&) {});
+      alone.only = {results_.rows.size(), id};
+      const ChildEnd again = run_child(alone, [](const BenchMessage&) {});
       InterruptGuard::check();
       if (!again.finished) return ended(id, again.text());
     }
@@ -177,19 +176,26 @@ class Measuring {
 
   bool has_ended(const std::string& id) const {
     return std::any_of(part_.ended.begin(), part_.ended.end(), [&](const auto& each) {
-      return each.problem == begun_["problem"] && each.id == id;
+      return each.problem == begun_->problem.value && each.id == id;
     });
   }
 
-  void take(const json& message) {
-    if (message.contains("results")) results_.update(message["results"]);
-    if (message.contains("begins")) {
-      begun_ = message["begins"];
-      if (!results_["rows"].empty() && partial_.due()) partial_.write(results_, begun_["work"]);
+  void take(const BenchMessage& message) {
+    if (message.results) {
+      std::vector<BenchRow> rows = std::move(results_.rows);
+      results_ = *message.results;
+      results_.rows = std::move(rows);
     }
-    if (!message.contains("row")) return;
-    const json& row = results_["rows"].emplace_back(message["row"]);
-    if (!options_.json && !ladder_) out_ << bench_row_text(row) << "\n" << std::flush;
+    if (message.begins) {
+      begun_ = message.begins;
+      if (!results_.rows.empty() && partial_.due()) {
+        partial_.write(to_json(results_), begun_->work);
+      }
+    }
+    if (!message.row) return;
+    results_.rows.push_back(*message.row);
+    if (options_.json || ladder_) return;
+    out_ << bench_row_text(*message.row) << "\n" << std::flush;
   }
 
   const BenchOptions& options_;
@@ -197,8 +203,8 @@ class Measuring {
   std::ostream& out_;
   PartialResults partial_;
   BenchPart part_;
-  json results_;
-  json begun_;  // the row in work
+  BenchResults results_;
+  std::optional<BenchMessage::Begun> begun_;  // the row in work
 };
 
 }  // namespace
@@ -212,14 +218,14 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
     return options.sanitize ? sanitize(calls, out) : run_once(calls, all.device, out);
   }
   std::exception_ptr stopped;
-  const json results = Measuring(options, ladder, out).run(&stopped);
+  const BenchResults results = Measuring(options, ladder, out).run(&stopped);
   const ExitCode written =
       write_output(options.out, stopped ? "the rows measured so far are in" : "results:", [&] {
-        return results_file_text(results);
+        return file_text(to_json(results));
       });
   const std::string faults = bench_faults_text(results);
   if (options.json) {
-    out << json_text(results) << "\n";
+    out << json_text(to_json(results)) << "\n";
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }

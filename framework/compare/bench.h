@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <iosfwd>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,8 +12,6 @@
 #include "device/device.h"
 
 namespace duet {
-
-inline constexpr const char* kBenchSchema = "duet.bench/1";
 
 struct BenchOptions {
   ProblemSource problems;

@@ -4,21 +4,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "compare/fairness.h"
 #include "compare/format.h"
 #include "compare/layer_rows.h"
 #include "compare/problem.h"
-#include "compare/results.h"
+#include "compare/records.h"
 #include "core/interrupt.h"
 #include "core/watchdog.h"
 #include "device/clock_monitor.h"
 #include "device/stopwatch.h"
 
 namespace duet {
-
-using nlohmann::json;
 
 namespace {
 
@@ -28,30 +24,33 @@ class Bench {
  public:
   Bench(const BenchOptions& options, Device device, const BenchPart& part, const BenchSink& sink)
       : options_(options), device_(device), part_(part), sink_(sink), context_(device) {
-    results_ = {{"schema", kBenchSchema},      {"command", options.command},
-                {"date", now_text()},          {"quick", options.quick},
-                {"device", to_string(device)}, {"environment", environment_json()}};
+    results_ = {.command = options.command,
+                .date = now_text(),
+                .device = std::string(to_string(device)),
+                .quick = options.quick,
+                .environment = environment_record()};
   }
 
   void run(const std::vector<ProblemSelection>& selections) {
-    for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
+    for (const auto& warning : version_warnings(results_.environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
     if (!part_.only) {
       spdlog::info("measuring what this {} can do at most", to_string(device_));
       ceilings_ = measure_ceilings(context_);
     }
     clocks_.emplace();
-    results_["environment"]["ceilings"] = ceilings_json(ceilings_, device_);
-    sink_({{"results", results_}});
+    results_.environment.ceilings = rates_of(ceilings_, device_);
+    sink_({.results = results_});
     for (size_t i = 0; i < selections.size(); ++i) measure(selections[i], i);
     note_clocks();
-    sink_({{"results", results_}});
+    sink_({.results = results_});
   }
 
  private:
   void note_clocks() {
     const ClockReport report = clocks_->report();
-    if (report.samples == 0) return;
-    results_["environment"]["clocks"] = clocks_json(report);
+    results_.environment.clocks = record_of(report);
     if (!report.reasons.empty()) {
       spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
                    join(report.reasons), report.sm_mhz_min, report.sm_mhz_max);
@@ -97,11 +96,11 @@ class Bench {
     const Layer& layer = *problem.layer;
     const Pass pass = selection.pass;
     const std::vector<Candidate>& all = selection.candidates;
-    json ids = json::array();
+    std::vector<std::string> ids;
     for (const Candidate& each : all) ids.push_back(each.id);
     const std::string work = std::string(layer.type()) + " " + problem_argument(layer) + " " +
                              std::string(to_string(pass));
-    sink_({{"begins", {{"work", work}, {"problem", number}, {"ids", ids}}}});
+    sink_({.begins = BenchMessage::Begun{work, number, ids}});
     std::vector<PassMeasurement> measured(all.size());
     std::vector<Candidate> runs;  // those that this part leaves
     std::vector<size_t> places;
@@ -123,7 +122,7 @@ class Bench {
         measured[places[i]] = std::move(results[i]);
       }
     }
-    sink_({{"row", row_json(problem, selection, measured)}});
+    sink_({.row = row_of(problem, selection, measured)});
   }
 
   const BenchPart::Ended* find_ended(size_t problem, const std::string& id) const {
@@ -141,8 +140,8 @@ class Bench {
             .child = part_.child};
   }
 
-  json row_json(const BenchProblem& problem, const PassSelection& selection,
-                const std::vector<PassMeasurement>& measured) const {
+  BenchRow row_of(const BenchProblem& problem, const PassSelection& selection,
+                  const std::vector<PassMeasurement>& measured) const {
     std::vector<size_t> order;
     for (size_t i = 0; i < measured.size(); ++i) order.push_back(i);
     const auto time = [&](size_t i) {
@@ -153,33 +152,27 @@ class Bench {
                      [&](size_t a, size_t b) { return time(a) < time(b); });
     const Layer& layer = *problem.layer;
     std::vector<RowArm> arms;
-    std::optional<size_t> baseline;  // the first of the candidates that was timed
+    std::optional<Place> baseline;  // the first of the candidates that was timed
     size_t baseline_candidate = measured.size();
     for (size_t i : order) {
       const Candidate& candidate = selection.candidates[i];
       if (measured[i].warm && i < baseline_candidate) {
-        baseline = arms.size();
+        baseline = Place{arms.size()};
         baseline_candidate = i;
       }
       arms.push_back({&layer, candidate.id, is_shared(layer, candidate.id), &measured[i]});
     }
-    json row = layer_row({.name = problem.name,
-                          .layer = &layer,
-                          .pass = selection.pass,
-                          .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
-                          .repeat = repeat_command(layer, selection.pass) + how()},
-                         arms);
-    row["baseline"] = baseline ? json(*baseline) : json();
+    BenchRow row = {measured_row({.name = problem.name,
+                                  .layer = &layer,
+                                  .pass = selection.pass,
+                                  .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
+                                  .repeat = repeat_command(layer, selection.pass) + how()},
+                                 arms),
+                    baseline};
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
-      if (i == *baseline) continue;
-      if (json ratio = ratio_json(arms, i, *baseline); !ratio.is_null()) {
-        row["ratios"].push_back(ratio);
-      }
+      if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }
-    row["unsupported"] = json::array();
-    for (const auto& [id, reason] : selection.unsupported) {
-      row["unsupported"].push_back({{"implementation", id}, {"reason", reason}});
-    }
+    for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
     return row;
   }
 
@@ -206,8 +199,8 @@ class Bench {
   std::optional<ClockMonitor> clocks_;  // after the ceilings, which drive the machine to its limits
   Context context_;
   Ceilings ceilings_;
-  json results_;    // all but the rows
-  size_t row_ = 0;  // the next one's number
+  BenchResults results_;  // all but the rows
+  size_t row_ = 0;        // the next one's number
 };
 
 }  // namespace

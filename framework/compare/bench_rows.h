@@ -2,13 +2,13 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compare/bench.h"
 #include "compare/bench_selection.h"
+#include "compare/results.h"
 
 namespace duet {
 
@@ -28,9 +28,26 @@ struct BenchPart {
   bool child = false;        // of a process that measures the rest in another one where this ends
 };
 
-/// Is told, in this order, {"results": all keys of the results but "rows"}; of each row {"begins":
-/// {"work", "problem", "ids"}} and {"row": ...}; and {"results": ...} once more.
-using BenchSink = std::function<void(const nlohmann::json& message)>;
+/// One of these is told, in this order: the results without rows; of each row that it begins, and
+/// the row; and the results without rows once more. An error of a child comes last.
+struct BenchMessage {
+  struct Begun {
+    std::string work;
+    Count problem;  // in the order of the selections
+    std::vector<std::string> ids;
+    void fields(auto& f) { f("work", work)("problem", problem)("ids", ids); }
+  };
+  std::optional<BenchResults> results = {};
+  std::optional<Begun> begins = {};
+  std::optional<BenchRow> row = {};
+  std::string error;
+  int code = 0;  // of the error
+  void fields(auto& f) {
+    f.maybe("results", results).maybe("begins", begins).maybe("row", row);
+    f.maybe("error", error).maybe("code", code);
+  }
+};
+using BenchSink = std::function<void(const BenchMessage& message)>;
 
 /// Throws what ends the measuring; in a child, a DeviceLostError also where an implementation left
 /// behind what nobody can undo.

@@ -7,22 +7,21 @@
 #include <exception>
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "compare/comparison.h"
-#include "compare/fields.h"
+
 #include "compare/markdown.h"
 #include "compare/marked_text.h"
 #include "compare/outputs.h"
 #include "compare/report.h"
-#include "compare/results.h"
+#include "compare/results_json.h"
+#include "compare/summary.h"
 #include "compare/tables.h"
 #include "core/error.h"
 #include "net/table.h"
 
 namespace duet {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -82,7 +81,7 @@ void check_options(const CompareOptions& options) {
 // The options, where a build that cannot write reports leaves the results for one that can.
 CompareOptions with_report_possible(CompareOptions options) {
   if (options.report.empty() || report_available()) return options;
-  if (!options.from.empty()) report_html(json::object());  // throws what to do about it
+  if (!options.from.empty()) report_html(Results());  // throws what to do about it
   if (options.out.empty()) {
     options.out = fs::path(options.report).replace_extension(".json").string();
   }
@@ -96,11 +95,11 @@ CompareOptions with_report_possible(CompareOptions options) {
 }
 
 // The page with the layers' table in it, if the layers were measured to the end.
-std::string page_with_table(const std::string& page, const json& results) {
-  const json& layers = list(member(results, "layers"));
+std::string page_with_table(const std::string& page, const Results& results) {
+  const auto& layers = results.layers;
   const bool whole =
-      !layers.empty() && std::all_of(layers.begin(), layers.end(), [](const json& batch) {
-        return !list(member(batch, "rows")).empty() && !list(member(batch, "totals")).empty();
+      !layers.empty() && std::all_of(layers.begin(), layers.end(), [](const auto& batch) {
+        return !batch.rows.empty() && !batch.totals.empty();
       });
   if (!whole) {
     throw DataError(page +
@@ -111,13 +110,13 @@ std::string page_with_table(const std::string& page, const json& results) {
 }
 
 // The exit code of the last that failed.
-ExitCode write(const CompareOptions& options, const json& results) {
+ExitCode write(const CompareOptions& options, const Results& results) {
   ExitCode code = kExitDone;
   const auto add = [&](const std::string& file, const char* what,
                        const std::function<std::string()>& make) {
     if (const ExitCode one = write_output(file, what, make); one != kExitDone) code = one;
   };
-  add(options.out, "results:", [&] { return results_file_text(results); });
+  add(options.out, "results:", [&] { return file_text(to_json(results)); });
   add(options.markdown, "the same as Markdown:", [&] { return results_markdown(results); });
   add(options.into, "the layers' table: in",
       [&] { return page_with_table(options.into, results); });
@@ -125,9 +124,9 @@ ExitCode write(const CompareOptions& options, const json& results) {
   return code;
 }
 
-void print(const CompareOptions& options, const json& results) {
+void print(const CompareOptions& options, const Results& results) {
   if (options.json) {
-    std::printf("%s\n", json_text(results).c_str());
+    std::printf("%s\n", json_text(to_json(results)).c_str());
   } else {
     std::fputs(results_text(results).c_str(), stdout);
   }
@@ -145,7 +144,7 @@ int run_compare(const CompareOptions& asked) {
   check_options(asked);
   const CompareOptions options = with_report_possible(asked);
   std::exception_ptr stopped;
-  const json results =
+  const Results results =
       options.from.empty() ? measure_comparison(options, &stopped) : load_results(options.from);
   const ExitCode written = write(options, results);
   print(options, results);

@@ -4,16 +4,14 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "compare/fairness.h"
-#include "compare/fields.h"
 #include "compare/layers_comparison.h"
 #include "compare/outputs.h"
-#include "compare/results.h"
+#include "compare/records.h"
+#include "compare/results_json.h"
 #include "compare/schedule.h"
-#include "compare/tables.h"
+#include "compare/summary.h"
 #include "compare/throughput_comparison.h"
 #include "compare/training_comparison.h"
 #include "core/error.h"
@@ -26,42 +24,44 @@
 
 namespace duet {
 
-using nlohmann::json;
-
 namespace {
 
-bool holds_times(const json& results) {
-  const json& layers = element(member(results, "layers"), 0);
-  return results.contains("training") || results.contains("throughput") ||
-         !list(member(layers, "rows")).empty();
+bool holds_times(const Results& results) {
+  return results.training || !results.throughput.empty() ||
+         (!results.layers.empty() && !results.layers[0].rows.empty());
 }
 
 // Whether some arm has a time in some section.
-bool any_time(const json& results) {
-  const json& layers = element(member(results, "layers"), 0);
-  for (const json* rows : {&member(results, "throughput"), &member(layers, "rows")}) {
-    for (const json& row : list(*rows)) {
-      for (const json& arm : list(member(row, "arms"))) {
-        if (member(arm, "us").is_object() || member(arm, "training_us").is_object()) return true;
+bool any_time(const Results& results) {
+  for (const ThroughputRow& row : results.throughput) {
+    if (row.any_timed()) return true;
+  }
+  for (const LayersSection& batch : results.layers) {
+    for (const ComparedRow& row : batch.rows) {
+      for (const auto& arm : row.arms) {
+        if (arm && arm->us.known()) return true;
       }
     }
   }
-  return results.contains("training");
+  return results.training.has_value();
 }
 
 class Comparison {
  public:
-  Comparison(const CompareOptions& options, json* results)
+  Comparison(const CompareOptions& options, Results* results)
       : options_(options), results_(*results), arms_(read_arms(arms_options(options, {}))) {}
 
   // Sections that are finished, and rows of layers, stand in the results even if this throws.
   void run() {
     const Dataset dataset = load();
-    results_["environment"] = environment_json();
-    for (const std::string& warning : version_lines(results_)) spdlog::warn("{}", warning);
+    EnvironmentRecord& environment = results_.environment;
+    environment = environment_record();
+    for (const std::string& warning : version_warnings(environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
     Context context(arms_[0].device());
     const Ceilings ceilings = measure_ceilings(context);
-    results_["environment"]["ceilings"] = ceilings_json(ceilings, context.device());
+    environment.ceilings = rates_of(ceilings, context.device());
     monitor_.emplace();
     load_.emplace();
     choose_batch(dataset);
@@ -82,11 +82,11 @@ class Comparison {
       spdlog::info("{}: ready in {:.2f} s; the network:\n{}", arm.name, seconds,
                    network_table(started.setup().layers, &started.training().net()));
     }
-    results_["arms"] = arms_json(running);
+    results_.arms = records_of(running);
     const StepTimes known = wants_steps ? timer.at(batch) : StepTimes{};
     const TrainingSize size = training_size(known, dataset);
     const std::vector<int64_t> of_throughput = batches(known);
-    if (options_.quick) results_["left_out"] = left_out(size, dataset, of_throughput);
+    if (options_.quick) results_.left_out = left_out(size, dataset, of_throughput);
     const Dataset& learned =
         size.train < dataset.train.count || size.validation < dataset.validation.count
             ? part_.emplace(first_images(dataset, size))
@@ -94,15 +94,15 @@ class Comparison {
     expect(known, size, of_throughput);
     if (wants("layers")) {
       left_.start("layers");
-      json& section = results_["layers"].emplace_back();
-      compare_layers(running, steps(timer, batch), ceilings, layers_plan(), &section);
+      compare_layers(running, steps(timer, batch), ceilings, layers_plan(),
+                     &results_.layers.emplace_back());
       note_clocks();
     }
     running.clear();  // what follows makes its own, and larger ones
     if (wants("training")) {
       left_.start("training");
       progress(0, "the training");
-      results_["training"] = compare_training(
+      results_.training = compare_training(
           arms_, learned, steps(timer, batch),
           {.steps = losses(), .seeds = seeds(), .progress = told(), .step_done = shares()});
       note_clocks();
@@ -111,7 +111,7 @@ class Comparison {
       for (const int64_t each : of_throughput) {
         left_.start(throughput_at(each));
         progress(0, throughput_at(each));
-        results_["throughput"].push_back(compare_throughput(timer, {each})[0]);
+        results_.throughput.push_back(compare_throughput(timer, each));
       }
     }
     note_clocks();
@@ -165,8 +165,8 @@ class Comparison {
 
   Dataset load() {
     const NetSpec& spec = arms_[0].spec;
-    results_["name"] = spec.name;
-    results_["math"] = to_string(spec.math);
+    results_.name = spec.name;
+    results_.math = to_string(spec.math);
     const Setup setup = arms_[0].setup();
     Dataset dataset = setup.dataset.load(options_.data);
     spdlog::info("{}: {} training and {} validation images, {}", dataset.name,
@@ -195,10 +195,8 @@ class Comparison {
   bool wants(const std::string& section) const { return duet::wants(options_, section); }
   /// After every section: one that does not end leaves those of the ones before it.
   void note_clocks() {
-    const ClockReport report = monitor_->report();
-    if (report.samples > 0) results_["environment"]["clocks"] = clocks_json(report);
-    const LoadReport load = load_->report();
-    if (load.known) results_["environment"]["load"] = load_json(load);
+    results_.environment.clocks = record_of(monitor_->report());
+    results_.environment.load = record_of(load_->report());
   }
   LayersPlan layers_plan() {
     LayersPlan plan = {.pass = {.timing = timing(),
@@ -228,8 +226,8 @@ class Comparison {
     }
     return quick_training(known, seeds(), dataset);
   }
-  json left_out(const TrainingSize& size, const Dataset& dataset,
-                const std::vector<int64_t>& of_throughput) const {
+  std::vector<std::string> left_out(const TrainingSize& size, const Dataset& dataset,
+                                    const std::vector<int64_t>& of_throughput) const {
     std::vector<std::string> parts;
     if (!smaller_batch_.empty()) parts.push_back(smaller_batch_);
     parts.push_back("blocks of 10 ms instead of 50, 7 rounds instead of 10");
@@ -288,9 +286,8 @@ class Comparison {
     tell(share);
     if (!holds_times(results_) || !partial_.due()) return;
     note_clocks();
-    json results = results_;
-    results["summary"] = summarise_results(results);
-    partial_.write(std::move(results), work);
+    results_.summary = summarise(results_);
+    partial_.write(to_json(results_), work);
   }
   std::function<void(double, const std::string&)> told() {
     return [this](double share, const std::string& work) { progress(share, work); };
@@ -300,7 +297,7 @@ class Comparison {
   }
 
   const CompareOptions& options_;
-  json& results_;
+  Results& results_;
   std::optional<ClockMonitor>
       monitor_;  // after the ceilings, which drive the machine to its limits
   std::optional<HostLoad> load_;
@@ -318,12 +315,9 @@ bool wants(const CompareOptions& options, const std::string& section) {
   return only.empty() || std::find(only.begin(), only.end(), section) != only.end();
 }
 
-json measure_comparison(const CompareOptions& options, std::exception_ptr* stopped) {
+Results measure_comparison(const CompareOptions& options, std::exception_ptr* stopped) {
   const Elapsed watch;
-  json results = {{"schema", kResultsSchema},
-                  {"command", options.command},
-                  {"date", now_text()},
-                  {"quick", options.quick}};
+  Results results = {.command = options.command, .date = now_text(), .quick = options.quick};
   Comparison comparison(options, &results);
   const InterruptGuard guard;
   const Watchdog watchdog;
@@ -332,13 +326,13 @@ json measure_comparison(const CompareOptions& options, std::exception_ptr* stopp
   } catch (const std::exception&) {
     *stopped = named_error();
     if (!holds_times(results)) std::rethrow_exception(*stopped);
-    results["stopped"] = message_of(*stopped);
+    results.stopped = message_of(*stopped);
   }
   if (!*stopped && !any_time(results)) {
     *stopped = std::make_exception_ptr(RunError("nothing was timed; the reasons stand above"));
   }
-  results["seconds"] = watch.seconds();
-  results["summary"] = summarise_results(results);
+  results.seconds = watch.seconds();
+  results.summary = summarise(results);
   return results;
 }
 

@@ -2,10 +2,10 @@
 #pragma once
 
 #include <exception>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 #include "compare/compare.h"
+#include "compare/results.h"
 
 namespace duet {
 
@@ -14,6 +14,6 @@ bool wants(const CompareOptions& options, const std::string& section);
 
 /// Measures; what is finished when something stops it is returned, and the reason is in `stopped`.
 /// If nothing is finished, this throws the reason. REQUIRES: the options were checked.
-nlohmann::json measure_comparison(const CompareOptions& options, std::exception_ptr* stopped);
+Results measure_comparison(const CompareOptions& options, std::exception_ptr* stopped);
 
 }  // namespace duet

@@ -34,6 +34,10 @@ int decimals_for(double value, int digits) {
 
 }  // namespace
 
+std::string shown(double value, std::string (*format)(double)) {
+  return std::isnan(value) ? kNotMeasured : format(value);
+}
+
 std::string format_significant(double value) {
   if (!std::isfinite(value)) return not_finite(value);
   if (value == 0) return "0";

@@ -8,6 +8,8 @@ namespace duet {
 
 /// Stands for what was not measured.
 inline constexpr const char* kNotMeasured = "-";
+/// The number as `format` writes it, or kNotMeasured of NaN.
+std::string shown(double value, std::string (*format)(double));
 
 /// Three significant digits and never fewer than the integer has, with commas between thousands:
 /// "0.412", "41.2", "41,234". What is not a number is "nan", "inf" or "-inf".

@@ -1,18 +1,14 @@
 #include "compare/in_network.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "compare/results.h"
+#include "compare/records.h"
 #include "core/interrupt.h"
 #include "device/step_graph.h"
 
 namespace duet {
-
-using nlohmann::json;
 
 namespace {
 
@@ -123,61 +119,47 @@ InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
   return result;
 }
 
-void InNetwork::add_to(json* rows) {
-  sums_.assign(parts.size(), 0.0);
-  std::map<std::pair<std::string, std::string>, json> others;
-  std::vector<std::pair<std::string, std::string>> order;
+void InNetwork::add_to(std::vector<ComparedRow>* rows) const {
+  const auto layers = static_cast<ptrdiff_t>(rows->size());
   for (size_t arm = 0; arm < parts.size(); ++arm) {
     for (const Part& part : parts[arm]) {
-      if (!part.alone.empty()) {
-        const auto key = std::make_pair(part.layer, part.pass);
-        json& row = others[key];
-        if (row.is_null()) {
-          row = {{"layer", part.layer},
-                 {"type", nullptr},
-                 {"pass", part.pass},
-                 {"arms", json::array()},
-                 {"ratios", json::array()}};
-          for (size_t i = 0; i < parts.size(); ++i) row["arms"].push_back(nullptr);
-          order.push_back(key);
+      const auto is_of_part = [&](const ComparedRow& row) {
+        return row.layer == part.layer && row.pass == part.pass;
+      };
+      if (part.alone.empty()) {
+        for (ComparedRow& row : *rows) {
+          if (row.arm(arm) && is_of_part(row)) row.arms[arm]->in_network_us = part.in_network_us;
         }
-        row["arms"][arm] = {{"implementation", part.implementation},
-                            {"us", microseconds_json(summarise(part.alone))},
-                            {"in_network_us", part.in_network_us}};
         continue;
       }
-      for (json& row : *rows) {
-        json& own = row["arms"][arm];
-        if (own.is_null() || row["layer"] != part.layer || row["pass"] != part.pass) continue;
-        own["in_network_us"] = part.in_network_us;
+      auto row = std::find_if(rows->begin() + layers, rows->end(), is_of_part);
+      if (row == rows->end()) {
+        row = rows->insert(row, ComparedRow{});
+        row->layer = part.layer;
+        row->pass = part.pass;
+        row->arms.resize(parts.size());
       }
-    }
-  }
-  for (const auto& key : order) rows->push_back(others[key]);
-  for (size_t arm = 0; arm < parts.size(); ++arm) {
-    for (const json& row : *rows) {
-      const json& own = row["arms"][arm];
-      if (own.is_null() || sums_[arm] < 0) continue;
-      sums_[arm] = own["us"].is_null() ? -1 : sums_[arm] + own["us"]["median"].get<double>();
+      row->arms[arm] = MeasuredArm{.implementation = part.implementation,
+                                   .in_network_us = part.in_network_us,
+                                   .us = timing_of(summarise(part.alone))};
     }
   }
 }
 
-json InNetwork::totals(const StepTimes& steps) const {
-  json totals = json::array();
+std::vector<ArmTotal> InNetwork::totals(const std::vector<ComparedRow>& rows,
+                                        const StepTimes& steps) const {
+  std::vector<ArmTotal> totals;
   for (size_t arm = 0; arm < parts.size(); ++arm) {
-    const bool timed = steps.has(arm);
-    const Summary step = timed ? steps.training[arm].summary() : Summary{};
-    double in_network = 0;
-    for (const Part& part : parts[arm]) in_network += part.in_network_us;
-    const bool whole = sums_[arm] >= 0;
-    totals.push_back({{"arm", arm},
-                      {"step_us", timed ? microseconds_json(step) : json()},
-                      {"sum_us", whole ? json(sums_[arm]) : json()},
-                      {"in_network_sum_us", in_network},
-                      {"gap_us", whole && timed ? json(1e6 * step.median - sums_[arm]) : json()},
-                      {"prepare_s", steps.prepare_seconds[arm]},
-                      {"memory_bytes", memory_bytes[arm]}});
+    ArmTotal& total = totals.emplace_back();
+    total = {.arm = {arm}, .sum_us = 0, .in_network_sum_us = 0};
+    for (const Part& part : parts[arm]) total.in_network_sum_us += part.in_network_us;
+    for (const ComparedRow& row : rows) {
+      if (row.arm(arm)) total.sum_us += row.arm(arm)->us.median;  // NaN without a time
+    }
+    if (steps.has(arm)) total.step_us = timing_of(steps.training[arm].summary());
+    total.gap_us = total.step_us.median - total.sum_us;
+    total.prepare_s = steps.prepare_seconds[arm];
+    total.memory_bytes = memory_bytes[arm];
   }
   return totals;
 }

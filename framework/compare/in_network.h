@@ -1,9 +1,9 @@
 // Where the time of a training step goes, measured in the running network.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "compare/results.h"
 #include "compare/step_times.h"
 
 namespace duet {
@@ -20,13 +20,10 @@ struct InNetwork {
   std::vector<std::vector<Part>> parts;  // by arm, in the order they run
   std::vector<size_t> memory_bytes;
 
-  /// Fills "in_network_us" of the rows of layers and appends rows for the other operations, and
-  /// remembers the sum of the rows' times for totals().
-  void add_to(nlohmann::json* rows);
-  nlohmann::json totals(const StepTimes& steps) const;
-
- private:
-  std::vector<double> sums_;  // of "us", by arm; negative if a row has none
+  /// Fills in_network_us of the rows of layers and appends rows for the other operations.
+  void add_to(std::vector<ComparedRow>* rows) const;
+  /// With the sums of the times of all `rows`; there is none if a row has no time.
+  std::vector<ArmTotal> totals(const std::vector<ComparedRow>& rows, const StepTimes& steps) const;
 };
 
 /// Arm by arm, the parts of a step. On a GPU a part is what it adds to a step that ends with it:

@@ -1,11 +1,10 @@
 #include "compare/ladder.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <tuple>
 #include <vector>
 
 #include "compare/bench_tables.h"
-#include "compare/fields.h"
 #include "compare/format.h"
 #include "compare/marked_text.h"
 #include "compare/problem.h"
@@ -14,7 +13,6 @@
 
 namespace duet {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
 namespace {
@@ -29,106 +27,73 @@ MarkedText read_marked_text(const Ladder& ladder) {
 // ---- the table ----
 
 /// The rows of one problem, a pass each.
-using ProblemRows = std::vector<const json*>;
+using ProblemRows = std::vector<const BenchRow*>;
 
-std::vector<ProblemRows> by_problem(const json& results) {
+std::vector<ProblemRows> by_problem(const BenchResults& results) {
   std::vector<ProblemRows> problems;
-  const auto same = [](const json& a, const json& b) {
-    return text_at(a, "layer") == text_at(b, "layer") && text_at(a, "type") == text_at(b, "type") &&
-           text_at(a, "problem") == text_at(b, "problem");
+  const auto name_of = [](const BenchRow& row) {
+    return std::tie(row.layer, row.type, row.problem);
   };
-  for (const json& row : list(member(results, "rows"))) {
-    if (problems.empty() || !same(*problems.back().front(), row)) problems.emplace_back();
+  for (const BenchRow& row : results.rows) {
+    if (problems.empty() || name_of(*problems.back().front()) != name_of(row)) {
+      problems.emplace_back();
+    }
     problems.back().push_back(&row);
   }
   return problems;
 }
 
-const json& arm_of(const json& row, const std::string& id, size_t* place) {
-  static const json null;
-  const json& arms = list(member(row, "arms"));
-  for (*place = 0; *place < arms.size(); ++*place) {
-    if (text_at(arms[*place], "implementation") == id) return arms[*place];
-  }
-  return null;
-}
-
 // "12.3 (211%)"; the fastest in bold.
-std::string cell(const json& row, const std::string& id) {
-  size_t place = 0;
-  const json& arm = arm_of(row, id, &place);
-  if (arm.is_null()) return kNotMeasured;
-  const auto time = number_at(member(arm, "us"), "median");
-  if (!time) return "wrong: " + text_at(element(member(arm, "faults"), 0), "kind");
-  std::string text = format_significant(*time);
+std::string cell(const BenchRow& row, const std::string& id) {
+  const auto found = std::find_if(row.arms.begin(), row.arms.end(),
+                                  [&](const auto& arm) { return arm->implementation == id; });
+  if (found == row.arms.end()) return kNotMeasured;
+  const MeasuredArm& arm = **found;
+  const auto place = static_cast<size_t>(found - row.arms.begin());
+  if (!arm.us.known()) return "wrong: " + (arm.faults.empty() ? "" : arm.faults[0].kind);
+  std::string text = format_significant(arm.us.median);
   if (place == 0) text = "**" + text + "**";
-  if (number_at(row, "baseline") == static_cast<double>(place)) return text + " (100%)";
-  for (const json& ratio : list(member(row, "ratios"))) {
-    if (number_at(ratio, "a") != static_cast<double>(place)) continue;
-    return text + " (" + shown(number_at(ratio, "speedup"), format_share) + ")";
+  if (row.baseline && *row.baseline == place) return text + " (100%)";
+  for (const ArmRatio& ratio : row.ratios) {
+    if (ratio.a == place) return text + " (" + shown(ratio.speedup, format_share) + ")";
   }
   return text;
 }
 
-// Fastest first in the first pass, then those that only have others.
-std::vector<std::string> ids_of(const ProblemRows& rows) {
-  std::vector<std::string> ids;
-  for (const json* row : rows) {
-    for (const json& arm : list(member(*row, "arms"))) {
-      const std::string id = text_at(arm, "implementation");
-      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-    }
-  }
-  return ids;
-}
-
-std::string baseline_of(const json& row) {
-  const auto place = count_at(row, "baseline");
-  if (!place) return "";
-  return text_at(element(member(row, "arms"), place), "implementation");
-}
-
 std::string problem_table(const ProblemRows& rows) {
-  const json& first = *rows.front();
-  const std::string name = text_at(first, "layer");
-  std::string text = (name.empty() ? "" : name + ": ") + "`" + shape_of(first) + "`\n\n|";
-  std::string rule = "\n|---|";
-  std::string floors = "| floor |";
-  text += " |";
-  for (const json* row : rows) {
-    text += " " + text_at(*row, "pass") + ", % of `" + baseline_of(*row) + "` |";
+  const BenchRow& first = *rows.front();
+  std::string text =
+      (first.layer.empty() ? "" : first.layer + ": ") + "`" + shape_of(first) + "`\n\n| |";
+  std::string rule = "\n|---|", floors = "| floor |";
+  for (const BenchRow* row : rows) {
+    text += " " + row->pass + ", % of `" +
+            (row->baseline ? row->arm(*row->baseline)->implementation : "") + "` |";
     rule += "---:|";
-    floors += " " + shown(number_at(*row, "floor_us"), format_significant) + " |";
+    floors += " " + shown(row->floor_us, format_significant) + " |";
   }
   text += rule + "\n";
-  for (const std::string& id : ids_of(rows)) {
+  for (const std::string& id : ids_of(rows)) {  // fastest first in the first pass
     text += "| `" + id + "` |";
-    for (const json* row : rows) text += " " + cell(*row, id) + " |";
+    for (const BenchRow* row : rows) text += " " + cell(*row, id) + " |";
     text += "\n";
   }
   return text + floors + "\n\n";
 }
 
-std::string machine_text(const json& results) {
-  const json& environment = member(results, "environment");
-  std::vector<std::string> parts;
-  const bool gpu = text_at(results, "device") == "gpu";
-  parts.push_back(text_at(environment, gpu ? "gpu" : "cpu"));
-  if (const std::string driver = text_at(environment, "driver"); gpu && !driver.empty()) {
-    parts.push_back("driver " + driver);
-  }
-  for (const json& version : list(member(environment, "versions"))) {
-    if (!gpu || !element(version, 0).is_string() || !element(version, 1).is_string()) continue;
-    const std::string name = version[0], number = version[1];
-    if (name == "NVIDIA driver") continue;
+std::string machine_text(const BenchResults& results) {
+  const auto& [duet, machine, ceilings, clocks, load] = results.environment;
+  const bool gpu = results.device == "gpu";
+  std::vector<std::string> parts = {gpu ? machine.gpu : machine.cpu};
+  if (gpu && !machine.driver.empty()) parts.push_back("driver " + machine.driver);
+  for (const auto& [name, number] : machine.versions) {
+    if (!gpu || name == "NVIDIA driver") continue;
     parts.push_back(name + " " + number.substr(0, number.find(' ')));
   }
-  const json& clocks = member(environment, "clocks");
-  for (const json& reason : list(member(clocks, "reasons"))) {
-    if (reason.is_string()) parts.push_back("slowed down by " + reason.get<std::string>());
+  for (const std::string& reason : clocks ? clocks->reasons : std::vector<std::string>()) {
+    parts.push_back("slowed down by " + reason);
   }
-  parts.push_back("Duet " + text_at(environment, "duet"));
-  parts.push_back(text_at(results, "date").substr(0, 10));
+  parts.push_back("Duet " + duet);
+  parts.push_back(results.date.substr(0, 10));
   return join(parts);
 }
 
@@ -163,19 +128,19 @@ void check_ladder(const Ladder& ladder, Device device, bool force) {
   }
 }
 
-void write_ladder(const Ladder& ladder, const json& results) {
+void write_ladder(const Ladder& ladder, const BenchResults& results) {
   write_file(ladder.page, read_marked_text(ladder).with(ladder_markdown(results)));
 }
 
-std::string ladder_markdown(const json& results) {
-  std::string text = kMeasuredOn + text_at(results, "device") + " -->\n";
+std::string ladder_markdown(const BenchResults& results) {
+  std::string text = kMeasuredOn + results.device + " -->\n";
   for (const ProblemRows& rows : by_problem(results)) text += problem_table(rows);
   text += "Microseconds a call, the median with warm caches";
-  if (is_true(results, "quick")) text += " (--quick)";
+  if (results.quick) text += " (--quick)";
   text +=
       "; in brackets the speed beside the baseline's; `-` where an implementation cannot do it; "
       "the floor is what products or memory traffic take at this machine's measured ceilings.\n" +
-      machine_text(results) + ": `" + text_at(results, "command") + "`\n";
+      machine_text(results) + ": `" + results.command + "`\n";
   return text;
 }
 

@@ -5,9 +5,9 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "compare/results.h"
 #include "device/device.h"
 
 namespace duet {
@@ -27,10 +27,10 @@ Ladder find_ladder(const std::string& layer,
 /// lines are missing, or numbers of a GPU would give way to those of a CPU (unless `force`).
 void check_ladder(const Ladder& ladder, Device device, bool force);
 /// Replaces the table; every other byte stays. Throws ConfigError, RunError.
-void write_ladder(const Ladder& ladder, const nlohmann::json& results);
+void write_ladder(const Ladder& ladder, const BenchResults& results);
 
 /// For each problem a row for each implementation and a column for each pass, and where, when and
 /// how it was measured.
-std::string ladder_markdown(const nlohmann::json& results);
+std::string ladder_markdown(const BenchResults& results);
 
 }  // namespace duet

@@ -1,89 +1,68 @@
 #include "compare/layer_rows.h"
 
-#include <nlohmann/json.hpp>
-
 #include "compare/problem.h"
-#include "compare/results.h"
+#include "compare/records.h"
 
 namespace duet {
-
-using nlohmann::json;
-
 namespace {
 
-json tensor_json(const TensorResult& tensor) {
+TensorError error_of(const TensorResult& tensor) {
   const Agreement& a = tensor.agreement;
-  return {{"name", tensor.name},
-          {"max_error", number_json(a.max_error)},
-          {"rms_relative", number_json(a.rms_relative)},
-          {"cosine", number_json(a.cosine)},
-          {"worst", a.worst < 0 ? json() : json(index_text(tensor.desc, a.worst))},
-          {"expected", number_json(a.expected)},
-          {"found", number_json(a.found)},
-          {"share_of_limit", number_json(a.share_of_limit)},
-          {"limit", tensor.limit.to_string()}};
+  return {.name = tensor.name,
+          .worst = a.worst < 0 ? "" : index_text(tensor.desc, a.worst),
+          .limit = tensor.limit.to_string(),
+          .max_error = a.max_error,
+          .rms_relative = a.rms_relative,
+          .cosine = a.cosine,
+          .expected = a.expected,
+          .found = a.found,
+          .share_of_limit = a.share_of_limit};
 }
 
-json arm_json(const RowFacts& facts, const RowArm& arm) {
+std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm) {
   if (!arm.layer || !arm.measurement) return {};
   const PassMeasurement& m = *arm.measurement;
-  json object = {{"implementation", arm.id},
-                 {"shared", arm.shared},
-                 {"detail", m.detail},
-                 {"workspace_bytes", m.workspace_bytes},
-                 {"prepare_s", m.prepare_seconds},
-                 {"agrees", m.examination.passed()},
-                 {"faults", json::array()},
-                 {"tensors", json::array()},
-                 {"us", nullptr},
-                 {"cold_us", nullptr},
-                 {"in_network_us", nullptr},
-                 {"gflop_per_s", nullptr},
-                 {"gb_per_s", nullptr},
-                 {"share_of_floor", nullptr}};
+  MeasuredArm measured = {.implementation = arm.id,
+                          .detail = m.detail,
+                          .shared = arm.shared,
+                          .agrees = m.examination.passed(),
+                          .workspace_bytes = m.workspace_bytes,
+                          .prepare_s = m.prepare_seconds};
   for (const Fault& fault : m.examination.faults) {
-    object["faults"].push_back({{"kind", to_string(fault.kind)}, {"text", fault.text}});
+    measured.faults.push_back({std::string(to_string(fault.kind)), fault.text});
   }
   for (const TensorResult& tensor : m.examination.tensors) {
-    object["tensors"].push_back(tensor_json(tensor));
+    measured.tensors.push_back(error_of(tensor));
   }
-  if (m.cold) object["cold_us"] = microseconds_json(m.cold->summary());
-  if (!m.warm) return object;
+  if (m.cold) measured.cold_us = timing_of(m.cold->summary());
+  if (!m.warm) return measured;
   const Summary time = m.warm->summary();
   const double flops = arm.layer->flops(facts.pass);
-  object["us"] = microseconds_json(time);
-  if (flops > 0) object["gflop_per_s"] = number_json(flops / time.median / 1e9);
-  object["gb_per_s"] = number_json(least_bytes(*arm.layer) / time.median / 1e9);
-  if (facts.floor_seconds) {
-    object["share_of_floor"] = number_json(*facts.floor_seconds / time.median);
-  }
-  return object;
+  measured.us = timing_of(time);
+  if (flops > 0) measured.gflop_per_s = flops / time.median / 1e9;
+  measured.gb_per_s = least_bytes(*arm.layer) / time.median / 1e9;
+  if (facts.floor_seconds) measured.share_of_floor = *facts.floor_seconds / time.median;
+  return measured;
 }
 
 }  // namespace
 
-json layer_row(const RowFacts& facts, const std::vector<RowArm>& arms) {
-  json row = {{"layer", facts.name},
-              {"type", facts.layer->type()},
-              {"pass", to_string(facts.pass)},
-              {"problem", facts.layer->problem_text()},
-              {"flops", facts.layer->flops(facts.pass)},
-              {"bytes", least_bytes(*facts.layer)},
-              {"floor_us", facts.floor_seconds ? json(1e6 * *facts.floor_seconds) : json()},
-              {"repeat", facts.repeat},
-              {"arms", json::array()},
-              {"ratios", json::array()}};
-  for (const RowArm& arm : arms) row["arms"].push_back(arm_json(facts, arm));
+MeasuredRow measured_row(const RowFacts& facts, const std::vector<RowArm>& arms) {
+  MeasuredRow row = {.layer = facts.name,
+                     .type = std::string(facts.layer->type()),
+                     .pass = std::string(to_string(facts.pass)),
+                     .problem = facts.layer->problem_text(),
+                     .repeat = facts.repeat,
+                     .flops = facts.layer->flops(facts.pass),
+                     .bytes = least_bytes(*facts.layer),
+                     .floor_us = facts.floor_seconds ? 1e6 * *facts.floor_seconds : kUnknown};
+  for (const RowArm& arm : arms) row.arms.push_back(measured_arm(facts, arm));
   return row;
 }
 
-json ratio_json(const std::vector<RowArm>& arms, size_t a, size_t b) {
-  const auto times = [&](size_t i) -> const Times* {
-    const PassMeasurement* m = arms[i].measurement;
-    return m && m->warm ? &*m->warm : nullptr;
-  };
-  if (!times(a) || !times(b)) return {};
-  return ratio_json(a, b, *times(a), *times(b));
+void add_ratio(const std::vector<RowArm>& arms, size_t a, size_t b, ArmRatios* ratios) {
+  const Times *first = arms[a].times(), *second = arms[b].times();
+  if (first && second) ratios->push_back(ratio_of(a, b, *first, *second));
 }
 
 std::string repeat_command(const Layer& layer, Pass pass) {

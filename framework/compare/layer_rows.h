@@ -1,12 +1,12 @@
 // A row of results: one layer and pass, and what was measured of every arm that runs it. The same
-// in compare and in bench; docs/benchmarking.md describes the keys.
+// in compare and in bench.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "compare/results.h"
 #include "measure/ceilings.h"
 #include "measure/measure_pass.h"
 
@@ -17,6 +17,11 @@ struct RowArm {
   std::string id;
   bool shared = false;
   const PassMeasurement* measurement = nullptr;
+
+  /// nullptr: it was not timed.
+  const Times* times() const {
+    return measurement && measurement->warm ? &*measurement->warm : nullptr;
+  }
 };
 
 struct RowFacts {
@@ -28,10 +33,10 @@ struct RowFacts {
 };
 
 /// Without ratios.
-nlohmann::json layer_row(const RowFacts& facts, const std::vector<RowArm>& arms);
+MeasuredRow measured_row(const RowFacts& facts, const std::vector<RowArm>& arms);
 
-/// How fast arm `a` is beside arm `b` (results.h), or null unless both were timed.
-nlohmann::json ratio_json(const std::vector<RowArm>& arms, size_t a, size_t b);
+/// Adds how fast arm `a` is beside arm `b`, if both were timed.
+void add_ratio(const std::vector<RowArm>& arms, size_t a, size_t b, ArmRatios* ratios);
 
 /// "bench conv2d --shape n=64,... --pass forward": measures every implementation of the device.
 std::string repeat_command(const Layer& layer, Pass pass);

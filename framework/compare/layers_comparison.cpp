@@ -4,18 +4,15 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "compare/activations.h"
 #include "compare/in_network.h"
 #include "compare/layer_rows.h"
-#include "compare/results.h"
+#include "compare/records.h"
 #include "core/interrupt.h"
 #include "core/storage.h"
 
 namespace duet {
-
-using nlohmann::json;
 
 namespace {
 
@@ -68,27 +65,24 @@ class LayersComparison {
     }
   }
 
-  void run(json* section) {
-    *section = {{"batch", arms_[0]->batch()},
-                {"math", to_string(arms_[0]->setup().spec.math)},
-                {"rows", json::array()}};
-    json& rows = (*section)["rows"];
+  void run(LayersSection* section) {
+    *section = {.batch = arms_[0]->batch(),
+                .math = std::string(to_string(arms_[0]->setup().spec.math))};
+    auto& rows = section->rows;
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
     plan_.progress(0.95, "each layer in the network");
-    InNetwork network = measure_in_network(arms_, plan_.network);
+    const InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
-    (*section)["step_faults"] = json::array();
-    for (const auto& faults : steps_.faults)
-      (*section)["step_faults"].push_back(faults_json(faults));
-    (*section)["totals"] = network.totals(steps_);
-    (*section)["step_ratios"] = ratios_json(steps_.pointers(steps_.training));
+    for (const auto& faults : steps_.faults) section->step_faults.push_back(faults_of(faults));
+    section->totals = network.totals(rows, steps_);
+    section->step_ratios = ratios_of(steps_.pointers(steps_.training));
   }
 
  private:
   /// The row of a call of arm `a`, unless an arm before it has made it.
-  void add_row(size_t a, const Net::Call& call, json* rows) {
+  void add_row(size_t a, const Net::Call& call, std::vector<ComparedRow>* rows) {
     std::vector<ArmCall> arm_calls(arms_.size());
     for (size_t b = 0; b < arms_.size(); ++b) {
       arm_calls[b] = find(b, *call.node, call.step->pass);
@@ -119,20 +113,17 @@ class LayersComparison {
                           .shared = arm_calls[b].step->shared,
                           .measurement = &measured[b]});
     }
-    json row = layer_row({.name = call.node->name,
-                          .layer = &layer,
-                          .pass = call.step->pass,
-                          .floor_seconds = floor_seconds(ceilings_, layer, call.step->pass),
-                          .repeat = repeat_command(layer, call.step->pass)},
-                         row_arms);
+    ComparedRow row = {
+        measured_row({.name = call.node->name,
+                      .layer = &layer,
+                      .pass = call.step->pass,
+                      .floor_seconds = floor_seconds(ceilings_, layer, call.step->pass),
+                      .repeat = repeat_command(layer, call.step->pass)},
+                     row_arms),
+        error_ratio(row_arms)};
     for (size_t x = 0; x < arms_.size(); ++x) {
-      for (size_t y = x + 1; y < arms_.size(); ++y) {
-        if (json ratio = ratio_json(row_arms, x, y); !ratio.is_null()) {
-          row["ratios"].push_back(std::move(ratio));
-        }
-      }
+      for (size_t y = x + 1; y < arms_.size(); ++y) add_ratio(row_arms, x, y, &row.ratios);
     }
-    row["error_ratio"] = error_ratio(row_arms);
     rows->push_back(std::move(row));
   }
 
@@ -236,7 +227,7 @@ class LayersComparison {
   }
 
   /// error(a) <= 2 * error(b) + a rounding, for a hand-written arm beside a library's.
-  json error_ratio(const std::vector<RowArm>& arms) const {
+  static std::optional<ErrorRatio> error_ratio(const std::vector<RowArm>& arms) {
     const auto find_family = [&](Family family) -> std::optional<size_t> {
       for (size_t i = 0; i < arms.size(); ++i) {
         if (arms[i].layer && family_of(arms[i].id) == family) return i;
@@ -244,7 +235,7 @@ class LayersComparison {
       return {};
     };
     const auto a = find_family(Family::kCustom), b = find_family(Family::kCudnn);
-    if (!a || !b) return nullptr;
+    if (!a || !b) return {};
     const auto error = [&](size_t i) {
       double worst = 0;
       for (const TensorResult& t : arms[i].measurement->examination.tensors) {
@@ -253,10 +244,10 @@ class LayersComparison {
       return worst;
     };
     constexpr double kRounding = 0x1p-24;
-    return {{"a", *a},
-            {"b", *b},
-            {"value", error(*b) > 0 ? number_json(error(*a) / error(*b)) : json()},
-            {"ok", error(*a) <= 2 * error(*b) + kRounding}};
+    return ErrorRatio{.a = {*a},
+                      .b = {*b},
+                      .value = error(*b) > 0 ? error(*a) / error(*b) : kUnknown,
+                      .ok = error(*a) <= 2 * error(*b) + kRounding};
   }
 
   RunningArms& arms_;
@@ -274,7 +265,7 @@ class LayersComparison {
 }  // namespace
 
 void compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
-                    const LayersPlan& plan, json* section) {
+                    const LayersPlan& plan, LayersSection* section) {
   LayersComparison(arms, steps, ceilings, plan).run(section);
 }
 

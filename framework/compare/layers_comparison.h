@@ -3,8 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json_fwd.hpp>
 
+#include "compare/results.h"
 #include "compare/step_times.h"
 #include "measure/ceilings.h"
 #include "measure/measure_pass.h"
@@ -22,14 +22,14 @@ struct LayersPlan {
   std::function<void(double)> row_part = [](double) {};
 };
 
-/// `section` becomes one element of "layers", of the batch of `arms`. Each layer and pass is
+/// Fills `section`, of the batch of `arms`. Each layer and pass is
 /// measured on its own, the arms side by side (measure_pass), on what the first arm that has the
-/// layer feeds it; layers of the arms are matched by name, type and sizes. "in_network_us" is
+/// layer feeds it; layers of the arms are matched by name, type and sizes. in_network_us is
 /// measure_in_network()'s. What `steps` found wrong in a layer is a fault of its row;
-/// "step_faults" has all of it, a list an arm. The whole step is that of `steps`, where every arm
+/// step_faults has all of it, a list an arm. The whole step is that of `steps`, where every arm
 /// has times of the same batch. Trains the arms on the way. Rows that are finished stand in
-/// `section` even if this throws; a whole one has "totals". REQUIRES: `arms` is not empty.
+/// `section` even if this throws; a whole one has totals. REQUIRES: `arms` is not empty.
 void compare_layers(RunningArms& arms, const StepTimes& steps, const Ceilings& ceilings,
-                    const LayersPlan& plan, nlohmann::json* section);
+                    const LayersPlan& plan, LayersSection* section);
 
 }  // namespace duet

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "compare/results.h"
+#include "compare/results_json.h"
 #include "core/running.h"
 #include "device/stopwatch.h"
 #include "train/write_file.h"
@@ -62,7 +62,7 @@ void PartialResults::write(nlohmann::json results, const std::string& work) {
   const double start = now_seconds();
   results["stopped"] = "the program ended without a word while " + work + " was measured";
   try {
-    write_file(file_, results_file_text(results));
+    write_file(file_, file_text(results));
   } catch (const RunError& error) {
     spdlog::warn("{}; what is measured is written at the end only", error.what());
     file_.clear();

@@ -3,9 +3,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "compare/fields.h"
 #include "compare/report_parts.h"
 #include "compare/result_tables.h"
+#include "compare/results_json.h"
+#include "compare/table_cells.h"
 #include "core/error.h"
 #include "net/table.h"
 
@@ -15,36 +16,7 @@ using nlohmann::json;
 
 namespace {
 
-const char* tone_name(Tone tone) {
-  switch (tone) {
-    case Tone::kGood:
-      return "good";
-    case Tone::kBad:
-      return "bad";
-    case Tone::kPlain:
-      break;
-  }
-  return "";
-}
-
-json table_json(const ResultTable& table) {
-  json columns = json::array(), rows = json::array();
-  for (const Column& column : table.columns) {
-    columns.push_back({{"name", column.name}, {"number", column.number}});
-  }
-  for (const auto& row : table.rows) {
-    json cells = json::array();
-    for (const Cell& cell : row) {
-      json one = {{"text", cell.text}};
-      if (cell.tone != Tone::kPlain) one["tone"] = tone_name(cell.tone);
-      cells.push_back(std::move(one));
-    }
-    rows.push_back(std::move(cells));
-  }
-  return {{"columns", columns}, {"rows", rows}};
-}
-
-json figures_json(const json& results) {
+json figures_json(const Results& results) {
   json all = json::array();
   for (const Figure& figure : key_figures(results)) {
     all.push_back({{"label", figure.label},
@@ -55,9 +27,9 @@ json figures_json(const json& results) {
   return all;
 }
 
-json layers_json(const json& results) {
+json layers_json(const Results& results) {
   json all = json::array();
-  for (const json& batch : list(member(results, "layers"))) {
+  for (const LayersSection& batch : results.layers) {
     all.push_back({{"layers", table_json(layer_table(results, batch))},
                    {"details", table_json(layer_detail_table(results, batch))},
                    {"errors", table_json(error_table(results, batch))},
@@ -65,18 +37,18 @@ json layers_json(const json& results) {
                    {"error_ratios", table_json(error_ratio_table(results, batch))},
                    {"roofline", table_json(roofline_table(results, batch))},
                    {"totals", table_json(totals_table(results, batch))},
-                   {"step_ratios", table_json(ratio_table(results, member(batch, "step_ratios")))},
+                   {"step_ratios", table_json(ratio_table(results, batch.step_ratios))},
                    {"repeat", table_json(repeat_table(batch))}});
   }
   return all;
 }
 
 // Everything that the page's tables say, written here so that it reads as in every other output.
-json tables_json(const json& results) {
+json tables_json(const Results& results) {
   json arms = json::array(), networks = json::array();
-  for (size_t i = 0; i < arm_count(results); ++i) {
-    arms.push_back(arm_name(results, i));
-    networks.push_back(table_json(arm_network_table(element(member(results, "arms"), i))));
+  for (const ArmRecord& arm : results.arms) {
+    arms.push_back(arm.name);
+    networks.push_back(table_json(arm_network_table(arm)));
   }
   return {{"arms", arms},
           {"networks", networks},
@@ -89,8 +61,8 @@ json tables_json(const json& results) {
           {"differences", table_json(difference_table(results))},
           {"loss", table_json(loss_table(results))},
           {"throughput",
-           {{"training", table_json(throughput_table(results, "training"))},
-            {"inference", table_json(throughput_table(results, "inference"))},
+           {{"training", table_json(throughput_table(results, kTrainingSteps))},
+            {"inference", table_json(throughput_table(results, kInferenceSteps))},
             {"not_run", table_json(not_run_table(results))}}},
           {"environment", table_json(environment_table(results))}};
 }
@@ -110,56 +82,33 @@ std::string fill(std::string_view page, const std::map<std::string, std::string>
   return text + std::string(page);
 }
 
+// `text` with each letter of `letters` replaced by its `escapes`.
+std::string escape(const std::string& text, std::string_view letters,
+                   const std::vector<std::string>& escapes) {
+  std::string escaped;
+  for (const char letter : text) {
+    const size_t place = letters.find(letter);
+    escaped += place == std::string_view::npos ? std::string(1, letter) : escapes[place];
+  }
+  return escaped;
+}
+
 }  // namespace
 
 bool report_available() { return !kChartLibrary.empty(); }
 
 std::string html_text(const std::string& text) {
-  std::string escaped;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += letter;
-    }
-  }
-  return escaped;
+  return escape(text, "&<>\"'", {"&amp;", "&lt;", "&gt;", "&quot;", "&#39;"});
 }
 
+// In JSON these letters stand only within strings, where an escape means the same.
 std::string script_json(const json& value) {
-  std::string escaped;
-  // In JSON these letters stand only within strings, where an escape means the same.
-  for (const char letter : json_text(value)) {
-    if (letter == '<') {
-      escaped += "\\u003c";
-    } else if (letter == '>') {
-      escaped += "\\u003e";
-    } else if (letter == '&') {
-      escaped += "\\u0026";
-    } else {
-      escaped += letter;
-    }
-  }
-  return escaped;
+  return escape(json_text(value), "<>&", {"\\u003c", "\\u003e", "\\u0026"});
 }
 
-std::string report_html(const json& results) { return report_html(results, kChartLibrary); }
+std::string report_html(const Results& results) { return report_html(results, kChartLibrary); }
 
-std::string report_html(const json& results, std::string_view chart_library) {
+std::string report_html(const Results& results, std::string_view chart_library) {
   if (chart_library.empty()) {
     throw RunError(
         "this build has no chart library, so it cannot write a report. Write the results with "
@@ -167,14 +116,15 @@ std::string report_html(const json& results, std::string_view chart_library) {
         "FILE.html. Or install Chart.js 3 here (Debian, Ubuntu: apt-get install libjs-chart.js), "
         "configure again and build.");
   }
-  const std::string name = text_at(results, "name");
-  return fill(kReportPage,
-              {{"title", html_text(name.empty() ? "comparison" : name)},
-               {"style", std::string(kReportStyle)},
-               {"results", script_json({{"results", results}, {"tables", tables_json(results)}})},
-               {"licence", std::string(kReportLicence)},
-               {"chart_library", std::string(chart_library)},
-               {"script", std::string(kReportScript)}});
+  const std::string& name = results.name;
+  return fill(
+      kReportPage,
+      {{"title", html_text(name.empty() ? "comparison" : name)},
+       {"style", std::string(kReportStyle)},
+       {"results", script_json({{"results", to_json(results)}, {"tables", tables_json(results)}})},
+       {"licence", std::string(kReportLicence)},
+       {"chart_library", std::string(chart_library)},
+       {"script", std::string(kReportScript)}});
 }
 
 }  // namespace duet

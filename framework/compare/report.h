@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "compare/results.h"
+
 namespace duet {
 
 /// Whether this build holds the chart library that the report needs.
@@ -13,9 +15,9 @@ bool report_available();
 /// The page: verdicts, charts and tables, light and dark, for screen, phone and paper. Any part of
 /// the results may be missing, and there may be any number of arms. Throws RunError without the
 /// chart library.
-std::string report_html(const nlohmann::json& results);
+std::string report_html(const Results& results);
 /// The same with a chart library of the caller's; "" is none.
-std::string report_html(const nlohmann::json& results, std::string_view chart_library);
+std::string report_html(const Results& results, std::string_view chart_library);
 
 /// The text as it reads in HTML, in an element or an attribute.
 std::string html_text(const std::string& text);

@@ -1,43 +1,33 @@
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
-#include <utility>
 
-#include "compare/fields.h"
-#include "compare/format.h"
 #include "compare/result_tables.h"
 #include "compare/table_cells.h"
 
 namespace duet {
-
-using nlohmann::json;
-
 namespace {
 
-std::vector<double> numbers(const json& values) {
-  std::vector<double> found;
-  for (const json& value : list(values)) {
-    if (const auto one = number(value)) found.push_back(*one);
-  }
-  return found;
+std::vector<double> known(std::vector<double> values) {
+  std::erase_if(values, [](double value) { return std::isnan(value); });
+  return values;
 }
 
-std::string mean_text(const std::vector<double>& values, std::string (*format)(double)) {
-  if (values.empty()) return kNotMeasured;
-  return format(std::accumulate(values.begin(), values.end(), 0.0) /
-                static_cast<double>(values.size()));
+double mean(const std::vector<double>& all) {
+  const std::vector<double> values = known(all);
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
-std::string range_text(const std::vector<double>& values, std::string (*format)(double)) {
+std::string range_text(const std::vector<double>& all, std::string (*format)(double)) {
+  const std::vector<double> values = known(all);
   if (values.size() < 2) return kNotMeasured;
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   return format(*low) + " to " + format(*high);
 }
 
-std::string rate_text(const json& value, const std::string& key) {
-  return shown(number_at(value, key), format_whole);
+double at(const std::vector<double>& values, size_t i) {
+  return i < values.size() ? values[i] : kUnknown;
 }
 
 // "+0.05" percentage points.
@@ -48,220 +38,182 @@ std::string points(double difference) {
   return text;
 }
 
-size_t most_steps(const json& training) {
-  size_t steps = 0;
-  for (const json& arm : list(member(training, "arms"))) {
-    steps = std::max(steps, list(member(arm, "loss")).size());
-  }
-  return steps;
-}
+/// A pass of a layer; nullptr where there is nothing to choose.
+struct LayerPass {
+  const NetworkLayer* layer;
+  const NetworkPass* pass;
+};
 
 }  // namespace
 
-ResultTable ratio_table(const json& results, const json& ratios) {
-  ResultTable table{{{"arm", false}, {"against", false}, {"speedup"}, {"95%"}, {"verdict", false}},
-                    {}};
-  for (const json& ratio : list(ratios)) {
-    const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
-    const std::string spread = spread_of_same_code(ratio);
-    table.rows.push_back(
-        {{arm_of(results, ratio, "a")},
-         {arm_of(results, ratio, "b")},
-         {spread.empty() ? shown(number_at(ratio, "speedup"), format_speedup) : "spread " + spread},
-         {low && high ? format_interval(*low, *high) : kNotMeasured},
-         verdict_cell(ratio)});
+ResultTable ratio_table(const Results& results, const ArmRatios& ratios) {
+  return TableOf(ratios)
+      .words("arm", [&](const ArmRatio& ratio) { return results.arm_name(ratio.a); })
+      .words("against", [&](const ArmRatio& ratio) { return results.arm_name(ratio.b); })
+      .numbers("speedup",
+               [](const ArmRatio& ratio) {
+                 const std::string spread = spread_of_same_code(ratio);
+                 return spread.empty() ? shown(ratio.speedup, format_speedup) : "spread " + spread;
+               })
+      .numbers("95%", [](const ArmRatio& ratio) { return interval_text(ratio.low, ratio.high); })
+      .words("verdict", [](const ArmRatio& ratio) { return verdict_cell(ratio.verdict); });
+}
+
+ResultTable training_table(const Results& results) {
+  if (!results.training) return {};
+  const auto& arms = results.training->arms;
+  const auto halted_at = [](const TrainedArm& arm) -> double { return arm.halted_at; };
+  TableOf<TrainedArm> table(arms);
+  table.words("arm", [&](const TrainedArm& arm) { return results.arm_name(arm.arm); })
+      .numbers("images/s", &TrainedArm::images_per_second, format_whole)
+      .numbers("step µs", &TrainedArm::step_us)
+      .numbers(
+          "seconds a run", [](const auto& arm) { return mean(arm.seconds); }, format_seconds)
+      .numbers("prepare", &TrainedArm::prepare_s, format_seconds)
+      .numbers("peak memory", &TrainedArm::peak_memory_bytes, format_size)
+      .numbers(
+          "final loss, mean", [](const auto& arm) { return mean(arm.final_loss); }, format_value)
+      .numbers(
+          "accuracy, mean", [](const auto& arm) { return mean(arm.accuracy); }, format_accuracy)
+      .numbers("accuracy, range",
+               [](const auto& arm) { return range_text(arm.accuracy, format_accuracy); })
+      .words("same bits again", [](const TrainedArm& arm) {
+        return !arm.repeats ? kNotMeasured : *arm.repeats ? "yes" : "no";
+      });
+  if (std::any_of(arms.begin(), arms.end(),
+                  [&](const TrainedArm& arm) { return !std::isnan(halted_at(arm)); })) {
+    table.numbers("halted at step", [&](const TrainedArm& arm) {
+      const double step = halted_at(arm);
+      return Cell{shown(step, format_whole), std::isnan(step) ? Tone::kPlain : Tone::kBad};
+    });
   }
   return table;
 }
 
-ResultTable training_table(const json& results) {
-  ResultTable table{{{"arm", false},
-                     {"images/s"},
-                     {"step µs"},
-                     {"seconds a run"},
-                     {"prepare"},
-                     {"peak memory"},
-                     {"final loss, mean"},
-                     {"accuracy, mean"},
-                     {"accuracy, range"},
-                     {"same bits again", false}},
-                    {}};
-  const json& arms = list(member(member(results, "training"), "arms"));
-  const bool halted = std::any_of(arms.begin(), arms.end(),
-                                  [](const json& arm) { return number_at(arm, "halted_at"); });
-  if (halted) table.columns.push_back({"halted at step"});
-  for (const json& arm : arms) {
-    const json& repeats = member(arm, "repeats");
-    const auto accuracy = numbers(member(arm, "accuracy"));
-    table.rows.push_back(
-        {{arm_of(results, arm, "arm")},
-         {rate_text(arm, "images_per_second")},
-         {shown(number_at(arm, "step_us"), format_significant)},
-         {mean_text(numbers(member(arm, "seconds")), format_seconds)},
-         {shown(number_at(arm, "prepare_s"), format_seconds)},
-         {shown(number_at(arm, "peak_memory_bytes"), format_size)},
-         {mean_text(numbers(member(arm, "final_loss")), format_value)},
-         {mean_text(accuracy, format_accuracy)},
-         {range_text(accuracy, format_accuracy)},
-         {repeats.is_boolean() ? repeats.get<bool>() ? "yes" : "no" : kNotMeasured}});
-    if (halted) {
-      const auto step = number_at(arm, "halted_at");
-      table.rows.back().push_back({shown(step, format_whole), step ? Tone::kBad : Tone::kPlain});
-    }
+ResultTable seed_table(const Results& results) {
+  if (!results.training) return {};
+  const TrainingSection& training = *results.training;
+  std::vector<size_t> places(training.seeds.size());
+  std::iota(places.begin(), places.end(), 0);
+  TableOf<size_t> table(places);
+  table.numbers("seed", [&](size_t i) { return std::to_string(training.seeds[i]); });
+  for (const TrainedArm& arm : training.arms) {
+    const std::string name = results.arm_name(arm.arm);
+    table.numbers(
+        name + " accuracy", [&](size_t i) { return at(arm.accuracy, i); }, format_accuracy);
+    table.numbers(
+        name + " final loss", [&](size_t i) { return at(arm.final_loss, i); }, format_value);
   }
   return table;
 }
 
-ResultTable seed_table(const json& results) {
-  const json& training = member(results, "training");
-  const json& seeds = list(member(training, "seeds"));
-  ResultTable table{{{"seed"}}, {}};
-  for (const json& arm : list(member(training, "arms"))) {
-    const std::string name = arm_of(results, arm, "arm");
-    for (const char* what : {" accuracy", " final loss"}) table.columns.push_back({name + what});
+ResultTable difference_table(const Results& results) {
+  if (!results.training) return {};
+  return TableOf(results.training->differences)
+      .words("arm", [&](const auto& d) { return results.arm_name(d.a); })
+      .words("against", [&](const auto& d) { return results.arm_name(d.b); })
+      .numbers("largest |difference| of loss, first 10 steps", &TrainingDifference::first_10_max,
+               format_error)
+      .numbers("of the loss", &TrainingDifference::first_10_share, format_share)
+      .numbers("accuracy difference, points", &TrainingDifference::accuracy_mean_difference, points)
+      .numbers("95%",
+               [](const TrainingDifference& d) {
+                 const bool known = !std::isnan(d.low) && !std::isnan(d.high);
+                 return known ? points(d.low) + " to " + points(d.high) : kNotMeasured;
+               })
+      .words("verdict", [](const auto& d) { return verdict_cell(d.verdict); });
+}
+
+ResultTable loss_table(const Results& results) {
+  if (!results.training) return {};
+  const TrainingSection& training = *results.training;
+  size_t most = 0;
+  for (const TrainedArm& arm : training.arms) most = std::max(most, arm.loss.size());
+  std::vector<size_t> steps(most);
+  std::iota(steps.begin(), steps.end(), 0);
+  TableOf<size_t> table(steps);
+  table.numbers("step", [](size_t i) { return std::to_string(i + 1); });
+  for (const TrainedArm& arm : training.arms) {
+    table.numbers(
+        results.arm_name(arm.arm), [&](size_t i) { return at(arm.loss, i); }, format_value);
   }
-  for (size_t i = 0; i < seeds.size(); ++i) {
-    std::vector<Cell> cells = {{json(seeds[i]).dump()}};
-    for (const json& arm : list(member(training, "arms"))) {
-      cells.push_back({shown(number(element(member(arm, "accuracy"), i)), format_accuracy)});
-      cells.push_back({shown(number(element(member(arm, "final_loss"), i)), format_value)});
-    }
-    table.rows.push_back(std::move(cells));
+  for (const TrainingDifference& d : training.differences) {
+    table.numbers(
+        "|" + results.arm_name(d.a) + " - " + results.arm_name(d.b) + "|",
+        [&](size_t i) { return at(d.loss, i); }, format_error);
+  }
+  for (const TrainedArm& arm : training.arms) {
+    if (arm.repeat_loss.empty()) continue;
+    table.numbers(
+        "|" + results.arm_name(arm.arm) + " - its repeat|",
+        [&](size_t i) { return std::fabs(at(arm.loss, i) - at(arm.repeat_loss, i)); },
+        format_error);
   }
   return table;
 }
 
-ResultTable difference_table(const json& results) {
-  ResultTable table{{{"arm", false},
-                     {"against", false},
-                     {"largest |difference| of loss, first 10 steps"},
-                     {"of the loss"},
-                     {"accuracy difference, points"},
-                     {"95%"},
-                     {"verdict", false}},
-                    {}};
-  for (const json& difference : list(member(member(results, "training"), "differences"))) {
-    const auto low = number_at(difference, "low"), high = number_at(difference, "high");
-    table.rows.push_back({{arm_of(results, difference, "a")},
-                          {arm_of(results, difference, "b")},
-                          {shown(number_at(difference, "first_10_max"), format_error)},
-                          {shown(number_at(difference, "first_10_share"), format_share)},
-                          {shown(number_at(difference, "accuracy_mean_difference"), points)},
-                          {low && high ? points(*low) + " to " + points(*high) : kNotMeasured},
-                          verdict_cell(difference)});
-  }
-  return table;
-}
-
-ResultTable loss_table(const json& results) {
-  const json& training = member(results, "training");
-  const json& arms = list(member(training, "arms"));
-  const json& differences = list(member(training, "differences"));
-  ResultTable table{{{"step"}}, {}};
-  for (const json& arm : arms) table.columns.push_back({arm_of(results, arm, "arm")});
-  for (const json& difference : differences) {
-    table.columns.push_back(
-        {"|" + arm_of(results, difference, "a") + " - " + arm_of(results, difference, "b") + "|"});
-  }
-  for (const json& arm : arms) {
-    if (member(arm, "repeat_loss").is_array()) {
-      table.columns.push_back({"|" + arm_of(results, arm, "arm") + " - its repeat|"});
+ResultTable throughput_table(const Results& results, const StepKind& kind) {
+  const auto speed_of = [&](const ThroughputRow& row, size_t i) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.arm == i) return arm.*kind.speed;
     }
+    return StepSpeed{};
+  };
+  std::vector<ThroughputRow> rows;  // that were measured
+  for (const ThroughputRow& row : results.throughput) {
+    bool measured = false;
+    for (size_t i = 0; i < results.arms.size(); ++i) measured |= speed_of(row, i).us.known();
+    if (measured) rows.push_back(row);
   }
-  for (size_t step = 0; step < most_steps(training); ++step) {
-    std::vector<Cell> cells = {{std::to_string(step + 1)}};
-    for (const json& arm : arms) {
-      cells.push_back({shown(number(element(member(arm, "loss"), step)), format_value)});
-    }
-    for (const json& difference : differences) {
-      cells.push_back({shown(number(element(member(difference, "loss"), step)), format_error)});
-    }
-    for (const json& arm : arms) {
-      if (!member(arm, "repeat_loss").is_array()) continue;
-      const auto once = number(element(member(arm, "loss"), step));
-      const auto again = number(element(member(arm, "repeat_loss"), step));
-      cells.push_back({once && again ? format_error(std::fabs(*once - *again)) : kNotMeasured});
-    }
-    table.rows.push_back(std::move(cells));
-  }
-  return table;
-}
-
-ResultTable throughput_table(const json& results, const std::string& what) {
-  const json& entries = list(member(results, "throughput"));
-  const size_t arms = arm_count(results);
-  ResultTable table{{{"batch"}}, {}};
-  for (size_t i = 0; i < arms; ++i) {
-    table.columns.push_back({arm_name(results, i) + " µs"});
-    table.columns.push_back({arm_name(results, i) + " images/s"});
+  TableOf<ThroughputRow> table(rows);
+  table.numbers("batch", [](const ThroughputRow& row) { return batch_text(row.batch); });
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    table.numbers(results.arm_name(i) + " µs",
+                  [&](const ThroughputRow& row) { return speed_of(row, i).us; });
+    table.numbers(
+        results.arm_name(i) + " images/s",
+        [&](const ThroughputRow& row) { return speed_of(row, i).images_per_s; }, format_whole);
   }
   std::set<ArmPair> pairs;
-  for (const json& entry : entries) add_pairs(member(entry, what + "_ratios"), &pairs);
-  add_ratio_columns(results, pairs, &table);
-  for (const json& entry : entries) {
-    std::vector<Cell> cells = {{batch_text(entry)}};
-    bool measured = false;
-    for (size_t i = 0; i < arms; ++i) {
-      const json& all = list(member(entry, "arms"));
-      const auto arm = std::find_if(all.begin(), all.end(), [&](const json& candidate) {
-        return number_at(candidate, "arm") == static_cast<double>(i);
-      });
-      const json found = arm == all.end() ? json() : *arm;
-      measured |= !member(found, what + "_us").is_null();
-      cells.push_back(
-          {shown(number_at(member(found, what + "_us"), "median"), format_significant)});
-      cells.push_back({rate_text(found, what + "_images_per_s")});
-    }
-    add_ratio_cells(member(entry, what + "_ratios"), pairs, &cells);
-    if (measured) table.rows.push_back(std::move(cells));
-  }
+  for (const ThroughputRow& row : results.throughput) add_pairs(row.*kind.ratios, &pairs);
+  add_ratio_columns(results, pairs, kind.ratios, &table);
   return table;
 }
 
-ResultTable not_run_table(const json& results) {
+ResultTable not_run_table(const Results& results) {
   ResultTable table{{{"batch"}, {"arm", false}, {"why it did not run", false}}, {}};
-  for (const json& entry : list(member(results, "throughput"))) {
-    for (const json& arm : list(member(entry, "arms"))) {
-      const std::string why = text_at(arm, "error");
-      if (why.empty()) continue;
-      table.rows.push_back({{batch_text(entry)}, {arm_of(results, arm, "arm")}, {why}});
+  for (const ThroughputRow& row : results.throughput) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.error.empty()) continue;
+      table.rows.push_back({{batch_text(row.batch)}, {results.arm_name(arm.arm)}, {arm.error}});
     }
   }
   return table;
 }
 
-ResultTable arm_network_table(const json& arm) {
-  ResultTable table{{{"layer", false},
-                     {"type", false},
-                     {"output", false},
-                     {"parameters"},
-                     {"pass", false},
-                     {"implementation", false},
-                     {"workspace"},
-                     {"detail", false}},
-                    {}};
-  for (const json& layer : list(member(arm, "network"))) {
-    std::vector<Cell> first = {{text_at(layer, "name")},
-                               {text_at(layer, "type")},
-                               {text_at(layer, "output")},
-                               {shown(number_at(layer, "parameters"), format_whole)}};
-    const json& passes = list(member(layer, "passes"));
-    if (passes.empty()) {
-      first.insert(first.end(), {{kNotMeasured}, {"nothing to choose"}, {""}, {""}});
-      table.rows.push_back(std::move(first));
-      continue;
-    }
-    for (const json& pass : passes) {
-      std::vector<Cell> cells = first;
-      const char* const shared = is_true(pass, "shared") ? " (shared)" : "";
-      cells.insert(cells.end(), {{text_at(pass, "pass")},
-                                 {text_at(pass, "implementation") + shared},
-                                 {shown(number_at(pass, "workspace_bytes"), format_size)},
-                                 {text_at(pass, "detail")}});
-      table.rows.push_back(std::move(cells));
-    }
+ResultTable arm_network_table(const ArmRecord& arm) {
+  std::vector<LayerPass> rows;
+  for (const NetworkLayer& layer : arm.network) {
+    if (layer.passes.empty()) rows.push_back({&layer, nullptr});
+    for (const NetworkPass& pass : layer.passes) rows.push_back({&layer, &pass});
   }
-  return table;
+  return TableOf(rows)
+      .words("layer", [](const LayerPass& row) { return row.layer->name; })
+      .words("type", [](const LayerPass& row) { return row.layer->type; })
+      .words("output", [](const LayerPass& row) { return row.layer->output; })
+      .numbers(
+          "parameters", [](const LayerPass& row) { return row.layer->parameters; }, format_whole)
+      .words("pass", [](const LayerPass& row) { return row.pass ? row.pass->pass : kNotMeasured; })
+      .words("implementation",
+             [](const LayerPass& row) {
+               if (!row.pass) return std::string("nothing to choose");
+               return row.pass->implementation + (row.pass->shared ? " (shared)" : "");
+             })
+      .numbers("workspace",
+               [](const LayerPass& row) {
+                 return row.pass ? shown(row.pass->workspace_bytes, format_size) : "";
+               })
+      .words("detail", [](const LayerPass& row) { return row.pass ? row.pass->detail : ""; });
 }
 
 }  // namespace duet

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "compare/step_outcomes.h"
 #include "core/error.h"
@@ -203,17 +202,6 @@ StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, i
     estimate.inference[i].seconds = {least_of_two(inference_steps(*arm))};
   }
   return estimate;
-}
-
-nlohmann::json faults_json(const std::vector<NetworkFault>& faults) {
-  nlohmann::json list = nlohmann::json::array();
-  for (const NetworkFault& each : faults) {
-    list.push_back({{"layer", each.layer},
-                    {"pass", each.pass},
-                    {"kind", to_string(each.fault.kind)},
-                    {"text", each.fault.text}});
-  }
-  return list;
 }
 
 const StepTimes& StepTimer::at(int64_t batch) {

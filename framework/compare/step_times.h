@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,9 +38,6 @@ struct StepTimes {
 /// images: enough to choose a batch and to tell the time left. Arms on a GPU, whose first instance
 /// is timed with what its libraries do when they are first used, are taken to take no time.
 StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch);
-
-/// A list of {"layer", "pass", "kind", "text"}.
-nlohmann::json faults_json(const std::vector<NetworkFault>& faults);
 
 /// Training is a whole step; inference is a forward pass with dropout off. Both gather their batch.
 ///

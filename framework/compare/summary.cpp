@@ -1,320 +1,249 @@
-// The summary of results and what --fail-on makes of them.
+#include "compare/summary.h"
+
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cstdlib>
 
 #include "compare/distinct.h"
 #include "compare/fairness.h"
-#include "compare/fields.h"
 #include "compare/format.h"
-#include "compare/results.h"
+#include "compare/table_cells.h"
 #include "core/config.h"
+#include "core/error.h"
 
 namespace duet {
-
-using nlohmann::json;
-
 namespace {
 
 // Of the arms of a ratio or difference those whose training halted.
-std::vector<std::string> diverged(const json& results, const json& pair) {
+std::vector<std::string> diverged(const Results& results, size_t a, size_t b) {
   std::vector<std::string> names;
-  for (const char* key : {"a", "b"}) {
-    const json& arm = element(member(member(results, "training"), "arms"), count_at(pair, key));
-    if (number_at(arm, "halted_at") || !list(member(arm, "halted_seeds")).empty()) {
-      names.push_back(arm_of(results, pair, key));
-    }
+  for (size_t arm : {a, b}) {
+    if (!results.training || arm >= results.training->arms.size()) continue;
+    if (results.training->arms[arm].halted()) names.push_back(results.arm_name(arm));
   }
   return names;
 }
 
 // ---- where arms part ----
 
-json wrong_at(const json& layer, const json& pass, const std::string& arm,
-              const std::string& text) {
-  return {{"layer", layer}, {"pass", pass}, {"arm", arm}, {"text", text}};
+using Mismatches = std::vector<Mismatch>;
+
+void add_steps(const StepFaults& faults, const std::string& arm, Mismatches* all) {
+  for (const StepFault& each : faults) all->push_back({each.layer, each.pass, arm, each.text});
 }
 
-json first_wrong_layer(const json& results) {
-  for (const json& batch : list(member(results, "layers"))) {
-    for (const json& row : list(member(batch, "rows"))) {
-      const json& arms = list(member(row, "arms"));
-      for (size_t i = 0; i < arms.size(); ++i) {
-        const json& faults = list(member(arms[i], "faults"));
-        const json& agrees = member(arms[i], "agrees");
-        const bool wrong = agrees.is_boolean() && !agrees.get<bool>();
-        if (faults.empty() && !wrong) continue;
-        std::string text = text_at(element(faults, 0), "text");
-        if (text.empty()) text = "does not agree with the reference";
-        return wrong_at(text_at(row, "layer"), text_at(row, "pass"), arm_name(results, i), text);
-      }
-    }
+void add_training(const Results& results, const TrainingSection& training, Mismatches* all) {
+  const auto add = [&](const std::string& arm, const std::string& text) {
+    all->push_back({.arm = arm, .text = text});
+  };
+  for (const TrainedArm& arm : training.arms) {
+    const std::string name = results.arm_name(arm.arm);
+    add_steps(arm.step_faults, name, all);
+    if (arm.repeats == false) add(name, "its losses differ when it is run again");
   }
-  return nullptr;
-}
-
-// Of a list of an arm's faults of whole steps.
-json first_wrong_step(const json& faults, const std::string& arm) {
-  const json& first = element(list(faults), 0);
-  if (first.is_null()) return nullptr;
-  return wrong_at(text_at(first, "layer"), text_at(first, "pass"), arm, text_at(first, "text"));
-}
-
-json first_wrong_layers_step(const json& results) {
-  for (const json& batch : list(member(results, "layers"))) {
-    const json& arms = list(member(batch, "step_faults"));
-    for (size_t i = 0; i < arms.size(); ++i) {
-      json first = first_wrong_step(arms[i], arm_name(results, i));
-      if (!first.is_null()) return first;
+  for (const TrainingDifference& d : training.differences) {
+    const std::string a = results.arm_name(d.a), b = results.arm_name(d.b);
+    if (d.losses_agree == false) {
+      add(a, "its losses part from those of " + b + " within the first ten steps (" +
+                 shown(d.first_10_share, format_share) + " of the loss)");
     }
-  }
-  return nullptr;
-}
-
-json first_wrong_throughput(const json& results) {
-  for (const json& row : list(member(results, "throughput"))) {
-    for (const json& arm : list(member(row, "arms"))) {
-      json first = first_wrong_step(member(arm, "faults"), arm_of(results, arm, "arm"));
-      if (!first.is_null()) return first;
-    }
-  }
-  return nullptr;
-}
-
-json first_wrong_training(const json& results) {
-  const json& training = member(results, "training");
-  for (const json& arm : list(member(training, "arms"))) {
-    const std::string name = arm_of(results, arm, "arm");
-    json first = first_wrong_step(member(arm, "step_faults"), name);
-    if (!first.is_null()) return first;
-    const json& repeats = member(arm, "repeats");
-    if (repeats.is_boolean() && !repeats.get<bool>()) {
-      return wrong_at(nullptr, nullptr, name, "its losses differ when it is run again");
-    }
-  }
-  for (const json& difference : list(member(training, "differences"))) {
-    const std::string a = arm_of(results, difference, "a"), b = arm_of(results, difference, "b");
-    const json& agree = member(difference, "losses_agree");
-    if (agree.is_boolean() && !agree.get<bool>()) {
-      return wrong_at(nullptr, nullptr, a,
-                      "its losses part from those of " + b + " within the first ten steps (" +
-                          shown(number_at(difference, "first_10_share"), format_share) +
-                          " of the loss)");
-    }
-    const std::vector<std::string> halted = diverged(results, difference);
+    const std::vector<std::string> halted = diverged(results, d.a, d.b);
     if (halted.size() == 1) {
-      return wrong_at(nullptr, nullptr, halted[0],
-                      "its training diverged, that of " + (halted[0] == a ? b : a) + " did not");
+      add(halted[0], "its training diverged, that of " + (halted[0] == a ? b : a) + " did not");
     }
-    if (text_at(difference, "verdict") == "different") {
-      return wrong_at(nullptr, nullptr, a, "its accuracy after training differs from that of " + b);
+    if (d.verdict == "different") add(a, "its accuracy after training differs from that of " + b);
+  }
+}
+
+// In the order in which they are told: layers alone, then their steps, the training, the throughput.
+Mismatches mismatches(const Results& results) {
+  Mismatches all;
+  for (const LayersSection& batch : results.layers) {
+    for (const RowPart& part : arms_of(results, batch)) {
+      const auto& faults = part.arm->faults;
+      if (faults.empty() && !part.arm->is_wrong()) continue;
+      const std::string text = faults.empty() ? "" : faults[0].text;
+      all.push_back({part.layer, part.pass, part.arm_name,
+                     text.empty() ? "does not agree with the reference" : text});
     }
   }
-  return nullptr;
+  for (const LayersSection& batch : results.layers) {
+    for (size_t i = 0; i < batch.step_faults.size(); ++i) {
+      add_steps(batch.step_faults[i], results.arm_name(i), &all);
+    }
+  }
+  if (results.training) add_training(results, *results.training, &all);
+  for (const ThroughputRow& row : results.throughput) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.faults) add_steps(*arm.faults, results.arm_name(arm.arm), &all);
+    }
+  }
+  return all;
 }
 
 // ---- headlines ----
 
-std::string batch_text(const json& object) {
-  return "batch " + shown(number_at(object, "batch"), format_whole);
-}
+using Lines = std::vector<std::string>;
+
+std::string batch_words(double batch) { return "batch " + shown(batch, format_whole); }
 
 // "custom is 2.11x as fast as cudnn (95%: 2.10 to 2.12) in a training step of batch 64"
-std::string speed_sentence(const json& results, const json& ratio, const std::string& what) {
-  const std::string a = arm_of(results, ratio, "a"), b = arm_of(results, ratio, "b");
-  const std::string verdict = text_at(ratio, "verdict");
-  if (verdict == kSameCode) {
+std::string speed_sentence(const Results& results, const ArmRatio& ratio, const std::string& what) {
+  const std::string a = results.arm_name(ratio.a), b = results.arm_name(ratio.b);
+  if (ratio.same_code()) {
     return a + " and " + b + " run the same code " + what + " (times spread from " +
            spread_of_same_code(ratio) + " of their median)";
   }
-  const std::string interval =
-      " (95%: " +
-      format_interval(number_at(ratio, "low").value_or(0), number_at(ratio, "high").value_or(0)) +
-      ")";
-  const std::string speed = shown(number_at(ratio, "speedup"), format_speedup);
-  if (verdict == "same") return a + " is as fast as " + b + " " + what + interval;
-  if (verdict == "unclear") {
+  const std::string interval = " (95%: " + interval_text(ratio.low, ratio.high) + ")";
+  const std::string speed = shown(ratio.speedup, format_speedup);
+  if (ratio.verdict == "same") return a + " is as fast as " + b + " " + what + interval;
+  if (ratio.verdict == "unclear") {
     return "whether " + a + " is faster than " + b + " " + what + " is unclear: " + speed +
            interval;
   }
   return a + " is " + speed + " as fast as " + b + " " + what + interval;
 }
 
-std::string step_sentence(const json& results, const json& ratio, const json& section) {
-  const std::string halted = join(diverged(results, ratio), " and ");
-  return speed_sentence(results, ratio, "in a training step of " + batch_text(section)) +
-         (halted.empty() ? "" : ", but the training of " + halted + " diverged");
-}
-
-void tell_steps(const json& results, json* lines) {
-  bool told = false;
-  for (const json& batch : list(member(results, "layers"))) {
-    for (const json& ratio : list(member(batch, "step_ratios"))) {
-      lines->push_back(step_sentence(results, ratio, batch));
-      told = true;
+// Of one section; the others have the same steps, measured once.
+void tell_steps(const Results& results, Lines* lines) {
+  const auto tell = [&](const ArmRatios& ratios, double batch) {
+    for (const ArmRatio& ratio : ratios) {
+      const std::string halted = join(diverged(results, ratio.a, ratio.b), " and ");
+      lines->push_back(
+          speed_sentence(results, ratio, "in a training step of " + batch_words(batch)) +
+          (halted.empty() ? "" : ", but the training of " + halted + " diverged"));
     }
-  }
-  const json& training = member(results, "training");
-  for (const json& ratio : list(member(training, "step_ratios"))) {
-    if (told) break;  // the same step, measured again
-    lines->push_back(step_sentence(results, ratio, training));
-  }
+  };
+  const size_t before = lines->size();
+  for (const LayersSection& batch : results.layers) tell(batch.step_ratios, batch.batch);
+  if (lines->size() > before || !results.training) return;
+  tell(results.training->step_ratios, results.training->batch);
 }
 
 // What the machine did meanwhile, where that bears on the times.
-void tell_conditions(const json& results, json* lines) {
+void tell_conditions(const EnvironmentRecord& environment, Lines* lines) {
   constexpr double kWaited = 0.05, kOthers = 0.25, kThrottled = 0.05;
-  const json& environment = member(results, "environment");
-  const json& load = member(environment, "load");
-  const double waited = number_at(load, "waited_share").value_or(0);
-  const double others = number_at(load, "others_share").value_or(0);
-  if (waited > kWaited || others > kOthers) {
-    lines->push_back("the machine was busy: other processes took " + format_share(others) + " of " +
-                     shown(number_at(load, "cores"), format_whole) + " cores, this one waited " +
-                     format_share(waited) + " of its time (load average " +
-                     shown(number_at(load, "load_average"), format_significant) + ")");
+  const auto& load = environment.load;
+  if (load && (load->waited_share > kWaited || load->others_share > kOthers)) {
+    lines->push_back("the machine was busy: other processes took " +
+                     shown(load->others_share, format_share) + " of " +
+                     shown(load->cores, format_whole) + " cores, this one waited " +
+                     shown(load->waited_share, format_share) + " of its time (load average " +
+                     shown(load->load_average, format_significant) + ")");
   }
-  const json& clocks = member(environment, "clocks");
-  if (number_at(clocks, "throttled_share").value_or(0) > kThrottled) {
-    std::vector<std::string> reasons;
-    for (const json& reason : list(member(clocks, "reasons"))) {
-      if (reason.is_string()) reasons.push_back(reason.get<std::string>());
-    }
-    lines->push_back("the GPU was slowed down: " + join(reasons) + "; its clock was between " +
-                     shown(number_at(clocks, "sm_mhz_min"), format_whole) + " and " +
-                     shown(number_at(clocks, "sm_mhz_max"), format_whole) + " MHz");
+  const auto& clocks = environment.clocks;
+  if (clocks && clocks->throttled_share > kThrottled) {
+    lines->push_back("the GPU was slowed down: " + join(clocks->reasons) +
+                     "; its clock was between " + shown(clocks->sm_mhz_min, format_whole) +
+                     " and " + shown(clocks->sm_mhz_max, format_whole) + " MHz");
   }
 }
 
-double mean_accuracy(const json& arm) {
+std::string mean_accuracy(const TrainingSection& training, size_t arm) {
+  if (arm >= training.arms.size() || training.arms[arm].accuracy.empty()) return "0.00%";
   double sum = 0;
-  size_t count = 0;
-  for (const json& value : list(member(arm, "accuracy"))) {
-    sum += number(value).value_or(0);
-    ++count;
-  }
-  return count ? sum / static_cast<double>(count) : 0;
+  for (double value : training.arms[arm].accuracy) sum += std::isnan(value) ? 0 : value;
+  return format_accuracy(sum / static_cast<double>(training.arms[arm].accuracy.size()));
 }
 
-void tell_training(const json& results, json* lines) {
-  const json& training = member(results, "training");
-  const json& arms = list(member(training, "arms"));
-  for (const json& d : list(member(training, "differences"))) {
-    const auto at = [&](const char* key) -> const json& { return element(arms, count_at(d, key)); };
-    const std::string halted = join(diverged(results, d), " and ");
+void tell_training(const Results& results, Lines* lines) {
+  if (!results.training) return;
+  const TrainingSection& training = *results.training;
+  for (const TrainingDifference& d : training.differences) {
+    const std::string halted = join(diverged(results, d.a, d.b), " and ");
+    const std::string a = results.arm_name(d.a), b = results.arm_name(d.b);
     if (!halted.empty()) {
-      lines->push_back("the accuracies of " + arm_of(results, d, "a") + " and " +
-                       arm_of(results, d, "b") + " are not compared: the training of " + halted +
-                       " diverged");
+      lines->push_back("the accuracies of " + a + " and " + b +
+                       " are not compared: the training of " + halted + " diverged");
       continue;
     }
-    const size_t seeds = list(member(training, "seeds")).size();
-    const std::string verdict = text_at(d, "verdict");
-    lines->push_back(arm_of(results, d, "a") + " learns to " +
-                     format_accuracy(mean_accuracy(at("a"))) + ", " + arm_of(results, d, "b") +
-                     " to " + format_accuracy(mean_accuracy(at("b"))) + " (" +
-                     std::to_string(seeds) + (seeds == 1 ? " seed" : " seeds") +
-                     "): " + (verdict == "unclear" ? "too few or too scattered to tell" : verdict));
+    const size_t seeds = training.seeds.size();
+    lines->push_back(a + " learns to " + mean_accuracy(training, d.a) + ", " + b + " to " +
+                     mean_accuracy(training, d.b) + " (" + std::to_string(seeds) +
+                     (seeds == 1 ? " seed" : " seeds") + "): " +
+                     (d.verdict == "unclear" ? "too few or too scattered to tell" : d.verdict));
   }
-  for (const json& arm : arms) {
-    const auto halted = number_at(arm, "halted_at");
-    if (halted) {
-      lines->push_back("the loss of " + arm_of(results, arm, "arm") +
-                       " stopped being finite at step " + format_whole(*halted));
+  for (const TrainedArm& arm : training.arms) {
+    const std::string name = results.arm_name(arm.arm);
+    if (!std::isnan(arm.halted_at)) {
+      lines->push_back("the loss of " + name + " stopped being finite at step " +
+                       format_whole(arm.halted_at));
     }
-    const json& repeats = member(arm, "repeats");
-    if (!repeats.is_boolean()) continue;
-    lines->push_back(arm_of(results, arm, "arm") + " run again gives " +
-                     (repeats.get<bool>() ? "the same bits" : "other bits"));
+    if (!arm.repeats) continue;
+    lines->push_back(name + " run again gives " + (*arm.repeats ? "the same bits" : "other bits"));
   }
 }
 
 // "fastest at ..., slowest at ...": the range over batch sizes.
-void tell_throughput(const json& results, const char* key, const std::string& what, json* lines) {
-  for (size_t b = 1; b < arm_count(results); ++b) {
-    const json *best = nullptr, *worst = nullptr;
-    std::string best_batch, worst_batch;
-    size_t rows = 0;
+void tell_throughput(const Results& results, const StepKind& kind, Lines* lines) {
+  const std::string what = kind.name;
+  for (size_t b = 1; b < results.arms.size(); ++b) {
+    std::vector<std::pair<const ArmRatio*, std::string>> rows;  // and their batch
     bool same = false;
-    for (const json& row : list(member(results, "throughput"))) {
-      for (const json& ratio : list(member(row, key))) {
-        if (number_at(ratio, "b") != static_cast<double>(b)) continue;
-        same |= text_at(ratio, "verdict") == kSameCode;
-        if (!number_at(ratio, "speedup")) continue;
-        ++rows;
-        const double speed = *number_at(ratio, "speedup");
-        if (!best || speed > *number_at(*best, "speedup")) {
-          best = &ratio;
-          best_batch = batch_text(row);
-        }
-        if (!worst || speed < *number_at(*worst, "speedup")) {
-          worst = &ratio;
-          worst_batch = batch_text(row);
-        }
+    for (const ThroughputRow& row : results.throughput) {
+      for (const ArmRatio& ratio : row.*kind.ratios) {
+        if (ratio.b != b) continue;
+        same |= ratio.same_code();
+        if (!std::isnan(ratio.speedup)) rows.push_back({&ratio, batch_words(row.batch)});
       }
     }
-    if (rows == 0 && same) {
-      lines->push_back(what + ": " + arm_name(results, 0) + " and " + arm_name(results, b) +
-                       " run the same code");
+    const std::string arm = results.arm_name(0), other = results.arm_name(b);
+    if (rows.empty() && same) {
+      lines->push_back(what + ": " + arm + " and " + other + " run the same code");
     }
-    if (rows == 1) {
-      lines->push_back(speed_sentence(results, *best, "in " + what + " of " + best_batch));
+    if (rows.size() == 1) {
+      lines->push_back(
+          speed_sentence(results, *rows[0].first, "in " + what + " of " + rows[0].second));
     }
-    if (rows < 2) continue;
-    lines->push_back(what + ": " + arm_name(results, 0) + " is between " +
-                     format_speedup(*number_at(*worst, "speedup")) + " (" + worst_batch + ") and " +
-                     format_speedup(*number_at(*best, "speedup")) + " (" + best_batch +
-                     ") as fast as " + arm_name(results, b));
+    if (rows.size() < 2) continue;
+    const auto slower = [](const auto& x, const auto& y) {
+      return x.first->speedup < y.first->speedup;
+    };
+    const auto worst = std::min_element(rows.begin(), rows.end(), slower);
+    const auto best = std::max_element(rows.begin(), rows.end(), slower);
+    lines->push_back(what + ": " + arm + " is between " + format_speedup(worst->first->speedup) +
+                     " (" + worst->second + ") and " + format_speedup(best->first->speedup) + " (" +
+                     best->second + ") as fast as " + other);
   }
 }
 
-void tell_math(const json& results, json* lines) {
+void tell_math(const Results& results, Lines* lines) {
   std::vector<std::string> texts;
   bool differ = false;
-  const json& arms = list(member(results, "arms"));
-  for (const json& arm : arms) {
-    texts.push_back(text_at(arm, "name") + " in " + text_at(arm, "math"));
-    differ = differ || text_at(arm, "math") != text_at(arms[0], "math");
+  for (const ArmRecord& arm : results.arms) {
+    texts.push_back(arm.name + " in " + arm.math);
+    differ = differ || arm.math != results.arms[0].math;
   }
   if (differ) lines->push_back("the arms do not compute alike: " + join(texts));
 }
 
-json first_wrong(const json& results) {
-  for (const auto look :
-       {first_wrong_layer, first_wrong_layers_step, first_wrong_training, first_wrong_throughput}) {
-    json first = look(results);
-    if (!first.is_null()) return first;
-  }
-  return nullptr;
-}
-
 // ---- --fail-on ----
 
-bool is_checked(const json& entry, const char* key) { return member(entry, key).is_boolean(); }
-
 // Whether anything in the results tells right from wrong.
-bool has_agreement(const json& results) {
-  for (const json& batch : list(member(results, "layers"))) {
-    for (const json& row : list(member(batch, "rows"))) {
-      for (const json& arm : list(member(row, "arms"))) {
-        if (is_checked(arm, "agrees") || !list(member(arm, "faults")).empty()) return true;
+bool has_agreement(const Results& results) {
+  for (const LayersSection& batch : results.layers) {
+    for (const ComparedRow& row : batch.rows) {
+      for (const auto& arm : row.arms) {
+        if (arm && (arm->agrees || !arm->faults.empty())) return true;
       }
     }
   }
-  for (const json& d : list(member(member(results, "training"), "differences"))) {
-    if (is_checked(d, "losses_agree") || !text_at(d, "verdict").empty()) return true;
-  }
-  for (const json& row : list(member(results, "throughput"))) {
-    for (const json& arm : list(member(row, "arms"))) {
-      if (member(arm, "faults").is_array()) return true;
+  for (const ThroughputRow& row : results.throughput) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.faults) return true;
     }
   }
-  return false;
+  if (!results.training) return false;
+  const auto& all = results.training->differences;
+  return std::any_of(all.begin(), all.end(), [](const TrainingDifference& d) {
+    return d.losses_agree || !d.verdict.empty();
+  });
 }
 
 // The arms of the first difference both of whose trainings halted, or nothing.
-std::string all_diverged(const json& results) {
-  for (const json& d : list(member(member(results, "training"), "differences"))) {
-    const auto names = diverged(results, d);
+std::string all_diverged(const Results& results) {
+  if (!results.training) return "";
+  for (const TrainingDifference& d : results.training->differences) {
+    const auto names = diverged(results, d.a, d.b);
     if (names.size() == 2) return join(names, " and of ");
   }
   return "";
@@ -322,34 +251,29 @@ std::string all_diverged(const json& results) {
 
 // Whether the first arm has less than `asked` times the other's speed, beyond doubt. An interval
 // within 2% of 1 counts as 1, unless more than that is asked for.
-bool is_slower(const json& ratio, double asked) {
-  const std::string verdict = text_at(ratio, "verdict");
-  if (asked <= 1 && (verdict == "same" || verdict == "unclear")) return false;
-  return *number_at(ratio, "high") < asked;
+bool is_slower(const ArmRatio& ratio, double asked) {
+  if (asked <= 1 && (ratio.verdict == "same" || ratio.verdict == "unclear")) return false;
+  return ratio.high < asked;
 }
 
 // Every section has the step of its batch, which was measured once.
-void tell_slower(const json& results, double asked, std::vector<std::string>* lines) {
+void tell_slower(const Results& results, double asked, Lines* lines) {
   bool timed = false;
   Distinct slower;
-  const auto look = [&](const json& ratios, const std::string& what) {
-    for (const json& ratio : list(ratios)) {
-      const bool same = text_at(ratio, "verdict") == kSameCode;
-      timed |= same || number_at(ratio, "high");
-      if (same || !number_at(ratio, "high")) continue;
-      if (!is_slower(ratio, asked)) continue;
-      slower.add("slower: " + speed_sentence(results, ratio, what) + ", and " +
+  const auto look = [&](const ArmRatios& ratios, const std::string& what, double batch) {
+    for (const ArmRatio& ratio : ratios) {
+      timed |= ratio.same_code() || !std::isnan(ratio.high);
+      if (ratio.same_code() || !is_slower(ratio, asked)) continue;
+      slower.add("slower: " + speed_sentence(results, ratio, what + batch_words(batch)) + ", and " +
                  format_speedup(asked) + " is asked for");
     }
   };
-  for (const json& batch : list(member(results, "layers"))) {
-    look(member(batch, "step_ratios"), "in a training step of " + batch_text(batch));
-  }
-  const json& training = member(results, "training");
-  look(member(training, "step_ratios"), "in a training step of " + batch_text(training));
-  for (const json& row : list(member(results, "throughput"))) {
-    look(member(row, "training_ratios"), "in a training step of " + batch_text(row));
-    look(member(row, "inference_ratios"), "in inference of " + batch_text(row));
+  const std::string step = "in a training step of ";
+  for (const LayersSection& batch : results.layers) look(batch.step_ratios, step, batch.batch);
+  if (results.training) look(results.training->step_ratios, step, results.training->batch);
+  for (const ThroughputRow& row : results.throughput) {
+    look(row.training_ratios, step, row.batch);
+    look(row.inference_ratios, "in inference of ", row.batch);
   }
   lines->insert(lines->end(), slower.texts().begin(), slower.texts().end());
   if (!timed) lines->push_back("slower: nothing to compare: no step was timed in two arms");
@@ -357,28 +281,58 @@ void tell_slower(const json& results, double asked, std::vector<std::string>* li
 
 }  // namespace
 
-json summarise_results(const json& results) {
-  const json first = first_wrong(results);
-  json headlines = json::array();
-  tell_math(results, &headlines);
-  tell_steps(results, &headlines);
-  for (const std::string& line : fairness_lines(results)) headlines.push_back(line);
-  for (const std::string& line : version_lines(results)) headlines.push_back(line);
-  tell_training(results, &headlines);
-  tell_throughput(results, "training_ratios", "training", &headlines);
-  tell_throughput(results, "inference_ratios", "inference", &headlines);
-  tell_conditions(results, &headlines);
-  return {{"ok", first.is_null()}, {"first_mismatch", first}, {"headlines", headlines}};
+ResultsSummary summarise(const Results& results) {
+  const Mismatches wrong = mismatches(results);
+  Lines lines;
+  tell_math(results, &lines);
+  tell_steps(results, &lines);
+  for (const std::string& line : fairness_lines(results)) lines.push_back(line);
+  for (const std::string& line : version_warnings(results.environment.machine.versions)) {
+    lines.push_back(line);
+  }
+  tell_training(results, &lines);
+  tell_throughput(results, kTrainingSteps, &lines);
+  tell_throughput(results, kInferenceSteps, &lines);
+  tell_conditions(results.environment, &lines);
+  ResultsSummary summary = {.ok = wrong.empty(), .headlines = lines};
+  if (!wrong.empty()) summary.first_mismatch = wrong[0];
+  return summary;
 }
 
-std::vector<std::string> failures(const json& results, const FailOn& fail_on) {
-  std::vector<std::string> lines;
+FailOn read_fail_on(const std::vector<std::string>& words) {
+  FailOn fail_on;
+  std::vector<std::string> mistakes;
+  for (const std::string& word : words) {
+    if (word == "mismatch") {
+      fail_on.mismatch = true;
+    } else if (word == "slower") {
+      fail_on.slower = true;
+    } else if (word.starts_with("slower:")) {
+      const std::string text = word.substr(7);
+      char* end = nullptr;
+      fail_on.slower = true;
+      fail_on.ratio = std::strtod(text.c_str(), &end);
+      if (text.empty() || *end || !(fail_on.ratio > 0) || !std::isfinite(fail_on.ratio)) {
+        mistakes.push_back("--fail-on " + word +
+                           ": expected a ratio above 0 after the colon, e.g. slower:0.95");
+      }
+    } else {
+      mistakes.push_back("--fail-on " + word + ": unknown" +
+                         did_you_mean(word, {"mismatch", "slower"}) +
+                         "; there are mismatch, slower and slower:RATIO");
+    }
+  }
+  if (!mistakes.empty()) throw ConfigError(join(mistakes, "\n"));
+  return fail_on;
+}
+
+std::vector<std::string> failures(const Results& results, const FailOn& fail_on) {
+  Lines lines;
   if (fail_on.mismatch) {
-    const json first = first_wrong(results);
-    if (first.is_object()) {
-      std::string where = text_at(first, "layer");
-      if (!where.empty()) where += " " + text_at(first, "pass") + ": ";
-      lines.push_back("mismatch: " + where + text_at(first, "arm") + ": " + text_at(first, "text"));
+    if (const Mismatches wrong = mismatches(results); !wrong.empty()) {
+      const auto& [layer, pass, arm, text] = wrong[0];
+      const std::string where = layer.empty() ? "" : layer + " " + pass + ": ";
+      lines.push_back("mismatch: " + where + arm + ": " + text);
     } else if (!has_agreement(results)) {
       lines.push_back("mismatch: nothing to compare: neither layers nor training were compared");
     } else if (const std::string halted = all_diverged(results); !halted.empty()) {

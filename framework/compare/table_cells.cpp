@@ -2,63 +2,64 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
-#include "compare/fields.h"
-#include "compare/format.h"
 #include "net/table.h"
 
 namespace duet {
 
-using nlohmann::json;
-
-namespace {
-
-std::optional<ArmPair> pair_of(const json& ratio) {
-  const auto a = count_at(ratio, "a"), b = count_at(ratio, "b");
-  if (!a || !b) return std::nullopt;
-  return ArmPair{*a, *b};
-}
-
-}  // namespace
-
-void add_pairs(const json& ratios, std::set<ArmPair>* pairs) {
-  for (const json& ratio : list(ratios)) {
-    if (const auto pair = pair_of(ratio)) pairs->insert(*pair);
-  }
-}
-
-void add_ratio_columns(const json& results, const std::set<ArmPair>& pairs, ResultTable* table) {
-  for (const auto& [a, b] : pairs) {
-    table->columns.push_back({arm_name(results, a) + " against " + arm_name(results, b)});
-    table->columns.push_back({"verdict", false});
-  }
-}
-
-void add_ratio_cells(const json& ratios, const std::set<ArmPair>& pairs, std::vector<Cell>* cells) {
-  for (const ArmPair& pair : pairs) {
-    const json& all = list(ratios);
-    const auto found = std::find_if(all.begin(), all.end(),
-                                    [&](const json& ratio) { return pair_of(ratio) == pair; });
-    if (found == all.end()) {
-      cells->insert(cells->end(), {{kNotMeasured}, {kNotMeasured}});
-    } else {
-      cells->insert(cells->end(), {{ratio_text(*found)}, verdict_cell(*found)});
+std::vector<RowPart> arms_of(const Results& results, const LayersSection& batch) {
+  std::vector<RowPart> parts;
+  for (const ComparedRow& row : batch.rows) {
+    for (size_t i = 0; i < row.arms.size(); ++i) {
+      if (!row.arm(i)) continue;
+      parts.push_back({&row, row.layer, row.pass, i, results.arm_name(i), row.arm(i)});
     }
   }
+  return parts;
 }
 
-std::string ratio_text(const json& ratio) {
+std::vector<RowPart> tensors_of(const Results& results, const LayersSection& batch) {
+  std::vector<RowPart> parts;
+  for (RowPart part : arms_of(results, batch)) {
+    for (const TensorError& tensor : part.arm->tensors) {
+      part.tensor = &tensor;
+      parts.push_back(part);
+    }
+  }
+  return parts;
+}
+
+void add_pairs(const ArmRatios& ratios, std::set<ArmPair>* pairs) {
+  for (const ArmRatio& ratio : ratios) pairs->insert({ratio.a, ratio.b});
+}
+
+const ArmRatio* ratio_of(const ArmRatios& ratios, const ArmPair& pair) {
+  const auto found = std::find_if(ratios.begin(), ratios.end(), [&](const ArmRatio& ratio) {
+    return ratio.a == pair.first && ratio.b == pair.second;
+  });
+  return found == ratios.end() ? nullptr : &*found;
+}
+
+std::string interval_text(double low, double high) {
+  return std::isnan(low) || std::isnan(high) ? kNotMeasured : format_interval(low, high);
+}
+
+std::string spread_of_same_code(const ArmRatio& ratio) {
+  if (!ratio.spread || std::isnan(ratio.spread->first) || std::isnan(ratio.spread->second)) {
+    return "";
+  }
+  return format_interval(ratio.spread->first, ratio.spread->second);
+}
+
+std::string ratio_text(const ArmRatio& ratio) {
   const std::string spread = spread_of_same_code(ratio);
   if (!spread.empty()) return "spread " + spread;
-  const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
-  std::string text = shown(number_at(ratio, "speedup"), format_speedup);
-  if (low && high) text += " (" + format_interval(*low, *high) + ")";
-  return text;
+  const std::string text = shown(ratio.speedup, format_speedup);
+  const std::string interval = interval_text(ratio.low, ratio.high);
+  return interval == kNotMeasured ? text : text + " (" + interval + ")";
 }
 
-Cell verdict_cell(const json& ratio) {
-  const std::string verdict = text_at(ratio, "verdict");
+Cell verdict_cell(const std::string& verdict) {
   if (verdict == "faster") return {verdict, Tone::kGood};
   if (verdict == "slower" || verdict == "different" || verdict == "diverged") {
     return {verdict, Tone::kBad};
@@ -66,15 +67,26 @@ Cell verdict_cell(const json& ratio) {
   return {verdict.empty() ? kNotMeasured : verdict};
 }
 
-std::string spread(const json& time) {
-  const auto p20 = number_at(time, "p20"), p80 = number_at(time, "p80");
-  if (!p20 || !p80) return kNotMeasured;
-  return format_significant(*p20) + " to " + format_significant(*p80);
+std::string spread(const Timing& time) {
+  if (std::isnan(time.p20) || std::isnan(time.p80)) return kNotMeasured;
+  return format_significant(time.p20) + " to " + format_significant(time.p80);
 }
 
-std::string batch_text(const json& entry) {
-  const auto batch = count_at(entry, "batch");
-  return batch ? std::to_string(*batch) : kNotMeasured;
+std::string spread_of(const MeasuredArm& arm) { return spread(arm.us); }
+
+std::string implementation_text(const MeasuredArm& arm) {
+  if (arm.implementation.empty()) return kNotMeasured;
+  return arm.implementation + (arm.shared ? " (shared)" : "");
+}
+
+std::string stopped_text(const Results& results) {
+  return results.stopped.empty()
+             ? ""
+             : results.stopped + "; what had not been measured by then is missing";
+}
+
+std::string batch_text(const Count& batch) {
+  return std::isnan(batch) ? kNotMeasured : std::to_string(static_cast<int64_t>(batch.value));
 }
 
 std::string format_size(double bytes) {

@@ -1,173 +1,104 @@
 #include "compare/tables.h"
 
-#include <nlohmann/json.hpp>
-#include <vector>
+#include <cmath>
 
-#include "compare/fields.h"
-#include "compare/format.h"
 #include "compare/table_cells.h"
-#include "compare/text_table.h"
 #include "core/config.h"
-#include "net/table.h"
 
 namespace duet {
-
-using nlohmann::json;
-
 namespace {
-
-// Columns whose header starts with '<' hold words, the others numbers.
-class TextTable {
- public:
-  explicit TextTable(std::vector<std::string> header) {
-    for (std::string& name : header) {
-      const bool number = !name.starts_with("<");
-      table_.columns.push_back({number ? name : name.substr(1), number});
-    }
-  }
-  void add(std::vector<std::string> row) {
-    auto& cells = table_.rows.emplace_back();
-    for (std::string& text : row) cells.push_back({std::move(text)});
-    cells.resize(table_.columns.size());
-  }
-  bool empty() const { return table_.rows.empty(); }
-  std::string text() const { return table_text(table_); }
-
- private:
-  ResultTable table_;
-};
-
-const json& ratio_against(const json& ratios, size_t b) {
-  static const json null;
-  for (const json& ratio : list(ratios)) {
-    if (number_at(ratio, "a") == 0.0 && number_at(ratio, "b") == static_cast<double>(b)) {
-      return ratio;
-    }
-  }
-  return null;
-}
 
 // Speedup and verdict of the first arm against each other one. The interval stands beside a single
 // pair alone, to save width.
-void add_ratio_columns(const json& results, std::vector<std::string>* header) {
-  const size_t arms = arm_count(results);
-  if (arms == 2) header->insert(header->end(), {"ratio", "95%", "<verdict"});
-  if (arms == 2) return;
-  for (size_t b = 1; b < arms; ++b) {
-    header->insert(header->end(), {"to " + arm_name(results, b), "<verdict"});
-  }
-}
-
-void add_ratio_cells(const json& results, const json& ratios, std::vector<std::string>* row) {
-  for (size_t b = 1; b < arm_count(results); ++b) {
-    const json& ratio = ratio_against(ratios, b);
-    row->push_back(shown(number_at(ratio, "speedup"), format_speedup));
-    if (arm_count(results) == 2) {
-      const auto low = number_at(ratio, "low"), high = number_at(ratio, "high");
-      row->push_back(low && high ? format_interval(*low, *high) : kNotMeasured);
+template <class Row, class Ratios>
+void add_ratios(const Results& results, Ratios ratios, TableOf<Row>* table) {
+  const bool pair = results.arms.size() == 2;
+  for (size_t b = 1; b < results.arms.size(); ++b) {
+    const auto cell = [&](auto&& text_of) {
+      return [&, text_of](const Row& row) {
+        const ArmRatio* ratio = ratio_of(std::invoke(ratios, row), {0, b});
+        return ratio ? text_of(*ratio) : kNotMeasured;
+      };
+    };
+    table->numbers(pair ? "ratio" : "to " + results.arm_name(b), cell([](const ArmRatio& ratio) {
+                     return shown(ratio.speedup, format_speedup);
+                   }));
+    if (pair) {
+      table->numbers("95%", cell([](const ArmRatio& r) { return interval_text(r.low, r.high); }));
     }
-    row->push_back(ratio.is_object() ? text_at(ratio, "verdict") : kNotMeasured);
+    table->words("verdict", cell([](const ArmRatio& ratio) { return ratio.verdict; }));
   }
 }
-
-// ---- sections ----
 
 // How near to its limit the worst tensor of an arm is.
-std::string worst_share(const json& arm) {
-  std::optional<double> worst;
-  for (const json& tensor : list(member(arm, "tensors"))) {
-    const auto share = number_at(tensor, "share_of_limit");
-    if (share && (!worst || *share > *worst)) worst = share;
-  }
-  const json& agrees = member(arm, "agrees");
-  if (agrees.is_boolean() && !agrees.get<bool>()) return "WRONG";
-  return shown(worst, format_share);
+std::string worst_text(const MeasuredArm& arm) {
+  return arm.is_wrong() ? "WRONG" : shown(arm.worst_share(), format_share);
 }
 
-std::string implementation(const json& arm) {
-  const std::string id = text_at(arm, "implementation");
-  if (id.empty()) return kNotMeasured;
-  return is_true(arm, "shared") ? id + " (shared)" : id;
-}
-
-std::string layers_text(const json& results, const json& batch) {
+std::string layers_text(const Results& results, const LayersSection& batch) {
   std::string text;
-  for (const json& row : list(member(batch, "rows"))) {
-    for (const json& arm : list(member(row, "arms"))) {
-      for (const json& fault : list(member(arm, "faults"))) {
-        text += "WRONG: " + text_at(row, "layer") + " " + text_at(row, "pass") + " " +
-                implementation(arm) + ": " + text_at(fault, "text") + "\n";
-      }
+  std::vector<RowPart> all = arms_of(results, batch), layers;
+  for (const RowPart& part : all) {
+    for (const FoundFault& fault : part.arm->faults) {
+      text += "WRONG: " + part.layer + " " + part.pass + " " + implementation_text(*part.arm) +
+              ": " + fault.text + "\n";
     }
   }
+  for (size_t i = 1; i < all.size(); ++i) {  // rows are named once
+    if (all[i].row == all[i - 1].row) all[i].layer = all[i].pass = "";
+  }
+  for (const RowPart& part : all) {
+    if (part.arm->agrees) layers.push_back(part);  // not the gather, the update
+  }
+  if (batch.rows.empty()) return text;
   // Times of all arms beside each other; then how near each is to the machine's limits, and to its
   // own limit of error.
-  std::vector<std::string> header = {"<layer", "<pass"};
-  const size_t arms = arm_count(results);
-  for (size_t i = 0; i < arms; ++i) header.push_back(arm_name(results, i) + " us");
-  add_ratio_columns(results, &header);
-  header.push_back("floor us");
-  TextTable times(header);
-  TextTable rates({"<layer", "<pass", "<arm", "us", "p20", "p80", "cold us", "in net us", "GFLOP/s",
-                   "GB/s", "of floor"});
-  TextTable details(
-      {"<layer", "<pass", "<arm", "<implementation", "error, of limit", "workspace", "<detail"});
-  for (const json& row : list(member(batch, "rows"))) {
-    const std::string layer = text_at(row, "layer"), pass = text_at(row, "pass");
-    std::vector<std::string> cells = {layer, pass};
-    bool told = false;
-    for (size_t i = 0; i < arms; ++i) {
-      const json& arm = element(member(row, "arms"), i);
-      const std::string us = shown(number_at(member(arm, "us"), "median"), format_significant);
-      cells.push_back(us);
-      if (arm.is_null()) continue;
-      const json& warm = member(arm, "us");
-      const std::string layer_once = told ? "" : layer, pass_once = told ? "" : pass;
-      told = true;
-      rates.add({layer_once, pass_once, arm_name(results, i), us,
-                 shown(number_at(warm, "p20"), format_significant),
-                 shown(number_at(warm, "p80"), format_significant),
-                 shown(number_at(member(arm, "cold_us"), "median"), format_significant),
-                 shown(number_at(arm, "in_network_us"), format_significant),
-                 shown(number_at(arm, "gflop_per_s"), format_significant),
-                 shown(number_at(arm, "gb_per_s"), format_significant),
-                 shown(number_at(arm, "share_of_floor"), format_share)});
-      if (!member(arm, "tensors").is_array()) continue;  // the gather, the update
-      details.add({layer_once, pass_once, arm_name(results, i), implementation(arm),
-                   worst_share(arm), shown(number_at(arm, "workspace_bytes"), format_size),
-                   text_at(arm, "detail")});
-    }
-    add_ratio_cells(results, member(row, "ratios"), &cells);
-    cells.push_back(shown(number_at(row, "floor_us"), format_significant));
-    times.add(std::move(cells));
+  TableOf<ComparedRow> times(batch.rows);
+  times.words("layer", &ComparedRow::layer).words("pass", &ComparedRow::pass);
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    times.numbers(results.arm_name(i) + " us", [&](const ComparedRow& row) {
+      return row.arm(i) ? row.arm(i)->us.median : kUnknown;
+    });
   }
-  if (!times.empty()) text += times.text() + "\n" + rates.text() + "\n" + details.text();
-  return text;
+  add_ratios(results, &ComparedRow::ratios, &times);
+  times.numbers("floor us", &ComparedRow::floor_us);
+  TableOf<RowPart> rates(all), details(layers);
+  for (TableOf<RowPart>* table : {&rates, &details}) {
+    table->words("layer", &RowPart::layer).words("pass", &RowPart::pass);
+    table->words("arm", &RowPart::arm_name);
+  }
+  rates.numbers("us", of_arm(&MeasuredArm::us))
+      .numbers("p20", of_arm([](const MeasuredArm& arm) { return arm.us.p20; }))
+      .numbers("p80", of_arm([](const MeasuredArm& arm) { return arm.us.p80; }))
+      .numbers("cold us", of_arm(&MeasuredArm::cold_us))
+      .numbers("in net us", of_arm(&MeasuredArm::in_network_us))
+      .numbers("GFLOP/s", of_arm(&MeasuredArm::gflop_per_s))
+      .numbers("GB/s", of_arm(&MeasuredArm::gb_per_s))
+      .numbers("of floor", of_arm(&MeasuredArm::share_of_floor), format_share);
+  details.words("implementation", of_arm(implementation_text))
+      .numbers("error, of limit", of_arm(worst_text))
+      .numbers("workspace", of_arm(&MeasuredArm::workspace_bytes), format_size)
+      .words("detail", of_arm(&MeasuredArm::detail));
+  return text + console_text(times) + "\n" + console_text(rates) + "\n" + console_text(details);
 }
 
-std::string totals_text(const json& results, const json& batch) {
-  std::vector<std::string> header = {"<arm",   "step us", "sum us", "in net us",
-                                     "gap us", "prepare", "memory"};
-  TextTable table(header);
-  for (const json& total : list(member(batch, "totals"))) {
-    table.add({arm_of(results, total),
-               shown(number_at(member(total, "step_us"), "median"), format_significant),
-               shown(number_at(total, "sum_us"), format_significant),
-               shown(number_at(total, "in_network_sum_us"), format_significant),
-               shown(number_at(total, "gap_us"), format_significant),
-               shown(number_at(total, "prepare_s"), format_seconds),
-               shown(number_at(total, "memory_bytes"), format_size)});
-  }
-  return table.empty() ? "" : table.text();
+std::string totals_text(const Results& results, const LayersSection& batch) {
+  return console_text(
+      TableOf(batch.totals)
+          .words("arm", [&](const ArmTotal& total) { return results.arm_name(total.arm); })
+          .numbers("step us", &ArmTotal::step_us)
+          .numbers("sum us", &ArmTotal::sum_us)
+          .numbers("in net us", &ArmTotal::in_network_sum_us)
+          .numbers("gap us", &ArmTotal::gap_us)
+          .numbers("prepare", &ArmTotal::prepare_s, format_seconds)
+          .numbers("memory", &ArmTotal::memory_bytes, format_size));
 }
 
-std::string values_text(const json& values, std::string (*format)(double), double scale = 1) {
-  std::string text;
-  for (const json& value : list(values)) {
-    const auto found = number(value);
-    text += (text.empty() ? "" : " ") + (found ? format(*found * scale) : kNotMeasured);
-  }
-  return text;
+double first_of(const std::vector<double>& values) {
+  return values.empty() ? kUnknown : values.front();
+}
+double last_of(const std::vector<double>& values) {
+  return values.empty() ? kUnknown : values.back();
 }
 
 std::string two_decimals(double value) {
@@ -176,133 +107,115 @@ std::string two_decimals(double value) {
   return text;
 }
 
-std::string training_text(const json& results) {
-  const json& training = member(results, "training");
-  const json& arms = list(member(training, "arms"));
-  if (arms.empty()) return "";
-  TextTable table({"<arm", "step us", "images/s", "memory", "prepare", "first loss", "last loss",
-                   "<accuracy by seed, %"});
-  for (const json& arm : arms) {
-    const json& loss = list(member(arm, "loss"));
-    table.add({arm_of(results, arm), shown(number_at(arm, "step_us"), format_significant),
-               shown(number_at(arm, "images_per_second"), format_whole),
-               shown(number_at(arm, "peak_memory_bytes"), format_size),
-               shown(number_at(arm, "prepare_s"), format_seconds),
-               shown(number(element(loss, 0)), format_significant),
-               shown(number(element(loss, loss.size() - 1)), format_significant),
-               values_text(member(arm, "accuracy"), two_decimals)});
-  }
-  std::string text = table.text();
-  TextTable pairs({"<arms", "loss apart, first 10", "of the loss", "at the end",
-                   "accuracy apart, points", "95%", "<verdict"});
-  for (const json& d : list(member(training, "differences"))) {
-    const json& loss = list(member(d, "loss"));
-    const auto points = [&](const char* key) {
-      const auto value = number_at(d, key);
-      return value ? two_decimals(*value) : std::string(kNotMeasured);
-    };
-    pairs.add({arm_of(results, d, "a") + " - " + arm_of(results, d, "b"),
-               shown(number_at(d, "first_10_max"), format_error),
-               shown(number_at(d, "first_10_share"), format_share),
-               shown(number(element(loss, loss.size() - 1)), format_error),
-               points("accuracy_mean_difference"),
-               number_at(d, "low") ? points("low") + " to " + points("high") : kNotMeasured,
-               text_at(d, "verdict")});
-  }
-  return pairs.empty() ? text : text + "\n" + pairs.text();
+std::string accuracies_text(const TrainedArm& arm) {
+  std::vector<std::string> texts;
+  for (double value : arm.accuracy) texts.push_back(shown(value, two_decimals));
+  return join(texts, " ");
 }
 
-std::string throughput_text(const json& results, const std::string& what) {
-  std::vector<std::string> header = {"batch"};
-  const size_t arms = arm_count(results);
-  for (size_t i = 0; i < arms; ++i) {
-    header.push_back(arm_name(results, i) + " us");
-    header.push_back("images/s");
+std::string training_text(const Results& results, const TrainingSection& training) {
+  const std::string arms = console_text(
+      TableOf(training.arms)
+          .words("arm", [&](const TrainedArm& arm) { return results.arm_name(arm.arm); })
+          .numbers("step us", &TrainedArm::step_us)
+          .numbers("images/s", &TrainedArm::images_per_second, format_whole)
+          .numbers("memory", &TrainedArm::peak_memory_bytes, format_size)
+          .numbers("prepare", &TrainedArm::prepare_s, format_seconds)
+          .numbers("first loss", [](const TrainedArm& arm) { return first_of(arm.loss); })
+          .numbers("last loss", [](const TrainedArm& arm) { return last_of(arm.loss); })
+          .words("accuracy by seed, %", accuracies_text));
+  const std::string pairs = console_text(
+      TableOf(training.differences)
+          .words(
+              "arms",
+              [&](const auto& d) { return results.arm_name(d.a) + " - " + results.arm_name(d.b); })
+          .numbers("loss apart, first 10", &TrainingDifference::first_10_max, format_error)
+          .numbers("of the loss", &TrainingDifference::first_10_share, format_share)
+          .numbers(
+              "at the end", [](const auto& d) { return last_of(d.loss); }, format_error)
+          .numbers("accuracy apart, points", &TrainingDifference::accuracy_mean_difference,
+                   two_decimals)
+          .numbers("95%",
+                   [](const TrainingDifference& d) {
+                     return std::isnan(d.low)
+                                ? kNotMeasured
+                                : two_decimals(d.low) + " to " + shown(d.high, two_decimals);
+                   })
+          .words("verdict", &TrainingDifference::verdict));
+  return arms + (arms.empty() || pairs.empty() ? "" : "\n" + pairs);
+}
+
+std::string throughput_text(const Results& results, const StepKind& kind) {
+  TableOf<ThroughputRow> table(results.throughput);
+  table.numbers("batch", &ThroughputRow::batch, format_whole);
+  for (size_t i = 0; i < results.arms.size(); ++i) {
+    const auto speed = [&](const ThroughputRow& row) {
+      return i < row.arms.size() ? row.arms[i].*kind.speed : StepSpeed{};
+    };
+    table.numbers(results.arm_name(i) + " us", [&](const auto& row) { return speed(row).us; });
+    table.numbers(
+        "images/s", [&](const auto& row) { return speed(row).images_per_s; }, format_whole);
   }
-  add_ratio_columns(results, &header);
-  TextTable table(header);
-  for (const json& row : list(member(results, "throughput"))) {
-    const std::string batch = shown(number_at(row, "batch"), format_whole);
-    std::vector<std::string> cells = {batch};
-    for (size_t i = 0; i < arms; ++i) {
-      const json& arm = element(member(row, "arms"), i);
-      cells.push_back(shown(number_at(member(arm, what + "_us"), "median"), format_significant));
-      cells.push_back(shown(number_at(arm, what + "_images_per_s"), format_whole));
-    }
-    add_ratio_cells(results, member(row, what + "_ratios"), &cells);
-    table.add(std::move(cells));
-  }
-  return table.empty() ? "" : table.text();
+  add_ratios(results, kind.ratios, &table);
+  return console_text(table);
 }
 
 // Why rows of throughput are empty: the first line of each arm's reason.
-std::string missing_text(const json& results) {
+std::string missing_text(const Results& results) {
   std::string text;
-  for (const json& row : list(member(results, "throughput"))) {
-    const json& arms = list(member(row, "arms"));
-    for (size_t i = 0; i < arms.size(); ++i) {
-      const std::string error = text_at(arms[i], "error");
-      if (error.empty()) continue;
-      const size_t end = error.find('\n');
-      text += "batch " + shown(number_at(row, "batch"), format_whole) + ", " +
-              arm_name(results, i) + ": " + error.substr(0, end) +
-              (end == std::string::npos ? "" : " ...") + "\n";
+  for (const ThroughputRow& row : results.throughput) {
+    for (const ThroughputArm& arm : row.arms) {
+      if (arm.error.empty()) continue;
+      const size_t end = arm.error.find('\n');
+      text += "batch " + shown(row.batch, format_whole) + ", " + results.arm_name(arm.arm) + ": " +
+              arm.error.substr(0, end) + (end == std::string::npos ? "" : " ...") + "\n";
     }
   }
   return text;
 }
 
-std::string about(const json& results) {
-  const json& environment = member(results, "environment");
-  std::string gpu = text_at(environment, "gpu");
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < arm_count(results); ++i) parts.push_back(arm_name(results, i));
-  std::string text = text_at(results, "name") + ": " + join(parts, " against ");
-  const std::string math = text_at(results, "math");
-  if (!math.empty()) text += ", " + math;
-  const std::string where = gpu.empty() ? text_at(environment, "cpu") : gpu;
+std::string about(const Results& results) {
+  std::vector<std::string> arms;
+  for (const ArmRecord& arm : results.arms) arms.push_back(arm.name);
+  std::string text = results.name + ": " + join(arms, " against ");
+  if (!results.math.empty()) text += ", " + results.math;
+  const std::string& where = results.environment.device();
   if (!where.empty()) text += ", " + where;
-  if (is_true(results, "quick")) text += ", quick";
-  return text + "\n";
+  return text + (results.quick ? ", quick\n" : "\n");
 }
 
 }  // namespace
 
-std::string results_text(const json& results) {
+std::string results_text(const Results& results) {
   std::string text = stopped_text(results);
   if (!text.empty()) text = "STOPPED before its end: " + text + "\n";
-  const json& summary = member(results, "summary");
-  const json& first = member(summary, "first_mismatch");
-  if (first.is_object()) {
-    std::string where = text_at(first, "layer");
-    if (!where.empty()) where += " " + text_at(first, "pass") + ", ";
-    text +=
-        "MISMATCH first in " + where + text_at(first, "arm") + ": " + text_at(first, "text") + "\n";
+  if (const auto& first = results.summary.first_mismatch) {
+    const std::string where = first->layer.empty() ? "" : first->layer + " " + first->pass + ", ";
+    text += "MISMATCH first in " + where + first->arm + ": " + first->text + "\n";
   }
-  for (const json& line : list(member(summary, "headlines"))) {
-    if (line.is_string()) text += line.get<std::string>() + "\n";
-  }
+  for (const std::string& line : results.summary.headlines) text += line + "\n";
   text += about(results);
-  for (const json& part : list(member(results, "left_out"))) {
-    if (part.is_string()) text += "--quick: " + part.get<std::string>() + "\n";
-  }
+  for (const std::string& part : results.left_out) text += "--quick: " + part + "\n";
   const auto section = [&](const std::string& title, const std::string& body) {
     if (!body.empty()) text += "\n" + title + "\n" + body;
   };
-  for (const json& batch : list(member(results, "layers"))) {
-    const std::string of = ", batch " + shown(number_at(batch, "batch"), format_whole);
+  for (const LayersSection& batch : results.layers) {
+    const std::string of = ", batch " + shown(batch.batch, format_whole);
     section("layers" + of, layers_text(results, batch));
     section("the whole step" + of, totals_text(results, batch));
   }
-  const json& training = member(results, "training");
-  section("training, batch " + shown(number_at(training, "batch"), format_whole) + ", epochs " +
-              shown(number_at(training, "epochs"), format_whole),
-          training_text(results));
-  section("throughput in training", throughput_text(results, "training"));
-  section("throughput in inference", throughput_text(results, "inference"));
+  if (const auto& training = results.training) {
+    section("training, batch " + shown(training->batch, format_whole) + ", epochs " +
+                shown(training->epochs, format_whole),
+            training_text(results, *training));
+  }
+  for (const StepKind& kind : {kTrainingSteps, kInferenceSteps}) {
+    section(std::string("throughput in ") + kind.name, throughput_text(results, kind));
+  }
   section("not measured", missing_text(results));
-  const auto seconds = number_at(results, "seconds");
-  if (seconds) text += "\nmeasured in " + format_seconds(*seconds) + "\n";
+  if (!std::isnan(results.seconds)) {
+    text += "\nmeasured in " + format_seconds(results.seconds) + "\n";
+  }
   return text;
 }
 

@@ -1,14 +1,15 @@
 // Results of compare on a console.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
+
+#include "compare/results.h"
 
 namespace duet {
 
 /// Why the run stopped early, if it did, the first mismatch if there is one, the headlines, then a
 /// table for each section that was measured. Numbers are aligned at the right; nothing is wider
 /// than it must be.
-std::string results_text(const nlohmann::json& results);
+std::string results_text(const Results& results);
 
 }  // namespace duet

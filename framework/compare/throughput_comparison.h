@@ -2,16 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
+#include "compare/results.h"
 #include "compare/step_times.h"
 
 namespace duet {
 
-/// The "throughput" of the results: a row for each batch size. An arm that cannot run at a size has
-/// {"arm", "error"}, with the reason, in that row; so has one that is wrong at that size, with what
-/// is wrong in words. "faults", of every arm that ran, lists that again.
-nlohmann::json compare_throughput(StepTimer& timer, const std::vector<int64_t>& batches);
+/// An arm that cannot run at this size has an error, with the reason, and no times; so has one that
+/// is wrong at that size, with what is wrong in words. `faults`, of every arm that ran, lists that
+/// again.
+ThroughputRow compare_throughput(StepTimer& timer, int64_t batch);
 
 }  // namespace duet

@@ -5,16 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
-#include "compare/results.h"
+#include "compare/records.h"
 #include "core/interrupt.h"
 #include "device/stopwatch.h"
 
 namespace duet {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kFirstSteps = 10;
 
@@ -93,22 +90,15 @@ bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
                     [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
 }
 
-json numbers(const std::vector<double>& values) {
-  json list = json::array();
-  for (double value : values) list.push_back(number_json(value));
-  return list;
+double sum(const std::vector<double>& values) {
+  double total = 0;
+  for (double value : values) total += value;
+  return total;
 }
 
-// What the seeds gave, a value a seed.
-struct SeedResults {
-  std::vector<double> accuracy, final_loss, seconds, prepare;
-  std::vector<uint64_t> halted;  // the seeds whose loss stopped being finite
-  int64_t images = 0;
-  size_t memory_bytes = 0;
-};
-
 void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
-                    uint64_t seed, TrainingShare* share, SeedResults* results) {
+                    uint64_t seed, TrainingShare* share, TrainedArm* result,
+                    std::vector<double>* prepare) {
   const Arm& arm = arms[index];
   RunningArm running(arm, dataset, {}, seed);
   Training& training = running.training();
@@ -120,22 +110,17 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   }
   running.context().synchronize();
   const double seconds = watch.seconds();
-  if (training.state().halted) results->halted.push_back(seed);
+  if (training.state().halted) result->halted_seeds.push_back(seed);
   Metrics metrics;
   run_interruptibly([&] { metrics = training.evaluation().run(); });
   share->add_evaluation(index);
-  results->accuracy.push_back(metrics.accuracy);
-  results->final_loss.push_back(metrics.loss);
-  results->seconds.push_back(seconds);
-  results->prepare.push_back(running.prepare_seconds());
-  results->images += steps * running.batch();
-  results->memory_bytes = training.memory_bytes();
-}
-
-double sum(const std::vector<double>& values) {
-  double total = 0;
-  for (double value : values) total += value;
-  return total;
+  result->accuracy.push_back(metrics.accuracy);
+  result->final_loss.push_back(metrics.loss);
+  result->seconds.push_back(seconds);
+  result->images_per_second = static_cast<double>(steps * running.batch()) *
+                              static_cast<double>(result->seconds.size()) / sum(result->seconds);
+  result->peak_memory_bytes = training.memory_bytes();
+  prepare->push_back(running.prepare_seconds());
 }
 
 bool enough_seeds(const std::vector<double>& a, const std::vector<double>& b) {
@@ -150,43 +135,37 @@ bool are_far_apart(const std::vector<double>& a, const std::vector<double>& b) {
   return *low_a - *high_b > kFarApart || *low_b - *high_a > kFarApart;
 }
 
-json difference_json(size_t b, double limit, const std::vector<double>& loss_a,
-                     const std::vector<double>& loss_b, const SeedResults& a_seeds,
-                     const SeedResults& b_seeds) {
-  std::vector<double> apart;
-  double first_max = 0, first_share = 0;
-  bool agree = true;
-  for (size_t i = 0; i < loss_a.size(); ++i) {
+TrainingDifference difference_of(const TrainedArm& a, const TrainedArm& b, double limit) {
+  TrainingDifference d = {.a = a.arm,
+                          .b = b.arm,
+                          .first_10_max = 0,
+                          .first_10_share = 0,
+                          .first_10_limit = limit,
+                          .losses_agree = true};
+  for (size_t i = 0; i < a.loss.size(); ++i) {
     // Both not finite: they part no further.
-    const bool both = std::isnan(loss_a[i]) && std::isnan(loss_b[i]);
-    apart.push_back(both ? 0.0 : std::fabs(loss_a[i] - loss_b[i]));
+    const bool both = std::isnan(a.loss[i]) && std::isnan(b.loss[i]);
+    d.loss.push_back(both ? 0.0 : std::fabs(a.loss[i] - b.loss[i]));
     if (i >= kFirstSteps) continue;
-    const double share = apart[i] / std::max(std::fabs(loss_a[i]), 1e-3);
-    first_max = std::max(first_max, apart[i]);
+    const double share = d.loss[i] / std::max(std::fabs(a.loss[i]), 1e-3);
+    d.first_10_max = std::max(d.first_10_max, d.loss[i]);
     if (!both) {
-      first_share = std::max(first_share, share);
-      agree = agree && share <= limit;  // false for NaN
+      d.first_10_share = std::max(d.first_10_share, share);
+      d.losses_agree = *d.losses_agree && share <= limit;  // false for NaN
     }
   }
-  const Difference accuracy = difference_of_means(a_seeds.accuracy, b_seeds.accuracy);
-  const auto halted = [](const std::vector<double>& loss, const SeedResults& seeds) {
-    return !seeds.halted.empty() ||
-           std::any_of(loss.begin(), loss.end(), [](double l) { return std::isnan(l); });
-  };
-  const bool diverged = halted(loss_a, a_seeds) || halted(loss_b, b_seeds);
-  const bool interval = !diverged && enough_seeds(a_seeds.accuracy, b_seeds.accuracy);
-  return {
-      {"a", 0},
-      {"b", b},
-      {"loss", numbers(apart)},
-      {"first_10_max", number_json(first_max)},
-      {"first_10_share", number_json(first_share)},
-      {"first_10_limit", limit},
-      {"losses_agree", agree},
-      {"accuracy_mean_difference", diverged ? json() : json(accuracy.mean)},
-      {"low", interval ? json(accuracy.low) : json()},
-      {"high", interval ? json(accuracy.high) : json()},
-      {"verdict", diverged ? "diverged" : compare_accuracies(a_seeds.accuracy, b_seeds.accuracy)}};
+  if (a.halted() || b.halted()) {
+    d.verdict = "diverged";
+    return d;
+  }
+  const Difference accuracy = difference_of_means(a.accuracy, b.accuracy);
+  d.accuracy_mean_difference = accuracy.mean;
+  if (enough_seeds(a.accuracy, b.accuracy)) {
+    d.low = accuracy.low;
+    d.high = accuracy.high;
+  }
+  d.verdict = compare_accuracies(a.accuracy, b.accuracy);
+  return d;
 }
 
 }  // namespace
@@ -201,67 +180,53 @@ std::string compare_accuracies(const std::vector<double>& a, const std::vector<d
   return narrow && near ? "same" : "unclear";
 }
 
-json compare_training(const std::vector<Arm>& arms, const Dataset& dataset, const StepTimes& steps,
-                      const TrainingPlan& plan) {
+TrainingSection compare_training(const std::vector<Arm>& arms, const Dataset& dataset,
+                                 const StepTimes& steps, const TrainingPlan& plan) {
   spdlog::info("training: {} losses of each arm, twice", plan.steps);
   TrainingShare share(arms, dataset, steps, plan);
-  std::vector<std::vector<double>> loss, repeat;
-  for (auto* both : {&loss, &repeat}) {
+  TrainingSection section = {.batch = arms[0].spec.data.batch,
+                             .epochs = arms[0].spec.train.epochs,
+                             .steps_compared = plan.steps,
+                             .arms = std::vector<TrainedArm>(arms.size()),
+                             .step_ratios = ratios_of(steps.pointers(steps.training))};
+  for (auto member : {&TrainedArm::loss, &TrainedArm::repeat_loss}) {
     for (size_t i = 0; i < arms.size(); ++i) {
-      both->push_back(losses(arms, i, dataset, plan.steps, &share));
+      section.arms[i].*member = losses(arms, i, dataset, plan.steps, &share);
     }
   }
-
-  json seeds = json::array();
-  std::vector<SeedResults> results(arms.size());
+  std::vector<std::vector<double>> prepare(arms.size());
   for (int64_t i = 0; i < plan.seeds; ++i) {
     const uint64_t seed = arms[0].spec.seed + static_cast<uint64_t>(i);
-    seeds.push_back(seed);
+    section.seeds.push_back(seed);
     plan.progress(share.share(), "the training of seed " + std::to_string(seed));
     for (size_t j = 0; j < arms.size(); ++j) {
       const size_t arm = i % 2 ? arms.size() - 1 - j : j;  // no arm is always first
-      train_one_seed(arms, arm, dataset, seed, &share, &results[arm]);
+      train_one_seed(arms, arm, dataset, seed, &share, &section.arms[arm], &prepare[arm]);
     }
     std::string accuracies;
     for (size_t j = 0; j < arms.size(); ++j) {
       accuracies += fmt::format("{}{} {:.2f}%", j ? ", " : "", arms[j].name,
-                                100 * results[j].accuracy.back());
+                                100 * section.arms[j].accuracy.back());
     }
     spdlog::info("training: seed {} of {}: accuracy {}", i + 1, plan.seeds, accuracies);
   }
 
-  json list = json::array(), differences = json::array();
   for (size_t i = 0; i < arms.size(); ++i) {
-    const auto halted = std::find_if(loss[i].begin(), loss[i].end(),
+    TrainedArm& arm = section.arms[i];
+    const auto halted = std::find_if(arm.loss.begin(), arm.loss.end(),
                                      [](double value) { return std::isnan(value); });
-    json arm = {
-        {"arm", i},
-        {"loss", numbers(loss[i])},
-        {"repeat_loss", numbers(repeat[i])},
-        {"repeats", same_bits(loss[i], repeat[i])},
-        {"halted_at", halted == loss[i].end() ? json() : json(halted - loss[i].begin() + 1)},
-        {"halted_seeds", results[i].halted},
-        {"accuracy", numbers(results[i].accuracy)},
-        {"final_loss", numbers(results[i].final_loss)},
-        {"images_per_second", static_cast<double>(results[i].images) / sum(results[i].seconds)},
-        {"step_us", steps.has(i) ? json(1e6 * steps.training[i].summary().median) : json()},
-        {"step_faults", faults_json(steps.faults[i])},
-        {"seconds", numbers(results[i].seconds)},
-        {"peak_memory_bytes", results[i].memory_bytes},
-        {"prepare_s", summarise(results[i].prepare).median}};
-    list.push_back(std::move(arm));
+    arm.arm = {i};
+    arm.repeats = same_bits(arm.loss, arm.repeat_loss);
+    if (halted != arm.loss.end()) arm.halted_at = halted - arm.loss.begin() + 1;
+    if (steps.has(i)) arm.step_us = timing_of(steps.training[i].summary());
+    arm.step_faults = faults_of(steps.faults[i]);
+    arm.prepare_s = summarise(prepare[i]).median;
     if (i == 0) continue;
     const double limit =
         std::max(first_steps_limit(arms[0].spec.math), first_steps_limit(arms[i].spec.math));
-    differences.push_back(difference_json(i, limit, loss[0], loss[i], results[0], results[i]));
+    section.differences.push_back(difference_of(section.arms[0], arm, limit));
   }
-  return {{"batch", arms[0].spec.data.batch},
-          {"epochs", arms[0].spec.train.epochs},
-          {"seeds", seeds},
-          {"steps_compared", plan.steps},
-          {"arms", list},
-          {"step_ratios", ratios_json(steps.pointers(steps.training))},
-          {"differences", differences}};
+  return section;
 }
 
 }  // namespace duet

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <functional>
-
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "compare/results.h"
 #include "compare/step_times.h"
 
 namespace duet {
@@ -39,26 +38,26 @@ inline constexpr double kFirstStepsLimitBf16 = 8e-2;
 
 /// The "training" of the results:
 /// - loss: of every step, read back after each. `repeat_loss`: the arm once more, which must be the
-///   same bits ("repeats"). A loss that is not finite is
-///   null, and so are those after it ("halted_at": the step, from 1; "halted_seeds": the trainings
-///   to which that happened).
+///   same bits (`repeats`). A loss that is not finite is
+///   NaN, and so are those after it (halted_at: the step, from 1; halted_seeds: the trainings to
+///   which that happened).
 /// - accuracy, final_loss: on the validation data after the configuration's epochs, a value a seed;
 ///   seconds: of the training steps alone; images_per_second: over all of them.
-/// - step_us, step_ratios: of `steps`, which is of the configuration's batch; null, with
+/// - step_us, step_ratios: of `steps`, which is of the configuration's batch; absent, with
 ///   step_faults, where something is wrong there.
 /// - peak_memory_bytes: Training::memory_bytes(). All of it is taken before the first step, so it
 ///   is the peak; what CUDA and the libraries take for themselves is not in it.
 /// - prepare_s: making the network: searches, warm-up, graph capture.
 /// - differences: of the first arm to each other one. The interval is that of the difference of
-///   mean accuracies, null with fewer than kFewestSeeds. verdict: "different" if the whole interval
+///   mean accuracies, absent with fewer than kFewestSeeds. verdict: "different" if the whole interval
 ///   is beyond kSameAccuracy on one side, or kFarApart lies between the two arms' values; "same" if
 ///   it lies within kSurelyNotSame of 0, and holds 0 or the means differ by less than
 ///   kSameAccuracy; else, and without an interval, "unclear". "diverged", and no difference, where
 ///   a training halted. first_10_share is the largest difference of the first ten losses as a share
 ///   of the loss, and losses_agree whether that is within first_10_limit, the limit above.
 /// REQUIRES: no arm has an error in `steps`.
-nlohmann::json compare_training(const std::vector<Arm>& arms, const Dataset& dataset,
-                                const StepTimes& steps, const TrainingPlan& plan);
+TrainingSection compare_training(const std::vector<Arm>& arms, const Dataset& dataset,
+                                 const StepTimes& steps, const TrainingPlan& plan);
 
 /// The verdict on two arms' accuracies, a value a seed.
 std::string compare_accuracies(const std::vector<double>& a, const std::vector<double>& b);

@@ -133,7 +133,7 @@ TEST(Compare, WhatCannotBeReadIsTold) {
     json results = results_fixture();
     results["training"]["differences"][0]["b"] = json::parse(place);
     folder.write("places.json", results.dump());
-    EXPECT_OUTCOME(folder.run("--from places.json"), kExitUsage, "'b' is ",
+    EXPECT_OUTCOME(folder.run("--from places.json"), kExitUsage, "'training.differences[0].b' is ",
                    "not one of the 2 arms");
   }
   json wide = results_fixture();

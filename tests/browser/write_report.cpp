@@ -8,6 +8,7 @@
 
 #include "compare/report.h"
 #include "compare/results_fixture.h"
+#include "compare/results_json.h"
 
 namespace {
 
@@ -27,7 +28,6 @@ nlohmann::json make(const std::string& kind) {
   if (kind == "six") return duet::results_fixture(6);
   if (kind == "mismatch") return duet::mismatch_fixture();
   if (kind == "nasty") return duet::nasty_fixture();
-  if (kind == "empty") return nlohmann::json::object();
   return only(kind);
 }
 
@@ -42,8 +42,13 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "this build has no chart library\n");
     return kSkipped;
   }
-  const nlohmann::json results = make(argv[1]);
-  std::ofstream(argv[2]) << results.dump();
+  duet::Results results;
+  if (std::string(argv[1]) == "from") {
+    results = duet::load_results(argv[2]);
+  } else {
+    if (std::string(argv[1]) != "empty") results = duet::results_from(make(argv[1]));
+    std::ofstream(argv[2]) << duet::to_json(results).dump();
+  }
   std::ofstream(argv[3]) << duet::report_html(results);
   return 0;
 }

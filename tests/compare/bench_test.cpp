@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "compare/bench_tables.h"
+#include "compare/results_json.h"
 #include "core/error.h"
 #include "support/doubles.h"
 #include "support/text.h"
@@ -89,10 +90,11 @@ TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
   for (const char* key : {"us", "cold_us", "gflop_per_s", "gb_per_s", "share_of_floor"}) {
     EXPECT_TRUE(cheat[key].is_null()) << key;
   }
-  const std::string shown = bench_row_text(row);
+  const std::string shown = bench_row_text(JsonReader::read<BenchRow>(row));
   EXPECT_EQ(shown.find("cpu_double_zeros "), std::string::npos) << "in the table\n" << shown;
   EXPECT_TRUE(has(shown, "  cpu_double_zeros: zeros: returns zeros"));
-  EXPECT_EQ(bench_faults_text(results), "wrong: linear forward cpu_double_zeros (zeros)");
+  EXPECT_EQ(bench_faults_text(JsonReader::read<BenchResults>(results)),
+            "wrong: linear forward cpu_double_zeros (zeros)");
 }
 
 /// Asks for a workspace that no machine has, for large batches.
@@ -175,7 +177,7 @@ TEST(Bench, ShowsARowWithItsBaseline) {
        "gflop_per_s": 2370.0, "gb_per_s": 99.4, "share_of_floor": 0.19}],
     "ratios": [{"a": 0, "b": 1, "speedup": 2.11, "low": 2.08, "high": 2.13, "verdict": "faster"}],
     "unsupported": [{"implementation": "custom_winograd", "reason": "takes 3x3 kernels"}]})");
-  EXPECT_EQ(bench_row_text(row),
+  EXPECT_EQ(bench_row_text(JsonReader::read<BenchRow>(row)),
             "conv1: conv2d forward\n"
             "n=64 c=1\n"
             "floor 4.00 us: 50.0 MFLOP, 2.0 MiB\n"
@@ -201,7 +203,7 @@ TEST(Bench, SumsUpSeveralProblems) {
      "arms": [{"implementation": "b", "agrees": true, "us": {"median": 3.0}},
               {"implementation": "a", "agrees": false, "us": null}]},
     {"type": "tanh", "pass": "forward", "repeat": "", "floor_us": 1.5, "arms": []}]})");
-  EXPECT_EQ(bench_scan_text(results),
+  EXPECT_EQ(bench_scan_text(JsonReader::read<BenchResults>(results)),
             "relu forward, us\n"
             "problem      a     b  floor  fastest\n"
             "n=1,c=2   1.00  2.00  0.500  a\n"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/bench_problems.h"
+#include "compare/results_json.h"
 #include "core/error.h"
 #include "layers/layers.h"
 #include "support/temporary_folder.h"
@@ -37,7 +38,7 @@ class LadderTree : public ::testing::Test {
   const TemporaryFolder root_;
 };
 
-json results(const std::string& device) {
+BenchResults results(const std::string& device) {
   json results = json::parse(R"json({
     "command": "bench --ladder linear --write", "date": "2026-11-21T12:00:00Z",
     "environment": {"duet": "0.1.0 (abc)", "gpu": "NVIDIA H200", "driver": "570.1", "cpu": "EPYC",
@@ -59,7 +60,7 @@ json results(const std::string& device) {
        "arms": [{"implementation": "cudnn_cublas", "agrees": true, "us": {"median": 6.0}}],
        "ratios": []}]})json");
   results["device"] = device;
-  return results;
+  return JsonReader::read<BenchResults>(results);
 }
 
 TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {

@@ -6,8 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compare/results.h"
+#include "compare/results_json.h"
 #include "compare/small_comparison.h"
+#include "compare/summary.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"
 #include "support/text.h"
@@ -28,10 +29,10 @@ json layers_of(const ArmsOptions& options) {
   for (const Arm& arm : arms) running.push_back(std::make_unique<RunningArm>(arm, dataset));
   Context context(Device::kCpu);
   const Ceilings ceilings = {.copy_bytes_per_second = 1e10, .fp32_flops_per_second = 1e11};
-  json section;
+  LayersSection section;
   compare_layers(running, timer.at(arms[0].spec.data.batch), ceilings,
                  {.pass = {.timing = kBrief}, .network = kBrief, .steps = 2}, &section);
-  return section;
+  return JsonWriter::write(section);
 }
 
 const json& row_of(const json& layers, std::string_view layer, std::string_view pass) {
@@ -114,11 +115,9 @@ TEST(LayersComparison, ArmsOfTheSameCodeAreMeasuredOnceAndNotCompared) {
     EXPECT_GE(row["ratios"][0]["spread"][1], 1.0);
   }
   EXPECT_EQ(layers["step_ratios"][0]["verdict"], kSameCode);
-  const json results = {{"layers", {layers}}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}};
-  const json headlines = summarise_results(results)["headlines"];
-  EXPECT_EQ(headlines[0].get<std::string>().find("a and b run the same code in a training step"),
-            0u)
-      << headlines;
+  const Results results =
+      results_from({{"layers", {layers}}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}});
+  EXPECT_TRUE(has(summarise(results).headlines[0], "a and b run the same code in a training step"));
   EXPECT_TRUE(failures(results, {.slower = true, .ratio = 2}).empty());
 
   // One layer in another way: its rows and the step are compared, the others are not.
@@ -180,9 +179,10 @@ TEST(LayersComparison, NamesEveryCheatAndGivesItNoTime) {
     }
     EXPECT_EQ(rows, 5u);  // conv1 needs no gradient of the images
 
-    const json summary = summarise_results({{"layers", {layers}}, {"arms", json::array()}});
-    EXPECT_EQ(summary["ok"], false) << info.id;
-    EXPECT_EQ(summary["first_mismatch"]["layer"], "conv1") << summary.dump(1);
+    const ResultsSummary summary = summarise(
+        results_from({{"layers", {layers}}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}}));
+    EXPECT_FALSE(summary.ok) << info.id;
+    EXPECT_EQ(summary.first_mismatch.value().layer, "conv1");
   }
 }
 

@@ -6,7 +6,9 @@
 #include <filesystem>
 
 #include "compare/marked_text.h"
+#include "compare/result_table.h"
 #include "compare/results_fixture.h"
+#include "compare/results_json.h"
 #include "core/error.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
@@ -42,7 +44,7 @@ size_t check_tables(const std::string& text) {
 }
 
 TEST(Markdown, HasAllSections) {
-  const std::string text = results_markdown(results_fixture());
+  const std::string text = results_markdown(results_from(results_fixture()));
   EXPECT_TRUE(has(text, "# Comparison of test_data\n", "- made-up headline: custom is faster",
                   "## Layers, batch 64\n", "## Layers, batch 1024\n",
                   "### Largest errors, batch 64\n", "### The whole step, batch 64\n",
@@ -57,10 +59,10 @@ TEST(Markdown, HasAllSections) {
 }
 
 TEST(Markdown, SummaryIsTheLayersAndWhereTheyWereMeasured) {
-  const json results = results_fixture();
+  const Results results = results_from(results_fixture());
   const std::string text = results_summary(results);
-  EXPECT_EQ(check_tables(text), 2 * results["layers"].size());
-  EXPECT_TRUE(has(text, results["command"].get<std::string>(), results["date"].get<std::string>()));
+  EXPECT_EQ(check_tables(text), 2 * results.layers.size());
+  EXPECT_TRUE(has(text, results.command, results.date));
 }
 
 TEST(MarkedText, IsReplacedAndNothingElse) {
@@ -86,7 +88,7 @@ TEST(MarkedText, IsReplacedAndNothingElse) {
 }
 
 TEST(Markdown, TellsAMismatchFirst) {
-  const std::string text = results_markdown(mismatch_fixture());
+  const std::string text = results_markdown(results_from(mismatch_fixture()));
   EXPECT_EQ(
       text.find("**First mismatch:** conv2+pool2+relu2 forward by cudnn_test: y\\[0\\] is all"),
       text.find("\n\n") + 2);
@@ -94,8 +96,8 @@ TEST(Markdown, TellsAMismatchFirst) {
 }
 
 TEST(Markdown, TellsThatTheRunWasStopped) {
-  json results = results_fixture();
-  results["stopped"] = "out of <memory>";
+  Results results = results_from(results_fixture());
+  results.stopped = "out of <memory>";
   const std::string text = results_markdown(results);
   EXPECT_EQ(text.find("**Stopped before its end:** out of &lt;memory&gt;; what had not been"),
             text.find("\n\n") + 2);
@@ -107,21 +109,19 @@ TEST(Markdown, NamesAreText) {
   EXPECT_EQ(markdown_text("two\nlines"), "two lines");
   EXPECT_EQ(markdown_text("backward_filter _a_ *b* `c` [d](e)"),
             "backward_filter \\_a\\_ \\*b\\* \\`c\\` \\[d\\](e)");
-  const std::string text = results_markdown(nasty_fixture());
+  const std::string text = results_markdown(results_from(nasty_fixture()));
   EXPECT_EQ(check_tables(text), 15u);
   const std::string before_command = text.substr(0, text.find("Repeat it"));
   EXPECT_EQ(before_command.find('<'), std::string::npos);
 }
 
 TEST(Markdown, AnySectionMayBeMissing) {
-  EXPECT_EQ(results_markdown(json()), "# Comparison\n");
   const json whole = results_fixture();
   for (const auto& [key, value] : whole.items()) {
-    for (const json& replacement : {json(), json("text"), json(3), json::array(), json::object()}) {
-      json results = whole;
-      results[key] = replacement;
-      EXPECT_NO_THROW(check_tables(results_markdown(results))) << key << " is " << replacement;
-    }
+    if (key == "arms") continue;
+    json results = whole;
+    results.erase(key);
+    EXPECT_GT(check_tables(results_markdown(results_from(results))), 0u) << key;
   }
 }
 

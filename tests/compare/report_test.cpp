@@ -8,6 +8,7 @@
 
 #include "compare/report_parts.h"
 #include "compare/results_fixture.h"
+#include "compare/results_json.h"
 #include "core/error.h"
 #include "support/text.h"
 #include "test_paths.h"
@@ -53,14 +54,14 @@ TEST(ReportParts, AreTheFiles) {
 }
 
 TEST(ReportParts, WithoutChartLibrarySayWhatToDo) {
-  EXPECT_TRUE(has(error_of<RunError>([] { report_html(results_fixture(), ""); }), "--out", "--from",
+  EXPECT_TRUE(has(error_of<RunError>([] { report_html(Results(), ""); }), "--out", "--from",
                   "libjs-chart.js"));
 }
 
 TEST_F(Report, HoldsTheResultsAndTheLibrary) {
-  const json results = results_fixture();
+  const Results results = results_from(results_fixture());
   const std::string page = report_html(results);
-  EXPECT_EQ(data_of(page)["results"], results);
+  EXPECT_EQ(data_of(page)["results"], to_json(results));
   EXPECT_TRUE(has(page, kChartLibrary, "<title>test_data</title>",
                   "Permission is hereby granted, free of charge"));
   EXPECT_EQ(report_html(results, "/* library */").find("{{"), std::string::npos)
@@ -68,17 +69,18 @@ TEST_F(Report, HoldsTheResultsAndTheLibrary) {
 }
 
 TEST_F(Report, TellsThatTheRunWasStopped) {
-  json results = results_fixture();
+  Results results = results_from(results_fixture());
   EXPECT_EQ(data_of(report_html(results))["tables"]["stopped"], "");
-  results["stopped"] = "interrupted";
+  results.stopped = "interrupted";
   EXPECT_EQ(data_of(report_html(results))["tables"]["stopped"],
             "interrupted; what had not been measured by then is missing");
 }
 
 TEST_F(Report, NamesAreText) {
-  const json results = nasty_fixture();
-  const std::string plain = report_html(results_fixture()), page = report_html(results);
-  EXPECT_EQ(data_of(page)["results"], results);
+  const Results results = results_from(nasty_fixture());
+  const std::string plain = report_html(results_from(results_fixture()));
+  const std::string page = report_html(results);
+  EXPECT_EQ(data_of(page)["results"], to_json(results));
   // Not one more tag than where names are harmless.
   for (const char* tag : {"<script", "</script", "<!--", "<img", "onerror="}) {
     const std::string outside_data =
@@ -103,7 +105,7 @@ TEST_F(Report, EscapesScriptsAndHtml) {
 
 // Whatever a page can load from elsewhere, in all of the file but the library and the data.
 TEST_F(Report, AsksTheNetworkForNothing) {
-  std::string page = report_html(results_fixture());
+  std::string page = report_html(results_from(results_fixture()));
   page.erase(page.find(kChartLibrary), kChartLibrary.size());
   EXPECT_FALSE(std::regex_search(page, std::regex("https?://|\"//")));
   EXPECT_FALSE(std::regex_search(
@@ -115,19 +117,18 @@ TEST_F(Report, AsksTheNetworkForNothing) {
 TEST_F(Report, AnySectionMayBeMissing) {
   const json whole = results_fixture();
   for (const auto& [key, value] : whole.items()) {
-    for (const json& replacement : {json(), json("text"), json(3), json::array(), json::object(),
-                                    json::array({nullptr, 1, "x", json::object()})}) {
-      json results = whole;
-      results[key] = replacement;
-      EXPECT_NO_THROW(report_html(results)) << key << " is " << replacement;
-    }
+    if (key == "arms") continue;
+    json results = whole;
+    results[key] = nullptr;
+    EXPECT_NO_THROW(report_html(results_from(results))) << key;
+    results.erase(key);
+    EXPECT_NO_THROW(report_html(results_from(results))) << key;
   }
-  EXPECT_NO_THROW(report_html(json()));
-  EXPECT_NO_THROW(report_html(json::object()));
+  EXPECT_NO_THROW(report_html(Results()));
 }
 
 TEST_F(Report, ThreeArms) {
-  const json data = data_of(report_html(results_fixture(3)))["tables"];
+  const json data = data_of(report_html(results_from(results_fixture(3))))["tables"];
   EXPECT_EQ(data["arms"], json({"custom", "cudnn", "other3"}));
   EXPECT_EQ(data["networks"].size(), 3u);
   const json& columns = data["layers"][0]["layers"]["columns"];

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "compare/results_fixture.h"
+#include "compare/results_json.h"
 #include "support/text.h"
 
 namespace duet {
@@ -29,8 +30,9 @@ Tone tone(const ResultTable& table, size_t row, const std::string& column) {
 }
 
 // Three layers' worth of numbers that can be read off by eye.
-json small_batch() {
-  return json::parse(R"({"batch": 64, "rows": [
+Results small_results() {
+  return results_from(json::parse(
+      R"({"arms": [{"name": "custom"}, {"name": "cudnn"}], "layers": [{"batch": 64, "rows": [
     {"layer": "conv", "pass": "forward", "flops": 8e6, "bytes": 4e6, "floor_us": 1.5, "arms": [
       {"implementation": "custom_fast", "us": {"median": 2, "p20": 1.9, "p80": 2.25},
        "share_of_floor": 0.75, "gflop_per_s": 4000, "gb_per_s": 2000, "workspace_bytes": 2048,
@@ -40,12 +42,10 @@ json small_batch() {
      "ratios": [{"a": 0, "b": 1, "speedup": 2, "low": 1.9, "high": 2.1, "verdict": "faster"}]},
     {"layer": "relu", "pass": "forward", "arms": [null,
       {"agrees": false, "us": {"median": 1}, "faults": [{"kind": "zeros", "text": "all zeros"}]}]}
-  ]})");
+  ]}]})"));
 }
 
-json small_results() {
-  return {{"arms", {{{"name", "custom"}}, {{"name", "cudnn"}}}}, {"layers", {small_batch()}}};
-}
+LayersSection small_batch() { return small_results().layers[0]; }
 
 TEST(ResultTables, LayersHaveTimesSharesAndVerdicts) {
   const ResultTable table = layer_table(small_results(), small_batch());
@@ -71,19 +71,19 @@ TEST(ResultTables, LayersHaveTimesSharesAndVerdicts) {
 }
 
 TEST(ResultTables, TheSameCodeHasASpreadAndNoSpeedup) {
-  json batch = small_batch();
-  const json same = {{"a", 0}, {"b", 1}, {"verdict", "same code"}, {"spread", {0.95, 1.25}}};
-  batch["rows"][0]["ratios"] = {same};
+  LayersSection batch = small_batch();
+  const ArmRatio same = {.b = {1}, .verdict = kSameCode, .spread = {{0.95, 1.25}}};
+  batch.rows[0].ratios = {same};
   const ResultTable table = layer_table(small_results(), batch);
   EXPECT_EQ(cell(table, 0, "custom against cudnn"), "spread 0.950 to 1.25");
   EXPECT_EQ(cell(table, 0, "verdict"), "same code");
   EXPECT_EQ(tone(table, 0, "verdict"), Tone::kPlain);
-  const ResultTable pairs = ratio_table(small_results(), json::array({same}));
+  const ResultTable pairs = ratio_table(small_results(), {same});
   EXPECT_EQ(cell(pairs, 0, "speedup"), "spread 0.950 to 1.25");
   EXPECT_EQ(cell(pairs, 0, "95%"), "-");
   EXPECT_EQ(cell(pairs, 0, "verdict"), "same code");
-  json results = small_results();
-  results["layers"][0]["step_ratios"] = {same};
+  Results results = small_results();
+  results.layers[0].step_ratios = {same};
   const Figure figure = key_figures(results)[0];
   EXPECT_EQ(figure.value, "-");
   EXPECT_EQ(figure.note, "custom against cudnn, spread 0.950 to 1.25: same code");
@@ -120,8 +120,8 @@ TEST(ResultTables, ErrorsBeyondTheLimitAreMarked) {
   ASSERT_EQ(worst.rows.size(), 2u);
   EXPECT_EQ(cell(worst, 1, "largest share of limit"), "150%");
   EXPECT_EQ(cell(worst, 1, "outputs checked"), "2");
-  json batch = small_batch();
-  batch["rows"][0]["error_ratio"] = {{"a", 0}, {"b", 1}, {"value", 2.5}, {"ok", false}};
+  LayersSection batch = small_batch();
+  batch.rows[0].error_ratio = ErrorRatio{.b = {1}, .value = 2.5};
   const ResultTable ratios = error_ratio_table(small_results(), batch);
   ASSERT_EQ(ratios.rows.size(), 1u);
   EXPECT_EQ(cell(ratios, 0, "error ratio"), "2.50");
@@ -134,7 +134,7 @@ TEST(ResultTables, ErrorsBeyondTheLimitAreMarked) {
 }
 
 TEST(ResultTables, KeyFiguresSumUp) {
-  const std::vector<Figure> figures = key_figures(results_fixture(3));
+  const std::vector<Figure> figures = key_figures(results_from(results_fixture(3)));
   // The step of two arms against the third at two batch sizes, the error, two accuracies.
   ASSERT_EQ(figures.size(), 4u + 1 + 2);
   EXPECT_EQ(figures[0].label, "training step, batch 64");
@@ -142,14 +142,14 @@ TEST(ResultTables, KeyFiguresSumUp) {
   EXPECT_EQ(figures[0].tone, Tone::kGood);
   EXPECT_EQ(figures[4].value, "38%");
   EXPECT_EQ(figures[5].value, "+0.04");
-  EXPECT_TRUE(key_figures(json()).empty());
-  json results = results_fixture();
-  results.erase("layers");
+  EXPECT_TRUE(key_figures(Results()).empty());
+  Results results = results_from(results_fixture());
+  results.layers.clear();
   EXPECT_EQ(key_figures(results)[0].label, "training step, batch 1");
 }
 
 TEST(ResultTables, TrainingAndThroughput) {
-  const json results = results_fixture();
+  const Results results = results_from(results_fixture());
   const ResultTable training = training_table(results), seeds = seed_table(results);
   ASSERT_EQ(training.rows.size(), 2u);
   EXPECT_EQ(cell(training, 0, "seconds a run"), "1.90 s");
@@ -157,18 +157,18 @@ TEST(ResultTables, TrainingAndThroughput) {
   EXPECT_EQ(cell(seeds, 0, "custom accuracy"), "91.20%");
   EXPECT_EQ(loss_table(results).rows.size(), 200u);
   EXPECT_EQ(cell(difference_table(results), 0, "accuracy difference, points"), "+0.04");
-  const ResultTable throughput = throughput_table(results, "inference");
+  const ResultTable throughput = throughput_table(results, kInferenceSteps);
   ASSERT_EQ(throughput.rows.size(), 6u);
   EXPECT_EQ(cell(throughput, 5, "batch"), "1024");
 }
 
 TEST(ResultTables, TellWhatHaltedAndWhatCouldNotRun) {
-  json results = results_fixture();
+  Results results = results_from(results_fixture());
   EXPECT_TRUE(not_run_table(results).rows.empty());
   EXPECT_EQ(training_table(results).columns.back().name, "same bits again");
-  results["training"]["arms"][1]["halted_at"] = 17;
-  results["training"]["arms"][0]["repeats"] = false;
-  results["throughput"][5]["arms"][1] = {{"arm", 1}, {"error", "out of memory"}};
+  results.training->arms[1].halted_at = 17;
+  results.training->arms[0].repeats = false;
+  results.throughput[5].arms[1] = {.arm = {1}, .error = "out of memory"};
   const ResultTable training = training_table(results), not_run = not_run_table(results);
   EXPECT_EQ(cell(training, 0, "halted at step"), "-");
   EXPECT_EQ(cell(training, 1, "halted at step"), "17");
@@ -177,11 +177,11 @@ TEST(ResultTables, TellWhatHaltedAndWhatCouldNotRun) {
   ASSERT_EQ(not_run.rows.size(), 1u);
   EXPECT_EQ(cell(not_run, 0, "batch"), "1024");
   EXPECT_EQ(cell(not_run, 0, "why it did not run"), "out of memory");
-  EXPECT_EQ(cell(throughput_table(results, "training"), 5, "cudnn µs"), "-");
+  EXPECT_EQ(cell(throughput_table(results, kTrainingSteps), 5, "cudnn µs"), "-");
 }
 
 TEST(ResultTables, TheMachineIsToldInFull) {
-  const ResultTable table = environment_table(results_fixture());
+  const ResultTable table = environment_table(results_from(results_fixture()));
   const auto value = [&](const std::string& name) {
     for (const auto& row : table.rows) {
       if (row[0].text == name) return row[1].text;
@@ -193,9 +193,9 @@ TEST(ResultTables, TheMachineIsToldInFull) {
   EXPECT_EQ(value("clock during the run"), "1,905 to 1,980 MHz");
   EXPECT_EQ(value("copy bandwidth (gpu, measured)"), "4,000 GB/s");
   EXPECT_EQ(value("throttled"), "no");
-  json throttled = results_fixture();
-  throttled["environment"]["clocks"]["throttled"] = true;
-  throttled["environment"]["clocks"]["reasons"] = {"power cap"};
+  Results throttled = results_from(results_fixture());
+  throttled.environment.clocks->throttled = true;
+  throttled.environment.clocks->reasons = {"power cap"};
   const ResultTable other = environment_table(throttled);
   EXPECT_TRUE(std::any_of(other.rows.begin(), other.rows.end(), [](const auto& row) {
     return row[1].text == "yes: power cap" && row[1].tone == Tone::kBad;
@@ -203,14 +203,14 @@ TEST(ResultTables, TheMachineIsToldInFull) {
 }
 
 TEST(ResultTables, RowsAreAsLongAsTheHeading) {
-  for (const json& results : {results_fixture(), results_fixture(3), mismatch_fixture(),
-                              small_results(), json::object(), json()}) {
+  for (const Results& results : {results_from(results_fixture()), results_from(results_fixture(3)),
+                                 results_from(mismatch_fixture()), small_results(), Results()}) {
     std::vector<ResultTable> tables = {
-        fault_table(results),      training_table(results), seed_table(results),
-        difference_table(results), loss_table(results),     throughput_table(results, "training"),
+        fault_table(results),      training_table(results),
+        seed_table(results),       difference_table(results),
+        loss_table(results),       throughput_table(results, kTrainingSteps),
         environment_table(results)};
-    const json layers = results.is_object() ? results.value("layers", json::array()) : json();
-    for (const json& batch : layers) {
+    for (const LayersSection& batch : results.layers) {
       for (const auto& make : {layer_table, layer_detail_table, error_table, worst_error_table,
                                error_ratio_table, roofline_table, totals_table}) {
         tables.push_back(make(results, batch));

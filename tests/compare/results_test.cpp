@@ -1,20 +1,23 @@
 // What results say in their first lines, on a console, and what --fail-on makes of them.
-#include "compare/results.h"
+#include "compare/results_json.h"
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "compare/fields.h"
-#include "compare/format.h"
 #include "compare/markdown.h"
+#include "compare/records.h"
 #include "compare/results_fixture.h"
+#include "compare/summary.h"
 #include "compare/tables.h"
 #include "core/error.h"
 #include "measure/environment.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {
@@ -31,9 +34,17 @@ json results_with(const json& ratio) {
           {"throughput", {{{"batch", 8}, {"training_ratios", {ratio}}}}}};
 }
 
+std::vector<std::string> failures_of(const json& results, const FailOn& fail_on) {
+  return failures(results_from(results), fail_on);
+}
+
+std::vector<std::string> headlines_of(const json& results) {
+  return summarise(results_from(results)).headlines;
+}
+
 TEST(Results, FailOnNeedsAClearDifference) {
   const auto strikes = [](const json& ratio, const std::string& word) {
-    return failures(results_with(ratio), read_fail_on({word})).size();
+    return failures_of(results_with(ratio), read_fail_on({word})).size();
   };
   EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower"), 1u);
   EXPECT_EQ(strikes(ratio("slower", 0.9, 0.88, 0.92), "slower:0.95"), 1u);
@@ -51,31 +62,27 @@ TEST(Results, FailOnNeedsAClearDifference) {
 TEST(Results, TheSameCodeIsNeitherFasterNorSlower) {
   const json same = {{"a", 0}, {"b", 1}, {"verdict", kSameCode}, {"spread", {0.5, 3.5}}};
   json results = results_with(same);
-  EXPECT_TRUE(failures(results, read_fail_on({"slower"})).empty());
-  EXPECT_TRUE(failures(results, read_fail_on({"slower:1.5"})).empty());
-  EXPECT_EQ(summarise_results(results)["headlines"],
-            json::array({"training: x and y run the same code"}));
+  EXPECT_TRUE(failures_of(results, read_fail_on({"slower"})).empty());
+  EXPECT_TRUE(failures_of(results, read_fail_on({"slower:1.5"})).empty());
+  EXPECT_EQ(headlines_of(results),
+            std::vector<std::string>({"training: x and y run the same code"}));
   results["throughput"].push_back({{"batch", 9}, {"training_ratios", {ratio("same", 1, 1, 1)}}});
-  EXPECT_EQ(summarise_results(results)["headlines"].size(), 1u);
+  EXPECT_EQ(headlines_of(results).size(), 1u);
   results = {{"arms", results["arms"]}, {"training", {{"batch", 8}, {"step_ratios", {same}}}}};
-  EXPECT_EQ(summarise_results(results)["headlines"],
-            json::array({"x and y run the same code in a training step of batch 8 (times spread "
-                         "from 0.500 to 3.50 of their median)"}));
+  EXPECT_EQ(headlines_of(results),
+            std::vector<std::string>(
+                {"x and y run the same code in a training step of batch 8 (times spread "
+                 "from 0.500 to 3.50 of their median)"}));
 }
 
 TEST(Results, WhatTheMachineDidStandsBesideTheHeadlineWhereItMatters) {
-  json results = results_with(ratio("same", 1, 0.99, 1.01));
+  Results results = results_from(results_with(ratio("same", 1, 0.99, 1.01)));
   const auto lines = [&](double waited, double others, double throttled) {
-    results["environment"] = {{"load", load_json({true, 2, others, waited, 11.2})},
-                              {"clocks", clocks_json({100,
-                                                      1200,
-                                                      1980,
-                                                      70,
-                                                      static_cast<int>(100 * throttled),
-                                                      {"power cap in some samples"}})}};
-    const json headlines = summarise_results(results)["headlines"];
+    results.environment.load = record_of(LoadReport{true, 2, others, waited, 11.2});
+    results.environment.clocks = record_of(ClockReport{
+        100, 1200, 1980, 70, static_cast<int>(100 * throttled), {"power cap in some samples"}});
     std::string text;
-    for (const json& line : headlines) text += line.get<std::string>() + "\n";
+    for (const std::string& line : summarise(results).headlines) text += line + "\n";
     return text;
   };
   EXPECT_EQ(lines(0.01, 0.1, 0.01).find("busy"), std::string::npos);
@@ -100,17 +107,17 @@ TEST(Results, ListsThatAreLongerThanTheyCanBeAreRefused) {
   };
   const json empty = json::object(), three = {empty, empty, empty};
   const json many(10'001, empty);
-  EXPECT_TRUE(has(refusal({{"layers", many}}), "10001 batches of 'layers', more than 10000"));
-  EXPECT_TRUE(has(refusal({{"throughput", many}}), "10001 batches of 'throughput'"));
+  EXPECT_TRUE(has(refusal({{"layers", many}}), "'layers' has 10001 entries, more than 10000"));
+  EXPECT_TRUE(has(refusal({{"throughput", many}}), "'throughput' has 10001 entries"));
   EXPECT_TRUE(has(refusal({{"arms", json::array({{{"name", "x"}, {"network", many}}})}}),
-                  "10001 layers of an arm's network"));
+                  "'arms[0].network' has 10001 entries"));
   EXPECT_TRUE(has(refusal({{"layers", json::array({{{"totals", three}}})}}),
-                  "3 totals of a batch, more than 2"));
+                  "'layers[0].totals' has 3 entries, more than the 2 arms"));
   const json rows = json::array({{{"arms", three}}});
   EXPECT_TRUE(has(refusal({{"layers", json::array({{{"rows", rows}}})}}),
-                  "3 arms in a row of 'layers', more than 2"));
-  EXPECT_TRUE(has(refusal({{"throughput", rows}}), "3 arms in a row of 'throughput'"));
-  EXPECT_TRUE(has(refusal({{"training", {{"arms", three}}}}), "3 arms in 'training'"));
+                  "'layers[0].rows[0].arms' has 3 entries"));
+  EXPECT_TRUE(has(refusal({{"throughput", rows}}), "'throughput[0].arms' has 3 entries"));
+  EXPECT_TRUE(has(refusal({{"training", {{"arms", three}}}}), "'training.arms' has 3 entries"));
 }
 
 TEST(Results, FailOnListsAStepOnce) {
@@ -118,12 +125,12 @@ TEST(Results, FailOnListsAStepOnce) {
   const json step = {{"batch", 8}, {"step_ratios", {ratio("slower", 0.9, 0.88, 0.92)}}};
   results["layers"] = {step};
   results["training"] = step;
-  EXPECT_EQ(failures(results, read_fail_on({"slower"})).size(), 1u);
+  EXPECT_EQ(failures_of(results, read_fail_on({"slower"})).size(), 1u);
 }
 
 TEST(Results, FailOnNeedsSomethingToCompare) {
   json results = results_with(ratio("same", 1, 0.99, 1.01));
-  const auto lines = [&] { return failures(results, read_fail_on({"mismatch", "slower"})); };
+  const auto lines = [&] { return failures_of(results, read_fail_on({"mismatch", "slower"})); };
   EXPECT_EQ(lines(),
             (std::vector<std::string>{
                 "mismatch: nothing to compare: neither layers nor training were compared"}));
@@ -147,30 +154,27 @@ TEST(Results, FailOnReadsItsWords) {
 }
 
 TEST(Results, TheFirstMismatchComesFirst) {
-  json results = mismatch_fixture();
-  results["summary"] = summarise_results(results);
-  EXPECT_EQ(results["summary"]["ok"], false);
-  const json& first = results["summary"]["first_mismatch"];
-  EXPECT_EQ(first["pass"], "forward");
-  EXPECT_EQ(results_text(results).find("MISMATCH first in " + first["layer"].get<std::string>()),
-            0u);
+  Results results = results_from(mismatch_fixture());
+  results.summary = summarise(results);
+  EXPECT_FALSE(results.summary.ok);
+  const Mismatch& first = results.summary.first_mismatch.value();
+  EXPECT_EQ(first.pass, "forward");
+  EXPECT_TRUE(results_text(results).starts_with("MISMATCH first in " + first.layer));
   EXPECT_EQ(failures(results, read_fail_on({"mismatch"})).size(), 1u);
-  results.erase("summary");
+  results.summary = {};
   EXPECT_EQ(failures(results, read_fail_on({"mismatch"})).size(), 1u);
 
-  json right = results_fixture();
-  right["summary"] = summarise_results(right);
-  EXPECT_EQ(right["summary"]["ok"], true) << right["summary"];
+  const Results right = results_from(results_fixture());
+  EXPECT_TRUE(summarise(right).ok);
   EXPECT_TRUE(failures(right, read_fail_on({"mismatch"})).empty());
 }
 
 TEST(Results, TrainingsThatPartAreMismatches) {
   const auto mismatch_of = [](const json& training) {
-    const json results = {{"arms", {{{"name", "x"}}, {{"name", "y"}}}}, {"training", training}};
-    const json first = summarise_results(results)["first_mismatch"];
-    return first.is_null()
-               ? ""
-               : first["arm"].get<std::string>() + ": " + first["text"].get<std::string>();
+    const auto first = summarise(results_from({{"arms", {{{"name", "x"}}, {{"name", "y"}}}},
+                                               {"training", training}}))
+                           .first_mismatch;
+    return first ? first->arm + ": " + first->text : "";
   };
   const json forgetful = {{"arms", {{{"arm", 0}, {"repeats", false}}}}};
   EXPECT_TRUE(has(mismatch_of(forgetful), "x: its losses differ"));
@@ -185,7 +189,8 @@ TEST(Results, TrainingsThatPartAreMismatches) {
   EXPECT_EQ(mismatch_of(diverged), "y: its training diverged, that of x did not");
   diverged["arms"][0]["halted_at"] = 7;  // both
   EXPECT_EQ(mismatch_of(diverged), "");
-  const auto lines = failures({{"training", diverged}}, {.mismatch = true});
+  const auto lines = failures_of(
+      {{"arms", {{{"name", "x"}}, {{"name", "y"}}}}, {"training", diverged}}, {.mismatch = true});
   ASSERT_EQ(lines.size(), 1u);  // nothing was compared
   EXPECT_TRUE(has(lines[0], "nothing to compare after training"));
   const json idle = {{{"layer", ""}, {"pass", ""}, {"text", "computes less"}}};
@@ -193,50 +198,98 @@ TEST(Results, TrainingsThatPartAreMismatches) {
 }
 
 TEST(Results, TablesCopeWithWhateverIsMissing) {
-  for (const json& results :
-       {json::object(), json(), json{{"arms", 3}}, json{{"layers", {{{"rows", {json(), 3}}}}}},
-        json{{"training", {{"arms", {json::object()}}, {"differences", {json()}}}}},
-        json{{"throughput", {json::object()}}}}) {
+  EXPECT_FALSE(results_text(Results()).empty());
+  const json arms = {{{"name", "x"}}, {{"name", "y"}}};
+  const json empty = json::object();
+  for (const json& part :
+       {empty, json{{"layers", {{{"rows", {{{"arms", {nullptr, empty}}}}}}}}},
+        json{{"training", {{"arms", {{{"arm", 1}}}}, {"differences", {{{"a", 0}, {"b", 1}}}}}}},
+        json{{"throughput", {empty}}}}) {
+    json whole = part;
+    whole["arms"] = arms;
+    const Results results = results_from(whole);
     EXPECT_FALSE(results_text(results).empty());
-    EXPECT_EQ(summarise_results(results)["ok"], true);
+    EXPECT_TRUE(summarise(results).ok);
   }
 }
 
+// What has the wrong form is refused, with its place in the file.
+TEST(Results, WrongFormsAreLocated) {
+  const auto refusal = [](const json& part) {
+    json whole = {{"arms", {{{"name", "x"}}, {{"name", "y"}}}}};
+    whole.update(part);
+    return error_of<DataError>([&] { results_from(whole); });
+  };
+  EXPECT_EQ(refusal({{"layers", 3}}), "'layers' is 3, not a list; the file is damaged");
+  EXPECT_TRUE(has(refusal({{"layers", {nullptr}}}), "'layers[0]' is null, not an object"));
+  EXPECT_TRUE(has(refusal({{"training", "x"}}), "'training' is \"x\", not an object"));
+  EXPECT_TRUE(has(refusal({{"seconds", true}}), "'seconds' is true, not a number"));
+  EXPECT_TRUE(has(refusal({{"name", json::array()}}), "'name' is array, not a text"));
+  EXPECT_TRUE(has(refusal({{"training", {{"arms", {{{"loss", {1, "x"}}, {"arm", 0}}}}}}}),
+                  "'training.arms[0].loss[1]' is \"x\", not a number"));
+  EXPECT_TRUE(has(refusal({{"environment", {{"versions", {{"CUDA"}}}}}}),
+                  "'environment.versions[0]' is array, not a list of two"));
+  EXPECT_TRUE(has(refusal({{"training", {{"step_ratios", {{{"a", 0}}}}}}}),
+                  "'training.step_ratios[0].b' is missing"));
+  EXPECT_TRUE(has(refusal({{"arms", json::array()}}), "'arms' is not a list of at least one arm"));
+  EXPECT_TRUE(has(refusal({{"arms", {{{"name", ""}}}}}), "'arms' is not a list of named arms"));
+  EXPECT_NE(error_of<DataError>([] { results_from(json()); }), "");
+}
+
 // Numbers that are no place, count or size are never converted to one.
-TEST(Results, ImpossibleNumbersAreShownAsSuch) {
-  for (const double number : {-1.0, 0.5, 1e300, -1e300, 1e19}) {
-    SCOPED_TRACE(number);
-    json results = results_fixture();
-    for (json& batch : results["layers"]) {
-      batch["batch"] = number;
-      for (json& ratio : batch["step_ratios"]) ratio["a"] = ratio["b"] = number;
-      for (json& total : batch["totals"]) total["arm"] = total["memory_bytes"] = number;
-      for (json& row : batch["rows"]) row["ratios"] = {{{"a", number}, {"b", number}}};
+TEST(Results, ImpossibleNumbersAreLocated) {
+  const json whole = results_fixture();
+  for (const char* place :
+       {"/layers/0/batch", "/layers/1/step_ratios/0/a", "/layers/0/totals/1/arm",
+        "/layers/0/totals/1/memory_bytes", "/layers/0/rows/3/ratios/0/b",
+        "/layers/0/rows/3/arms/1/workspace_bytes", "/training/arms/1/arm",
+        "/training/arms/0/halted_at", "/training/differences/0/b", "/training/seeds/2",
+        "/throughput/0/training_ratios/0/b", "/throughput/5/arms/1/arm", "/environment/cpu_threads",
+        "/environment/gpu_memory_bytes"}) {
+    for (const double number : {-1.0, 0.5, 1e300, -1e300, 1e19}) {
+      json results = whole;
+      results[json::json_pointer(place)] = number;
+      const std::string error = error_of<DataError>([&] { results_from(results); });
+      EXPECT_TRUE(has(error, std::string(place).substr(std::string(place).rfind('/') + 1), "not "))
+          << place << " " << number << ": " << error;
     }
-    for (json& arm : results["training"]["arms"]) {
-      arm["arm"] = arm["peak_memory_bytes"] = arm["halted_at"] = arm["step_us"] = number;
-    }
-    for (json& pair : results["training"]["differences"]) pair["a"] = pair["b"] = number;
-    for (json& row : results["throughput"]) row["training_ratios"] = {{{"b", number}}};
-    results["seconds"] = number;
-    results["summary"] = summarise_results(results);
-    EXPECT_EQ(member(results["layers"][0], "totals").is_array(), true);
-    EXPECT_EQ(arm_of(results, results["layers"][0]["totals"][0]), kNotMeasured);
-    EXPECT_EQ(results_text(results).find("922337203685477"), std::string::npos);
-    EXPECT_EQ(results_text(results).find("184467440737095"), std::string::npos);
-    EXPECT_EQ(results_markdown(results).find("1844674407"), std::string::npos);
+  }
+  // A time can be anything; tables show it.
+  for (const double number : {-1.0, 1e300, -1e300, 1e19}) {
+    json results = whole;
+    results["seconds"] = results["training"]["arms"][0]["step_us"] = number;
+    const Results read = results_from(results);
+    EXPECT_EQ(results_text(read).find("922337203685477"), std::string::npos);
+    EXPECT_EQ(results_markdown(read).find("1844674407"), std::string::npos);
+  }
+}
+
+TEST(Results, WhatIsReadIsWrittenAgain) {
+  for (const json& whole : {results_fixture(), results_fixture(3), mismatch_fixture()}) {
+    const json once = to_json(results_from(whole));
+    EXPECT_EQ(to_json(results_from(once)), once);
+    EXPECT_EQ(once["layers"][0]["rows"][0]["arms"][1]["us"],
+              whole["layers"][0]["rows"][0]["arms"][1]["us"]);
+    EXPECT_EQ(once["training"]["arms"][1]["loss"], whole["training"]["arms"][1]["loss"]);
+  }
+  // Published files, to the byte.
+  for (const char* name : {"fashion_mnist_cnn_batch64.json", "fashion_mnist_cnn_batch1024.json"}) {
+    const std::filesystem::path path = std::string(DUET_SOURCE_DIR "/docs/results/") + name;
+    std::ifstream file(path);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_TRUE(file_text(to_json(load_results(path))) == text) << name;
   }
 }
 
 TEST(Results, TablesFitAConsole) {
-  json results = results_fixture();
-  results["summary"] = summarise_results(results);
+  Results results = results_from(results_fixture());
+  results.summary = summarise(results);
   const std::string text = results_text(results);
   for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 140u) << line;
   EXPECT_TRUE(has(text, "layers, batch 64", "the whole step, batch 1,024", "of limit",
                   "throughput in inference", "accuracy by seed"));
   // More than two arms: each against the first.
-  EXPECT_TRUE(has(results_text(results_fixture(3)), "against "));
+  EXPECT_TRUE(has(results_text(results_from(results_fixture(3))), "against "));
 }
 
 TEST(Environment, SaysWhereSomethingWasMeasured) {

@@ -1,17 +1,12 @@
 // One network in several arms: their times must be the same, whatever ran before.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
-#include "compare/results.h"
 #include "compare/throughput_comparison.h"
 #include "support/gpu_test.h"
 #include "test_paths.h"
 
 namespace duet {
 namespace {
-
-using nlohmann::json;
 
 class ThroughputOnGpu : public GpuTest {};
 
@@ -26,13 +21,14 @@ TEST_F(ThroughputOnGpu, IdenticalArmsAreNotToldApart) {
   // What compare has made and let go before it comes to throughput.
   { const RunningArm before(arms[0], dataset); }
   StepTimer timer(arms, dataset, TimingPlan::quick());
-  const json rows = compare_throughput(timer, {64});
-  for (const std::string what : {"training", "inference"}) {
-    for (const json& ratio : rows[0][what + "_ratios"]) {
-      if (ratio["b"] == 2) continue;
-      EXPECT_EQ(ratio["verdict"], kSameCode) << what << " " << ratio.dump();
-      EXPECT_GT(ratio["spread"][0], 0.95) << what << " " << ratio.dump();
-      EXPECT_LT(ratio["spread"][1], 1.05) << what << " " << ratio.dump();
+  const ThroughputRow row = compare_throughput(timer, 64);
+  for (const StepKind& kind : {kTrainingSteps, kInferenceSteps}) {
+    ASSERT_EQ((row.*kind.ratios).size(), 3u);
+    for (const ArmRatio& ratio : row.*kind.ratios) {
+      if (ratio.b == 2) continue;
+      EXPECT_EQ(ratio.verdict, kSameCode) << kind.name << ", arm " << ratio.b;
+      EXPECT_GT(ratio.spread.value().first, 0.95) << kind.name << ", arm " << ratio.b;
+      EXPECT_LT(ratio.spread.value().second, 1.05) << kind.name << ", arm " << ratio.b;
     }
   }
   // Nor would they be if it were not known that their code is the same.

@@ -5,8 +5,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "compare/results.h"
+#include "compare/results_json.h"
 #include "compare/small_comparison.h"
+#include "compare/summary.h"
 #include "support/network_doubles.h"
 #include "support/text.h"
 
@@ -15,12 +16,21 @@ namespace {
 
 using nlohmann::json;
 
+/// A row for each batch.
+json rows_of(StepTimer& timer, const std::vector<int64_t>& batches) {
+  json rows;
+  for (int64_t batch : batches) {
+    rows.push_back(JsonWriter::write(compare_throughput(timer, batch)));
+  }
+  return rows;
+}
+
 constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
 
 TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
   const SmallComparison small({"cpu_blas", "cpu_reference"});
   StepTimer timer(small.arms, small.dataset, kShort);
-  const json rows = compare_throughput(timer, {1, 32, 65});
+  const json rows = rows_of(timer, {1, 32, 65});
   ASSERT_EQ(rows.size(), 3u);
   for (size_t i = 0; i < 2; ++i) {
     for (const json& arm : rows[i]["arms"]) {
@@ -49,15 +59,16 @@ TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
   const auto arms = read_arms(folder.options({"cpu_blas", (folder / "cheat.yaml").string()}));
   const Dataset dataset = arms[0].setup().dataset.load({});
   StepTimer timer(arms, dataset, kShort);
-  const json rows = compare_throughput(timer, {32, 64});
+  const json rows = rows_of(timer, {32, 64});
   EXPECT_TRUE(rows[0]["arms"][1]["faults"].empty());
   EXPECT_TRUE(rows[0]["arms"][1].contains("training_us"));
   const json& wrong = rows[1]["arms"][1];
   EXPECT_FALSE(wrong.contains("training_us") || wrong.contains("inference_us")) << wrong.dump(1);
   EXPECT_TRUE(rows[1]["training_ratios"].empty());
   EXPECT_TRUE(has(wrong["error"].get<std::string>(), "fc1 forward: in the network at batch 64"));
-  const json results = {{"throughput", rows}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}};
-  const auto lines = failures(results, {.mismatch = true});
+  const auto lines =
+      failures(results_from({{"throughput", rows}, {"arms", {{{"name", "a"}}, {{"name", "b"}}}}}),
+               {.mismatch = true});
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_TRUE(lines[0].starts_with("mismatch: fc1 forward: b: in the network")) << lines[0];
 }
@@ -68,7 +79,7 @@ TEST(ThroughputComparison, AnArmThatTheMachineCannotHoldIsNotTheEnd) {
   std::vector<Arm> arms = small.arms;
   arms[1].options.assignments.push_back("layers.fc1.out_features=120000000");
   StepTimer timer(arms, small.dataset, kShort);
-  const json rows = compare_throughput(timer, {16});
+  const json rows = rows_of(timer, {16});
   EXPECT_TRUE(rows[0]["arms"][0].contains("training_us"));
   EXPECT_TRUE(has(rows[0]["arms"][1]["error"].get<std::string>(), "out of memory"));
   EXPECT_TRUE(rows[0]["training_ratios"].empty());

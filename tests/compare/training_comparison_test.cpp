@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "compare/results.h"
+#include "compare/records.h"
+#include "compare/results_json.h"
 #include "compare/small_comparison.h"
+#include "compare/summary.h"
 #include "support/text.h"
 
 namespace duet {
@@ -19,8 +21,9 @@ constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds
 
 json compare(const SmallComparison& small, int64_t seeds = 2) {
   StepTimer timer(small.arms, small.dataset, kShort);
-  return compare_training(small.arms, small.dataset, timer.at(small.arms[0].spec.data.batch),
-                          {.steps = 12, .seeds = seeds});
+  return JsonWriter::write(compare_training(small.arms, small.dataset,
+                                            timer.at(small.arms[0].spec.data.batch),
+                                            {.steps = 12, .seeds = seeds}));
 }
 
 TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {
@@ -96,14 +99,15 @@ TEST(TrainingComparison, TellsSpeedMemoryAndTime) {
 
 TEST(TrainingComparison, ALossThatIsNotFiniteIsReported) {
   const SmallComparison small({"cpu_blas", "cpu_reference"}, {"optimizer.learning_rate=1e30"});
-  json results = {{"arms", arms_json(small.running)}, {"training", compare(small, 1)}};
+  json results = {{"arms", JsonWriter::write(records_of(small.running))},
+                  {"training", compare(small, 1)}};
   const json& arm = results["training"]["arms"][0];
   ASSERT_TRUE(arm["halted_at"].is_number());
   const auto step = arm["halted_at"].get<size_t>();
   EXPECT_TRUE(arm["loss"][step - 1].is_null());
   EXPECT_TRUE(arm["loss"].back().is_null());
   EXPECT_EQ(arm["repeats"], true);
-  const std::string summary = summarise_results(results).dump();
+  const std::string summary = JsonWriter::write(summarise(results_from(results))).dump();
   EXPECT_TRUE(has(summary, "the loss of cpu_blas stopped being finite at step"));
   // A step can be fast and an accuracy equal for nothing.
   EXPECT_EQ(arm["halted_seeds"], results["training"]["seeds"]);

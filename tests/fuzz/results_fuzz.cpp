@@ -1,10 +1,9 @@
 // Results of compare: what --from reads, with the summary, and everything that is made of it.
-#include "compare/results.h"
-
-#include <nlohmann/json.hpp>
+#include "compare/results_json.h"
 
 #include "compare/markdown.h"
 #include "compare/report.h"
+#include "compare/summary.h"
 #include "compare/tables.h"
 #include "core/error.h"
 #include "fuzz/fuzz_target.h"
@@ -12,13 +11,13 @@
 
 DUET_FUZZ_TARGET(results) {
   try {
-    const nlohmann::json results = duet::load_results(duet::input_path("input.json", input));
+    const duet::Results results = duet::load_results(duet::input_path("input.json", input));
     duet::failures(results, duet::read_fail_on({"mismatch", "slower:0.95"}));
     duet::results_text(results);
     duet::results_markdown(results);
     duet::results_summary(results);
     duet::report_html(results, "a chart library");
-    duet::results_file_text(results);
+    duet::file_text(duet::to_json(results));
   } catch (const duet::Error&) {
   }
 }

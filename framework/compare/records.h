@@ -1,0 +1,35 @@
+// What was measured, as results hold it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "compare/network_check.h"
+#include "compare/results.h"
+#include "device/clock_monitor.h"
+#include "device/host_load.h"
+#include "measure/ceilings.h"
+#include "measure/timing.h"
+
+namespace duet {
+
+Timing timing_of(const Summary& seconds);
+ArmRatio ratio_of(size_t a, size_t b, const Times& times_a, const Times& times_b);
+/// The first arm against each of the others. times[i] is arm i's, or nullptr if it was not
+/// measured.
+ArmRatios ratios_of(const std::vector<const Times*>& times);
+StepFaults faults_of(const std::vector<NetworkFault>& faults);
+/// With the workspaces and what the libraries chose.
+std::vector<ArmRecord> records_of(const RunningArms& arms);
+/// The machine, the libraries and Duet's version.
+EnvironmentRecord environment_record();
+CeilingRates rates_of(const Ceilings& ceilings, Device device);
+/// Nothing where there are no samples.
+std::optional<ClockRecord> record_of(const ClockReport& report);
+/// Nothing where the system does not tell.
+std::optional<LoadRecord> record_of(const LoadReport& report);
+
+/// "2026-11-21T12:00:00Z"
+std::string now_text();
+
+}  // namespace duet
