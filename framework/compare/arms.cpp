@@ -1,13 +1,13 @@
 #include "compare/arms.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
 #include "core/running.h"
+#include "device/stopwatch.h"
 #include "measure/measure_pass.h"
 #include "net/table.h"
 #include "net/yaml.h"
@@ -202,16 +202,15 @@ std::vector<Arm> read_arms(const ArmsOptions& options) {
 RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int64_t> batch,
                        std::optional<uint64_t> seed)
     : arm_(arm), setup_(arm.setup(batch, seed)), context_(device_of(setup_.spec)) {
-  using Clock = std::chrono::steady_clock;
   check_batch(setup_, arm.options.config, dataset);
-  const auto start = Clock::now();
+  const Elapsed watch;
   context_.set_workspace_limit(workspace_limit(setup_.spec));
   choose_implementations(setup_, context_);
   training_ = std::make_unique<Training>(setup_.spec, setup_.layers, dataset,
                                          std::move(setup_.optimizer), setup_.schedule, context_);
   training_->prepare();
   context_.synchronize();
-  prepare_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  prepare_seconds_ = watch.seconds();
 }
 
 nlohmann::json arms_json(const RunningArms& arms) {

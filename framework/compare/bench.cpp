@@ -82,11 +82,11 @@ class Measuring {
   /// Rows that are finished when something stops it are returned, with the reason. If there are
   /// none, this throws the reason.
   json run(std::exception_ptr* stopped) {
-    const double start = now_seconds();
+    const Elapsed watch;
     try {
       const InterruptGuard guard;
       options_.isolate ? measure_in_children() : measure_here();
-      results_["seconds"] = now_seconds() - start;
+      results_["seconds"] = watch.seconds();
     } catch (const std::exception&) {
       *stopped = named_error();
       if (results_["rows"].empty()) std::rethrow_exception(*stopped);

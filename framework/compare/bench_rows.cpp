@@ -81,11 +81,11 @@ class Bench {
       spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
                    problem_argument(layer), format_significant(flops / 1e9));
     }
-    const double start = now_seconds();
+    const Elapsed watch;
     CheckData check_data =
         make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
     if (flops > kManyFlops) {
-      spdlog::info("done in {} on the {}", format_seconds(now_seconds() - start),
+      spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
                    to_string(check_data.expected.device));
     }
     return check_data;
@@ -116,7 +116,7 @@ class Bench {
     }
     if (!runs.empty()) {
       spdlog::info("{}: {} implementation{}", work, runs.size(), runs.size() == 1 ? "" : "s");
-      auto results = measure_pass(runs, pass, *check_data, context_, plan());
+      auto results = measure_pass(runs, pass, *check_data, context_, plan(layer, selection));
       const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (size_t i = 0; i < runs.size(); ++i) {
         refuse_impossible_times(results[i], least);
@@ -126,9 +126,10 @@ class Bench {
     sink_({{"row", row_json(problem, selection, measured)}});
   }
 
-  PassPlan plan() const {
+  PassPlan plan(const Layer& layer, const PassSelection& selection) const {
     return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
             .cold = options_.cold,
+            .workspace_room = workspace_room(layer, selection, device_),
             .before_round = InterruptGuard::check,
             .child = part_.child};
   }

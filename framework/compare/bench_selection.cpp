@@ -98,6 +98,25 @@ double result_bytes(const Layer& layer, Pass pass) {
   return 2 * 2 * 8 * values;
 }
 
+size_t memory_of(Device device) { return device == Device::kGpu ? gpu_memory() : host_memory(); }
+
+// Two sets of data in double, what comes of them and its sizes (2 * (2 + 2 + 2) of the tensors that
+// a pass moves in float32), and data for three problems beside this one, whose parameters may be as
+// large.
+double reference_bytes(const Layer& layer) {
+  return 12 * least_bytes(layer) + 3 * 2 * parameter_bytes(layer);
+}
+
+// An implementation that is examined has its tensors and their gradients, and a second instance or
+// copies beside, while times are taken every one has its own; with them two sets of data and, on a
+// GPU, what they should give. Elsewhere the reference is in the same memory.
+double bytes_side_by_side(const Layer& layer, const PassSelection& selection, Device device) {
+  const double unit = least_bytes(layer), count = static_cast<double>(selection.candidates.size());
+  const double beside =
+      device == Device::kGpu ? result_bytes(layer, selection.pass) : reference_bytes(layer);
+  return 2 * unit + beside + std::max(2 * count, 5.0) * unit;
+}
+
 }  // namespace
 
 Device choose_device(const Names& impls, std::optional<Device> device) {
@@ -146,32 +165,26 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
                                           : ":" + reasons));
 }
 
-// The reference holds two sets of data in double, what comes of them and its sizes (2 * (2 + 2 + 2)
-// of the tensors that a pass moves in float32), and data for three problems beside this one, whose
-// parameters may be as large. An implementation that is examined has its tensors and their
-// gradients, and a second instance or copies beside, while times are taken every one has its own;
-// with them two sets of data and, on a GPU, what they should give. What workspaces take is known
-// only when implementations are made; one that does not find enough has failed, and says so.
 void check_memory(const std::vector<ProblemSelection>& selections, Device device) {
+  const bool gpu = device == Device::kGpu;
   for (const auto& [problem, passes] : selections) {
     const Layer& layer = *problem->layer;
-    const double unit = least_bytes(layer);
-    const double reference = 12 * unit + 3 * 2 * parameter_bytes(layer);
-    check_fits(layer, "the reference alone takes", reference, host_memory(),
+    check_fits(layer, "the reference alone takes", reference_bytes(layer), host_memory(),
                "choose a smaller batch or shape");
     for (const PassSelection& selection : passes) {
       const size_t count = selection.candidates.size();
-      const bool gpu = device == Device::kGpu;
-      const double data = 2 * unit + (gpu ? result_bytes(layer, selection.pass) : 0);
-      const double side_by_side = data + std::max(2.0 * static_cast<double>(count), 5.0) * unit;
       check_fits(layer,
                  std::to_string(count) +
                      (count == 1 ? " implementation takes" : " implementations side by side take") +
                      (gpu ? " on the GPU" : ", beside the reference,"),
-                 side_by_side + (gpu ? 0 : reference), gpu ? gpu_memory() : host_memory(),
+                 bytes_side_by_side(layer, selection, device), memory_of(device),
                  "name fewer with --impl, or choose a smaller batch or shape");
     }
   }
+}
+
+double workspace_room(const Layer& layer, const PassSelection& selection, Device device) {
+  return static_cast<double>(memory_of(device)) - bytes_side_by_side(layer, selection, device);
 }
 
 }  // namespace duet

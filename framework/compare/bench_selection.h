@@ -34,7 +34,10 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems,
                                      const std::vector<std::string>& impls, Device device);
 
 /// What does not fit is refused before anything is measured, as Linux would end the process later.
-/// Throws OutOfMemoryError.
+/// Throws OutOfMemoryError. Workspaces are not among it: they are known when implementations are
+/// made (workspace_room).
 void check_memory(const std::vector<ProblemSelection>& selections, Device device);
+/// Bytes that are left for workspaces while a pass is measured (PassPlan).
+double workspace_room(const Layer& layer, const PassSelection& selection, Device device);
 
 }  // namespace duet

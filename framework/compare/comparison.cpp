@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -312,12 +311,6 @@ class Comparison {
   PartialResults partial_{options_.out};
 };
 
-void finish(json& results, std::chrono::steady_clock::time_point start) {
-  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
-  results["seconds"] = passed.count();
-  results["summary"] = summarise_results(results);
-}
-
 }  // namespace
 
 bool wants(const CompareOptions& options, const std::string& section) {
@@ -326,7 +319,7 @@ bool wants(const CompareOptions& options, const std::string& section) {
 }
 
 json measure_comparison(const CompareOptions& options, std::exception_ptr* stopped) {
-  const auto start = std::chrono::steady_clock::now();
+  const Elapsed watch;
   json results = {{"schema", kResultsSchema},
                   {"command", options.command},
                   {"date", now_text()},
@@ -344,7 +337,8 @@ json measure_comparison(const CompareOptions& options, std::exception_ptr* stopp
   if (!*stopped && !any_time(results)) {
     *stopped = std::make_exception_ptr(RunError("nothing was timed; the reasons stand above"));
   }
-  finish(results, start);
+  results["seconds"] = watch.seconds();
+  results["summary"] = summarise_results(results);
   return results;
 }
 

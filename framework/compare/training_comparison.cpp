@@ -3,13 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "compare/results.h"
 #include "core/interrupt.h"
+#include "device/stopwatch.h"
 
 namespace duet {
 namespace {
@@ -109,18 +109,17 @@ struct SeedResults {
 
 void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& dataset,
                     uint64_t seed, TrainingShare* share, SeedResults* results) {
-  using Clock = std::chrono::steady_clock;
   const Arm& arm = arms[index];
   RunningArm running(arm, dataset, {}, seed);
   Training& training = running.training();
   const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
-  const auto start = Clock::now();
+  const Elapsed watch;
   for (int64_t i = 0; i < steps; ++i) {
     run_interruptibly([&] { training.step(); });
     share->add_step(index);
   }
   running.context().synchronize();
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = watch.seconds();
   if (training.state().halted) results->halted.push_back(seed);
   Metrics metrics;
   run_interruptibly([&] { metrics = training.evaluation().run(); });

@@ -15,6 +15,12 @@ namespace duet {
 template <class T>
 using Accumulator = std::conditional_t<std::is_same_v<T, bfloat16>, float, T>;
 
+/// Of float, double and bfloat16.
+template <class T>
+constexpr DType dtype_of = std::is_same_v<T, bfloat16> ? DType::kBFloat16
+                           : std::is_same_v<T, double> ? DType::kFloat64
+                                                       : DType::kFloat32;
+
 /// Calls visit(T()) with the C++ type of float32, float64 or bfloat16.
 template <class Visit>
 void visit_storage(DType dtype, Visit&& visit) {

@@ -1,9 +1,11 @@
 #include "layers/gpu_reference.h"
 
 #include "device/device.h"
-#include "layers/conv2d/conv2d_impls.h"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/activation/activation.h"
+#include "layers/composed_block.h"
+#include "layers/conv2d/conv2d.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 
@@ -19,7 +21,14 @@ std::unique_ptr<Implementation> make_gpu_reference(const Layer& layer) {
     return make_conv2d_gpu_reference(conv->problem());
   }
   if (const auto* block = dynamic_cast<const Conv2dPoolReluLayer*>(&layer)) {
-    return make_conv2d_pool_relu_gpu_reference(block->problem());
+    const Conv2dPoolReluProblem& problem = block->problem();
+    const ActivationProblem relu = {
+        .kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
+    auto parts = std::make_unique<ComposedBlock>();
+    parts->add("conv2d", "", make_conv2d_gpu_reference(problem.conv), problem.x_desc());
+    parts->add("max_pool2d", "", make_max_pool2d_gpu_reference(problem.pool), problem.z_desc());
+    parts->add("relu", "", make_activation_gpu_reference(relu), problem.y_desc());
+    return parts;
   }
   if (const auto* linear = dynamic_cast<const LinearLayer*>(&layer)) {
     return make_linear_gpu_reference(linear->problem());

@@ -1,7 +1,7 @@
-// The reference in double on a GPU, for problems that take a CPU minutes. Only the layers that
-// multiply most have one: conv2d, linear and conv2d_pool_relu. Each computes what cpu_reference
-// computes in double, and tests hold it to that (tests/measure/gpu_reference_gpu_test.cpp). These
-// implementations are in no list: nobody can name, train or time them.
+// The reference in double on a GPU, for problems that take a CPU minutes: custom_naive of conv2d and
+// linear, compiled for double, and with it conv2d_pool_relu's parts one after the other. Only these
+// layers, which multiply most, have one. Tests hold each to cpu_reference in double
+// (tests/measure/gpu_reference_gpu_test.cpp). No list has them: nobody can name, train or time them.
 #pragma once
 
 #include <memory>

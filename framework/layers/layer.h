@@ -1,6 +1,7 @@
 // What every layer is made of:
 //   Layer           a layer of one network: its keys, shape rule and parameters; knows no backend.
-//   Implementation  one way to compute it on one problem, made through the layer's list.
+//   Implementation  one way to compute it on one problem, made through the layer's list
+//                   (layers/implementation.h).
 //   ImplEntry       a row of that list: id, what it cannot do, how to make it.
 //   LayerType       a row of the list of layer types in layers.h.
 // A layer's folder defines a problem struct (all sizes known), an interface derived from
@@ -19,24 +20,9 @@
 #include "core/config.h"
 #include "core/tensor.h"
 #include "device/context.h"
+#include "layers/implementation.h"
 
 namespace duet {
-
-/// Layers with weights run kForward, kBackwardFilter (dw, db) and, where dx is wanted,
-/// kBackwardData (dx), in this order; others run kForward and kBackward (all gradients at once).
-enum class Pass { kForward, kBackward, kBackwardData, kBackwardFilter };
-/// "forward", "backward", "backward_data", "backward_filter"
-std::string_view to_string(Pass pass);
-
-/// Who wrote an implementation. An id starts with its family's name: "custom_naive".
-enum class Family { kCpu, kCustom, kCudnn };
-/// "cpu", "custom", "cudnn"
-std::string_view to_string(Family family);
-std::optional<Family> family_from(std::string_view name);
-/// REQUIRES: `id` starts with a family's name.
-Family family_of(std::string_view id);
-/// The CPU for kCpu, the GPU for the others.
-Device device_of(Family family);
 
 /// Initial values of a parameter. kDefault is PyTorch's for conv2d and linear: uniform within
 /// +-1/sqrt(fan_in), weights and bias alike. Xavier: Glorot & Bengio 2010; He: He et al. 2015 (gain
@@ -68,96 +54,6 @@ struct LayerOptions {
   uint32_t stream = 0;  // the layer's Philox stream
 };
 
-/// The memory of one layer. All views are on the context's device and do not overlap. Gradients are
-/// overwritten (=), never accumulated. dx[i] is falsy where nobody needs it.
-struct LayerTensors {
-  std::vector<Tensor> x;
-  std::vector<Tensor> y;
-  std::vector<Tensor> dx;
-  std::vector<Tensor> dy;
-  std::vector<Tensor> w;   // parameters, in parameters() order
-  std::vector<Tensor> dw;  // their gradients; falsy for a buffer
-  Tensor state;            // state_bytes() kept from forward to backward (bytes, kUInt8)
-};
-
-/// One way to compute one layer on one problem. Made before the first step; run() only queues work
-/// on the context's stream (GPU) or computes (CPU): it never allocates, synchronises or reads back.
-class Implementation {
- public:
-  virtual ~Implementation() = default;
-
-  /// Called once for each pass this will run, before workspace_bytes(): searches algorithms, builds
-  /// descriptors. May allocate and synchronise.
-  virtual void prepare(Pass, Context&) {}
-  /// Scratch memory of a pass (Run::workspace).
-  virtual size_t workspace_bytes(Pass) const { return 0; }
-  /// Memory kept from forward to backward (an argmax, a mask).
-  virtual size_t state_bytes() const { return 0; }
-  /// For tables: the library's algorithm, a tile shape; may be empty.
-  virtual std::string detail(Pass) const { return ""; }
-  /// What a run of `pass` hands to others, one after the other: functions of a library
-  /// ("cudnnPoolingForward") or implementations of other layers ("conv2d cpu_blas"). Empty where
-  /// its own kernels do all.
-  virtual std::vector<std::string> calls(Pass) const { return {}; }
-  virtual void run(Pass pass, const Run& run, const LayerTensors& tensors) = 0;
-};
-
-/// A row of a layer's list of implementations. P is the layer's problem struct.
-template <class P>
-struct ImplEntry {
-  std::string_view id;
-  /// Why this cannot run `pass` of `problem`, or nothing if it can. Never a matter of device: that
-  /// is checked by the caller.
-  std::optional<std::string> (*unsupported)(const P& problem, Pass pass);
-  std::unique_ptr<Implementation> (*make)(const P& problem, Context& context);
-  /// Taken by a network-wide request for a family that has no entry at all in this list; tables
-  /// mark it as the same in every arm.
-  bool shared = false;
-  /// What it can store activations in. Of other types it is never asked anything else.
-  std::vector<DType> dtypes = {DType::kFloat32};
-  /// Whether a request for the family takes this before the entries above it in the list, by sizes
-  /// at which it was measured to be faster, if prepare() will not refuse them for want of
-  /// `workspace_limit` bytes. REQUIRES: it supports the pass. Without: never.
-  bool (*preferred)(const P& problem, Pass pass, size_t workspace_limit) = nullptr;
-};
-
-/// Of a cpu_reference: float32, float64 and bfloat16.
-const std::vector<DType>& reference_dtypes();
-/// Of entries on a GPU that are written for both: float32 and bfloat16.
-const std::vector<DType>& gpu_dtypes();
-/// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
-std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
-
-/// For entries that can do everything.
-template <class P>
-std::optional<std::string> supports_all(const P&, Pass) {
-  return {};
-}
-
-/// For products on the ordinary fp32 units of a GPU, of operands stored in whatever dtypes says:
-/// nothing is named tf32 that does not use it.
-template <class P>
-std::optional<std::string> fp32_only(const P& problem, Pass) {
-  if (problem.math != Math::kTF32) return {};
-  return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
-}
-
-/// For entries made by a constructor T(problem) or T(problem, context).
-template <class T, class P>
-std::unique_ptr<Implementation> make_implementation(const P& problem, Context& context) {
-  if constexpr (std::is_constructible_v<T, const P&, Context&>) {
-    return std::make_unique<T>(problem, context);
-  } else {
-    return std::make_unique<T>(problem);
-  }
-}
-
-/// An ImplEntry without its problem's type.
-struct ImplInfo {
-  std::string_view id;
-  bool shared = false;
-};
-
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -180,6 +76,9 @@ class Layer {
   /// input (under another shape), in backward if the gradient of every input is that of the output.
   /// A layer by itself, in memory of its own, copies.
   virtual bool is_view(Pass /*pass*/) const { return false; }
+  /// True if all outputs are the same value, as many as a key `outputs` says, and all inputs have
+  /// the same gradient: a network has one of each in memory.
+  virtual bool is_sum() const { return false; }
 
   /// Applies the shape rule; everything below needs it. Throws ShapeError.
   virtual void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) = 0;
@@ -249,13 +148,22 @@ const std::vector<Pass>& three_passes();
 
 /// Implements the list half of Layer for a problem struct P, which has `DType dtype` (what x, y, dx
 /// and dy are stored in; parameters are accumulator_of() it) and `std::string to_string() const`.
-template <class P>
+/// Self is the class that derives from it.
+template <class Self, class P>
 class LayerOf : public Layer {
  public:
   using ImplList = std::vector<ImplEntry<P>>;
 
-  explicit LayerOf(const ImplList& list) : list_(list) {}
+  /// `type` and `list` outlive the layer.
+  LayerOf(std::string_view type, const ImplList& list,
+          const std::vector<Pass>& passes = two_passes())
+      : type_(type), list_(list), passes_(passes) {}
 
+  std::string_view type() const final { return type_; }
+  const std::vector<Pass>& passes() const final { return passes_; }
+  std::unique_ptr<Layer> clone() const override {
+    return std::make_unique<Self>(static_cast<const Self&>(*this));
+  }
   void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) final {
     options_ = options;
     set_inputs(inputs);
@@ -267,7 +175,7 @@ class LayerOf : public Layer {
   const P& problem() const { return problem_; }
   std::string problem_text() const final { return problem_.to_string(); }
 
-  std::vector<ImplInfo> implementations() const final { return infos(list_); }
+  std::vector<ImplInfo> implementations() const final { return infos_of(list_); }
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
     const ImplEntry<P>& found = entry(id);
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
@@ -279,12 +187,6 @@ class LayerOf : public Layer {
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
     return entry(id).make(problem_, context);
-  }
-
-  static std::vector<ImplInfo> infos(const ImplList& list) {
-    std::vector<ImplInfo> infos;
-    for (const auto& entry : list) infos.push_back({entry.id, entry.shared});
-    return infos;
   }
 
  protected:
@@ -299,7 +201,9 @@ class LayerOf : public Layer {
     throw std::logic_error("no implementation '" + std::string(id) + "' of " + std::string(type()));
   }
 
+  const std::string_view type_;
   const ImplList& list_;
+  const std::vector<Pass>& passes_;
   P problem_{};
 };
 
@@ -330,5 +234,21 @@ struct LayerType {
   /// are.
   std::vector<std::vector<BlockPart>> replaces = {};
 };
+
+/// The row of a type whose layers are L(reader, arguments...) or L(arguments...), and whose list is
+/// impls().
+template <class L, auto& impls, auto... arguments>
+LayerType layer_type(std::string_view name, std::string_view summary,
+                     std::vector<ShapeWord> shape_words = {},
+                     std::vector<std::vector<BlockPart>> replaces = {}) {
+  const auto make = []([[maybe_unused]] ConfigReader& reader) -> std::unique_ptr<Layer> {
+    if constexpr (std::is_constructible_v<L, ConfigReader&, decltype(arguments)...>) {
+      return std::make_unique<L>(reader, arguments...);
+    } else {
+      return std::make_unique<L>(arguments...);
+    }
+  };
+  return {name, summary, make, [] { return infos_of(impls()); }, shape_words, replaces};
+}
 
 }  // namespace duet

@@ -2,24 +2,18 @@
 
 #include <algorithm>
 
+#include "layers/activation/activation.h"
 #include "layers/add/add.h"
-#include "layers/avg_pool2d/avg_pool2d.h"
 #include "layers/batch_norm/batch_norm.h"
-#include "layers/batch_norm_relu/batch_norm_relu.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
-#include "layers/global_avg_pool2d/global_avg_pool2d.h"
-#include "layers/leaky_relu/leaky_relu.h"
 #include "layers/linear/linear.h"
-#include "layers/max_pool2d/max_pool2d.h"
-#include "layers/relu/relu.h"
+#include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
-#include "layers/sigmoid/sigmoid.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "layers/tanh/tanh.h"
 
 namespace duet {
 
@@ -27,6 +21,7 @@ const std::vector<const LayerType*>& layer_types() {
   static const std::vector<const LayerType*> types = {
       // clang-format off
       &add_type(),
+      &add_relu_type(),
       &avg_pool2d_type(),
       &batch_norm1d_type(),
       &batch_norm1d_relu_type(),

@@ -19,9 +19,7 @@ constexpr int kTries = 5;
 
 double best_seconds(Context& context, const std::function<void()>& work) {
   work();
-  double best = seconds_of(context, work, 1);
-  for (int i = 1; i < kTries; ++i) best = std::min(best, seconds_of(context, work, 1));
-  return best;
+  return least_seconds_of(context, work, kTries);
 }
 
 double cpu_copy(Context& context) {

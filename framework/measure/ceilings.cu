@@ -65,13 +65,9 @@ double best_seconds(Context& context, int repetitions, const std::function<void(
   StepGraph graph(context, [&] {
     for (int i = 0; i < repetitions; ++i) work();
   });
-  double best = seconds_of(
-      context, [&] { graph.launch(); }, 1);
-  for (int i = 1; i < kTries; ++i) {
-    best = std::min(best, seconds_of(
-                              context, [&] { graph.launch(); }, 1));
-  }
-  return best / repetitions;
+  return least_seconds_of(
+             context, [&] { graph.launch(); }, kTries) /
+         repetitions;
 }
 
 double copy_rate(Context& context) {

@@ -21,7 +21,6 @@
 namespace duet {
 namespace {
 
-constexpr uint64_t kOtherSeed = 99;
 constexpr double kDelaySeconds = 2e-3;  // queued before a run that might not wait for it
 constexpr int kRepetitions = 3;
 
@@ -39,21 +38,28 @@ size_t thread_count() {
 class Examiner {
  public:
   Examiner(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-           const CheckSets& sets, Context& context)
+           const CheckSet& first, Context& context, size_t guard_bytes)
       : layer_(layer),
         id_(id),
         pass_(pass),
         check_data_(check_data),
-        sets_(sets),
+        first_(first),
         context_(context),
         rig_(layer, id, passes_through(layer, id, pass), context, check_data.situation,
-             GuardedBuffer::kWideGuardBytes) {}
+             guard_bytes) {}
 
-  Examination run() {
-    check_data();
+  Examination check_agreement() {
+    check_data(nullptr, 2);
+    if (result_.passed()) check_without_dx();
+    return std::move(result_);
+  }
+
+  Examination check_everything(const CheckSets& sets) {
+    check_data(&*sets.other, kRepetitions);
     check_timeliness();
     if (result_.passed()) check_graph();
-    const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets_, context_};
+    if (result_.passed()) check_without_dx();
+    const ExamineSubject subject = {layer_, id_, pass_, check_data_, sets, context_};
     if (result_.passed()) add(find_shape_bound(subject));
     if (result_.passed()) add(find_data_bound(subject));
     if (result_.passed()) add(find_shared_state(subject, rig_));
@@ -78,8 +84,7 @@ class Examiner {
   Round round(const CheckSet& set) {
     rig_.reset();
     queue_fill_shared_memory(context_);
-    run_through(rig_, set);
-    check_damage();
+    run_through(rig_, set, {}, [this] { check_damage(); });
     Round round;
     round.tensors = hold_to(set, rig_);
     round.agrees = all_agree(round.tensors);
@@ -103,22 +108,25 @@ class Examiner {
     damaged_ = !result_.passed();
   }
 
-  void check_data() {
-    rig_.load(sets_.first.data());
-    std::vector<Round> same;
-    for (int i = 0; i < kRepetitions; ++i) same.push_back(round(sets_.first));
+  void check_data(const CheckSet* other_set, int repetitions) {
+    rig_.load(first_.data());
+    std::vector<Round> same, other;
+    while (static_cast<int>(same.size()) < repetitions) same.push_back(round(first_));
     result_.tensors = same[0].tensors;
-    rig_.load(sets_.other.data());
-    const Round other = round(sets_.other);
-    const Round again = round(sets_.other);
-    rig_.renew(sets_.first.data());
-    queue_through(rig_, sets_.first);
-    context_.synchronize();
-    const bool renewed = all_agree(hold_to(sets_.first, rig_));
+    bool renewed = true;
+    if (other_set) {
+      rig_.load(other_set->data());
+      while (other.size() < 2) other.push_back(round(*other_set));
+      rig_.renew(first_.data());
+      queue_through(rig_, first_);
+      context_.synchronize();
+      renewed = all_agree(hold_to(first_, rig_));
+    }
+    const auto wrong = std::find_if(same.begin(), same.end(), [](auto& r) { return !r.agrees; });
 
     // The most telling finding first; those that follow from it are left out.
-    if (is_stale(other, same.back())) {
-      if (again.agrees) {
+    if (other_set && is_stale(other[0], same.back())) {
+      if (other[1].agrees) {
         add(FaultKind::kPreviousOutput,
             "returns the previous call's output: new data in the same buffers gave the old result, "
             "and the right one a call later");
@@ -127,24 +135,23 @@ class Examiner {
             "returns the result of earlier data although the same buffers hold new data: it caches "
             "by pointer, or never reads its inputs again");
       }
-    } else if (!same[0].agrees) {
-      add_disagreement(same[0], sets_.first, "");
-    } else if (!same[1].agrees || !same[2].agrees) {
-      const Round& wrong = same[1].agrees ? same[2] : same[1];
+    } else if (wrong == same.begin()) {
+      add_disagreement(same[0], first_, "");
+    } else if (wrong != same.end()) {
       add(FaultKind::kFirstTimeOnly,
           "is right only the first time: a repeated run on the same data " +
-              classify(wrong.tensors, wrong.outputs, sets_.first.outputs()).text);
-    } else if (!other.agrees) {
-      add_disagreement(other, sets_.other, "with other data: ");
+              classify(wrong->tensors, wrong->outputs, first_.outputs()).text);
+    } else if (other_set && !other[0].agrees) {
+      add_disagreement(other[0], *other_set, "with other data: ");
     } else if (!renewed) {
       add(FaultKind::kCached,
           "is wrong where its output, its state or its workspace still hold what earlier data left "
           "there: it takes that for its result");
-    } else if (!same_bits(same[0], same[1]) || !same_bits(same[0], same[2]) ||
-               !same_bits(other, again)) {
+    } else if (!repeats(same) || !repeats(other)) {
       add(FaultKind::kUnrepeatable,
           "is not deterministic: two runs on the same data differ in some bits");
     }
+    whole_ = std::move(same.back().snapshot);
   }
 
   /// Whether what is wrong in `round` is, to the bit, what was right for the data before.
@@ -161,9 +168,11 @@ class Examiner {
     const Buffer &p = a.snapshot[output], &q = b.snapshot[output];
     return same_bytes(p.data(), q.data(), p.bytes(), context_);
   }
-  bool same_bits(const Round& a, const Round& b) const {
-    for (size_t i = 0; i < a.snapshot.size(); ++i) {
-      if (!same_bits(a, b, i)) return false;
+  bool repeats(const std::vector<Round>& rounds) const {
+    for (const Round& each : rounds) {
+      for (size_t i = 0; i < each.snapshot.size(); ++i) {
+        if (!same_bits(rounds.front(), each, i)) return false;
+      }
     }
     return true;
   }
@@ -181,10 +190,38 @@ class Examiner {
     result_.faults.push_back(std::move(fault));
   }
 
+  /// A gradient that nobody wants is left alone, and everything else is as with it.
+  void check_without_dx() {
+    const auto inputs = rig_.differentiable_inputs();
+    if (pass_ == Pass::kForward || inputs.empty()) return;
+    std::vector<std::vector<size_t>> choices = {inputs};
+    if (inputs.size() > 1) {
+      for (size_t i : inputs) choices.push_back({i});
+    }
+    const auto tensors = rig_.written_by(pass_);
+    rig_.load(first_.data());
+    for (const auto& without : choices) {
+      rig_.reset();
+      run_through(rig_, first_, without, [this] { check_damage(); });
+      for (size_t i = 0; i < tensors.size(); ++i) {
+        const std::string& name = first_.outputs()[i].name;
+        const bool wanted = std::none_of(without.begin(), without.end(), [&](size_t k) {
+          return name == "dx[" + std::to_string(k) + "]";
+        });
+        if (!wanted || !result_.passed() ||
+            same_bytes(tensors[i].memory, whole_[i].data(), whole_[i].bytes(), context_)) {
+          continue;
+        }
+        add(FaultKind::kWrong, "changes " + name + " where the gradients of " +
+                                   std::to_string(without.size()) + " inputs are not wanted");
+      }
+    }
+  }
+
   /// What the stream says is done must be done, and must have waited for what came before it.
   void check_timeliness() {
-    rig_.load(sets_.first.data());
-    run_through(rig_, sets_.first);
+    rig_.load(first_.data());
+    run_through(rig_, first_);
     const std::vector<Buffer> when_done = rig_.make_snapshot(pass_);
     context_.queue_delay(kDelaySeconds);
     rig_.queue_poison(pass_);
@@ -195,7 +232,7 @@ class Examiner {
     const bool changed = !rig_.holds(pass_, when_done);
     const bool unrepeatable =
         !result_.passed() && result_.faults.front().kind == FaultKind::kUnrepeatable;
-    const bool there = all_agree(hold_to(sets_.first, rig_));
+    const bool there = all_agree(hold_to(first_, rig_));
     std::string what;
     if (changed && !unrepeatable) {
       what = context_.device() == Device::kGpu
@@ -234,7 +271,7 @@ class Examiner {
   void check_graph() {
     if (context_.device() == Device::kCpu) return;
     rig_.reset();
-    run_through(rig_, sets_.first);
+    run_through(rig_, first_);
     std::optional<StepGraph> graph;
     try {
       graph.emplace(context_, [&] { rig_.queue(pass_); });
@@ -245,7 +282,7 @@ class Examiner {
       rig_.queue_poison(pass_);
       graph->launch();
       context_.synchronize();
-      if (!all_agree(hold_to(sets_.first, rig_))) {
+      if (!all_agree(hold_to(first_, rig_))) {
         return add(FaultKind::kNotInGraph,
                    "is wrong when replayed from a captured graph, as training runs it");
       }
@@ -262,135 +299,42 @@ class Examiner {
   const std::string id_;
   const Pass pass_;
   const CheckData& check_data_;
-  const CheckSets& sets_;
+  const CheckSet& first_;
   Context& context_;
   LayerRig rig_;
   const size_t threads_ = thread_count();  // before it ran
   Examination result_;
   bool damaged_ = false;
+  std::vector<Buffer> whole_;  // what the pass gives of the first data
 };
 
-/// Of "y[0]", "dx[1]" or "dw[0] weight".
-Layout layout_of(const std::string& name, const Layer& layer) {
-  const size_t bracket = name.find('[');
-  if (bracket == std::string::npos) return Layout::kNCHW;  // a vector
-  const size_t index = std::stoul(name.substr(bracket + 1));
-  const std::string kind = name.substr(0, bracket);
-  if (kind == "y") return layer.outputs().at(index).layout;
-  if (kind == "dx") return layer.inputs().at(index).layout;
-  return layer.parameters().at(index).desc.layout;
-}
-
 }  // namespace
 
-std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass) {
-  std::vector<Pass> passes = passes_before(layer, pass);
-  std::erase_if(passes, [&](Pass before) { return layer.unsupported(id, before).has_value(); });
-  passes.push_back(pass);
-  return passes;
-}
-
-namespace {
-
-std::vector<Pass> start_through(LayerRig& rig, const CheckSet& set) {
-  auto passes = passes_through(rig.layer(), rig.id(), set.pass());
-  if (passes.front() != Pass::kForward) rig.set_y(set.y());
-  return passes;
-}
-
-}  // namespace
-
-void run_through(LayerRig& rig, const CheckSet& set) {
-  for (Pass each : start_through(rig, set)) {
-    run_interruptibly([&] { rig.run(each); });
-  }
-}
-
-void queue_through(LayerRig& rig, const CheckSet& set) {
-  for (Pass each : start_through(rig, set)) rig.queue(each);
-}
-
-std::vector<TensorResult> hold_to(const CheckSet& set, LayerRig& rig) {
-  InterruptGuard::check();  // comparing large tensors takes a while, too
-  std::vector<TensorResult> results;
-  const Layer& layer = rig.layer();
-  const auto found = rig.written_by(set.pass());
-  for (size_t i = 0; i < found.size(); ++i) {
-    const NamedValues& output = set.outputs().at(i);
-    const Limit limit =
-        limit_of(layer, set.pass(), found[i].desc, output.parameter, layer.options().math);
-    const ExpectedValues& expected = set.expected(i);
-    const ComparisonSums sums = comparison_sums(expected, found[i], limit, rig.context());
-    results.push_back(
-        {output.name, found[i].desc, agreement_of(sums, expected.sums, limit), limit});
-  }
-  return results;
-}
-
-TensorResult hold_to(const NamedValues& expected, const NamedValues& found, const Layer& layer,
-                     Pass pass) {
-  const Limit limit = limit_of(layer, pass, found.desc, found.parameter, layer.options().math);
-  return {found.name, found.desc, compare(expected.values, found.values, limit, expected.sizes),
-          limit};
-}
-
-bool all_agree(const std::vector<TensorResult>& tensors) {
-  return std::all_of(tensors.begin(), tensors.end(),
-                     [](const TensorResult& tensor) { return tensor.agreement.agrees; });
-}
-
-CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
-                          const std::vector<Pass>& passes, bool (*stop)()) {
-  CheckData check_data{.situation = situation,
-                       .data = std::move(data),
-                       .other_data = random_data(layer, kOtherSeed)};
-  check_data.other_data.step = check_data.data.step + 1;
-  for (LayerData* each : {&check_data.data, &check_data.other_data}) {
-    const LoopStop unfinished_loops(stop);
-    layer.settle(each->x, each->w, each->dy);
-    if (stop && stop()) throw InterruptedError();
-  }
-  check_data.expected = run_reference(layer, check_data.data, situation, passes, stop);
-  check_data.other_expected = run_reference(layer, check_data.other_data, situation, passes, stop);
-  return check_data;
-}
-
-CheckData relayout(const CheckData& check_data, const Layer& from, const Layer& to) {
-  CheckData result{.situation = check_data.situation,
-                   .data = relayout(check_data.data, from, to),
-                   .other_data = relayout(check_data.other_data, from, to)};
-  const auto turn = [&](Reference reference) {
-    for (auto& [pass, outputs] : reference.outputs) {
-      for (NamedValues& output : outputs) {
-        const Layout layout = layout_of(output.name, to);
-        TensorDesc desc = output.desc;
-        desc.layout = layout;
-        output.values = relayout(output.values, output.desc, desc);
-        if (!output.sizes.empty()) output.sizes = relayout(output.sizes, output.desc, desc);
-        output.desc = desc;
-      }
-    }
-    return reference;
-  };
-  result.expected = turn(check_data.expected);
-  result.other_expected = turn(check_data.other_expected);
-  return result;
-}
-
-Examination examine(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-                    Context& context) {
-  ProcessState process(context);
+Examination check(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
+                  Context& context, CheckLevel level) {
   Examination result;
+  std::optional<ProcessState> process;
+  if (level == CheckLevel::kEverything) process.emplace(context);
   try {
-    const CheckSets sets(layer, pass, check_data, context.device());
+    const bool exact = check_data.exact && can_be_exact(layer, id, pass);
+    if (level == CheckLevel::kAgreement) {
+      const CheckSet set(layer, pass, check_data.data, check_data.expected, context.device(),
+                         exact);
+      return Examiner(layer, id, pass, check_data, set, context, GuardedBuffer::kGuardBytes)
+          .check_agreement();
+    }
+    const CheckSets sets(layer, pass, check_data, context.device(), exact);
     const FilledFreshMemory fill;
-    result = Examiner(layer, id, pass, check_data, sets, context).run();
+    result =
+        Examiner(layer, id, pass, check_data, sets.first, context, GuardedBuffer::kWideGuardBytes)
+            .check_everything(sets);
   } catch (...) {  // whatever an implementation throws
     result.faults = {{FaultKind::kFailed, text_of_failure(id, context.device())}};
   }
-  if (const std::string left = process.restore(); !left.empty()) {
+  if (!process) return result;
+  if (const std::string left = process->restore(); !left.empty()) {
     result.faults.push_back({FaultKind::kChangesProcess, "leaves behind, for all others: " + left});
-    result.spoils_process = process.is_spoilt();
+    result.spoils_process = process->is_spoilt();
   }
   return result;
 }

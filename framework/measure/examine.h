@@ -10,26 +10,13 @@
 // data stay the same than where they change. No time is worth printing before that.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "measure/agreement.h"
 #include "measure/check_set.h"
 #include "measure/fault.h"
-#include "measure/layer_rig.h"
 
 namespace duet {
-
-/// One output of the pass beside the reference's.
-struct TensorResult {
-  std::string name;
-  TensorDesc desc;
-  Agreement agreement;
-  Limit limit;
-};
 
 struct Examination {
   std::vector<TensorResult> tensors;  // on the first data
@@ -39,65 +26,17 @@ struct Examination {
   bool passed() const { return faults.empty(); }
 };
 
-/// What the reference makes of data for small problems beside one that is checked, computed when it
-/// is first asked for and kept for the implementations examined next.
-class NeighbourReferences {
- public:
-  enum class Kind { kRandom, kHard, kNotFinite };  // of data: random_data(), hard_data()
-  struct Entry {
-    LayerData data;
-    Reference expected;
-  };
-  /// REQUIRES: all layers asked for have the same layouts and options.
-  const Entry& of(const Layer& neighbour, Kind kind, const LayerSituation& situation, Pass pass);
-
- private:
-  std::map<std::string, Entry> entries_;
+/// How much check() does.
+enum class CheckLevel {
+  kAgreement,   // agreement with the reference, the same bits twice, no damage, and gradients of
+                // inputs that nobody wants: on the first data alone
+  kEverything,  // all that is told above
 };
 
-/// Two sets of data for one problem, of different steps and different in every value, and what the
-/// reference makes of them.
-struct CheckData {
-  LayerSituation situation;
-  LayerData data, other_data;
-  Reference expected, other_expected;
-  std::shared_ptr<NeighbourReferences> neighbours = std::make_shared<NeighbourReferences>();
-};
-
-/// The two for one pass, on a device. REQUIRES: `check_data` outlives this.
-struct CheckSets {
-  CheckSets(const Layer& layer, Pass pass, const CheckData& check_data, Device device)
-      : first(layer, pass, check_data.data, check_data.expected, device),
-        other(layer, pass, check_data.other_data, check_data.other_expected, device) {}
-
-  CheckSet first, other;
-};
-
-/// `data` is the first set; the other is drawn at random. Elements of dy whose gradient rounding
-/// would decide are set to zero (Layer::settle). The reference may take minutes: where `stop` is
-/// given and comes to return true, this soon throws InterruptedError.
-CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
-                          const std::vector<Pass>& passes, bool (*stop)() = nullptr);
-/// The same for a layer of the same sizes in other layouts.
-CheckData relayout(const CheckData& check_data, const Layer& from, const Layer& to);
-
-/// Runs `pass` in all the ways told above. A class of faults that would follow from an earlier one
-/// is not looked for. Throws InterruptedError soon after an interrupt. REQUIRES: `check_data` is of
-/// this layer and has `pass`; `id` supports the pass.
-Examination examine(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
-                    Context& context);
-
-/// Runs the passes that the set's needs to have run, then that, from loaded data.
-void run_through(LayerRig& rig, const CheckSet& set);
-/// The same, but only queued, and unwatched.
-void queue_through(LayerRig& rig, const CheckSet& set);
-/// The passes among `passes_before` that `id` can run, and `pass`.
-std::vector<Pass> passes_through(const Layer& layer, std::string_view id, Pass pass);
-
-/// Every output of the set's pass as it lies in the rig, held to the reference's.
-std::vector<TensorResult> hold_to(const CheckSet& set, LayerRig& rig);
-TensorResult hold_to(const NamedValues& expected, const NamedValues& found, const Layer& layer,
-                     Pass pass);
-bool all_agree(const std::vector<TensorResult>& tensors);
+/// Runs `pass`. A class of faults that would follow from an earlier one is not looked for. Throws
+/// InterruptedError soon after an interrupt. REQUIRES: `check_data` is of this layer and has
+/// `pass`; `id` supports the pass.
+Examination check(const Layer& layer, std::string_view id, Pass pass, const CheckData& check_data,
+                  Context& context, CheckLevel level = CheckLevel::kEverything);
 
 }  // namespace duet

@@ -10,7 +10,7 @@
 
 namespace duet {
 
-/// What is examined, as examine() got it.
+/// What is examined, as check() got it.
 struct ExamineSubject {
   const Layer& layer;
   std::string_view id;

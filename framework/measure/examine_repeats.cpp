@@ -21,7 +21,6 @@ constexpr double kReplaySeconds = 0.05, kChangingSeconds = 0.02, kPlainSeconds =
 // matter either.
 constexpr size_t kFewest = 16, kFewestLong = 3;
 constexpr double kLongCall = 0.01;
-constexpr double kGraphSeconds = 1e-3;
 constexpr int kMostInGraph = 50;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
@@ -55,7 +54,7 @@ class Repeater {
         numbers_(context_.device(), 5 * sizeof(uint64_t)) {
     fill_bytes(numbers_.data(), context_.device(), 0, numbers_.bytes());
     queue_advance(context_, number(kSame), 1);
-    rig_.load(subject_.sets.other.data());
+    rig_.load(subject_.sets.other->data());
     other_inputs_ = copies(rig_.read_by(Pass::kForward));
     rig_.load(subject_.sets.first.data());
     run_through(rig_, subject_.sets.first);
@@ -204,9 +203,7 @@ class Repeater {
     const StepGraph call(context_, [&] { queue_call(kSame); });
     StepGraph one(context_, {&call});
     one.launch();
-    const double seconds = seconds_of(
-        context_, [&] { one.launch(); }, 1);
-    in_graph_ = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
+    in_graph_ = calls_in_graph(context_, one, kMostInGraph);
     const auto repeated = [&](auto&& queue) {
       const StepGraph part(context_, queue);
       return StepGraph(context_,
@@ -240,7 +237,7 @@ class Repeater {
 
   /// At once behind calls on other data.
   bool is_right_for_new_data() {
-    const CheckSet& other = subject_.sets.other;
+    const CheckSet& other = *subject_.sets.other;
     for (const Copy& input : other_inputs_) {
       context_.queue_copy(input.tensor.memory, input.values.data(), input.tensor.bytes());
     }

@@ -52,10 +52,10 @@ std::optional<Fault> find_state_of_twins(const ExamineSubject& subject, LayerRig
   LayerRig other(subject.layer, subject.id, passes, subject.context, subject.check_data.situation,
                  GuardedBuffer::kWideGuardBytes);
   rig.load(sets.first.data());
-  other.load(sets.other.data());
-  if (passes.front() != Pass::kForward) other.set_y(sets.other.y());
+  other.load(sets.other->data());
+  if (passes.front() != Pass::kForward) other.set_y(sets.other->y());
   run_with(subject, rig, do_nothing, [&](Pass each) { other.run(each); });
-  std::string wrong = finding(other, sets.other);
+  std::string wrong = finding(other, *sets.other);
   if (wrong.empty()) wrong = finding(rig, sets.first);
   if (wrong.empty()) {  // once more behind the other
     rig.queue_poison(subject.pass);

@@ -67,6 +67,20 @@ const std::vector<NamedValues>& Reference::of(Pass pass) const {
   throw std::logic_error("the reference did not run this pass");
 }
 
+const TensorDesc& desc_of(const Layer& layer, const std::string& output) {
+  const size_t bracket = output.find('[');
+  if (bracket == std::string::npos) {
+    for (const ParameterSpec& p : layer.parameters()) {
+      if (p.name == output) return p.desc;
+    }
+    throw std::logic_error("the layer has no parameter " + output);
+  }
+  const size_t index = std::stoul(output.substr(bracket + 1));
+  const std::string kind = output.substr(0, bracket);
+  if (kind == "y") return layer.outputs().at(index);
+  return kind == "dx" ? layer.inputs().at(index) : layer.parameters().at(index).desc;
+}
+
 bool is_float(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16;
 }

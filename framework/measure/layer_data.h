@@ -41,6 +41,9 @@ struct NamedValues {
   std::vector<double> sizes = {};
 };
 
+/// The layer's own tensor of that name.
+const TensorDesc& desc_of(const Layer& layer, const std::string& output);
+
 /// Whether the layer is in training. Its buffers (running statistics) are outputs of forward then.
 struct LayerSituation {
   bool training = true;

@@ -125,10 +125,6 @@ void LayerRig::queue_poison(Pass pass) {
   }
 }
 
-void LayerRig::set_y(const std::vector<NamedValues>& y) {
-  for (size_t i = 0; i < y_.size(); ++i) y_[i].set(y[i].values);
-}
-
 void LayerRig::set_y(const std::vector<Buffer>& y) { duet::restore(y_, y); }
 
 LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
@@ -157,20 +153,21 @@ void LayerRig::queue(Pass pass, const std::vector<size_t>& without_dx) {
 
 void LayerRig::run(Pass pass, const std::vector<size_t>& without_dx) {
   workspaces_.at(pass).poison();
-  watch(pass);
+  watch(pass, without_dx);
   queue(pass, without_dx);
   context_.synchronize();
 }
 
-void LayerRig::watch(Pass pass) {
+void LayerRig::watch(Pass pass, const std::vector<size_t>& without_dx) {
   watched_ = pass;
+  without_dx_ = without_dx;
   y_before_.clear();
   if (pass != Pass::kForward) {
     for (const GuardedTensor& y : y_) y_before_.push_back(copy_of(y.buffer()));
   }
   for (auto* tensors : {&dx_, &dw_}) {
     for (GuardedTensor& tensor : *tensors) {
-      if (!writes(pass, tensor)) tensor.buffer().poison();
+      if (!may_write(tensor)) tensor.buffer().poison();
     }
   }
 }
@@ -219,9 +216,9 @@ std::string LayerRig::input_damage() const {
   for (size_t i = 0; i < y_before_.size(); ++i) check(indexed("y", i), y_[i], y_before_[i]);
   const auto check_unwritten = [&](const std::string& name, const GuardedTensor& tensor) {
     const GuardedBuffer& buffer = tensor.buffer();
-    if (writes(watched_, tensor)) return;
+    if (may_write(tensor)) return;
     if (!all_bytes(buffer.data(), std::byte{kPoison}, buffer.bytes(), context_)) {
-      text += "  " + name + ", which is another pass's, was written\n";
+      text += "  " + name + ", which is another pass's or not wanted, was written\n";
     }
   };
   for (size_t i = 0; i < dx_.size(); ++i) check_unwritten(indexed("dx", i), dx_[i]);
@@ -262,10 +259,12 @@ std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {
   return all;
 }
 
-bool LayerRig::writes(Pass pass, const GuardedTensor& tensor) const {
-  const auto all = outputs_of(pass);
-  return std::any_of(all.begin(), all.end(),
-                     [&](const Output& output) { return output.tensor == &tensor; });
+bool LayerRig::may_write(const GuardedTensor& tensor) const {
+  const bool unwanted = std::any_of(without_dx_.begin(), without_dx_.end(),
+                                    [&](size_t i) { return &dx_[i] == &tensor; });
+  const auto all = outputs_of(watched_);
+  return !unwanted && std::any_of(all.begin(), all.end(),
+                                  [&](const Output& output) { return output.tensor == &tensor; });
 }
 
 std::vector<NamedValues> LayerRig::outputs(Pass pass) const {

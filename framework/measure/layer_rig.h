@@ -46,9 +46,8 @@ class LayerRig {
   void queue_poison(Pass pass);
   /// Poisons the workspaces of all passes: what one leaves there does not survive it.
   void poison_workspaces();
-  /// What y is for a backward pass whose forward pass this implementation cannot run.
-  void set_y(const std::vector<NamedValues>& y);
-  /// The same, as its tensors store it on the context's device.
+  /// What y is for a backward pass whose forward pass this implementation cannot run, as its
+  /// tensors store it on the context's device.
   void set_y(const std::vector<Buffer>& y);
 
   /// Runs a pass, watched, its workspace poisoned; inputs whose index is in `without_dx` get a
@@ -58,7 +57,7 @@ class LayerRig {
   void queue(Pass pass, const std::vector<size_t>& without_dx = {});
   /// From now on `pass` runs, and what it must leave alone is remembered. Gradients that it does
   /// not write are poisoned for that.
-  void watch(Pass pass);
+  void watch(Pass pass, const std::vector<size_t>& without_dx = {});
   /// What should have been left alone since watch() and was not, a line each: inputs that were
   /// changed, guards of the workspaces and of all other buffers that were overwritten.
   std::string input_damage() const;
@@ -91,7 +90,7 @@ class LayerRig {
   };
   void restore();
   std::vector<Output> outputs_of(Pass pass) const;
-  bool writes(Pass pass, const GuardedTensor& tensor) const;
+  bool may_write(const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
   LayerTensors tensors(const std::vector<size_t>& without_dx) const;
 
@@ -104,6 +103,7 @@ class LayerRig {
   std::map<Pass, GuardedBuffer> workspaces_;
   std::shared_ptr<const StoredData> loaded_;
   Pass watched_ = Pass::kForward;
+  std::vector<size_t> without_dx_;        // in the watched pass
   std::vector<Buffer> y_before_;          // a backward pass
   std::unique_ptr<Implementation> impl_;  // goes before the memory that it may still work on
 };

@@ -15,7 +15,6 @@
 namespace duet {
 namespace {
 
-constexpr double kGraphSeconds = 1e-3;  // calls fill a graph to about that
 constexpr int kMostInGraph = 200;
 constexpr int kColdInGraph = 10;
 constexpr size_t kMostRotated = 4;
@@ -32,6 +31,10 @@ size_t footprint(const Layer& layer) {
 // The L2 cache of the GPU, or about that of a CPU's core.
 size_t cache_bytes(const Context& context) {
   return context.device() == Device::kGpu ? l2_bytes() : size_t{1} << 20;
+}
+
+size_t copies_of(const Layer& layer, const Context& context) {
+  return std::clamp<size_t>(cache_bytes(context) / 2 / footprint(layer), 1, kMostRotated);
 }
 
 std::unique_ptr<Implementation> made_ready(const Candidate& candidate, Pass pass,
@@ -56,8 +59,7 @@ class Runner {
         pass_(pass),
         sets_(sets),
         code_(candidate.id + " of " + task_text(*candidate.layer)) {
-    const size_t copies =
-        std::clamp<size_t>(cache_bytes(context) / 2 / footprint(*candidate.layer), 1, kMostRotated);
+    const size_t copies = copies_of(*candidate.layer, context);
     const auto passes = passes_through(*candidate.layer, candidate.id, pass);
     for (size_t i = 0; i < copies; ++i) {
       rigs_.push_back(
@@ -110,7 +112,8 @@ class Runner {
   /// then on others. Not `thoroughly`: one set of outputs is looked at. REQUIRES: it is not timed
   /// any more.
   std::optional<Fault> fault(bool thoroughly) {
-    while (thoroughly && calls_.empty() && queued_ < kLeastCalls * rigs_.size()) queue();
+    const bool counts = thoroughly && calls_.empty() && sets_.other;
+    while (counts && queued_ < kLeastCalls * rigs_.size()) queue();
     context_.synchronize();
     if (!all_hold(sets_.first, thoroughly ? called() : 1, true)) {
       return Fault{FaultKind::kWrongWhenTimed,
@@ -126,14 +129,15 @@ class Runner {
           "no time is given\n" +
               damage};
     }
+    if (!sets_.other) return {};
     for (const auto& rig : rigs_) {
-      rig->renew(sets_.other.data());
-      queue_through(*rig, sets_.other);
+      rig->renew(sets_.other->data());
+      queue_through(*rig, *sets_.other);
       rig->queue_poison(pass_);
     }
     for (size_t i = 0; i < rigs_.size(); ++i) calls_.empty() ? queue() : calls_[i].launch();
     context_.synchronize();
-    if (all_hold(sets_.other, rigs_.size(), false)) return {};
+    if (all_hold(*sets_.other, rigs_.size(), false)) return {};
     return Fault{
         FaultKind::kWrongWhenTimed,
         "is right when examined, but has stopped computing by the end of the timed runs: it "
@@ -161,13 +165,8 @@ class Runner {
 
   int calls_of_a_graph() {
     StepGraph once = graph(1);
-    const auto run = [&](int64_t calls) {
-      return seconds_of(
-          context_, [&] { once.launch(); }, calls);
-    };
-    run(1);
-    const double seconds = run(3) / 3;
-    const int calls = std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, kMostInGraph);
+    once.launch();
+    const int calls = duet::calls_in_graph(context_, once, kMostInGraph);
     const auto turns = static_cast<int>(rigs_.size());
     return (calls + turns - 1) / turns * turns;
   }
@@ -183,6 +182,24 @@ class Runner {
   int in_graph_ = 1;
   StepGraph graph_;
 };
+
+/// Of a candidate that is ready: of two instances while it is examined, of all copies while it is
+/// timed, beside what others take then. Throws OutOfMemoryError if that is more than there is room.
+double workspaces_beside(double others, const Candidate& candidate, const Implementation& ready,
+                         Pass pass, const Context& context, double room) {
+  double each = 0;
+  for (Pass before : passes_through(*candidate.layer, candidate.id, pass)) {
+    each += static_cast<double>(ready.workspace_bytes(before));
+  }
+  const double timed = others + each * static_cast<double>(copies_of(*candidate.layer, context));
+  if (std::max(2 * each, timed) <= room) return timed;
+  char text[200];
+  std::snprintf(text, sizeof text,
+                "takes a workspace of %.4g MiB, several at a time beside %.4g MiB of others, and "
+                "there is room for %.4g MiB; name fewer implementations, or choose a smaller batch",
+                each / (1 << 20), others / (1 << 20), std::max(room, 0.0) / (1 << 20));
+  throw OutOfMemoryError(text);
+}
 
 /// A candidate that is right, while it is timed.
 struct Entry {
@@ -209,7 +226,7 @@ class PassTimer {
         context_(context),
         plan_(plan),
         displacement_(context.device()) {
-    anew_ = footprint(*entries[0].candidate->layer) <= cache_bytes(context);
+    anew_ = plan.checks && footprint(*entries[0].candidate->layer) <= cache_bytes(context);
     if (plan.cold && context.device() == Device::kGpu) flush_.emplace(context);
   }
 
@@ -296,11 +313,7 @@ class PassTimer {
     if (cold_.empty()) capture_cold();
     std::vector<Workload> cold;
     for (StepGraph& graph : cold_) {
-      cold.push_back(graph ? Workload{[this, &graph](int64_t calls) {
-        return seconds_of(
-            context_, [&graph] { graph.launch(); }, calls);
-      }}
-                           : Workload{});
+      cold.push_back(graph ? Workload::of(context_, [&graph] { graph.launch(); }) : Workload{});
     }
     return {warm, cold};
   }
@@ -365,26 +378,38 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const CheckData& check_data, Context& context,
                                           const PassPlan& plan) {
   std::vector<PassMeasurement> results(candidates.size());
-  std::vector<std::unique_ptr<CheckData>> turned;  // for other layouts
+  std::vector<std::unique_ptr<CheckData>> made;  // in other layouts, or of a candidate
   std::vector<Entry> entries;
   const Layer& first = *candidates.front().layer;
+  double workspaces = 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     if (plan.before_round) plan.before_round();
     const Candidate& candidate = candidates[i];
     const CheckData* own = &check_data;
     if (!same_layouts(*candidate.layer, first)) {
-      turned.push_back(std::make_unique<CheckData>(relayout(check_data, first, *candidate.layer)));
-      own = turned.back().get();
+      made.push_back(std::make_unique<CheckData>(relayout(check_data, first, *candidate.layer)));
+      own = made.back().get();
     }
     PassMeasurement& result = results[i];
-    const double start = now_seconds();
+    const Elapsed watch;
     try {
       auto implementation = made_ready(candidate, pass, context);
-      result.prepare_seconds = now_seconds() - start;
+      result.prepare_seconds = watch.seconds();
       result.detail = implementation->detail(pass);
       result.workspace_bytes = implementation->workspace_bytes(pass);
-      result.examination = examine(*candidate.layer, candidate.id, pass, *own, context);
-      if (result.examination.passed()) entries.push_back({&candidate, own, &result, {}});
+      const double taken = workspaces_beside(workspaces, candidate, *implementation, pass, context,
+                                             plan.workspace_room);
+      if (plan.checks) {
+        result.examination = check(*candidate.layer, candidate.id, pass, *own, context);
+      } else {
+        made.push_back(std::make_unique<CheckData>(
+            make_own_check_data(*candidate.layer, candidate.id, pass, *own, context)));
+        own = made.back().get();
+      }
+      if (result.examination.passed()) {
+        workspaces = taken;
+        entries.push_back({&candidate, own, &result, {}});
+      }
     } catch (...) {
       fail(result, candidate, context);
     }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,6 +30,12 @@ std::string task_text(const Layer& layer);
 struct PassPlan {
   TimingPlan timing;
   bool cold = true;  // on a GPU also with the caches flushed before each call
+  /// Without them nothing is examined: a candidate is held to what it gave before it was timed, and
+  /// one instance of each is timed.
+  bool checks = true;
+  /// Bytes. Workspaces are known once a candidate is prepared: one whose workspaces, those of the
+  /// candidates before it beside them, take more is refused with a fault, before it takes them.
+  double workspace_room = std::numeric_limits<double>::infinity();
   /// Called, if there is one, before each candidate is examined and before every round of times;
   /// what it throws ends the measurement.
   std::function<void()> before_round = {};

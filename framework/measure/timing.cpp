@@ -6,9 +6,11 @@
 #include <new>
 #include <numeric>
 #include <random>
+#include <utility>
 
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "device/step_graph.h"
 #include "device/stopwatch.h"
 
 namespace duet {
@@ -186,6 +188,27 @@ double seconds_of(Context& context, const std::function<void()>& work, int64_t c
   context.synchronize();
   InterruptGuard::check();
   return seconds;
+}
+
+Workload Workload::of(Context& context, std::function<void()> work, std::string code) {
+  return {[&context, work = std::move(work)](int64_t calls) {
+            return seconds_of(context, work, calls);
+          },
+          std::move(code)};
+}
+
+int calls_in_graph(Context& context, StepGraph& once, int most) {
+  constexpr double kGraphSeconds = 1e-3;
+  const double seconds = seconds_of(
+                             context, [&] { once.launch(); }, 3) /
+                         3;
+  return std::clamp(static_cast<int>(kGraphSeconds / seconds), 1, most);
+}
+
+double least_seconds_of(Context& context, const std::function<void()>& work, int tries) {
+  double least = seconds_of(context, work, 1);
+  for (int i = 1; i < tries; ++i) least = std::min(least, seconds_of(context, work, 1));
+  return least;
 }
 
 }  // namespace duet

@@ -16,12 +16,17 @@
 
 namespace duet {
 
+class StepGraph;
+
 /// One arm. `seconds(calls)` runs the work `calls` times back to back and returns how long that
 /// took, from the first to the end of the last.
 struct Workload {
   std::function<double(int64_t calls)> seconds;
   /// What it runs, where that is known. Workloads of the same code are not told apart.
   std::string code = {};
+
+  /// seconds_of() calls of `work`. REQUIRES: the context outlives it.
+  static Workload of(Context& context, std::function<void()> work, std::string code = {});
 };
 
 struct TimingPlan {
@@ -85,5 +90,11 @@ class Displacement {
 /// two events on its stream, with the whole device idle before and after; on the CPU by the steady
 /// clock. Throws InterruptedError within one call of an interrupt.
 double seconds_of(Context& context, const std::function<void()>& work, int64_t calls);
+/// The least that one call takes in `tries`.
+double least_seconds_of(Context& context, const std::function<void()>& work, int tries);
+
+/// How often a graph must hold what `once` replays, which is 1 to `most` times, to take about a
+/// millisecond. REQUIRES: `once` has run before.
+int calls_in_graph(Context& context, StepGraph& once, int most);
 
 }  // namespace duet

@@ -21,10 +21,11 @@ namespace fs = std::filesystem;
 constexpr const char* kBuilt = "built";           // entry of the cache: which program measured
 constexpr int64_t kFailed = -1, kFarSlower = -2;  // entries instead of nanoseconds
 
-// Where, and with how much scratch memory.
+// Where, with how much scratch memory, and what for.
 struct Place {
   Device device;
   size_t workspace_limit;
+  bool training;
 };
 
 // Choices that are made together.
@@ -42,12 +43,13 @@ struct Question {
   }
 };
 
-std::vector<Question> questions(std::vector<ResolvedLayer>& layers) {
+std::vector<Question> questions(std::vector<ResolvedLayer>& layers, bool training) {
   std::vector<Question> all;
   for (ResolvedLayer& layer : layers) {
     Question together{&layer};
     for (PassChoice& choice : layer.passes) {
-      if (choice.id != kAuto || !runs(layer, choice.pass)) continue;
+      const bool will_run = training ? runs(layer, choice.pass) : choice.pass == Pass::kForward;
+      if (choice.id != kAuto || !will_run) continue;
       if (layer.layer->chooses_per_pass()) {
         all.push_back({&layer, {&choice}});
       } else {
@@ -59,9 +61,9 @@ std::vector<Question> questions(std::vector<ResolvedLayer>& layers) {
   return all;
 }
 
-std::vector<Pass> open_passes(const ResolvedLayer& layer, std::vector<ResolvedLayer>& layers) {
+std::vector<Pass> open_passes(const ResolvedLayer& layer, const std::vector<Question>& questions) {
   std::vector<Pass> open;
-  for (const Question& question : questions(layers)) {
+  for (const Question& question : questions) {
     if (question.layer != &layer) continue;
     for (Pass pass : question.pass_list()) open.push_back(pass);
   }
@@ -100,6 +102,8 @@ std::string key_of(const Question& question, const Place& place) {
   const Layer& layer = *question.layer->layer;
   std::string key(layer.type());
   for (Pass pass : question.pass_list()) key += " " + std::string(to_string(pass));
+  // The others compute the same in training.
+  if (!place.training && !layer.chooses_per_pass()) key += " in evaluation";
   return key + " | " + task_text(layer) + " | " + machine(place.device) + ", workspace of " +
          std::to_string(place.workspace_limit);
 }
@@ -174,10 +178,10 @@ void remember(const Question& question, const Place& place,
 fs::path auto_cache_path() { return TuningCache::path_of("auto.json"); }
 
 size_t recall_choices(std::vector<ResolvedLayer>& layers, Device device, size_t workspace_limit,
-                      const TuningCache& cache) {
-  const Place place = {device, workspace_limit};
+                      const TuningCache& cache, bool training) {
+  const Place place = {device, workspace_limit, training};
   size_t left = 0;
-  for (const Question& question : questions(layers)) {
+  for (const Question& question : questions(layers, training)) {
     if (!recall(question, place, cache)) left += question.passes.size();
   }
   if (left == 0) {
@@ -187,18 +191,20 @@ size_t recall_choices(std::vector<ResolvedLayer>& layers, Device device, size_t 
 }
 
 void choose_automatically(std::vector<ResolvedLayer>& layers, Context& context, TuningCache& cache,
-                          const AutoLog& log) {
-  const Place place = {context.device(), context.workspace_limit()};
-  const size_t left = recall_choices(layers, place.device, place.workspace_limit, cache);
+                          const AutoLog& log, bool training) {
+  const Place place = {context.device(), context.workspace_limit(), training};
+  const size_t left = recall_choices(layers, place.device, place.workspace_limit, cache, training);
   if (left == 0) return;
   log.info("auto: measuring the implementations of " + std::to_string(left) + " passes");
   const ResolvedLayer* tried = nullptr;
   std::optional<AutoTrial> trial;
-  for (const Question& question : questions(layers)) {
+  const std::vector<Question> open = questions(layers, training);
+  for (const Question& question : open) {
     // A layer before it may have had the same problem.
     if (recall(question, place, cache)) continue;
     if (question.layer != tried) {
-      trial.emplace(*question.layer->layer, open_passes(*question.layer, layers), context);
+      trial.emplace(*question.layer->layer, open_passes(*question.layer, open),
+                    LayerSituation{training}, context);
       tried = question.layer;
     }
     std::vector<AutoCandidate> candidates = question.passes.front()->candidates;

@@ -1,14 +1,13 @@
 #include "net/auto_trial.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/parallel.h"
-#include "device/graph_time.h"
-#include "measure/timing.h"
+#include "measure/measure_pass.h"
+#include "measure/process_state.h"
 
 namespace duet {
 namespace {
@@ -17,9 +16,8 @@ constexpr uint64_t kSeed = 1;
 constexpr double kReferenceFlops = 1e8;  // about a second of one thread of cpu_reference in double
 constexpr int64_t kFewestImages = 2;
 constexpr double kFarSlower = 10, kCostlyMicroseconds = 2e3;
-constexpr double kCpuBlockSeconds = 0.005;
-constexpr int kSweeps = 3;
-constexpr double kHopeless = 3;  // times the best: not worth an exact time
+constexpr int kTries = 3;
+constexpr TimingPlan kTiming = {.block_seconds = 0.002, .rounds = 3, .most_rounds = 3};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double flops_of(const Layer& layer, const std::vector<Pass>& passes) {
@@ -54,74 +52,17 @@ std::unique_ptr<Layer> smaller(const Layer& layer, const std::vector<Pass>& pass
   return copy;
 }
 
-// A rig in which each of `passes`, which are in order, can run again and again.
-std::unique_ptr<LayerRig> ready_rig(const Layer& layer, const std::string& id,
-                                    const std::vector<Pass>& passes, const LayerData& data,
-                                    Context& context) {
-  const std::vector<Pass> chain = passes_through(layer, id, passes.back());
-  auto rig = std::make_unique<LayerRig>(layer, id, chain, context, LayerSituation{});
-  rig->load(data);
-  if (chain.front() != Pass::kForward) {
-    std::vector<NamedValues> y;  // of an implementation without a forward pass; any numbers will do
-    for (size_t i = 0; i < layer.outputs().size(); ++i) {
-      const TensorDesc& desc = layer.outputs()[i];
-      y.push_back(
-          {.name = "y",
-           .desc = desc,
-           .values = data.dy[i].empty() ? std::vector<double>(desc.elements()) : data.dy[i]});
-    }
-    rig->set_y(y);
-  }
-  for (Pass each : chain) rig->run(each);
-  return rig;
-}
-
-// `rig` has run `pass` last.
-double microseconds_of(LayerRig& rig, Pass pass, double hopeless) {
-  Context& context = rig.context();
-  rig.queue_poison(pass);  // what is there afterwards was written while it was timed
-  const auto queue = [&] { rig.queue(pass); };
-  if (context.device() == Device::kGpu) return microseconds_in_graph(context, queue, hopeless);
-  int64_t calls = 1;
-  for (;;) {
-    const double seconds = seconds_of(context, queue, calls);
-    const double microseconds = 1e6 * seconds / static_cast<double>(calls);
-    if (seconds >= kCpuBlockSeconds || microseconds > hopeless) return microseconds;
-    calls *= 2;
-  }
-}
-
-// True if `pass` still writes what it wrote `before`, within the limit of its arithmetic, and has
-// damaged nothing.
-bool same(LayerRig& rig, Pass pass, const std::vector<NamedValues>& before) {
-  rig.queue_poison(pass);
-  rig.queue(pass);
-  rig.context().synchronize();
-  if (!rig.damage().empty()) return false;
-  const auto after = rig.outputs(pass);
-  for (size_t i = 0; i < after.size(); ++i) {
-    const Limit limit =
-        limit_of(rig.layer(), pass, after[i].desc, after[i].parameter, rig.layer().options().math);
-    if (!compare(before[i].values, after[i].values, limit).agrees) return false;
-  }
-  return true;
-}
-
-// REQUIRES: `error` is being handled. Nobody's fault is an interrupt, which goes on.
-std::string failure(const Error& error) {
-  if (dynamic_cast<const InterruptedError*>(&error)) throw;
-  return std::string("failed: ") + error.what();
-}
-
 }  // namespace
 
-AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, Context& context)
+AutoTrial::AutoTrial(const Layer& layer, const Passes& passes, const LayerSituation& situation,
+                     Context& context)
     : layer_(layer),
       context_(context),
       smaller_(smaller(layer, passes)),
-      data_(random_data(layer, kSeed)),
-      check_data_(make_check_data(checked_layer(), smaller_ ? random_data(*smaller_, kSeed) : data_,
-                                  {}, passes, InterruptGuard::requested)) {}
+      data_{.situation = situation, .data = random_data(layer, kSeed)},
+      check_data_(make_check_data(checked_layer(),
+                                  smaller_ ? random_data(*smaller_, kSeed) : data_.data, situation,
+                                  passes, InterruptGuard::requested)) {}
 
 void AutoTrial::run(const Passes& passes, std::vector<AutoCandidate>& candidates) {
   right_.clear();
@@ -175,10 +116,9 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
   if (right_.count(&candidate)) return true;
   for (Pass pass : passes) {
     const Examination examination =
-        examine(checked_layer(), candidate.id, pass, check_data_, context_);
+        check(checked_layer(), candidate.id, pass, check_data_, context_);
     if (examination.passed()) continue;
     candidate.fault = std::string(to_string(pass)) + " " + examination.faults.front().text;
-    if (examination.faults.front().kind == FaultKind::kFailed) expect_device(candidate);
     candidate.microseconds = 0;  // no time for what is wrong
     return false;
   }
@@ -187,83 +127,48 @@ bool AutoTrial::is_right(const Passes& passes, AutoCandidate& candidate) {
 }
 
 double AutoTrial::rough_microseconds(const Passes& passes, AutoCandidate& candidate) {
+  const Layer& layer = checked_layer();
+  const Pass last = passes.back();
   try {
-    const auto rig = ready_rig(checked_layer(), candidate.id, passes, check_data_.data, context_);
+    const CheckSet set(layer, last, check_data_.data, check_data_.expected, context_.device());
+    LayerRig rig(layer, candidate.id, passes_through(layer, candidate.id, last), context_,
+                 check_data_.situation);
+    rig.load(set.data());
+    run_through(rig, set);
     double sum = 0;
     for (Pass pass : passes) {
-      double best = kInfinity;
-      rig->run(pass);
-      for (int i = 0; i < kSweeps && (i == 0 || best < kCpuBlockSeconds); ++i) {
-        best = std::min(best, seconds_of(
-                                  context_, [&] { rig->queue(pass); }, 1));
-      }
-      sum += 1e6 * best;
+      sum += 1e6 * least_seconds_of(
+                       context_, [&] { rig.queue(pass); }, kTries);
     }
     return sum;
-  } catch (const Error& e) {
-    candidate.fault = failure(e);
-    expect_device(candidate);
+  } catch (...) {
+    candidate.fault = text_of_failure(candidate.id, context_.device());
     return kInfinity;
   }
 }
 
-// A kernel that reads or writes outside memory ends everything that this process does on the GPU:
-// what others would be blamed for is told of it.
-void AutoTrial::expect_device(const AutoCandidate& candidate) {
-  try {
-    context_.synchronize();
-  } catch (const Error&) {
-    throw DeviceError("backend 'auto': " + candidate.id + " of " + std::string(layer_.type()) +
-                      " (" + layer_.problem_text() + ") left the GPU unusable; it " +
-                      candidate.fault + "; name another implementation for this layer");
-  }
-}
-
-// The median of some sweeps over all candidates, back and forth, so that a clock that rises or
-// falls meanwhile does so for all alike.
 void AutoTrial::time(const Passes& passes, const std::vector<AutoCandidate*>& candidates) {
-  struct Runner {
-    AutoCandidate* candidate;
-    std::unique_ptr<LayerRig> rig;
-    std::vector<double> times = {};
-    std::vector<NamedValues> before = {};  // what the pass gave before it was timed
-  };
-  std::vector<Runner> runners;
-  for (AutoCandidate* candidate : candidates) {
-    try {
-      runners.push_back({candidate, ready_rig(layer_, candidate->id, passes, data_, context_)});
-    } catch (const Error& e) {  // more memory than there is, for instance
-      candidate->fault = failure(e);
-      expect_device(*candidate);
-    }
-  }
+  const PassPlan plan = {.timing = kTiming, .cold = false, .checks = false};
   for (Pass pass : passes) {
-    for (Runner& runner : runners) {
-      runner.rig->queue_poison(pass);  // and buffers as loaded, for same()
-      runner.rig->run(pass);
-      runner.before = runner.rig->outputs(pass);
+    std::vector<AutoCandidate*> left;
+    std::vector<Candidate> timed;
+    for (AutoCandidate* candidate : candidates) {
+      if (!candidate->fault.empty()) continue;
+      left.push_back(candidate);
+      timed.push_back({&layer_, candidate->id});
     }
-    double best = kInfinity;
-    for (int sweep = 0; sweep < kSweeps; ++sweep) {
-      for (Runner& runner : runners) {
-        runner.times.push_back(microseconds_of(*runner.rig, pass, kHopeless * best));
-        best = std::min(best, runner.times.back());
+    if (timed.empty()) return;
+    const auto results = measure_pass(timed, pass, data_, context_, plan);
+    for (size_t i = 0; i < left.size(); ++i) {
+      if (!results[i].warm) {
+        left[i]->fault =
+            std::string(to_string(pass)) + " " + results[i].examination.faults.front().text;
+        left[i]->microseconds = 0;
+      } else {
+        // The least: on a busy machine others slow down some rounds, and none is ever faster.
+        left[i]->microseconds += 1e6 * std::ranges::min(results[i].warm->seconds);
       }
-      std::reverse(runners.begin(), runners.end());
     }
-    for (Runner& runner : runners) {
-      if (!same(*runner.rig, pass, runner.before)) {
-        runner.candidate->fault = std::string(to_string(pass)) +
-                                  " damaged memory while it was timed, or gave another result "
-                                  "afterwards than before";
-      }
-      // The least: on a busy machine others slow down some sweeps, and none is ever faster.
-      runner.candidate->microseconds += std::ranges::min(runner.times);
-      runner.times.clear();
-    }
-  }
-  for (Runner& runner : runners) {
-    if (!runner.candidate->fault.empty()) runner.candidate->microseconds = 0;
   }
 }
 

@@ -16,7 +16,8 @@ namespace duet {
 class AutoTrial {
  public:
   /// For run() over any of `passes`. REQUIRES: layer and context outlive this.
-  AutoTrial(const Layer& layer, const std::vector<Pass>& passes, Context& context);
+  AutoTrial(const Layer& layer, const std::vector<Pass>& passes, const LayerSituation& situation,
+            Context& context);
 
   /// Finds the fastest candidate that is right (measure/examine.h) on each of `passes`, timed over
   /// all of them. Fills in `microseconds` of all that were timed, `fault` of those that are wrong,
@@ -33,13 +34,12 @@ class AutoTrial {
   bool find_fastest(const Passes& passes, std::vector<AutoCandidate>& candidates);
   bool is_right(const Passes& passes, AutoCandidate& candidate);
   double rough_microseconds(const Passes& passes, AutoCandidate& candidate);
-  void expect_device(const AutoCandidate& candidate);
   void time(const Passes& passes, const std::vector<AutoCandidate*>& candidates);
 
   const Layer& layer_;
   Context& context_;
   const std::unique_ptr<Layer> smaller_;  // if the check is on fewer images
-  const LayerData data_;
+  const CheckData data_;                  // of the layer, without a reference
   const CheckData check_data_;            // of checked_layer()
   std::set<const AutoCandidate*> right_;  // in this run()
 };

@@ -66,8 +66,10 @@ class Planner {
       }
       const bool view = layer(i).is_view(Pass::kForward);
       for (size_t j = 0; j < at.y.size(); ++j) {
-        at.y[j] =
-            view ? at.x[0] : add({.desc = layer(i).outputs()[j], .producer = static_cast<int>(i)});
+        const bool same = j > 0 && layer(i).is_sum();
+        at.y[j] = view   ? at.x[0]
+                  : same ? at.y[0]
+                         : add({.desc = layer(i).outputs()[j], .producer = static_cast<int>(i)});
       }
     }
   }
@@ -80,13 +82,17 @@ class Planner {
         at.dy[0] = dloss_ = add({.desc = layer(i).outputs()[0], .gradient = true});
       }
       const bool view = layer(i).is_view(Pass::kBackward);
+      int made = kNoValue;
       for (size_t k = 0; k < layers_[i].inputs.size(); ++k) {
         const InputSource& from = layers_[i].inputs[k];
         if (!from.gradient) continue;
-        at.dx[k] = view ? at.dy[0]
-                        : add({.desc = layer(i).inputs()[k],
-                               .gradient = true,
-                               .producer = static_cast<int>(i)});
+        const bool same = made != kNoValue && layer(i).is_sum();
+        at.dx[k] = view   ? at.dy[0]
+                   : same ? made
+                          : add({.desc = layer(i).inputs()[k],
+                                 .gradient = true,
+                                 .producer = static_cast<int>(i)});
+        made = at.dx[k];
         plan_.layers[static_cast<size_t>(from.layer)].dy[static_cast<size_t>(from.output)] =
             at.dx[k];
       }

@@ -426,7 +426,29 @@ class Resolver {
     return chooser.problems().empty();
   }
 
-  // The layers with a split layer behind each whose gradient comes from several readers.
+  // The same sum, with an output for each reader. Nothing if an implementation that was chosen
+  // cannot do that.
+  std::shared_ptr<Layer> for_readers(const ResolvedLayer& sum, int readers) {
+    ConfigNode keys = ConfigNode::map();
+    keys.at_or_add("outputs") = ConfigNode::of(std::to_string(readers));
+    ConfigErrors none("");
+    ConfigReader reader(keys, sum.name, none);
+    std::shared_ptr<Layer> layer = find_layer_type(sum.layer->type())->make(reader);
+    if (!none.empty()) return nullptr;
+    layer->bind(sum.layer->inputs(), sum.layer->options());
+    for (const PassChoice& choice : sum.passes) {
+      std::vector<std::string> ids = {choice.id};
+      if (choice.id == kAuto) ids.clear();
+      for (const AutoCandidate& candidate : choice.candidates) ids.push_back(candidate.id);
+      for (const std::string& id : ids) {
+        if (layer->unsupported(id, choice.pass)) return nullptr;
+      }
+    }
+    return layer;
+  }
+
+  // The layers with a split layer behind each whose gradient comes from several readers, unless it
+  // can sum them itself.
   std::vector<ResolvedLayer> with_splits() {
     std::vector<int> readers(result_.size());
     for (const ResolvedLayer& layer : result_) {
@@ -437,7 +459,10 @@ class Resolver {
     std::vector<ResolvedLayer> all;
     std::vector<InputSource> places(result_.size());  // the next output to be read of each
     for (size_t i = 0; i < result_.size(); ++i) {
-      const bool split = readers[i] > 1;
+      std::shared_ptr<Layer> sum;
+      if (readers[i] > 1 && result_[i].layer->is_sum()) sum = for_readers(result_[i], readers[i]);
+      if (sum) result_[i].layer = sum;
+      const bool split = readers[i] > 1 && !sum;
       for (InputSource& source : result_[i].inputs) {
         if (source.layer == kImages) continue;
         const auto from = static_cast<size_t>(source.layer);

@@ -8,10 +8,10 @@
 
 #include "core/error.h"
 #include "data/fingerprint.h"
+#include "device/stopwatch.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/checkpoint.h"
-#include "train/elapsed.h"
 #include "train/evaluation.h"
 
 namespace duet {
@@ -32,7 +32,7 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   const Dataset data = load_dataset(setup, options.data);
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
-  choose_implementations(setup, context);
+  choose_implementations(setup, context, false);
   Weights weights(setup.layers, spec.seed, context.device());
   const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
   for (const std::string& change :

@@ -48,19 +48,20 @@ Trained open(TrainedOptions options) {
   return open_trained(options);
 }
 
-std::vector<float> logits_of(Trained& trained, std::vector<uint8_t> images) {
+std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
+                             std::vector<uint8_t> images) {
   Setup& setup = trained.setup;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
-  choose_implementations(setup, context);
+  choose_implementations(setup, context, false);
   Weights weights(setup.layers, setup.spec.seed, context.device());
   load_parameters(trained.checkpoint, weights, {.config = write_yaml(setup.config)});
-  return Predictor(setup.layers, weights, context).logits(trained.dataset, std::move(images));
+  return Predictor(setup.layers, weights, context).logits(dataset, std::move(images));
 }
 
-std::vector<std::vector<Prediction>> predict(Trained& trained, const Pictures& pictures,
-                                             size_t top) {
-  const std::vector<float> logits = logits_of(trained, pictures.images);
+std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo& dataset,
+                                             const Pictures& pictures, size_t top) {
+  const std::vector<float> logits = logits_of(trained, dataset, pictures.images);
   const size_t classes = logits.size() / pictures.names.size();
   std::vector<std::vector<Prediction>> predictions;
   for (size_t i = 0; i < pictures.names.size(); ++i) {
@@ -112,16 +113,17 @@ json json_of(const Pictures& pictures, const DatasetInfo& info,
 
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
-  const Pictures pictures = read_pictures(options.images, trained.dataset, options.resize);
-  const auto predictions = predict(trained, pictures, static_cast<size_t>(options.top));
+  const DatasetInfo dataset = as_trained(trained.setup.dataset.info, trained.saved);
+  const Pictures pictures = read_pictures(options.images, dataset, options.resize);
+  const auto predictions = predict(trained, dataset, pictures, static_cast<size_t>(options.top));
   if (!options.json) {
-    std::fputs(table_of(pictures, trained.dataset, predictions).c_str(), stdout);
+    std::fputs(table_of(pictures, dataset, predictions).c_str(), stdout);
     return;
   }
   const json result = {{"name", trained.setup.spec.name},
                        {"backend", trained.setup.spec.backend.name},
                        {"checkpoint", trained.checkpoint.string()},
-                       {"images", json_of(pictures, trained.dataset, predictions)}};
+                       {"images", json_of(pictures, dataset, predictions)}};
   std::printf("%s\n", json_text(result).c_str());
 }
 

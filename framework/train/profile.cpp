@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/interrupt.h"
 #include "measure/timing.h"
 #include "net/table.h"
 
@@ -12,19 +11,11 @@ namespace duet {
 namespace {
 
 constexpr int kRepetitions = 20;  // in one graph
-constexpr double kBlockSeconds = 0.01;
-constexpr int kBlocks = 5;
+constexpr TimingPlan kTiming = {.block_seconds = 0.006, .rounds = 3, .most_rounds = 3};
 
-// Median over blocks of the seconds of one call of `run`, which queues work on the context.
+// Of one call of `run`, which queues work on the context.
 double seconds_per_call(Context& context, const std::function<void()>& run) {
-  int64_t calls = 1;
-  while (seconds_of(context, run, calls) < kBlockSeconds && calls < (1 << 16)) calls *= 2;
-  std::vector<double> seconds;
-  for (int i = 0; i < kBlocks; ++i) {
-    InterruptGuard::check();
-    seconds.push_back(seconds_of(context, run, calls) / static_cast<double>(calls));
-  }
-  return quantile(std::move(seconds), 0.5);
+  return time_interleaved({Workload::of(context, run)}, kTiming)[0].summary().median;
 }
 
 double microseconds_of(Training& training, const Operation& operation) {

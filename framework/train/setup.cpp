@@ -2,9 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
-#include <chrono>
-
 #include "core/error.h"
+#include "device/stopwatch.h"
 #include "net/auto.h"
 #include "net/expand.h"
 #include "net/table.h"
@@ -130,21 +129,19 @@ std::string training_text(const Setup& setup) {
   return format_table(rows);
 }
 
-void choose_implementations(Setup& setup, Context& context) {
-  using Clock = std::chrono::steady_clock;
+void choose_implementations(Setup& setup, Context& context, bool training) {
   static TuningCache cache(auto_cache_path());  // so that a process never measures twice
-  const auto start = Clock::now();
+  const Elapsed watch;
   bool measured = false;
   const auto info = [&](const std::string& text) {
     measured = true;
     spdlog::info(text);
   };
   choose_automatically(setup.layers, context, cache,
-                       {info, [](const std::string& text) { spdlog::warn(text); }});
+                       {info, [](const std::string& text) { spdlog::warn(text); }}, training);
   if (!measured) return;
   const std::string why = cache.why_not_kept();
-  spdlog::info("auto: took {:.1f} s; the result is {}",
-               std::chrono::duration<double>(Clock::now() - start).count(),
+  spdlog::info("auto: took {:.1f} s; the result is {}", watch.seconds(),
                why.empty() ? "kept in " + auto_cache_path().string() : "not kept: " + why);
 }
 

@@ -53,7 +53,8 @@ void check_schedule(const Setup& setup, const std::string& file, const Dataset& 
 std::string training_text(const Setup& setup);
 
 /// Makes the choices of `backend: auto` (net/auto.h), measuring where no earlier run has, and logs
-/// what it does. Does nothing if all implementations are named.
-void choose_implementations(Setup& setup, Context& context);
+/// what it does. Does nothing if all implementations are named. Without `training` only forward
+/// passes will run.
+void choose_implementations(Setup& setup, Context& context, bool training = true);
 
 }  // namespace duet

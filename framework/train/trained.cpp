@@ -1,5 +1,6 @@
 #include "train/trained.h"
 
+#include <spdlog/fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
@@ -26,7 +27,7 @@ fs::path find_checkpoint(const fs::path& path) {
 Trained open_trained(const TrainedOptions& options) {
   Trained trained{.checkpoint = find_checkpoint(options.checkpoint)};
   const std::string file = trained.checkpoint.string();
-  const auto saved = describe_checkpoint(file);
+  auto saved = describe_checkpoint(file);
   if (!saved) {
     throw DataError(file +
                     ": does not say what network it is of (PyTorch saved it, or an earlier version "
@@ -39,13 +40,21 @@ Trained open_trained(const TrainedOptions& options) {
                                              .assignments = options.assignments,
                                              .training = false});
   check_device(trained.setup.spec);
-  trained.dataset = as_trained(trained.setup.dataset.info, saved);
+  trained.saved = std::move(*saved);
   return trained;
 }
 
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved) {
   if (!saved || !saved->dataset || saved->dataset->name != info.name) return info;
   if (saved->dataset->channels == info.channels) {
+    const auto text = [](const DatasetInfo& of) {
+      return fmt::format("mean {}, stddev {}", fmt::join(of.mean, ", "),
+                         fmt::join(of.stddev, ", "));
+    };
+    if (text(*saved->dataset) != text(info)) {
+      spdlog::warn("images are normalised as the checkpoint says ({}), not as {} says ({})",
+                   text(*saved->dataset), info.name, text(info));
+    }
     info.mean = saved->dataset->mean;
     info.stddev = saved->dataset->stddev;
   }

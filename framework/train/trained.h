@@ -20,7 +20,7 @@ struct TrainedOptions {
 struct Trained {
   std::filesystem::path checkpoint;  // the file
   Setup setup;                       // of the configuration in it
-  DatasetInfo dataset;               // what its inputs and classes mean
+  CheckpointDescription saved;       // what it says of its network
 };
 
 /// Reads the checkpoint's metadata; of a run's folder that of the best epoch, or of the last (and
@@ -29,7 +29,7 @@ struct Trained {
 Trained open_trained(const TrainedOptions& options);
 
 /// `info`, which the data set's type knows, with the normalisation and class names of the
-/// checkpoint where it has them and is of the same data set.
+/// checkpoint where it has them and is of the same data set. Warns of another normalisation.
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
 
 /// Throws UnsupportedError if the network is for a GPU and there is none.

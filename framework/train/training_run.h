@@ -9,8 +9,8 @@
 
 #include "core/running.h"
 #include "data/dataset.h"
+#include "device/stopwatch.h"
 #include "train/checkpoint.h"
-#include "train/elapsed.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
 #include "train/trainer.h"

@@ -208,8 +208,20 @@ TEST_F(TrainedNetwork, NormalisationAndNamesAreTheCheckpoints) {
   EXPECT_TRUE(has(folder_.run("predict --checkpoint changed.safetensors " + kPicture).out,
                   after[0]["name"].get<std::string>()));
   const double loss = evaluate("--checkpoint changed.safetensors")["val_loss"];
+  const std::string commands[] = {"evaluate --checkpoint ",
+                                  "predict " + kPicture + " --checkpoint ",
+                                  "--config tiny.yaml --evaluate "};
+  const std::string warning = "images are normalised as the checkpoint says (mean 0.1, stddev ";
+  for (const std::string& command : commands) {
+    EXPECT_EQ(folder_.run(command + "changed.safetensors").err.find("normalised"), warning.npos);
+  }
   data["mean"] = {0.1};
   write_with("dataset", data.dump());
+  for (const std::string& command : commands) {
+    const std::string said = folder_.run(command + "changed.safetensors").err;
+    EXPECT_TRUE(has(said, warning, "), not as synthetic_images says (mean "));
+    EXPECT_EQ(said.find(warning), said.rfind(warning)) << said;
+  }
   EXPECT_NE(evaluate("--checkpoint changed.safetensors")["val_loss"], loss);
   after = predict("--checkpoint changed.safetensors " + kPicture)[0]["predictions"];
   EXPECT_NE(after[0]["confidence"], before[0]["predictions"][0]["confidence"]);

@@ -95,6 +95,49 @@ TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
   EXPECT_EQ(bench_faults_text(results), "wrong: linear forward cpu_double_zeros (zeros)");
 }
 
+/// Asks for a workspace that no machine has, for large batches.
+class AsksForTooMuch : public DoubleBase {
+ public:
+  AsksForTooMuch(std::unique_ptr<Implementation> sound, int64_t batch)
+      : DoubleBase(std::move(sound)), batch_(batch) {}
+  size_t workspace_bytes(Pass pass) const override {
+    return batch_ > 100 ? size_t{1} << 60 : sound_->workspace_bytes(pass);
+  }
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    sound_->run(pass, run, tensors);
+  }
+
+ private:
+  const int64_t batch_;
+};
+
+TEST(Bench, AWorkspaceThatCannotBeHadIsRefusedBesideTheRowsBefore) {
+  const InList<LinearProblem> listed(
+      linear_impls(),
+      {{"cpu_double_greedy", supports_all,
+        [](const LinearProblem& problem, Context& context) -> std::unique_ptr<Implementation> {
+          return std::make_unique<AsksForTooMuch>(make_sound(linear_impls(), problem, context),
+                                                  problem.n);
+        }}});
+  BenchOptions options = options_for("linear", "n=4,in=37,out=29");
+  options.problems.batch = "4,128";
+  options.impls = {"cpu_double_greedy", "cpu_reference"};
+  options.passes = {"forward"};
+  options.json = true;
+  std::ostringstream text;
+  EXPECT_EQ(run_bench(options, text), kExitComparison);
+  const json rows = json::parse(text.str())["rows"];
+  ASSERT_EQ(rows.size(), 2u);
+  for (const json& arm : rows[0]["arms"]) EXPECT_TRUE(arm["agrees"]) << arm["faults"];
+  EXPECT_EQ(rows[1]["arms"][0]["implementation"], "cpu_reference");
+  EXPECT_TRUE(rows[1]["arms"][0]["agrees"]) << rows[1]["arms"][0]["faults"];
+  const json& greedy = rows[1]["arms"][1];
+  EXPECT_EQ(greedy["implementation"], "cpu_double_greedy");
+  EXPECT_TRUE(greedy["us"].is_null());
+  EXPECT_TRUE(has(greedy["faults"][0]["text"].get<std::string>(),
+                  "failed: takes a workspace of 1.1e+12 MiB", "there is room for"));
+}
+
 TEST(Bench, TheFasterOneIsShownAsTheFasterOne) {
   // The reference takes more than ten times as long: clear on a busy machine too.
   BenchOptions options = options_for("linear", "n=64,in=512,out=256");

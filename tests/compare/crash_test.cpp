@@ -16,7 +16,7 @@
 #include "compare/outputs.h"
 #include "core/error.h"
 #include "core/interrupt.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"
 

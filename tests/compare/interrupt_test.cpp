@@ -66,10 +66,10 @@ TEST(Interrupt, EndsWhateverMeasuresALayer) {
       make_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
   const std::vector<Candidate> candidates = {{layer.get(), "cpu_reference"}};
   expect_interrupted([&] { measure_ceilings(context); });
-  expect_interrupted([&] { examine(*layer, "cpu_blas", Pass::kForward, check_data, context); });
+  expect_interrupted([&] { check(*layer, "cpu_blas", Pass::kForward, check_data, context); });
   expect_interrupted([&] { measure_pass(candidates, Pass::kForward, check_data, context, {}); });
-  expect_interrupted([&] { AutoTrial(*layer, {Pass::kForward}, context); });
-  AutoTrial trial(*layer, {Pass::kForward}, context);
+  expect_interrupted([&] { AutoTrial(*layer, {Pass::kForward}, {}, context); });
+  AutoTrial trial(*layer, {Pass::kForward}, {}, context);
   std::vector<AutoCandidate> found = {{.id = "cpu_blas"}, {.id = "cpu_reference"}};
   expect_interrupted([&] { trial.run({Pass::kForward}, found); });
   for (const AutoCandidate& candidate : found) EXPECT_EQ(candidate.fault, "");

@@ -47,6 +47,30 @@ std::vector<LayerCase> split_cases() {
   };
 }
 
+std::vector<LayerCase> add_relu_cases() {
+  return {
+      {.name = "one_element", .x = {{{1, 1}}, {{1, 1}}}},
+      {.name = "features_7x13", .x = {{{7, 13}}, {{7, 13}}}},
+      {.name = "two_readers", .keys = {{"outputs", "2"}}, .x = images(2)},
+      {.name = "images_nhwc", .keys = {{"outputs", "3"}}, .x = images(3, Layout::kNHWC)},
+      {.name = "nine", .keys = {{"outputs", "9"}}, .x = images(9)},
+      {.name = "vector_length_1027", .keys = {{"outputs", "2"}}, .x = {{{1, 1027}}, {{1, 1027}}}},
+      {.name = "large",
+       .keys = {{"outputs", "2"}},
+       .x = {{{8, 16, 33, 31}}, {{8, 16, 33, 31}}},
+       .gradient_check = false},
+      {.name = "integers",
+       .keys = {{"outputs", "2"}},
+       .x = {{{5, 17}}, {{5, 17}}, {{5, 17}}},
+       .data = Data::kIntegers,
+       .exact = true},
+      {.name = "non_finite",
+       .x = {{{5, 17}}, {{5, 17}}},
+       .data = Data::kNonFinite,
+       .forward_only = true},
+  };
+}
+
 namespace {
 
 TEST(Add, RefusesWhatDiffers) {

@@ -1,4 +1,4 @@
-#include "layers/batch_norm_relu/batch_norm_relu.h"
+#include "layers/batch_norm/batch_norm.h"
 
 #include <gtest/gtest.h>
 

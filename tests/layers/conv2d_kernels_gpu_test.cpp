@@ -20,14 +20,14 @@ class ConvolutionKernels : public GpuTest {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
       c.x[0].layout = layout;
       const auto layer = make_layer(type, c);
-      const CaseReference reference = run_reference(type, c);
+      const CheckData check_data = make_check_data(type, c);
       for (std::string_view id : ids) {
         for (Pass pass : layer->passes()) {
           const auto reason = layer->unsupported(id, pass);
           if (layout == Layout::kNCHW && pass == Pass::kForward) {
             EXPECT_FALSE(reason) << id << " refuses " << c.name << ": " << *reason;
           }
-          if (!reason) check_pass(*layer, c, id, pass, reference);
+          if (!reason) check_pass(*layer, c.name, id, pass, check_data);
         }
       }
     }

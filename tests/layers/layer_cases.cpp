@@ -22,11 +22,13 @@ std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
 std::vector<LayerCase> split_cases();
+std::vector<LayerCase> add_relu_cases();
 std::vector<LayerCase> tanh_cases();
 
 const std::vector<CasesOfType>& layer_cases() {
   static const std::vector<CasesOfType> all = {
       {"add", add_cases()},
+      {"add_relu", add_relu_cases()},
       {"avg_pool2d", avg_pool2d_cases()},
       {"batch_norm1d", batch_norm1d_cases()},
       {"batch_norm1d_relu", batch_norm1d_relu_cases()},

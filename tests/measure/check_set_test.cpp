@@ -22,13 +22,13 @@ TEST(CheckSet, StartsRigsFromItsDataAndIsWhatTheyAreHeldTo) {
   const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   const CheckSets sets(*layer, Pass::kForward, check_data, Device::kCpu);
   LayerRig rig(*layer, "cpu_reference", {Pass::kForward}, test_context(Device::kCpu), {});
-  for (const CheckSet* set : {&sets.first, &sets.other}) {
+  for (const CheckSet* set : {&sets.first, &*sets.other}) {
     rig.load(set->data());
     EXPECT_EQ(values_of(rig.read_by(Pass::kForward)[0], Device::kCpu),
               (set == &sets.first ? check_data.data : check_data.other_data).x[0]);
     run_through(rig, *set);
     EXPECT_TRUE(all_agree(hold_to(*set, rig)));
-    EXPECT_FALSE(all_agree(hold_to(set == &sets.first ? sets.other : sets.first, rig)));
+    EXPECT_FALSE(all_agree(hold_to(set == &sets.first ? *sets.other : sets.first, rig)));
     EXPECT_EQ(rig.damage(), "");
     const std::vector<Buffer> snapshot = rig.make_snapshot(Pass::kForward);
     rig.queue_snapshot(Pass::kForward, snapshot);

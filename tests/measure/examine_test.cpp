@@ -1,7 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "layers/batch_norm/batch_norm_impls.h"
-#include "layers/dropout/dropout_impls.h"
+#include "layers/batch_norm/batch_norm.h"
+#include "layers/concat/concat.h"
+#include "layers/dropout/dropout.h"
 #include "layers/layer_cases.h"
 #include "measure/examine.h"
 #include "measure/measure_pass.h"
@@ -53,9 +54,41 @@ TEST(Examine, AMaskMustFollowTheStep) {
   const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   for (Pass pass : layer->passes()) {
     const Examination found =
-        examine(*layer, "cpu_double_same_mask", pass, check_data, test_context(Device::kCpu));
+        check(*layer, "cpu_double_same_mask", pass, check_data, test_context(Device::kCpu));
     ASSERT_FALSE(found.passed()) << to_string(pass);
     EXPECT_TRUE(has(found.faults[0].text, "with other data"));
+  }
+}
+
+/// Writes to the second input's gradient where the first's is not wanted.
+class IgnoresWishes : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
+    sound_->run(pass, run, t);
+    if (pass != Pass::kForward && !t.dx[0] && t.dx[1]) t.dx[1].data<float>()[3] += 1;
+  }
+};
+
+TEST(Examine, GradientsThatNobodyWantsChangeNoOthers) {
+  const InList<ConcatProblem> listed(
+      concat_impls(),
+      {{"cpu_double_ignores_wishes", supports_all,
+        [](const ConcatProblem& problem, Context& context) -> std::unique_ptr<Implementation> {
+          return std::make_unique<IgnoresWishes>(concat_impls().front().make(problem, context));
+        }}});
+  const auto layer =
+      make_layer("concat", {.name = "doubles", .x = {{{2, 3, 4, 5}}, {{2, 2, 4, 5}}}});
+  const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
+  for (const CheckLevel level : {CheckLevel::kAgreement, CheckLevel::kEverything}) {
+    const auto faults = [&](std::string_view id) {
+      return check(*layer, id, Pass::kBackward, check_data, test_context(Device::kCpu), level)
+          .faults;
+    };
+    EXPECT_TRUE(faults("cpu_reference").empty());
+    ASSERT_EQ(faults("cpu_double_ignores_wishes").size(), 1u);
+    EXPECT_TRUE(has(faults("cpu_double_ignores_wishes")[0].text,
+                    "changes dx[1] where the gradients of 1 inputs are not wanted"));
   }
 }
 

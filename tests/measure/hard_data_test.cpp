@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/storage.h"
-#include "layers/relu/relu_impls.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/activation/activation.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "measure/examine.h"
 #include "support/case_rig.h"
 #include "support/double_base.h"
@@ -73,7 +73,7 @@ void check_slip(std::vector<ImplEntry<P>>& list, const char* type, const LayerCa
   const auto layer = make_layer(type, c);
   const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, {pass});
   const Examination found =
-      examine(*layer, "cpu_double_slip", pass, check_data, test_context(Device::kCpu));
+      check(*layer, "cpu_double_slip", pass, check_data, test_context(Device::kCpu));
   ASSERT_FALSE(found.passed());
   EXPECT_EQ(to_string(found.faults[0].kind), "some data only") << found.faults[0].text;
 }

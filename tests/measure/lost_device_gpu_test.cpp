@@ -9,7 +9,7 @@
 
 #include "compare/bench.h"
 #include "core/error.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
 #include "support/death_test_file.h"

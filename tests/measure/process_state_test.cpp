@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/error.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "measure/examine.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"

@@ -24,7 +24,8 @@ namespace {
 constexpr size_t kLimit = size_t{1} << 30;  // a context's own
 // Microseconds. The longest is far from the others even where a sleep takes milliseconds more.
 constexpr int kQuick = 50, kSlow = 600, kSnail = 100000;
-int made = 0;  // implementations of the test's lists
+int made = 0;       // implementations of the test's lists
+int backwards = 0;  // that they ran
 
 // relu by cpu_reference, after a while.
 template <int kMicroseconds>
@@ -34,12 +35,13 @@ class Slow : public ActivationImpl {
       : ActivationImpl(problem), reference_(activation_cpu_reference().make(problem, context)) {
     ++made;
   }
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
     reference_->run(Pass::kForward, run, {.x = {x}, .y = {y}});
   }
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
+    ++backwards;
     std::this_thread::sleep_for(std::chrono::microseconds(kMicroseconds));
     reference_->run(Pass::kBackward, run, {.x = {x}, .y = {y}, .dx = {dx}, .dy = {dy}});
   }
@@ -52,8 +54,8 @@ class Slow : public ActivationImpl {
 class Wrong : public ActivationImpl {
  public:
   explicit Wrong(const ActivationProblem& problem) : ActivationImpl(problem) { ++made; }
-  void forward(const Run&, const Tensor&, const Tensor& y) override { fill(y); }
-  void backward(const Run&, const Tensor&, const Tensor&, const Tensor&,
+  void forward(const Run&, const Tensor&, const Tensor& y, const Tensor&) override { fill(y); }
+  void backward(const Run&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                 const Tensor& dx) override {
     fill(dx);
   }
@@ -96,13 +98,14 @@ const std::vector<std::string> kAll = {"cpu_slow", "cpu_wrong", "cpu_snail", "cp
 
 class Auto : public testing::Test {
  protected:
-  Auto() { made = 0; }
+  Auto() { made = backwards = 0; }
 
-  void choose(std::vector<ResolvedLayer>& layers) {
+  void choose(std::vector<ResolvedLayer>& layers, bool training = true) {
     TuningCache cache(file_);
     choose_automatically(layers, context_, cache,
                          {[this](const std::string& text) { infos_ += text + "\n"; },
-                          [this](const std::string& text) { warnings_ += text + "\n"; }});
+                          [this](const std::string& text) { warnings_ += text + "\n"; }},
+                         training);
   }
 
   Context context_{Device::kCpu};
@@ -190,6 +193,23 @@ TEST_F(Auto, RemembersWhatItMeasured) {
   EXPECT_EQ(recall_choices(other, Device::kCpu, kLimit, TuningCache(file_)), 3u);
   choose(other);
   EXPECT_GT(made, before);
+}
+
+TEST_F(Auto, MeasuresTheForwardPassesAloneWhereNoOthersWillRun) {
+  auto layers = relu_layers({"cpu_slow", "cpu_quick"});
+  choose(layers, false);
+  expect_quick(layers);
+  EXPECT_EQ(backwards, 0);
+  EXPECT_TRUE(has(infos_, "measuring the implementations of 2 passes"));
+  EXPECT_FALSE(layers[1].passes[0].candidates.empty());
+  EXPECT_TRUE(layers[1].passes[1].candidates.empty());
+  auto again = relu_layers({"cpu_slow", "cpu_quick"});
+  EXPECT_EQ(recall_choices(again, Device::kCpu, kLimit, TuningCache(file_), false), 0u);
+  // It says nothing about a training.
+  auto trained = relu_layers({"cpu_slow", "cpu_quick"});
+  EXPECT_EQ(recall_choices(trained, Device::kCpu, kLimit, TuningCache(file_)), 3u);
+  choose(trained);
+  EXPECT_GT(backwards, 0);
 }
 
 TEST_F(Auto, DistrustsWhatItCannotUse) {

@@ -8,7 +8,7 @@
 
 #include "core/error.h"
 #include "core/philox.h"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "net/table.h"
 #include "support/double_base.h"
 #include "support/network.h"
@@ -467,6 +467,41 @@ TEST(Net, BatchNormAndReluAreABlock) {
   EXPECT_EQ(with_norms("custom_two_pass"), all(block1, "custom_two_pass"));
   EXPECT_EQ(with_norms("cudnn\nmath: bf16"), all(block1, "cudnn"));
   EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
+}
+
+TEST(Net, AddAndReluAreABlockThatSumsTheGradientsOfItsReaders) {
+  const auto resolved = [](const std::string& backend) {
+    const TestNetwork network = make_network(
+        "backend: " + backend +
+            "\ndata: {dataset: synthetic_images, batch: 2}\n"
+            "layers:\n"
+            "  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
+            "  - {name: conv2, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
+            "  - {name: sum, type: add, inputs: [conv2, conv1]}\n"
+            "  - {name: relu1, type: relu}\n"
+            "  - {name: a, type: tanh}\n"
+            "  - {name: b, type: tanh, inputs: [relu1]}\n"
+            "  - {name: c, type: tanh, inputs: [relu1]}\n"
+            "  - {name: end, type: concat, inputs: [a, b, c]}\n"
+            "  - {type: flatten}\n"
+            "  - {name: fc, type: linear, out_features: 10}\n"
+            "  - {type: softmax_cross_entropy}\n",
+        {{2, 1, 6, 6}});
+    std::vector<std::string> names;
+    for (const ResolvedLayer& layer : network.layers) {
+      if (layer.name.find("relu1") == std::string::npos) continue;
+      names.push_back(layer.name + " " + std::to_string(layer.layer->outputs().size()) + " " +
+                      layer.passes[0].id);
+    }
+    return names;
+  };
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(resolved("cpu"), (Texts{"sum+relu1 3 cpu_reference"}));
+  EXPECT_EQ(resolved("cpu\nfuse: false"),
+            (Texts{"relu1 1 cpu_reference", "split_relu1 3 cpu_reference"}));
+  if (!built_with_cuda()) return;
+  EXPECT_EQ(resolved("custom\nmath: bf16"), (Texts{"sum+relu1 3 custom_vectorized"}));
+  EXPECT_EQ(resolved("cudnn"), (Texts{"sum+relu1 3 cudnn"}));
 }
 
 TEST(Net, AnIdForTheWholeNetworkGoesWhereItIsKnownAndTablesSayWhereItIsNot) {

@@ -62,6 +62,31 @@ TEST(Plan, CallsGoThroughTheLayersAndBack) {
   for (const PlannedValue& value : inference.values) EXPECT_FALSE(value.gradient);
 }
 
+TEST(Plan, ASumHasOneOutputAndOneGradientForAllThatShareThem) {
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\n"
+      "data: {dataset: synthetic_images, batch: 4}\n"
+      "layers:\n"
+      "  - {type: flatten}\n"
+      "  - {name: fc1, type: linear, out_features: 6}\n"
+      "  - {name: fc2, type: linear, out_features: 6}\n"
+      "  - {name: sum, type: add, inputs: [fc2, fc1]}\n"
+      "  - {name: relu, type: relu}\n"
+      "  - {name: fc3, type: linear, out_features: 6}\n"
+      "  - {name: end, type: add, inputs: [fc3, relu]}\n"
+      "  - {name: fc4, type: linear, out_features: 10}\n"
+      "  - {name: loss, type: softmax_cross_entropy}\n",
+      {{4, 1, 8, 8}});
+  const NetPlan training = plan(network.layers, NetMode::kTraining);
+  const PlannedLayer& sum = training.layers[number_of(network, "sum+relu")];
+  ASSERT_EQ(sum.y.size(), 2u);
+  EXPECT_EQ(sum.y[0], sum.y[1]);
+  EXPECT_NE(sum.dy[0], sum.dy[1]);
+  EXPECT_EQ(sum.dx[0], sum.dx[1]);
+  const std::vector<std::string> calls = names(network, training.calls);
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "sum+relu backward"), 1);
+}
+
 TEST(Plan, AValueIsNeededFromItsProducerToItsLastReader) {
   const TestNetwork network = with_shortcut();
   const NetPlan inference = plan(network.layers, NetMode::kInference);

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 #include "support/double_base.h"
 #include "support/network.h"
 #include "support/text.h"

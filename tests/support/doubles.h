@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "layers/conv2d/conv2d_impls.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/conv2d/conv2d.h"
+#include "layers/linear/linear.h"
 #include "measure/examine.h"
 #include "support/double_base.h"
 

@@ -5,7 +5,6 @@
 #include <deque>
 #include <functional>
 
-#include "core/storage.h"
 #include "layers/layer_cases.h"
 #include "layers/layers.h"
 #include "measure/agreement.h"
@@ -27,75 +26,15 @@ std::vector<Pass> passes_of(const Layer& layer, const LayerCase& c) {
   return c.forward_only ? std::vector<Pass>{Pass::kForward} : layer.passes();
 }
 
-/// The reference of the case that was asked for last: the tests of one case follow each other.
-const CaseReference& reference_of(std::string_view type, const LayerCase& c) {
+/// Of the case that was asked for last: the tests of one case follow each other.
+const CheckData& check_data_of(std::string_view type, const LayerCase& c) {
   static const LayerCase* last = nullptr;
-  static CaseReference reference;
+  static CheckData check_data;
   if (last != &c) {
-    reference = run_reference(type, c);
+    check_data = make_check_data(type, c);
     last = &c;
   }
-  return reference;
-}
-
-bool same_bits(const std::vector<NamedValues>& a, const std::vector<NamedValues>& b) {
-  for (size_t i = 0; i < a.size(); ++i) {
-    for (size_t j = 0; j < a[i].values.size(); ++j) {
-      const double p = a[i].values[j], q = b[i].values[j];
-      if (p != q && !(std::isnan(p) && std::isnan(q))) return false;
-      if (std::signbit(p) != std::signbit(q) && !std::isnan(p)) return false;
-    }
-  }
-  return true;
-}
-
-std::vector<double> stored(std::vector<double> values, const TensorDesc& desc) {
-  for (double& value : values) value = rounded_to(desc.dtype, value);
-  return values;
-}
-
-/// One run of `pass`, after forward where forward can run, in freshly poisoned memory.
-std::vector<NamedValues> run_round(CaseRig& runner, Pass pass, bool forward,
-                                   const CaseReference& reference,
-                                   const std::vector<size_t>& without_dx,
-                                   const std::string& where) {
-  runner.reset();
-  if (forward) {
-    runner.run(Pass::kForward);
-    EXPECT_EQ(runner.damage(), "") << where << " (in forward)";
-  } else if (pass != Pass::kForward) {
-    runner.set_y(reference.of(Pass::kForward));
-  }
-  if (pass != Pass::kForward) {
-    for (Pass before : passes_before(runner.layer(), pass)) {
-      if (before != Pass::kForward) runner.run(before, without_dx);
-    }
-    runner.run(pass, without_dx);
-    EXPECT_EQ(runner.damage(), "") << where;
-  }
-  return runner.outputs(pass);
-}
-
-/// With some dx falsy, those stay untouched and everything else is as it was.
-void check_without_dx(CaseRig& runner, Pass pass, bool forward, const CaseReference& reference,
-                      const std::vector<NamedValues>& all, const std::string& where) {
-  const auto inputs = runner.differentiable_inputs();
-  std::vector<std::vector<size_t>> choices = {inputs};
-  if (inputs.size() > 1) {
-    for (size_t i : inputs) choices.push_back({i});
-  }
-  for (const auto& without : choices) {
-    std::vector<NamedValues> expected = all;
-    for (NamedValues& output : expected) {
-      for (size_t i : without) {
-        if (output.name != "dx[" + std::to_string(i) + "]") continue;
-        std::fill(output.values.begin(), output.values.end(), std::nan(""));
-      }
-    }
-    const auto found = run_round(runner, pass, forward, reference, without, where + ", without dx");
-    EXPECT_TRUE(same_bits(expected, found))
-        << where << ": " << without.size() << " falsy dx change other outputs, or were written";
-  }
+  return check_data;
 }
 
 class LayerTest : public testing::Test {
@@ -137,9 +76,10 @@ void register_case(std::string_view type, const LayerCase& c, Device device) {
       if (pass != Pass::kForward && std::find(only.begin(), only.end(), info.id) != only.end()) {
         continue;
       }
-      add_test(
-          type, std::string(to_string(pass)) + "/" + std::string(info.id) + "/" + c.name, device,
-          [=, &c] { check_pass(*make_layer(type, c), c, info.id, pass, reference_of(type, c)); });
+      add_test(type, std::string(to_string(pass)) + "/" + std::string(info.id) + "/" + c.name,
+               device, [=, &c] {
+                 check_pass(*make_layer(type, c), c.name, info.id, pass, check_data_of(type, c));
+               });
     }
   }
   if (device != Device::kCpu) return;
@@ -154,56 +94,32 @@ void register_case(std::string_view type, const LayerCase& c, Device device) {
 
 }  // namespace
 
-CaseReference run_reference(std::string_view type, const LayerCase& c) {
+CheckData make_check_data(std::string_view type, const LayerCase& c) {
   const auto layer = make_layer(type, c);
-  CaseReference reference{.data = make_data(c, *layer)};
-  reference.outputs =
-      run_reference(*layer, reference.data, c.situation(), passes_of(*layer, c)).outputs;
-  return reference;
+  CheckData check_data{.situation = c.situation(), .data = make_data(c, *layer), .exact = c.exact};
+  check_data.expected = run_reference(*layer, check_data.data, c.situation(), passes_of(*layer, c));
+  return check_data;
 }
 
-void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
-                const CaseReference& reference) {
+void check_pass(const Layer& layer, const std::string& case_name, std::string_view id, Pass pass,
+                const CheckData& check_data) {
   const std::string where = std::string(layer.type()) + " " + std::string(id) + " " +
-                            std::string(to_string(pass)) + ", case " + c.name + ", " +
+                            std::string(to_string(pass)) + ", case " + case_name + ", " +
                             layer.problem_text();
   if (const auto reason = layer.unsupported(id, pass)) {
     ASSERT_FALSE(reason->empty()) << where << ": refused without a reason";
     GTEST_SKIP() << "unsupported: " << *reason;
   }
-  const bool forward = !layer.unsupported(id, Pass::kForward);
-  std::vector<Pass> passes = passes_before(layer, pass);
-  if (!forward) std::erase(passes, Pass::kForward);
-  passes.push_back(pass);
-
-  CaseRig runner(layer, c, id, reference.data, passes);
-  const auto found = run_round(runner, pass, forward, reference, {}, where);
-
-  const auto& expected = reference.of(pass);
-  ASSERT_EQ(expected.size(), found.size()) << where;
+  const Examination found = check(layer, id, pass, check_data,
+                                  test_context(device_of(family_of(id))), CheckLevel::kAgreement);
   double share = 0;
-  for (size_t i = 0; i < found.size(); ++i) {
-    // In bf16 a library may round the sums that make dw, and what Winograd's transforms make.
-    const bool rounds =
-        c.options.math == Math::kBF16 && pass != Pass::kForward && !can_be_exact(layer.type(), id);
-    const bool exact = c.exact && !rounds;
-    const Limit limit =
-        exact ? Limit::exact()
-              : limit_of(layer, pass, found[i].desc, found[i].parameter, c.options.math);
-    // Sums without rounding are rounded as they are stored, and only then.
-    const auto wanted = exact ? stored(expected[i].values, found[i].desc) : expected[i].values;
-    const Agreement a = compare(wanted, found[i].values, limit, expected[i].sizes);
-    share = std::max(share, a.share_of_limit);
-    EXPECT_TRUE(a.agrees) << where << "\n  " << found[i].name << " " << found[i].desc.to_string()
-                          << ": " << a.to_string() << " at " << index_text(found[i].desc, a.worst)
-                          << " (element " << a.worst << ")"
-                          << "\n  limit: " << limit.to_string();
+  for (const TensorResult& tensor : found.tensors) {
+    share = std::max(share, tensor.agreement.share_of_limit);
   }
   testing::Test::RecordProperty("percent_of_limit", std::to_string(100 * share));
-
-  const auto again = run_round(runner, pass, forward, reference, {}, where + ", second run");
-  EXPECT_TRUE(same_bits(found, again)) << where << ": two runs differ";
-  if (pass != Pass::kForward) check_without_dx(runner, pass, forward, reference, found, where);
+  for (const Fault& fault : found.faults) {
+    ADD_FAILURE() << where << "\n  " << to_string(fault.kind) << ": it " << fault.text;
+  }
 }
 
 void check_gradient(std::string_view type, const LayerCase& original) {
@@ -267,29 +183,15 @@ void check_layouts(std::string_view type, const LayerCase& c) {
   for (TensorDesc& x : other.x) {
     x.layout = x.layout == Layout::kNCHW ? Layout::kNHWC : Layout::kNCHW;
   }
-  const auto layer = make_layer(type, c, DType::kFloat64);
+  const auto layer = make_layer(type, c);
   const auto turned = make_layer(type, other, DType::kFloat64);
-  const LayerData data = make_data(c, *layer);
-  LayerData turned_data = data;
-  const auto turn = [](std::vector<double>& values, const TensorDesc& from, const TensorDesc& to) {
-    if (!values.empty()) values = relayout(values, from, to);
-  };
-  for (size_t i = 0; i < data.x.size(); ++i) {
-    turn(turned_data.x[i], layer->inputs()[i], turned->inputs()[i]);
-  }
-  for (size_t i = 0; i < data.dy.size(); ++i) {
-    turn(turned_data.dy[i], layer->outputs()[i], turned->outputs()[i]);
-  }
-  for (size_t i = 0; i < data.w.size(); ++i) {
-    turn(turned_data.w[i], layer->parameters()[i].desc, turned->parameters()[i].desc);
-  }
+  const CheckData& check_data = check_data_of(type, c);
   const auto passes = passes_of(*layer, c);
-  CaseRig a(*layer, c, kReference, data, passes);
-  CaseRig b(*turned, other, kReference, turned_data, passes);
+  CaseRig runner(*turned, other, kReference, relayout(check_data.data, *layer, *turned), passes);
   for (Pass pass : passes) {
-    a.run(pass);
-    b.run(pass);
-    const auto expected = a.outputs(pass), found = b.outputs(pass);
+    runner.run(pass);
+    const auto& expected = check_data.expected.of(pass);
+    const auto found = runner.outputs(pass);
     for (size_t i = 0; i < found.size(); ++i) {
       // Sums may run in another order.
       const Agreement agreement =

@@ -6,15 +6,13 @@
 #include <string_view>
 #include <vector>
 
+#include "measure/examine.h"
 #include "support/case_rig.h"
 
 namespace duet {
 
-/// A case's data and what the reference makes of it.
-struct CaseReference : Reference {
-  LayerData data;
-};
-CaseReference run_reference(std::string_view type, const LayerCase& c);
+/// A case's data and what the reference makes of it, for CheckLevel::kAgreement.
+CheckData make_check_data(std::string_view type, const LayerCase& c);
 
 /// Registers "<type>.<pass>/<id>/<case>" for the implementations that run on `device`, again as
 /// "<case>_bf16" for those that store bfloat16, and, for the CPU, the checks of cpu_reference
@@ -23,9 +21,9 @@ void register_layer_tests(Device device);
 
 // The tests' bodies; they report to GoogleTest.
 
-/// Runs `pass` (after forward) with implementation `id` and holds every output to the reference.
-void check_pass(const Layer& layer, const LayerCase& c, std::string_view id, Pass pass,
-                const CaseReference& reference);
+/// check() of implementation `id` at CheckLevel::kAgreement.
+void check_pass(const Layer& layer, const std::string& case_name, std::string_view id, Pass pass,
+                const CheckData& check_data);
 /// Differentiates cpu_reference numerically in double and compares its backward passes.
 void check_gradient(std::string_view type, const LayerCase& c);
 /// cpu_reference gives the same numbers in NCHW and NHWC.

@@ -2,7 +2,7 @@
 // another batch, in evaluation mode or in some instances only. They are implementations of linear.
 #pragma once
 
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 #include "support/double_base.h"
 
 namespace duet {

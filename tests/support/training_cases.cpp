@@ -53,6 +53,11 @@ layers:
     shortcut:
       - {name: downsample.0, type: conv2d, out_channels: 6, kernel: 1}
     activation: relu
+  - name: again
+    type: residual
+    body:
+      - {name: conv1, type: conv2d, out_channels: 6, kernel: 3, padding: 1}
+    activation: relu
   - {type: global_avg_pool2d}
   - {type: flatten}
   - {name: bn2, type: batch_norm1d}

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "core/error.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "support/double_base.h"
 #include "support/double_kernels.h"
 #include "support/gpu_test.h"

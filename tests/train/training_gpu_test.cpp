@@ -108,7 +108,7 @@ TEST_F(TrainingOnGpu, SchedulesOfTheLearningRate) {
 }
 
 // batch_norm and relu, one by one and as a block, whose kernels do the same sums.
-TEST_F(TrainingOnGpu, ABlockOfBatchNormAndReluGivesTheBitsOfItsLayers) {
+TEST_F(TrainingOnGpu, BlocksOfReluGiveTheBitsOfTheirLayers) {
   for (const std::string backend :
        {"custom", "custom_welford", "custom_two_pass", "cudnn", "custom\nlayout: nhwc",
         "cudnn\nlayout: nhwc", "custom\nmath: bf16", "cudnn\nmath: bf16"}) {

@@ -4,6 +4,67 @@
 
 namespace duet {
 
+// Each in the file of its name.
+ImplEntry<ActivationProblem> activation_custom_vectorized();
+ImplEntry<ActivationProblem> activation_custom_scalar();
+ImplEntry<ActivationProblem> activation_cudnn();
+
+namespace {
+
+ActivationImpls all_impls() {
+  return {
+    activation_cpu_reference(),
+#if DUET_WITH_CUDA
+        activation_custom_vectorized(), activation_custom_scalar(), activation_cudnn(),
+#endif
+  };
+}
+
+constexpr std::string_view kNames[] = {"relu", "leaky_relu", "sigmoid", "tanh"};  // by kind
+
+template <ActivationKind kind, auto& impls>
+const LayerType& type_of(std::string_view summary) {
+  static constexpr std::string_view kName = kNames[static_cast<int>(kind)];
+  static const LayerType type = {
+      kName, summary,
+      [](ConfigReader& reader) -> std::unique_ptr<Layer> {
+        const double slope =
+            kind == ActivationKind::kLeakyRelu ? reader.number("slope", 0.01) : 0.0;
+        return std::make_unique<ActivationLayer>(kName, impls(), kind, static_cast<float>(slope));
+      },
+      [] { return infos_of(impls()); }};
+  return type;
+}
+
+}  // namespace
+
+ActivationImpls& relu_impls() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+ActivationImpls& leaky_relu_impls() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+ActivationImpls& sigmoid_impls() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+ActivationImpls& tanh_impls() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+
+const LayerType& relu_type() { return type_of<ActivationKind::kRelu, relu_impls>("y = max(x, 0)"); }
+const LayerType& leaky_relu_type() {
+  return type_of<ActivationKind::kLeakyRelu, leaky_relu_impls>(
+      "y = x for x > 0, slope * x otherwise");
+}
+const LayerType& sigmoid_type() {
+  return type_of<ActivationKind::kSigmoid, sigmoid_impls>("y = 1 / (1 + exp(-x))");
+}
+const LayerType& tanh_type() { return type_of<ActivationKind::kTanh, tanh_impls>("y = tanh(x)"); }
+
 std::string ActivationProblem::to_string() const {
   std::ostringstream text;
   text << "x=" << x.to_string();

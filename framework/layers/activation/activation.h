@@ -1,5 +1,10 @@
-// Element-wise activations share one problem and one interface; relu, leaky_relu, sigmoid and tanh
-// are layer types of their own with lists of their own.
+// Element-wise activations, of any shape and layout. They share one problem and every
+// implementation, and are layer types of their own with lists of their own:
+//   relu        y = max(x, 0); the gradient at 0 is 0. No keys.
+//   leaky_relu  y = x for x > 0, slope * x otherwise; the gradient at 0 is `slope`. Keys: slope 0.01
+//               (PyTorch's negative_slope).
+//   sigmoid     y = 1 / (1 + exp(-x)); dx = dy * y * (1 - y). No keys.
+//   tanh        y = tanh(x); dx = dy * (1 - y^2). No keys.
 #pragma once
 
 #include <cmath>
@@ -96,38 +101,16 @@ void visit_activation(const ActivationProblem& problem, Visit&& visit) {
   }
 }
 
-/// x, y, dx and dy have the same desc; any layout.
-class ActivationImpl : public Implementation {
- public:
-  explicit ActivationImpl(const ActivationProblem& problem) : problem_(problem) {}
-
-  virtual void forward(const Run& run, const Tensor& x, const Tensor& y) = 0;
-  /// dx = dy * gradient(x, y)
-  virtual void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
-                        const Tensor& dx) = 0;
-
-  void run(Pass pass, const Run& run, const LayerTensors& t) final {
-    if (pass == Pass::kForward) {
-      forward(run, t.x[0], t.y[0]);
-    } else if (t.dx[0]) {
-      backward(run, t.x[0], t.y[0], t.dy[0], t.dx[0]);
-    }
-  }
-
- protected:
-  const ActivationProblem problem_;
-};
+/// x, y, dx and dy have the same desc; any layout. dx = dy * gradient(x, y).
+using ActivationImpl = MapImpl<ActivationProblem>;
+using ActivationImpls = std::vector<ImplEntry<ActivationProblem>>;
 
 /// A layer type whose output is kind(x). `name` and `list` are the type's own.
-class ActivationLayer : public LayerOf<ActivationProblem> {
+class ActivationLayer : public LayerOf<ActivationLayer, ActivationProblem> {
  public:
   ActivationLayer(std::string_view name, const ImplList& list, ActivationKind kind,
                   float slope = 0.0f)
-      : LayerOf(list), name_(name), kind_(kind), slope_(slope) {}
-
-  std::string_view type() const override { return name_; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<ActivationLayer>(*this); }
+      : LayerOf(name, list), kind_(kind), slope_(slope) {}
 
  protected:
   ActivationProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
@@ -136,15 +119,23 @@ class ActivationLayer : public LayerOf<ActivationProblem> {
   }
 
  private:
-  std::string_view name_;
   ActivationKind kind_;
   float slope_;
 };
 
-// Entries shared by the lists of the activation layers; each computes any kind.
+const LayerType& relu_type();
+const LayerType& leaky_relu_type();
+const LayerType& sigmoid_type();
+const LayerType& tanh_type();
+
+ActivationImpls& relu_impls();
+ActivationImpls& leaky_relu_impls();
+ActivationImpls& sigmoid_impls();
+ActivationImpls& tanh_impls();
+
 ImplEntry<ActivationProblem> activation_cpu_reference();
-ImplEntry<ActivationProblem> activation_custom_scalar();
-ImplEntry<ActivationProblem> activation_custom_vectorized();
-ImplEntry<ActivationProblem> activation_cudnn();
+
+/// custom_scalar in double, for blocks' references on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_activation_gpu_reference(const ActivationProblem& problem);
 
 }  // namespace duet

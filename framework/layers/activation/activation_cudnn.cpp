@@ -36,12 +36,12 @@ class ActivationCudnn : public ActivationImpl {
     return {pass == Pass::kForward ? "cudnnActivationForward" : "cudnnActivationBackward"};
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     DUET_CUDNN(cudnnActivationForward(run.context.cudnn(), activation_.get(), &kOne, tensor_.get(),
                                       x.memory, &kZero, tensor_.get(), y.memory));
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     backward_scaled(run.context, kOne, x, y, dy, dx);
   }
@@ -71,13 +71,13 @@ class LeakyReluCudnn : public ActivationCudnn {
     return {"cudnnActivationBackward", "cudnnAddTensor"};
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     DUET_CUDNN(cudnnOpTensor(run.context.cudnn(), max_.get(), &kOne, tensor_.get(), x.memory,
                              &problem_.slope, tensor_.get(), x.memory, &kZero, tensor_.get(),
                              y.memory));
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     backward_scaled(run.context, 1.0f - problem_.slope, x, y, dy, dx);
     DUET_CUDNN(cudnnAddTensor(run.context.cudnn(), &problem_.slope, tensor_.get(), dy.memory, &kOne,

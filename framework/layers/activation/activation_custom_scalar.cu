@@ -26,36 +26,29 @@ __global__ void activation_backward_scalar_kernel(F f, int64_t count, const T* x
   dx[i] = T(dy[i] * f.gradient(value, output_of<T>(f, value, y[i])));
 }
 
+template <class T>
 class ActivationCustomScalar : public ActivationImpl {
  public:
   using ActivationImpl::ActivationImpl;
 
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
-    visit([&](auto f, auto zero) {
-      using T = decltype(zero);
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    visit_activation(problem_, [&](auto f) {
       activation_forward_scalar_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>());
-      DUET_LAUNCHED();
     });
+    DUET_LAUNCHED();
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    visit([&](auto f, auto zero) {
-      using T = decltype(zero);
+    visit_activation(problem_, [&](auto f) {
       activation_backward_scalar_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
-      DUET_LAUNCHED();
     });
+    DUET_LAUNCHED();
   }
 
  private:
-  template <class Launch>
-  void visit(Launch&& launch) {
-    visit_activation(problem_, [&](auto f) {
-      visit_gpu_storage(problem_.dtype, [&](auto zero) { launch(f, zero); });
-    });
-  }
   static unsigned blocks(const Tensor& x) {
     return static_cast<unsigned>((x.elements() + kThreads - 1) / kThreads);
   }
@@ -63,11 +56,12 @@ class ActivationCustomScalar : public ActivationImpl {
 
 }  // namespace
 
+std::unique_ptr<Implementation> make_activation_gpu_reference(const ActivationProblem& problem) {
+  return std::make_unique<ActivationCustomScalar<double>>(problem);
+}
+
 ImplEntry<ActivationProblem> activation_custom_scalar() {
-  return {.id = "custom_scalar",
-          .unsupported = supports_all,
-          .make = make_implementation<ActivationCustomScalar>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<ActivationCustomScalar>("custom_scalar");
 }
 
 }  // namespace duet

@@ -49,37 +49,29 @@ __global__ void activation_backward_vectorized_kernel(F f, int64_t count, const 
   }
 }
 
+template <class T>
 class ActivationCustomVectorized : public ActivationImpl {
  public:
   using ActivationImpl::ActivationImpl;
 
-  void forward(const Run& run, const Tensor& x, const Tensor& y) override {
-    visit([&](auto f, auto zero) {
-      using T = decltype(zero);
-      activation_forward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, run.stream()>>>(
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    visit_activation(problem_, [&](auto f) {
+      activation_forward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>());
-      DUET_LAUNCHED();
     });
+    DUET_LAUNCHED();
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    visit([&](auto f, auto zero) {
-      using T = decltype(zero);
-      activation_backward_vectorized_kernel<<<blocks<T>(x), kThreads, 0, run.stream()>>>(
+    visit_activation(problem_, [&](auto f) {
+      activation_backward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
           f, x.elements(), x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
-      DUET_LAUNCHED();
     });
+    DUET_LAUNCHED();
   }
 
  private:
-  template <class Launch>
-  void visit(Launch&& launch) {
-    visit_activation(problem_, [&](auto f) {
-      visit_gpu_storage(problem_.dtype, [&](auto zero) { launch(f, zero); });
-    });
-  }
-  template <class T>
   static unsigned blocks(const Tensor& x) {
     constexpr int kPerBlock = kThreads * kWidest<T>;
     return static_cast<unsigned>((x.elements() + kPerBlock - 1) / kPerBlock);
@@ -89,10 +81,7 @@ class ActivationCustomVectorized : public ActivationImpl {
 }  // namespace
 
 ImplEntry<ActivationProblem> activation_custom_vectorized() {
-  return {.id = "custom_vectorized",
-          .unsupported = supports_all,
-          .make = make_implementation<ActivationCustomVectorized>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<ActivationCustomVectorized>("custom_vectorized");
 }
 
 }  // namespace duet

@@ -21,37 +21,31 @@ struct AddProblem {
   std::string to_string() const;
 };
 
-class AddLayer : public LayerOf<AddProblem> {
- public:
-  AddLayer();
-
-  std::string_view type() const override { return "add"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  bool takes_many() const override { return true; }
-  bool is_view(Pass pass) const override { return pass != Pass::kForward; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<AddLayer>(*this); }
-
- protected:
-  AddProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
-};
-
-class SplitLayer : public LayerOf<AddProblem> {
- public:
-  explicit SplitLayer(int64_t outputs);
-
-  std::string_view type() const override { return "split"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  bool is_view(Pass pass) const override { return pass == Pass::kForward; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<SplitLayer>(*this); }
-
- protected:
-  AddProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
-
- private:
-  int64_t count_;
-};
-
 const LayerType& add_type();
 const LayerType& split_type();
+
+class AddImpl : public ImplementationOf<AddProblem> {
+ public:
+  using ImplementationOf::ImplementationOf;
+
+  /// to = from[0] + from[1] + ..., at least two of them.
+  virtual void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) = 0;
+
+  /// Many tensors into one are summed: forward of add, backward of split. One goes to many as
+  /// copies.
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    const bool forward = pass == Pass::kForward;
+    const std::vector<Tensor>&from = forward ? t.x : t.dy, &to = forward ? t.y : t.dx;
+    if (from.size() == 1) {
+      for (const Tensor& each : to) {
+        if (each) run.context.queue_copy(each.memory, from[0].memory, from[0].bytes());
+      }
+    } else if (to[0]) {
+      sum(run, from, to[0]);
+    }
+  }
+};
+
+std::vector<ImplEntry<AddProblem>>& add_impls();
 
 }  // namespace duet

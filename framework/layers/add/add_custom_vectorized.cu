@@ -8,7 +8,7 @@
 
 #include "device/check.h"
 #include "kernels/vector.cuh"
-#include "layers/add/add_impls.h"
+#include "layers/add/add.h"
 
 namespace duet {
 namespace {
@@ -64,34 +64,15 @@ unsigned blocks_for(int64_t elements, int per_thread) {
   return static_cast<unsigned>((elements + per_block - 1) / per_block);
 }
 
-template <class T, int count = 2>
-void launch(int inputs, cudaStream_t stream, const Inputs<T>& from, int64_t elements, T* to) {
-  if constexpr (count < kMostAtOnce) {
-    if (inputs > count) return launch<T, count + 1>(inputs, stream, from, elements, to);
-  }
-  add_vectorized_kernel<count>
-      <<<blocks_for(elements, kWidest<T>), kThreads, 0, stream>>>(from, elements, to);
-  DUET_LAUNCHED();
-}
-
+template <class T>
 class AddCustomVectorized : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
   void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
-    if (problem_.dtype == DType::kFloat32) return sum_by_parts<float>(run, from, to);
-    if (from.size() <= kMostAtOnce) return sum_by_parts<bfloat16>(run, from, to);
-    ManyInputs<bfloat16> inputs{};
-    std::transform(from.begin(), from.end(), inputs.x,
-                   [](const Tensor& x) { return x.data<bfloat16>(); });
-    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
-        inputs, static_cast<int>(from.size()), to.elements(), to.data<bfloat16>());
-    DUET_LAUNCHED();
-  }
-
- private:
-  template <class T>
-  static void sum_by_parts(const Run& run, const std::vector<Tensor>& from, const Tensor& to) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (from.size() > kMostAtOnce) return sum_at_once(run, from, to);
+    }
     for (size_t next = 0; next < from.size();) {
       Inputs<T> inputs;
       int count = 0;
@@ -99,8 +80,27 @@ class AddCustomVectorized : public AddImpl {
       while (count < kMostAtOnce && next < from.size()) {
         inputs.x[count++] = from[next++].data<T>();
       }
-      launch<T>(count, run.stream(), inputs, to.elements(), to.data<T>());
+      launch(run, count, inputs, to);
     }
+  }
+
+ private:
+  template <int count = 2>
+  static void launch(const Run& run, int wanted, const Inputs<T>& from, const Tensor& to) {
+    if constexpr (count < kMostAtOnce) {
+      if (wanted > count) return launch<count + 1>(run, wanted, from, to);
+    }
+    add_vectorized_kernel<count>
+        <<<blocks_for(to.elements(), kWidest<T>), kThreads, 0, run.stream()>>>(from, to.elements(),
+                                                                               to.data<T>());
+    DUET_LAUNCHED();
+  }
+  static void sum_at_once(const Run& run, const std::vector<Tensor>& from, const Tensor& to) {
+    ManyInputs<T> inputs{};
+    std::transform(from.begin(), from.end(), inputs.x, [](const Tensor& x) { return x.data<T>(); });
+    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
+        inputs, static_cast<int>(from.size()), to.elements(), to.data<T>());
+    DUET_LAUNCHED();
   }
 };
 
@@ -112,10 +112,7 @@ std::optional<std::string> unsupported(const AddProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<AddProblem> add_custom_vectorized() {
-  return {.id = "custom_vectorized",
-          .unsupported = unsupported,
-          .make = make_implementation<AddCustomVectorized>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<AddCustomVectorized>("custom_vectorized", unsupported);
 }
 
 }  // namespace duet

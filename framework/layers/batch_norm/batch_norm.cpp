@@ -2,20 +2,54 @@
 
 #include <charconv>
 
-#include "layers/batch_norm/batch_norm_impls.h"
-
 namespace duet {
+
+// Each in the file of its name.
+ImplEntry<BatchNormProblem> batch_norm_cpu_reference();
+ImplEntry<BatchNormProblem> batch_norm_custom_cluster();
+ImplEntry<BatchNormProblem> batch_norm_custom_two_pass();
+ImplEntry<BatchNormProblem> batch_norm_custom_welford();
+ImplEntry<BatchNormProblem> batch_norm_cudnn();
+ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent();
+// In layers/batch_norm_relu/batch_norm_relu_composed.cpp.
+ImplEntry<BatchNormProblem> batch_norm_relu_cpu_reference();
+ImplEntry<BatchNormProblem> batch_norm_relu_cudnn();
+ImplEntry<BatchNormProblem> batch_norm_relu_cudnn_persistent();
+
+std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
+  static std::vector<ImplEntry<BatchNormProblem>> list = {
+    batch_norm_cpu_reference(),
+#if DUET_WITH_CUDA
+    batch_norm_custom_welford(),
+    batch_norm_custom_cluster(),
+    batch_norm_custom_two_pass(),
+    batch_norm_cudnn(),
+    batch_norm_cudnn_persistent(),
+#endif
+  };
+  return list;
+}
+
+std::vector<ImplEntry<BatchNormProblem>>& batch_norm_relu_impls() {
+  static std::vector<ImplEntry<BatchNormProblem>> list = {
+    batch_norm_relu_cpu_reference(),
+#if DUET_WITH_CUDA
+    batch_norm_custom_welford(),
+    batch_norm_custom_cluster(),
+    batch_norm_custom_two_pass(),
+    batch_norm_relu_cudnn(),
+    batch_norm_relu_cudnn_persistent(),
+#endif
+  };
+  return list;
+}
+
 namespace {
 
 // The shortest text that is read as the same number.
 std::string exact_text(double value) {
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
-
-template <int rank>
-std::unique_ptr<Layer> make_layer(ConfigReader& reader) {
-  return std::make_unique<BatchNormLayer>(rank, BatchNormParams::read(reader));
 }
 
 }  // namespace
@@ -45,8 +79,13 @@ std::string BatchNormProblem::to_string() const {
   return text + " " + std::string(duet::to_string(dtype));
 }
 
-BatchNormLayer::BatchNormLayer(int rank, const BatchNormParams& params)
-    : BatchNormLayer(batch_norm_impls(), rank, params) {}
+BatchNormLayer::BatchNormLayer(ConfigReader& reader, int rank, bool relu)
+    : LayerOf(relu ? (rank == 4 ? "batch_norm2d_relu" : "batch_norm1d_relu")
+                   : (rank == 4 ? "batch_norm2d" : "batch_norm1d"),
+              relu ? batch_norm_relu_impls() : batch_norm_impls()),
+      rank_(rank),
+      relu_(relu),
+      params_(BatchNormParams::read(reader)) {}
 
 BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
   const TensorDesc& x = inputs[0];
@@ -60,6 +99,7 @@ BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, co
                                     .eps = params_.eps,
                                     .momentum = params_.momentum,
                                     .affine = params_.affine,
+                                    .relu = relu_,
                                     .dtype = x.dtype};
   outputs_ = {x};
   const auto add = [&](const char* name, Init init, ParameterSpec::Role role) {
@@ -83,16 +123,23 @@ std::optional<std::string> BatchNormLayer::untrainable() const {
 }
 
 const LayerType& batch_norm1d_type() {
-  static const LayerType type = {"batch_norm1d", "normalises each feature over the batch",
-                                 make_layer<2>,
-                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  static const LayerType type = layer_type<BatchNormLayer, batch_norm_impls, 2, false>(
+      "batch_norm1d", "normalises each feature over the batch");
   return type;
 }
-
 const LayerType& batch_norm2d_type() {
-  static const LayerType type = {"batch_norm2d", "normalises each channel over the batch",
-                                 make_layer<4>,
-                                 [] { return BatchNormLayer::infos(batch_norm_impls()); }};
+  static const LayerType type = layer_type<BatchNormLayer, batch_norm_impls, 4, false>(
+      "batch_norm2d", "normalises each channel over the batch");
+  return type;
+}
+const LayerType& batch_norm1d_relu_type() {
+  static const LayerType type = layer_type<BatchNormLayer, batch_norm_relu_impls, 2, true>(
+      "batch_norm1d_relu", "batch_norm1d and relu in one", {}, {{{"batch_norm1d"}, {"relu"}}});
+  return type;
+}
+const LayerType& batch_norm2d_relu_type() {
+  static const LayerType type = layer_type<BatchNormLayer, batch_norm_relu_impls, 4, true>(
+      "batch_norm2d_relu", "batch_norm2d and relu in one", {}, {{{"batch_norm2d"}, {"relu"}}});
   return type;
 }
 

@@ -15,6 +15,10 @@
 //
 // Keys: eps 1e-5 (above 0), momentum 0.1 (0 to 1), affine true: without it there is neither weight
 // nor bias. M must be 2 at least in training (untrainable()).
+//
+// batch_norm2d_relu and batch_norm1d_relu: y = relu of that. All of it holds there with relu's
+// gradient, dy where y > 0 and else 0, in the place of dy. Parameters and buffers have the same
+// names, so that a checkpoint is that of the two layers.
 #pragma once
 
 #include "layers/layer.h"
@@ -29,7 +33,7 @@ struct BatchNormParams {
   static BatchNormParams read(ConfigReader& reader);
 };
 
-/// Of both, and of the blocks with relu behind them (layers/batch_norm_relu). x, y, dx and dy have
+/// Of all four. x, y, dx and dy have
 /// one desc; parameters and buffers have a value a channel.
 struct BatchNormProblem {
   TensorDesc x;
@@ -51,15 +55,20 @@ struct BatchNormProblem {
   std::string to_string() const;
 };
 
-class BatchNormLayer : public LayerOf<BatchNormProblem> {
+/// Alone or with relu.
+class BatchNormLayer : public LayerOf<BatchNormLayer, BatchNormProblem> {
  public:
   /// Of rank 4 (batch_norm2d) or 2 (batch_norm1d).
-  BatchNormLayer(int rank, const BatchNormParams& params);
+  BatchNormLayer(ConfigReader& reader, int rank, bool relu);
 
-  std::string_view type() const override { return rank_ == 4 ? "batch_norm2d" : "batch_norm1d"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<BatchNormLayer>(*this); }
+  /// With relu, each family keeps its own kind of state from forward.
+  bool shares_state(std::string_view a, std::string_view b) const override {
+    return relu_ ? family_of(a) == family_of(b) : LayerOf::shares_state(a, b);
+  }
   std::optional<std::string> untrainable() const override;
+  /// Where what relu reads is nearly 0, in training or in evaluation.
+  void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
+              std::vector<std::vector<double>>& dy) const override;
   bool cancels() const override { return true; }
   std::vector<std::vector<double>> sizes(Pass pass, bool training,
                                          const std::vector<std::vector<double>>& x,
@@ -67,21 +76,54 @@ class BatchNormLayer : public LayerOf<BatchNormProblem> {
                                          const std::vector<std::vector<double>>& dy) const override;
 
  protected:
-  BatchNormLayer(const ImplList& list, int rank, const BatchNormParams& params)
-      : LayerOf(list), rank_(rank), params_(params) {}
-
-  int rank() const { return rank_; }
-  /// y before any relu, computed as the definition says.
-  std::vector<double> normalised(bool training, const std::vector<std::vector<double>>& x,
-                                 const std::vector<std::vector<double>>& w) const;
   BatchNormProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
 
  private:
   int rank_;
+  bool relu_;
   BatchNormParams params_;
 };
 
 const LayerType& batch_norm1d_type();
 const LayerType& batch_norm2d_type();
+const LayerType& batch_norm1d_relu_type();
+const LayerType& batch_norm2d_relu_type();
+
+/// Weight and bias, or their gradients, are falsy without affine; gradients of buffers always.
+struct BatchNormParameters {
+  Tensor weight, bias, running_mean, running_var;
+};
+
+/// Both passes read run.training on the host.
+class BatchNormImpl : public ImplementationOf<BatchNormProblem> {
+ public:
+  using ImplementationOf::ImplementationOf;
+
+  virtual void forward(const Run& run, const Tensor& x, const BatchNormParameters& w,
+                       const Tensor& y, const Tensor& state) = 0;
+  /// dx or both of dw are falsy where nobody needs them; one is not.
+  virtual void backward(const Run& run, const Tensor& x, const BatchNormParameters& w,
+                        const Tensor& dy, const Tensor& state, const Tensor& dx,
+                        const BatchNormParameters& dw) = 0;
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], named(t.w), t.y[0], t.state);
+    } else if (t.dx[0] || problem_.affine) {
+      backward(run, t.x[0], named(t.w), t.dy[0], t.state, t.dx[0], named(t.dw));
+    }
+  }
+
+ private:
+  BatchNormParameters named(const std::vector<Tensor>& w) const {
+    return problem_.affine ? BatchNormParameters{w[0], w[1], w[2], w[3]}
+                           : BatchNormParameters{{}, {}, w[0], w[1]};
+  }
+};
+
+std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls();
+/// Hand-written kernels are the same, with relu where they write y and read dy. REQUIRES: of their
+/// problems, relu is set.
+std::vector<ImplEntry<BatchNormProblem>>& batch_norm_relu_impls();
 
 }  // namespace duet

@@ -4,8 +4,7 @@
 #include <cmath>
 
 #include "core/parallel.h"
-#include "core/storage.h"
-#include "layers/batch_norm/batch_norm_impls.h"
+#include "layers/batch_norm/batch_norm.h"
 
 namespace duet {
 namespace {
@@ -18,42 +17,27 @@ struct Channels {
   double mean[kBlock], inverse[kBlock];  // 1 / sqrt(var + eps)
 };
 
+template <class T>
 class BatchNormCpuReference : public BatchNormImpl {
  public:
   using BatchNormImpl::BatchNormImpl;
+  using W = Accumulator<T>;
 
   /// The mean of every channel, then every 1 / sqrt(var + eps).
   size_t state_bytes() const override { return 2 * problem_.channels() * sizeof(double); }
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) override {
-    visit_storage(problem_.dtype,
-                  [&](auto zero) { forward<decltype(zero)>(run.training, x, w, y, state); });
-  }
-
-  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
-                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    visit_storage(problem_.dtype, [&](auto zero) {
-      backward<decltype(zero)>(run.training, x, w, dy, state, dx, dw);
-    });
-  }
-
- private:
-  /// T is the type of x, y, dx and dy.
-  template <class T>
-  void forward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
-               const Tensor& state) {
-    using W = Accumulator<T>;
     const T* in = x.data<T>();
     T* out = y.data<T>();
     for_channels(4, [&](Channels& channels) {
-      if (training) {
+      if (run.training) {
         double var[kBlock];
         measure(in, channels, var);
         update(channels, var, w.running_mean.data<W>(), w.running_var.data<W>());
         save(channels, state.data<double>());
       } else {
-        take_running<W>(w, channels);
+        take_running(w, channels);
       }
       for_each(channels, [&](int64_t k, int64_t i) {
         const int64_t c = channels.first + k;
@@ -64,13 +48,11 @@ class BatchNormCpuReference : public BatchNormImpl {
     });
   }
 
-  template <class T>
-  void backward(bool training, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
-                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) {
-    using W = Accumulator<T>;
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
     const T *in = x.data<T>(), *gradient = dy.data<T>();
     for_channels(6, [&](Channels& channels) {
-      training ? take_saved(state.data<double>(), channels) : take_running<W>(w, channels);
+      run.training ? take_saved(state.data<double>(), channels) : take_running(w, channels);
       const auto normalised = [&](int64_t k, int64_t i) {
         return (in[i] - channels.mean[k]) * channels.inverse[k];
       };
@@ -87,14 +69,14 @@ class BatchNormCpuReference : public BatchNormImpl {
       const auto count = static_cast<double>(problem_.count());
       for_each(channels, [&](int64_t k, int64_t i) {
         double value = gradient[i];
-        if (training) value -= sum[k] / count + normalised(k, i) * (product[k] / count);
+        if (run.training) value -= sum[k] / count + normalised(k, i) * (product[k] / count);
         if (problem_.affine) value *= w.weight.data<W>()[channels.first + k];
         dx.data<T>()[i] = T(value * channels.inverse[k]);
       });
     });
   }
 
-  template <class T>
+ private:
   void measure(const T* x, Channels& channels, double (&var)[kBlock]) const {
     const auto count = static_cast<double>(problem_.count());
     double sum[kBlock] = {};
@@ -111,7 +93,6 @@ class BatchNormCpuReference : public BatchNormImpl {
     }
   }
 
-  template <class W>
   void update(const Channels& channels, const double (&var)[kBlock], W* running_mean,
               W* running_var) const {
     const auto count = static_cast<double>(problem_.count());
@@ -137,7 +118,6 @@ class BatchNormCpuReference : public BatchNormImpl {
       channels.inverse[c - channels.first] = state[problem_.channels() + c];
     }
   }
-  template <class W>
   void take_running(const BatchNormParameters& w, Channels& channels) const {
     for (int64_t c = channels.first; c < channels.last; ++c) {
       const double var = w.running_var.data<W>()[c];
@@ -172,10 +152,7 @@ class BatchNormCpuReference : public BatchNormImpl {
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_cpu_reference() {
-  return {.id = "cpu_reference",
-          .unsupported = supports_all,
-          .make = make_implementation<BatchNormCpuReference>,
-          .dtypes = reference_dtypes()};
+  return reference_entry<BatchNormCpuReference>();
 }
 
 }  // namespace duet

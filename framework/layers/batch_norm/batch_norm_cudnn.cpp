@@ -10,7 +10,7 @@
 
 #include "core/arena.h"
 #include "device/cudnn_descriptors.h"
-#include "layers/batch_norm/batch_norm_impls.h"
+#include "layers/batch_norm/batch_norm.h"
 
 namespace duet {
 namespace {
@@ -131,16 +131,10 @@ std::optional<std::string> unsupported_persistent(const BatchNormProblem& proble
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = unsupported,
-          .make = make_implementation<BatchNormCudnn<false>>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<BatchNormCudnn<false>>("cudnn", unsupported, gpu_dtypes());
 }
 ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent() {
-  return {.id = "cudnn_persistent",
-          .unsupported = unsupported_persistent,
-          .make = make_implementation<BatchNormCudnn<true>>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<BatchNormCudnn<true>>("cudnn_persistent", unsupported_persistent, gpu_dtypes());
 }
 
 }  // namespace duet

@@ -225,39 +225,25 @@ Walk in_clusters(Walk walk, int units_of_block) {
   return walk;
 }
 
-class BatchNormCustomCluster : public BatchNormImpl {
+class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
  public:
   explicit BatchNormCustomCluster(const BatchNormProblem& problem)
-      : BatchNormImpl(problem),
+      : CustomImpl(problem),
         forward_(in_clusters(walk_of(problem, false), 2 * units_kept(problem))),
-        backward_(in_clusters(walk_of(problem, false), units_kept(problem))),
-        split_walk_(walk_of(problem, true)) {}
+        backward_(in_clusters(walk_of(problem, false), units_kept(problem))) {}
 
-  size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
   std::string detail(Pass pass) const override {
     const Walk& walk = pass == Pass::kForward ? forward_ : backward_;
     return form_text(problem_) + ", clusters of " + std::to_string(walk.splits);
   }
 
-  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
-               const Tensor& state) override {
-    if (!run.training) {
-      return launch_evaluation(problem_, split_walk_, run.stream(), x, w, y, state);
-    }
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      queue(run, forward_, batch_norm_forward_cluster_kernel<F>,
-            Forward<typename F::Value>(x, w, y, state));
-    });
+  template <class F>
+  void train(const Run& run, const Forward<typename F::Value>& t) const {
+    queue(run, forward_, batch_norm_forward_cluster_kernel<F>, t);
   }
-
-  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
-                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      queue(run, backward_, batch_norm_backward_cluster_kernel<F>,
-            Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
-    });
+  template <class F>
+  void gradients(const Run& run, const Backward<typename F::Value>& t) const {
+    queue(run, backward_, batch_norm_backward_cluster_kernel<F>, t);
   }
 
  private:
@@ -271,7 +257,6 @@ class BatchNormCustomCluster : public BatchNormImpl {
   }
 
   const Walk forward_, backward_;
-  const Walk split_walk_;  // of evaluation, which has no sums
 };
 
 /// Where a cluster keeps all that backward needs.
@@ -284,11 +269,10 @@ bool preferred(const BatchNormProblem& problem, Pass, size_t) {
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_cluster() {
-  return {.id = "custom_cluster",
-          .unsupported = batch_norm::unsupported,
-          .make = make_implementation<BatchNormCustomCluster>,
-          .dtypes = gpu_dtypes(),
-          .preferred = preferred};
+  auto entry =
+      impl_entry<BatchNormCustomCluster>("custom_cluster", batch_norm::unsupported, gpu_dtypes());
+  entry.preferred = preferred;
+  return entry;
 }
 
 }  // namespace duet

@@ -58,49 +58,29 @@ __global__ void __launch_bounds__(kThreads)
   write_gradients<F>(walk, t, s, sums);
 }
 
-class BatchNormCustomTwoPass : public BatchNormImpl {
+class BatchNormCustomTwoPass : public CustomImpl<BatchNormCustomTwoPass> {
  public:
   explicit BatchNormCustomTwoPass(const BatchNormProblem& problem)
-      : BatchNormImpl(problem),
-        walk_(walk_of(problem, false)),
-        split_walk_(walk_of(problem, true)) {}
+      : CustomImpl(problem), walk_(walk_of(problem, false)) {}
 
-  size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
-  std::string detail(Pass) const override { return form_text(problem_); }
-
-  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
-               const Tensor& state) override {
-    if (!run.training) {
-      return launch_evaluation(problem_, split_walk_, run.stream(), x, w, y, state);
-    }
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_,
-             Forward<typename F::Value>(x, w, y, state));
-    });
+  template <class F>
+  void train(const Run& run, const Forward<typename F::Value>& t) const {
+    launch(walk_, 1, run.stream(), batch_norm_forward_two_pass_kernel<F>, walk_, t);
   }
-
-  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
-                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_,
-             Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
-    });
+  template <class F>
+  void gradients(const Run& run, const Backward<typename F::Value>& t) const {
+    launch(walk_, 1, run.stream(), batch_norm_backward_two_pass_kernel<F>, walk_, t);
   }
 
  private:
   const Walk walk_;
-  const Walk split_walk_;  // of evaluation, which has no sums
 };
 
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_two_pass() {
-  return {.id = "custom_two_pass",
-          .unsupported = batch_norm::unsupported,
-          .make = make_implementation<BatchNormCustomTwoPass>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<BatchNormCustomTwoPass>("custom_two_pass", batch_norm::unsupported,
+                                            gpu_dtypes());
 }
 
 }  // namespace duet

@@ -125,61 +125,46 @@ __global__ void __launch_bounds__(kThreads)
   write_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
 }
 
-class BatchNormCustomWelford : public BatchNormImpl {
+class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
  public:
-  explicit BatchNormCustomWelford(const BatchNormProblem& problem)
-      : BatchNormImpl(problem), walk_(walk_of(problem, true)) {}
+  using CustomImpl::CustomImpl;
 
-  size_t state_bytes() const override { return batch_norm::state_bytes(problem_); }
   size_t workspace_bytes(Pass pass) const override {
-    const size_t partials = static_cast<size_t>(walk_.splits) * static_cast<size_t>(walk_.channels);
+    const size_t partials =
+        static_cast<size_t>(walk().splits) * static_cast<size_t>(walk().channels);
     return partials * (pass == Pass::kForward ? sizeof(Moments) : sizeof(Sums));
   }
   std::string detail(Pass) const override {
-    return form_text(problem_) + ", " + std::to_string(walk_.splits) +
-           (walk_.splits == 1 ? " split" : " splits");
+    return form_text(problem_) + ", " + std::to_string(walk().splits) +
+           (walk().splits == 1 ? " split" : " splits");
   }
 
-  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
-               const Tensor& state) override {
-    if (!run.training) {
-      return launch_evaluation(problem_, walk_, run.stream(), x, w, y, state);
-    }
+  template <class F>
+  void train(const Run& run, const Forward<typename F::Value>& t) const {
     auto* partial = static_cast<Moments*>(run.workspace);
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      const Forward<typename F::Value> t(x, w, y, state);
-      launch(walk_, walk_.splits, run.stream(), batch_norm_moments_welford_kernel<F>, walk_, t.x,
-             partial);
-      launch(walk_, walk_.splits, run.stream(), batch_norm_forward_welford_kernel<F>, walk_,
-             partial, t);
-    });
+    launch(walk(), walk().splits, run.stream(), batch_norm_moments_welford_kernel<F>, walk(), t.x,
+           partial);
+    launch(walk(), walk().splits, run.stream(), batch_norm_forward_welford_kernel<F>, walk(),
+           partial, t);
   }
-
-  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
-                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) override {
+  template <class F>
+  void gradients(const Run& run, const Backward<typename F::Value>& t) const {
     auto* partial = static_cast<Sums*>(run.workspace);
-    const int blocks = dx ? walk_.splits : 1;  // one writes dweight and dbias
-    with_form(problem_, [&](auto form) {
-      using F = decltype(form);
-      const Backward<typename F::Value> t(run.training, x, w, dy, state, dx, dw);
-      launch(walk_, walk_.splits, run.stream(), batch_norm_sums_welford_kernel<F>, walk_, t,
-             partial);
-      launch(walk_, blocks, run.stream(), batch_norm_backward_welford_kernel<F>, walk_, partial, t);
-    });
+    const int blocks = t.dx ? walk().splits : 1;  // one writes dweight and dbias
+    launch(walk(), walk().splits, run.stream(), batch_norm_sums_welford_kernel<F>, walk(), t,
+           partial);
+    launch(walk(), blocks, run.stream(), batch_norm_backward_welford_kernel<F>, walk(), partial, t);
   }
 
  private:
-  const Walk walk_;
+  const Walk& walk() const { return split_walk_; }
 };
 
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_welford() {
-  return {.id = "custom_welford",
-          .unsupported = batch_norm::unsupported,
-          .make = make_implementation<BatchNormCustomWelford>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<BatchNormCustomWelford>("custom_welford", batch_norm::unsupported,
+                                            gpu_dtypes());
 }
 
 }  // namespace duet

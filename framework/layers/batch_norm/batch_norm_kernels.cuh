@@ -16,7 +16,7 @@
 #include "kernels/block_combine.cuh"
 #include "kernels/vector.cuh"
 #include "layers/activation/activation.h"
-#include "layers/batch_norm/batch_norm_impls.h"
+#include "layers/batch_norm/batch_norm.h"
 
 namespace duet::batch_norm {
 
@@ -165,10 +165,6 @@ struct Backward {
         dbias(dw.bias.data<float>()),
         training(training) {}
 };
-
-inline size_t state_bytes(const BatchNormProblem& problem) {
-  return static_cast<size_t>(2 * problem.channels()) * sizeof(float);
-}
 
 // Device code. Every function below is called by all threads of a block.
 
@@ -421,14 +417,43 @@ static __global__ void __launch_bounds__(kThreads)
   normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
 }
 
-inline void launch_evaluation(const BatchNormProblem& problem, const Walk& walk,
-                              cudaStream_t stream, const Tensor& x, const BatchNormParameters& w,
-                              const Tensor& y, const Tensor& state) {
-  with_form(problem, [&](auto form) {
-    using F = decltype(form);
-    launch(walk, walk.splits, stream, batch_norm_evaluation_kernel<F>, walk,
-           Forward<typename F::Value>(x, w, y, state));
-  });
-}
+/// An implementation by these kernels. Self has train<F>(run, Forward) and gradients<F>(run,
+/// Backward), which queue its kernels of form F.
+template <class Self>
+class CustomImpl : public BatchNormImpl {
+ public:
+  explicit CustomImpl(const BatchNormProblem& problem)
+      : BatchNormImpl(problem), split_walk_(walk_of(problem, true)) {}
+
+  size_t state_bytes() const override {
+    return static_cast<size_t>(2 * problem_.channels()) * sizeof(float);
+  }
+  std::string detail(Pass) const override { return form_text(problem_); }
+
+  void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
+               const Tensor& state) final {
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      const Forward<typename F::Value> t(x, w, y, state);
+      if (run.training) return self().template train<F>(run, t);
+      launch(split_walk_, split_walk_.splits, run.stream(), batch_norm_evaluation_kernel<F>,
+             split_walk_, t);
+    });
+  }
+  void backward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& dy,
+                const Tensor& state, const Tensor& dx, const BatchNormParameters& dw) final {
+    with_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      self().template gradients<F>(
+          run, Backward<typename F::Value>(run.training, x, w, dy, state, dx, dw));
+    });
+  }
+
+ protected:
+  const Walk split_walk_;
+
+ private:
+  const Self& self() const { return static_cast<const Self&>(*this); }
+};
 
 }  // namespace duet::batch_norm

@@ -32,6 +32,7 @@ class Sizes {
         const Values& dy)
       : problem_(problem), training_(training), x_(x[0]), w_(w), dy_(dy.empty() ? x_ : dy[0]) {}
 
+  /// y before any relu, computed as the definition says.
   std::vector<double> normalised() const {
     std::vector<double> y(x_.size());
     for_each_channel([&](int64_t c) {
@@ -142,15 +143,31 @@ class Sizes {
 
 }  // namespace
 
-std::vector<double> BatchNormLayer::normalised(bool training, const Values& x,
-                                               const Values& w) const {
-  return Sizes(problem(), training, x, w, {}).normalised();
+void BatchNormLayer::settle(const Values& x, const Values& w, Values& dy) const {
+  // Of the size of what batch normalisation subtracts; no element may err by a fifth of it
+  // (layers/rounding.h).
+  constexpr double kTie = 1e-4;
+  for (const bool training : {true, false}) {
+    if (!relu_ || (training && problem().count() == 1)) continue;
+    const Sizes sizes(problem(), training, x, w, {});
+    const std::vector<double> z = sizes.normalised(), size = sizes.forward()[0];
+    for (size_t i = 0; i < z.size(); ++i) {
+      if (std::abs(z[i]) < kTie * size[i]) dy[0][i] = 0;
+    }
+  }
 }
 
 Values BatchNormLayer::sizes(Pass pass, bool training, const Values& x, const Values& w,
                              const Values& dy) const {
-  const Sizes sizes(problem(), training, x, w, dy);
-  return pass == Pass::kForward ? sizes.forward() : sizes.backward();
+  if (pass == Pass::kForward) return Sizes(problem(), training, x, w, dy).forward();
+  Values dz = dy;
+  if (relu_) {
+    const std::vector<double> z = Sizes(problem(), training, x, w, dy).normalised();
+    for (size_t i = 0; i < z.size(); ++i) {
+      if (z[i] <= 0) dz[0][i] = 0;
+    }
+  }
+  return Sizes(problem(), training, x, w, dz).backward();
 }
 
 }  // namespace duet

@@ -20,19 +20,26 @@ struct ConcatProblem {
   int64_t width(const TensorDesc& desc) const { return desc.elements() / rows(); }
 };
 
-class ConcatLayer : public LayerOf<ConcatProblem> {
+const LayerType& concat_type();
+
+/// Tensors as concat.h says.
+class ConcatImpl : public ImplementationOf<ConcatProblem> {
  public:
-  ConcatLayer();
+  using ImplementationOf::ImplementationOf;
 
-  std::string_view type() const override { return "concat"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  bool takes_many() const override { return true; }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<ConcatLayer>(*this); }
+  virtual void join(const Run& run, const std::vector<Tensor>& x, const Tensor& y) = 0;
+  /// dx[i] is falsy where nobody needs it.
+  virtual void cut(const Run& run, const Tensor& dy, const std::vector<Tensor>& dx) = 0;
 
- protected:
-  ConcatProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override;
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      join(run, t.x, t.y[0]);
+    } else {
+      cut(run, t.dy[0], t.dx);
+    }
+  }
 };
 
-const LayerType& concat_type();
+std::vector<ImplEntry<ConcatProblem>>& concat_impls();
 
 }  // namespace duet

@@ -1,7 +1,7 @@
 // Concat, cpu_reference: copies row by row.
 #include <cstring>
 
-#include "layers/concat/concat_impls.h"
+#include "layers/concat/concat.h"
 
 namespace duet {
 namespace {
@@ -37,10 +37,7 @@ class ConcatCpuReference : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_cpu_reference() {
-  return {.id = "cpu_reference",
-          .unsupported = supports_all,
-          .make = make_implementation<ConcatCpuReference>,
-          .dtypes = reference_dtypes()};
+  return impl_entry<ConcatCpuReference>("cpu_reference", supports_all, reference_dtypes());
 }
 
 }  // namespace duet

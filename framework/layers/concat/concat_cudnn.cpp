@@ -1,7 +1,7 @@
 // Concat, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y, between a part and its place in the
 // whole: descriptors of the same sizes, of which one has the whole's row as its stride.
 #include "device/cudnn_descriptors.h"
-#include "layers/concat/concat_impls.h"
+#include "layers/concat/concat.h"
 
 namespace duet {
 namespace {
@@ -54,10 +54,7 @@ class ConcatCudnn : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = supports_all,
-          .make = make_implementation<ConcatCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<ConcatCudnn>("cudnn", supports_all, gpu_dtypes());
 }
 
 }  // namespace duet

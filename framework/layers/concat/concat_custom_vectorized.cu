@@ -7,9 +7,8 @@
 //           arena's do.
 #include <algorithm>
 
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/concat/concat_impls.h"
+#include "layers/concat/concat.h"
 
 namespace duet {
 namespace {
@@ -44,6 +43,7 @@ __global__ void concat_vectorized_kernel(Parts parts, int64_t rows, int64_t pitc
   }
 }
 
+template <class T>
 class ConcatCustomVectorized : public ConcatImpl {
  public:
   explicit ConcatCustomVectorized(const ConcatProblem& problem)
@@ -62,9 +62,7 @@ class ConcatCustomVectorized : public ConcatImpl {
  private:
   template <bool join>
   void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
-    if (wide_) return move<float4, join>(run, parts, whole);
-    visit_gpu_storage(problem_.dtype,
-                      [&](auto zero) { move<decltype(zero), join>(run, parts, whole); });
+    wide_ ? move<float4, join>(run, parts, whole) : move<T, join>(run, parts, whole);
   }
   template <class Unit, bool join>
   void move(const Run& run, const std::vector<Tensor>& parts, const Tensor& whole) {
@@ -92,10 +90,7 @@ class ConcatCustomVectorized : public ConcatImpl {
 }  // namespace
 
 ImplEntry<ConcatProblem> concat_custom_vectorized() {
-  return {.id = "custom_vectorized",
-          .unsupported = supports_all,
-          .make = make_implementation<ConcatCustomVectorized>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<ConcatCustomVectorized>("custom_vectorized");
 }
 
 }  // namespace duet

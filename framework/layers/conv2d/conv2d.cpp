@@ -2,9 +2,31 @@
 
 #include <limits>
 
-#include "layers/conv2d/conv2d_impls.h"
-
 namespace duet {
+
+// Each in the file of its name.
+ImplEntry<Conv2dProblem> conv2d_cpu_blas();
+ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
+ImplEntry<Conv2dProblem> conv2d_custom_naive();
+ImplEntry<Conv2dProblem> conv2d_custom_winograd();
+ImplEntry<Conv2dProblem> conv2d_cudnn();
+
+std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
+  static std::vector<ImplEntry<Conv2dProblem>> list = {
+    conv2d_cpu_blas(),
+    conv2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    conv2d_custom_direct(),
+    conv2d_custom_winograd(),
+    conv2d_custom_implicit_gemm(),
+    conv2d_custom_naive(),
+    conv2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
 namespace {
 
 std::string by(int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_string(b); }
@@ -138,7 +160,8 @@ std::vector<ShapeWord> conv2d_shape_words() {
           {"g", "groups"}};
 }
 
-Conv2dLayer::Conv2dLayer(const Conv2dParams& params) : LayerOf(conv2d_impls()), params_(params) {}
+Conv2dLayer::Conv2dLayer(ConfigReader& reader)
+    : LayerOf("conv2d", conv2d_impls(), three_passes()), params_(Conv2dParams::read(reader)) {}
 
 Conv2dProblem Conv2dLayer::infer(const std::vector<TensorDesc>& inputs,
                                  const LayerOptions& options) {
@@ -149,12 +172,8 @@ Conv2dProblem Conv2dLayer::infer(const std::vector<TensorDesc>& inputs,
 }
 
 const LayerType& conv2d_type() {
-  static const LayerType type = {"conv2d", "2-D convolution (cross-correlation) with optional bias",
-                                 [](ConfigReader& reader) -> std::unique_ptr<Layer> {
-                                   return std::make_unique<Conv2dLayer>(Conv2dParams::read(reader));
-                                 },
-                                 [] { return Conv2dLayer::infos(conv2d_impls()); },
-                                 conv2d_shape_words()};
+  static const LayerType type = layer_type<Conv2dLayer, conv2d_impls>(
+      "conv2d", "2-D convolution (cross-correlation) with optional bias", conv2d_shape_words());
   return type;
 }
 

@@ -63,14 +63,10 @@ std::vector<ParameterSpec> conv2d_parameters(const Conv2dProblem& problem, Init 
 /// cuDNN's letters for the keys of a convolution.
 std::vector<ShapeWord> conv2d_shape_words();
 
-class Conv2dLayer : public LayerOf<Conv2dProblem> {
+class Conv2dLayer : public LayerOf<Conv2dLayer, Conv2dProblem> {
  public:
-  explicit Conv2dLayer(const Conv2dParams& params);
+  explicit Conv2dLayer(ConfigReader& reader);
 
-  const Conv2dParams& params() const { return params_; }
-  std::string_view type() const override { return "conv2d"; }
-  const std::vector<Pass>& passes() const override { return three_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<Conv2dLayer>(*this); }
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
 
  protected:
@@ -81,5 +77,28 @@ class Conv2dLayer : public LayerOf<Conv2dProblem> {
 };
 
 const LayerType& conv2d_type();
+
+/// backward_data: dx = dy convolved with w transposed; backward_filter: dw[k,c,r,s] = sum over n,p,q
+/// of dy[n,k,p,q] * x[n,c,...], db[k] = sum over n,p,q of dy.
+using Conv2dImpl = WeightedImpl<Conv2dProblem>;
+
+ImplEntry<Conv2dProblem> conv2d_cpu_reference();
+
+/// The entry of two class templates, each for a layout and of the C++ type that it stores.
+template <template <class> class Nchw, template <class> class Nhwc>
+ImplEntry<Conv2dProblem> layouts_entry(std::string_view id,
+                                       Unsupported<Conv2dProblem> unsupported) {
+  auto entry = gpu_entry<Nchw>(id, unsupported);
+  entry.make = [](const Conv2dProblem& problem, Context& context) {
+    const auto entry = problem.layout == Layout::kNCHW ? gpu_entry<Nchw>("") : gpu_entry<Nhwc>("");
+    return entry.make(problem, context);
+  };
+  return entry;
+}
+
+/// The reference in double on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_conv2d_gpu_reference(const Conv2dProblem& problem);
+
+std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls();
 
 }  // namespace duet

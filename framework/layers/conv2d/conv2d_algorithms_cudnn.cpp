@@ -21,61 +21,69 @@
 namespace duet {
 namespace {
 
-// The three passes have three sets of types and functions of the same form. These give them one
-// name each.
-struct Forward {
-  using Number = cudnnConvolutionFwdAlgo_t;
-  using Properties = cudnnConvolutionFwdAlgoPerf_t;
-  static constexpr Pass kPass = Pass::kForward;
-  static constexpr int kCount = CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+// The three passes have three sets of types and functions of the same form.
 
-  static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
-                                 size_t* bytes) {
-    return cudnnGetConvolutionForwardWorkspaceSize(cudnn, d.x.get(), d.w.get(), d.convolution.get(),
-                                                   d.y.get(), number, bytes);
-  }
-  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
-                                  int* found, Properties* of) {
-    return cudnnGetConvolutionForwardAlgorithm_v7(cudnn, d.x.get(), d.w.get(), d.convolution.get(),
-                                                  d.y.get(), room, found, of);
-  }
-};
+int algorithm_count(Pass pass) {
+  if (pass == Pass::kForward) return CUDNN_CONVOLUTION_FWD_ALGO_COUNT;
+  if (pass == Pass::kBackwardData) return CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+  return CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
+}
 
-struct BackwardData {
-  using Number = cudnnConvolutionBwdDataAlgo_t;
-  using Properties = cudnnConvolutionBwdDataAlgoPerf_t;
-  static constexpr Pass kPass = Pass::kBackwardData;
-  static constexpr int kCount = CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT;
+/// Fills `bytes`, unless this algorithm cannot do it.
+cudnnStatus_t find_workspace(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d, int number,
+                             size_t* bytes) {
+  const auto x = d.x.get(), y = d.y.get();
+  const auto w = d.w.get();
+  const auto convolution = d.convolution.get();
+  switch (pass) {
+    case Pass::kForward:
+      return cudnnGetConvolutionForwardWorkspaceSize(
+          cudnn, x, w, convolution, y, static_cast<cudnnConvolutionFwdAlgo_t>(number), bytes);
+    case Pass::kBackwardData:
+      return cudnnGetConvolutionBackwardDataWorkspaceSize(
+          cudnn, w, y, convolution, x, static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
+    default:
+      return cudnnGetConvolutionBackwardFilterWorkspaceSize(
+          cudnn, x, y, convolution, w, static_cast<cudnnConvolutionBwdFilterAlgo_t>(number), bytes);
+  }
+}
 
-  static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
-                                 size_t* bytes) {
-    return cudnnGetConvolutionBackwardDataWorkspaceSize(
-        cudnn, d.w.get(), d.y.get(), d.convolution.get(), d.x.get(), number, bytes);
+/// The algorithms whose runs cuDNN says are not repeatable: `query` asks it for so many properties.
+template <class Properties, class Query>
+std::vector<int> wanderers(int algorithms, Query query) {
+  std::vector<Properties> properties(2 * algorithms);  // of each algorithm, in up to two maths
+  int found = 0;
+  // Where it fails nothing is known, and Search::check() is left.
+  if (query(2 * algorithms, &found, properties.data()) != CUDNN_STATUS_SUCCESS) return {};
+  std::vector<int> numbers;
+  for (int i = 0; i < found; ++i) {
+    if (properties[i].status == CUDNN_STATUS_SUCCESS &&
+        properties[i].determinism == CUDNN_NON_DETERMINISTIC) {
+      numbers.push_back(properties[i].algo);
+    }
   }
-  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
-                                  int* found, Properties* of) {
-    return cudnnGetConvolutionBackwardDataAlgorithm_v7(
-        cudnn, d.w.get(), d.y.get(), d.convolution.get(), d.x.get(), room, found, of);
+  return numbers;
+}
+std::vector<int> wanderers(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d) {
+  const auto x = d.x.get(), y = d.y.get();
+  const auto w = d.w.get();
+  const auto convolution = d.convolution.get();
+  const int count = algorithm_count(pass);
+  switch (pass) {
+    case Pass::kForward:
+      return wanderers<cudnnConvolutionFwdAlgoPerf_t>(count, [&](auto... of) {
+        return cudnnGetConvolutionForwardAlgorithm_v7(cudnn, x, w, convolution, y, of...);
+      });
+    case Pass::kBackwardData:
+      return wanderers<cudnnConvolutionBwdDataAlgoPerf_t>(count, [&](auto... of) {
+        return cudnnGetConvolutionBackwardDataAlgorithm_v7(cudnn, w, y, convolution, x, of...);
+      });
+    default:
+      return wanderers<cudnnConvolutionBwdFilterAlgoPerf_t>(count, [&](auto... of) {
+        return cudnnGetConvolutionBackwardFilterAlgorithm_v7(cudnn, x, y, convolution, w, of...);
+      });
   }
-};
-
-struct BackwardFilter {
-  using Number = cudnnConvolutionBwdFilterAlgo_t;
-  using Properties = cudnnConvolutionBwdFilterAlgoPerf_t;
-  static constexpr Pass kPass = Pass::kBackwardFilter;
-  static constexpr int kCount = CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT;
-
-  static cudnnStatus_t workspace(cudnnHandle_t cudnn, const Conv2dDescriptors& d, Number number,
-                                 size_t* bytes) {
-    return cudnnGetConvolutionBackwardFilterWorkspaceSize(
-        cudnn, d.x.get(), d.y.get(), d.convolution.get(), d.w.get(), number, bytes);
-  }
-  static cudnnStatus_t properties(cudnnHandle_t cudnn, const Conv2dDescriptors& d, int room,
-                                  int* found, Properties* of) {
-    return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
-        cudnn, d.x.get(), d.y.get(), d.convolution.get(), d.w.get(), room, found, of);
-  }
-};
+}
 
 /// Tensors for the search, filled with values that the host knows.
 class Scratch {
@@ -124,19 +132,20 @@ class Scratch {
 };
 
 /// What runs of one pass by different algorithms have in common.
-template <class P>
 class Search {
  public:
-  Search(const Conv2dProblem& problem, const Conv2dDescriptors& descriptors, Context& context)
+  Search(const Conv2dProblem& problem, Pass pass, const Conv2dDescriptors& descriptors,
+         Context& context)
       : problem_(problem),
+        pass_(pass),
         descriptors_(descriptors),
         context_(context),
         allowed_(allowed()),
         scratch_(problem, largest_workspace()),
-        samples_(problem, P::kPass, scratch_.values()) {}
+        samples_(problem, pass_, scratch_.values()) {}
 
   CudnnAlgorithm fastest() {
-    const bool wants_bias = P::kPass == Pass::kForward && problem_.bias;
+    const bool wants_bias = pass_ == Pass::kForward && problem_.bias;
     std::vector<std::vector<bool>> choices = {{false}};  // of where the bias is added
     if (wants_bias) choices = {{false, true}};
     // To what is stored in bfloat16 it is added where nothing else is to be had: y is rounded twice.
@@ -170,24 +179,16 @@ class Search {
 
   /// The algorithms that fit the workspace and whose runs cuDNN calls repeatable.
   std::vector<CudnnAlgorithm> allowed() const {
-    typename P::Properties properties[2 * P::kCount];  // of each algorithm, in up to two maths
-    int found = 0;
-    const cudnnStatus_t status =
-        P::properties(context_.cudnn(), descriptors_, 2 * P::kCount, &found, properties);
-    if (status != CUDNN_STATUS_SUCCESS) found = 0;  // nothing is known, and check() is left
+    const std::vector<int> unrepeatable = wanderers(pass_, context_.cudnn(), descriptors_);
     std::vector<CudnnAlgorithm> algorithms;
-    for (int number = 0; number < P::kCount; ++number) {
-      const auto wanders = [&](const typename P::Properties& p) {
-        return p.algo == number && p.status == CUDNN_STATUS_SUCCESS &&
-               p.determinism == CUDNN_NON_DETERMINISTIC;
-      };
-      if (std::any_of(properties, properties + found, wanders)) continue;
+    for (int number = 0; number < algorithm_count(pass_); ++number) {
+      if (std::count(unrepeatable.begin(), unrepeatable.end(), number) > 0) continue;
       CudnnAlgorithm algorithm = {.number = number};
-      if (P::workspace(context_.cudnn(), descriptors_, static_cast<typename P::Number>(number),
-                       &algorithm.workspace) != CUDNN_STATUS_SUCCESS) {
-        continue;
+      if (find_workspace(pass_, context_.cudnn(), descriptors_, number, &algorithm.workspace) ==
+              CUDNN_STATUS_SUCCESS &&
+          algorithm.workspace <= context_.workspace_limit()) {
+        algorithms.push_back(algorithm);
       }
-      if (algorithm.workspace <= context_.workspace_limit()) algorithms.push_back(algorithm);
     }
     return algorithms;
   }
@@ -201,7 +202,7 @@ class Search {
   }
 
   void queue(const CudnnAlgorithm& algorithm) const {
-    run_by_cudnn(P::kPass, context_.cudnn(), descriptors_, algorithm, scratch_.memory());
+    run_by_cudnn(pass_, context_.cudnn(), descriptors_, algorithm, scratch_.memory());
   }
 
   /// With microseconds filled in, for each way to add the bias: inside, or by another kernel.
@@ -227,7 +228,7 @@ class Search {
   }
 
   CudnnAlgorithm::Rejected check(const CudnnAlgorithm& algorithm) const {
-    const Buffer& output = scratch_.output_of(P::kPass);
+    const Buffer& output = scratch_.output_of(pass_);
     const auto run = [&] {
       fill_bytes(output.data(), Device::kGpu, 0xff, output.bytes());  // NaN: all is to be written
       queue(algorithm);
@@ -249,6 +250,7 @@ class Search {
   }
 
   const Conv2dProblem& problem_;
+  const Pass pass_;
   const Conv2dDescriptors& descriptors_;
   Context& context_;
   const std::vector<CudnnAlgorithm> allowed_;
@@ -275,8 +277,7 @@ TuningCache::Entry to_entry(const CudnnAlgorithm& algorithm) {
 }
 
 /// What the cache says, unless this library does not know it (a file that was edited).
-template <class P>
-std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry,
+std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry, Pass pass,
                                          const Conv2dDescriptors& descriptors, Context& context) {
   const auto field = [&](const std::string& name) -> std::optional<int64_t> {
     const auto found = entry.find(name);
@@ -284,11 +285,11 @@ std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry,
     return found->second;
   };
   const int64_t number = field("algorithm").value_or(-1);
-  if (number < 0 || number >= P::kCount) return {};
+  if (number < 0 || number >= algorithm_count(pass)) return {};
   CudnnAlgorithm algorithm = {.number = static_cast<int>(number),
                               .adds_bias = field("adds_bias") == 1,
                               .microseconds = field("nanoseconds").value_or(0) * 1e-3};
-  for (int other = 0; other < P::kCount; ++other) {
+  for (int other = 0; other < algorithm_count(pass); ++other) {
     const auto error = field(rejected_key(other));
     if (!error) continue;
     algorithm.rejected.push_back(
@@ -296,27 +297,10 @@ std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry,
          .error = *error == -2 ? std::nan("") : static_cast<double>(*error) * kErrorUnit,
          .repeats = *error != -1});
   }
-  const cudnnStatus_t status = P::workspace(
-      context.cudnn(), descriptors, static_cast<typename P::Number>(number), &algorithm.workspace);
+  const cudnnStatus_t status =
+      find_workspace(pass, context.cudnn(), descriptors, algorithm.number, &algorithm.workspace);
   if (status != CUDNN_STATUS_SUCCESS || algorithm.workspace > context.workspace_limit()) return {};
   return algorithm;
-}
-
-template <class P>
-CudnnAlgorithm choose(const Conv2dProblem& problem, const Conv2dDescriptors& descriptors,
-                      Context& context) {
-  static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
-  // "checked beyond storing": entries from before results were looked at so are not taken.
-  const std::string key = problem.to_string() + " | " + std::string(to_string(P::kPass)) +
-                          " | checked beyond storing | " + gpu_name() + " | cuDNN " +
-                          std::to_string(cudnnGetVersion()) + " | workspace " +
-                          std::to_string(context.workspace_limit());
-  if (const auto entry = cache.find(key)) {
-    if (const auto known = from_entry<P>(*entry, descriptors, context)) return *known;
-  }
-  const CudnnAlgorithm best = Search<P>(problem, descriptors, context).fastest();
-  cache.insert(key, to_entry(best));
-  return best;
 }
 
 std::string name_of(int number, Pass pass) {
@@ -348,14 +332,18 @@ std::string CudnnAlgorithm::to_string(Pass pass) const {
 
 CudnnAlgorithm choose_algorithm(const Conv2dProblem& problem, Pass pass,
                                 const Conv2dDescriptors& descriptors, Context& context) {
-  switch (pass) {
-    case Pass::kForward:
-      return choose<Forward>(problem, descriptors, context);
-    case Pass::kBackwardData:
-      return choose<BackwardData>(problem, descriptors, context);
-    default:
-      return choose<BackwardFilter>(problem, descriptors, context);
+  static TuningCache cache(TuningCache::path_of("cudnn_algorithms.json"));
+  // "checked beyond storing": entries from before results were looked at so are not taken.
+  const std::string key = problem.to_string() + " | " + std::string(to_string(pass)) +
+                          " | checked beyond storing | " + gpu_name() + " | cuDNN " +
+                          std::to_string(cudnnGetVersion()) + " | workspace " +
+                          std::to_string(context.workspace_limit());
+  if (const auto entry = cache.find(key)) {
+    if (const auto known = from_entry(*entry, pass, descriptors, context)) return *known;
   }
+  const CudnnAlgorithm best = Search(problem, pass, descriptors, context).fastest();
+  cache.insert(key, to_entry(best));
+  return best;
 }
 
 }  // namespace duet

@@ -13,7 +13,7 @@
 #include "core/arena.h"
 #include "core/parallel.h"
 #include "core/single_threaded_blas.h"
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 
 namespace duet {
 namespace {
@@ -326,7 +326,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_cpu_blas() {
-  return {"cpu_blas", unsupported, make_implementation<Conv2dCpuBlas>};
+  return impl_entry<Conv2dCpuBlas>("cpu_blas", unsupported);
 }
 
 }  // namespace duet

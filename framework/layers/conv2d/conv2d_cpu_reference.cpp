@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/parallel.h"
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/rounded_sums.h"
 
 namespace duet {
@@ -45,9 +45,11 @@ int64_t pixel_step(const TensorDesc& desc) {
   return desc.layout == Layout::kNCHW ? 1 : desc.shape[1];
 }
 
+template <class T>
 class Conv2dCpuReference : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
+  using Sum = Accumulator<T>;
 
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kForward        ? sum_bytes(problem_.y_desc())
@@ -57,79 +59,67 @@ class Conv2dCpuReference : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    for_dtype([&](auto zero) {
-      using T = decltype(zero);
-      using Sum = Accumulator<T>;
-      Sum* sums = sums_of<T>(y, run);
-      parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
-        for (int k = 0; k < problem_.k; ++k) {
-          for (int p = 0; p < problem_.p; ++p) {
-            for (int q = 0; q < problem_.q; ++q) {
-              sums[offset_of(y.desc, n, k, p, q)] = b ? b.data<Sum>()[k] : Sum(0);
-            }
+    Sum* sums = sums_of<T>(y, run);
+    parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
+      for (int k = 0; k < problem_.k; ++k) {
+        for (int p = 0; p < problem_.p; ++p) {
+          for (int q = 0; q < problem_.q; ++q) {
+            sums[offset_of(y.desc, n, k, p, q)] = b ? b.data<Sum>()[k] : Sum(0);
           }
         }
-        for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
-          const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
-          const auto [y_row, y_step] = output_row(sums, y.desc, n, row);
-          const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
-          for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
-            y_row[i * y_step] += x_row[i * x_step] * weight;
-          }
-        });
+      }
+      for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
+        const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
+        const auto [y_row, y_step] = output_row(sums, y.desc, n, row);
+        const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+        for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+          y_row[i * y_step] += x_row[i * x_step] * weight;
+        }
       });
-      store_sums<T>(sums, y);
     });
+    store_sums<T>(sums, y);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    for_dtype([&](auto zero) {
-      using T = decltype(zero);
-      using Sum = Accumulator<T>;
-      Sum* sums = sums_of<T>(dx, run);
-      std::fill_n(sums, dx.elements(), Sum(0));
-      parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
-        for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
-          const auto [dx_row, dx_step] = input_row(sums, dx.desc, n, row);
-          const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
-          const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
-          for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
-            dx_row[i * dx_step] += dy_row[i * dy_step] * weight;
-          }
-        });
+    Sum* sums = sums_of<T>(dx, run);
+    std::fill_n(sums, dx.elements(), Sum(0));
+    parallel_for(problem_.n, problem_.products(), [&](int64_t n) {
+      for_each_row(problem_, 0, problem_.k, [&](const Row& row) {
+        const auto [dx_row, dx_step] = input_row(sums, dx.desc, n, row);
+        const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
+        const Sum weight = w.data<Sum>()[offset_of(w.desc, row.k, row.c, row.r, row.s)];
+        for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+          dx_row[i * dx_step] += dy_row[i * dy_step] * weight;
+        }
       });
-      store_sums<T>(sums, dx);
     });
+    store_sums<T>(sums, dx);
   }
 
   void backward_filter(const Run&, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    for_dtype([&](auto zero) {
-      using T = decltype(zero);
-      using Sum = Accumulator<T>;
-      std::fill_n(dw.data<Sum>(), dw.elements(), Sum(0));
-      parallel_for(problem_.k, problem_.products(), [&](int64_t item) {
-        const int filter = static_cast<int>(item);
-        Sum bias_gradient = 0;
-        for (int n = 0; n < problem_.n; ++n) {
-          for_each_row(problem_, filter, filter + 1, [&](const Row& row) {
-            const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
-            const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
-            Sum& gradient = dw.data<Sum>()[offset_of(dw.desc, row.k, row.c, row.r, row.s)];
-            Sum sum = gradient;
-            for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
-              sum += dy_row[i * dy_step] * x_row[i * x_step];
-            }
-            gradient = sum;
-          });
-          for (int p = 0; p < problem_.p; ++p) {
-            for (int q = 0; q < problem_.q; ++q) {
-              bias_gradient += dy.data<T>()[offset_of(dy.desc, n, filter, p, q)];
-            }
+    std::fill_n(dw.data<Sum>(), dw.elements(), Sum(0));
+    parallel_for(problem_.k, problem_.products(), [&](int64_t item) {
+      const int filter = static_cast<int>(item);
+      Sum bias_gradient = 0;
+      for (int n = 0; n < problem_.n; ++n) {
+        for_each_row(problem_, filter, filter + 1, [&](const Row& row) {
+          const auto [x_row, x_step] = input_row(x.data<T>(), x.desc, n, row);
+          const auto [dy_row, dy_step] = output_row(dy.data<T>(), dy.desc, n, row);
+          Sum& gradient = dw.data<Sum>()[offset_of(dw.desc, row.k, row.c, row.r, row.s)];
+          Sum sum = gradient;
+          for (int64_t i = 0; i < row.q_end - row.q_begin; ++i) {
+            sum += dy_row[i * dy_step] * x_row[i * x_step];
+          }
+          gradient = sum;
+        });
+        for (int p = 0; p < problem_.p; ++p) {
+          for (int q = 0; q < problem_.q; ++q) {
+            bias_gradient += dy.data<T>()[offset_of(dy.desc, n, filter, p, q)];
           }
         }
-        if (db) db.data<Sum>()[filter] = bias_gradient;
-      });
+      }
+      if (db) db.data<Sum>()[filter] = bias_gradient;
     });
   }
 
@@ -140,30 +130,20 @@ class Conv2dCpuReference : public Conv2dImpl {
   }
 
   /// The first pixel of a row of products in x (or dx), and the distance to the next one's.
-  template <class T>
-  std::pair<T*, int64_t> input_row(T* x, const TensorDesc& desc, int64_t n, const Row& row) const {
+  template <class V>
+  std::pair<V*, int64_t> input_row(V* x, const TensorDesc& desc, int64_t n, const Row& row) const {
     const int64_t c = first_channel(row.k) + row.c;
     return {x + offset_of(desc, n, c, row.h, row.w_begin), problem_.stride_w * pixel_step(desc)};
   }
   /// The same in y (or dy).
-  template <class T>
-  std::pair<T*, int64_t> output_row(T* y, const TensorDesc& desc, int64_t n, const Row& row) const {
+  template <class V>
+  std::pair<V*, int64_t> output_row(V* y, const TensorDesc& desc, int64_t n, const Row& row) const {
     return {y + offset_of(desc, n, row.k, row.p, row.q_begin), pixel_step(desc)};
-  }
-
-  template <class Loops>
-  void for_dtype(Loops&& loops) {
-    visit_storage(problem_.dtype, loops);
   }
 };
 
 }  // namespace
 
-ImplEntry<Conv2dProblem> conv2d_cpu_reference() {
-  return {.id = "cpu_reference",
-          .unsupported = supports_all,
-          .make = make_implementation<Conv2dCpuReference>,
-          .dtypes = reference_dtypes()};
-}
+ImplEntry<Conv2dProblem> conv2d_cpu_reference() { return reference_entry<Conv2dCpuReference>(); }
 
 }  // namespace duet

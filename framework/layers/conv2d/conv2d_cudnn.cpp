@@ -22,12 +22,13 @@
 //
 // The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
+#include <map>
 
 #include "core/arena.h"
 #include "kernels/convert.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
-#include "layers/conv2d/conv2d_impls.h"
 
 namespace duet {
 
@@ -51,8 +52,24 @@ namespace {
 // Scaling factors are read on the host, as float for float32 tensors.
 constexpr float kOne = 1.0f, kZero = 0.0f;
 
-void run_forward(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const CudnnAlgorithm& algorithm,
-                 const Conv2dMemory& m) {
+}  // namespace
+
+void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d,
+                  const CudnnAlgorithm& algorithm, const Conv2dMemory& m) {
+  if (pass == Pass::kBackwardData) {
+    DUET_CUDNN(cudnnConvolutionBackwardData(
+        cudnn, &kOne, d.w.get(), m.w, d.y.get(), m.y, d.convolution.get(),
+        static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), m.workspace,
+        algorithm.workspace, &kZero, d.x.get(), m.x));
+    return;
+  }
+  if (pass == Pass::kBackwardFilter) {
+    DUET_CUDNN(cudnnConvolutionBackwardFilter(
+        cudnn, &kOne, d.x.get(), m.x, d.y.get(), m.y, d.convolution.get(),
+        static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), m.workspace,
+        algorithm.workspace, &kZero, d.w.get(), m.w));
+    return;
+  }
   const auto number = static_cast<cudnnConvolutionFwdAlgo_t>(algorithm.number);
   if (m.b && algorithm.adds_bias) {
     // y = identity(1 * conv(x, w) + 0 * z + b): a kernel less. z may be y; times 0, it is not read.
@@ -70,35 +87,6 @@ void run_forward(cudnnHandle_t cudnn, const Conv2dDescriptors& d, const CudnnAlg
   }
 }
 
-void run_backward_data(cudnnHandle_t cudnn, const Conv2dDescriptors& d,
-                       const CudnnAlgorithm& algorithm, const Conv2dMemory& m) {
-  DUET_CUDNN(cudnnConvolutionBackwardData(
-      cudnn, &kOne, d.w.get(), m.w, d.y.get(), m.y, d.convolution.get(),
-      static_cast<cudnnConvolutionBwdDataAlgo_t>(algorithm.number), m.workspace,
-      algorithm.workspace, &kZero, d.x.get(), m.x));
-}
-
-void run_backward_filter(cudnnHandle_t cudnn, const Conv2dDescriptors& d,
-                         const CudnnAlgorithm& algorithm, const Conv2dMemory& m) {
-  DUET_CUDNN(cudnnConvolutionBackwardFilter(
-      cudnn, &kOne, d.x.get(), m.x, d.y.get(), m.y, d.convolution.get(),
-      static_cast<cudnnConvolutionBwdFilterAlgo_t>(algorithm.number), m.workspace,
-      algorithm.workspace, &kZero, d.w.get(), m.w));
-}
-
-}  // namespace
-
-void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& descriptors,
-                  const CudnnAlgorithm& algorithm, const Conv2dMemory& memory) {
-  if (pass == Pass::kForward) {
-    run_forward(cudnn, descriptors, algorithm, memory);
-  } else if (pass == Pass::kBackwardData) {
-    run_backward_data(cudnn, descriptors, algorithm, memory);
-  } else {
-    run_backward_filter(cudnn, descriptors, algorithm, memory);
-  }
-}
-
 namespace {
 
 class Conv2dCudnn : public Conv2dImpl {
@@ -108,18 +96,19 @@ class Conv2dCudnn : public Conv2dImpl {
   }
 
   void prepare(Pass pass, Context& context) override {
-    algorithm(pass) = choose_algorithm(problem_, pass, descriptors_, context);
+    algorithms_[pass] = choose_algorithm(problem_, pass, descriptors_, context);
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
   size_t workspace_bytes(Pass pass) const override {
-    const size_t bytes = narrow_bytes(pass) + algorithm(pass).workspace;
+    const size_t bytes = narrow_bytes(pass) + algorithms_.at(pass).workspace;
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
     return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
   }
   std::string detail(Pass pass) const override {
-    std::string text = algorithm(pass).to_string(pass);
+    std::string text = algorithms_.at(pass).to_string(pass);
     if (narrow()) text += pass == Pass::kBackwardFilter ? "; dw in bf16" : "; weights in bf16";
-    if (narrow() && pass == Pass::kForward && problem_.bias && !forward_.adds_bias) {
+    if (narrow() && pass == Pass::kForward && problem_.bias &&
+        !algorithms_.at(Pass::kForward).adds_bias) {
       text += "; y rounded before and after the bias";
     }
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return text;
@@ -129,7 +118,8 @@ class Conv2dCudnn : public Conv2dImpl {
   std::vector<std::string> calls(Pass pass) const override {
     if (pass == Pass::kBackwardData) return {"cudnnConvolutionBackwardData"};
     if (pass == Pass::kForward) {
-      if (forward_.adds_bias) return {"cudnnConvolutionBiasActivationForward"};
+      if (algorithms_.at(Pass::kForward).adds_bias)
+        return {"cudnnConvolutionBiasActivationForward"};
       if (!problem_.bias) return {"cudnnConvolutionForward"};
       return {"cudnnConvolutionForward", "cudnnAddTensor"};
     }
@@ -148,22 +138,18 @@ class Conv2dCudnn : public Conv2dImpl {
       weight = rounded(run, w, 0);
       if (b) bias = rounded(run, b, narrow_weight_bytes());
     }
-    run_by_cudnn(Pass::kForward, run.context.cudnn(), descriptors_, forward_,
-                 {x.memory, weight, bias, y.memory, run_workspace(run, Pass::kForward)});
+    call(Pass::kForward, run, {x.memory, weight, bias, y.memory});
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     void* weight = narrow() ? rounded(run, w, 0) : w.memory;
-    run_by_cudnn(Pass::kBackwardData, run.context.cudnn(), descriptors_, backward_data_,
-                 {dx.memory, weight, nullptr, dy.memory, run_workspace(run, Pass::kBackwardData)});
+    call(Pass::kBackwardData, run, {dx.memory, weight, nullptr, dy.memory});
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     void* gradient = narrow() ? run.workspace : dw.memory;
-    run_by_cudnn(
-        Pass::kBackwardFilter, run.context.cudnn(), descriptors_, backward_filter_,
-        {x.memory, gradient, nullptr, dy.memory, run_workspace(run, Pass::kBackwardFilter)});
+    call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
     if (narrow()) {
       queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
                        run.stream());
@@ -189,23 +175,15 @@ class Conv2dCudnn : public Conv2dImpl {
     queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
     return to;
   }
-  /// cuDNN's part of the workspace.
-  void* run_workspace(const Run& run, Pass pass) const {
-    return static_cast<char*>(run.workspace) + narrow_bytes(pass);
-  }
-
-  const CudnnAlgorithm& algorithm(Pass pass) const {
-    return pass == Pass::kForward        ? forward_
-           : pass == Pass::kBackwardData ? backward_data_
-                                         : backward_filter_;
-  }
-  CudnnAlgorithm& algorithm(Pass pass) {
-    return const_cast<CudnnAlgorithm&>(std::as_const(*this).algorithm(pass));
+  /// `memory` without its workspace.
+  void call(Pass pass, const Run& run, Conv2dMemory memory) const {
+    memory.workspace = static_cast<char*>(run.workspace) + narrow_bytes(pass);
+    run_by_cudnn(pass, run.context.cudnn(), descriptors_, algorithms_.at(pass), memory);
   }
 
   const Conv2dDescriptors descriptors_;
   std::optional<Conv2dBiasGradient> bias_gradient_;
-  CudnnAlgorithm forward_, backward_data_, backward_filter_;
+  std::map<Pass, CudnnAlgorithm> algorithms_;
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
@@ -219,10 +197,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = unsupported,
-          .make = make_implementation<Conv2dCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<Conv2dCudnn>("cudnn", unsupported, gpu_dtypes());
 }
 
 }  // namespace duet

@@ -8,7 +8,7 @@
 //           backward_data.
 // Measured: H200, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
 
 namespace duet {
@@ -28,10 +28,6 @@ class Conv2dCustomDirect : public Conv2dImpl {
                const Tensor& y) override {
     convolution_.forward(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
                          nullptr, run.stream());
-  }
-
-  void backward_data(const Run&, const Tensor&, const Tensor&, const Tensor&) override {
-    throw std::logic_error("conv2d custom_direct has no backward_data");
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -54,7 +50,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_direct() {
-  return {"custom_direct", unsupported, make_implementation<Conv2dCustomDirect>};
+  return impl_entry<Conv2dCustomDirect>("custom_direct", unsupported);
 }
 
 }  // namespace duet

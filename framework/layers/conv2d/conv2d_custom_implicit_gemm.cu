@@ -11,8 +11,8 @@
 // Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128, 3x3, NHWC: forward 505 us,
 //           backward_data 726, backward_filter 455 with db; cuDNN's best (Winograd or FFT) 288,
 //           344, 380. NHWC is 10-20% faster than NCHW: 16-byte gathers.
+#include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_gathers.cuh"
-#include "layers/conv2d/conv2d_impls.h"
 #include "layers/conv2d/implicit_gemm_products.cuh"
 
 namespace duet {
@@ -115,26 +115,15 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   FilterProduct backward_filter_;
 };
 
-std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context& context) {
-  std::unique_ptr<Implementation> made;
-  visit_gpu_storage(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (problem.layout == Layout::kNCHW) {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNCHW, T>>(problem, context);
-    } else {
-      made = std::make_unique<Conv2dCustomImplicitGemm<Layout::kNHWC, T>>(problem, context);
-    }
-  });
-  return made;
-}
+template <class T>
+using Nchw = Conv2dCustomImplicitGemm<Layout::kNCHW, T>;
+template <class T>
+using Nhwc = Conv2dCustomImplicitGemm<Layout::kNHWC, T>;
 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm() {
-  return {.id = "custom_implicit_gemm",
-          .unsupported = implicit_gemm_unsupported,
-          .make = make,
-          .dtypes = gpu_dtypes()};
+  return layouts_entry<Nchw, Nhwc>("custom_implicit_gemm", implicit_gemm_unsupported);
 }
 
 }  // namespace duet

@@ -3,9 +3,8 @@
 //           dw, block = one db; neighbours in a warp are neighbours in memory.
 // Traffic:  every product loads both its operands; only the caches save it from DRAM.
 // Limits:   fp32 or bf16, fp32 FMA, any kernel, stride, padding, dilation, groups and layout.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 
 namespace duet {
 namespace {
@@ -45,13 +44,14 @@ __device__ int64_t thread_index() {
 
 template <Layout L, class T>
 __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, const T* x,
-                                            const float* w, const float* b, T* y) {
+                                            const Accumulator<T>* w, const Accumulator<T>* b,
+                                            T* y) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const auto [n, k, p, q] = position_of<L>(i, pr.k, pr.p, pr.q);
   const int channels = pr.c / pr.groups;
   const int first_channel = k / (pr.k / pr.groups) * channels;
-  float sum = b ? b[k] : 0.0f;
+  Accumulator<T> sum = b ? b[k] : Accumulator<T>(0);
   for (int c = 0; c < channels; ++c) {
     for (int r = 0; r < pr.r; ++r) {
       const int h = p * pr.stride_h + r * pr.dilation_h - pr.pad_h;
@@ -72,14 +72,14 @@ __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, con
 // which would need atomics and an order that changes from run to run.
 template <Layout L, class T>
 __global__ void conv2d_backward_data_naive_kernel(Conv2dProblem pr, int64_t count, const T* dy,
-                                                  const float* w, T* dx) {
+                                                  const Accumulator<T>* w, T* dx) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const auto [n, c, h, col] = position_of<L>(i, pr.c, pr.h, pr.w);
   const int channels = pr.c / pr.groups;
   const int filters = pr.k / pr.groups;
   const int first_filter = c / channels * filters;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   for (int r = 0; r < pr.r; ++r) {
     const int top = h + pr.pad_h - r * pr.dilation_h;
     const int p = top / pr.stride_h;
@@ -99,18 +99,18 @@ __global__ void conv2d_backward_data_naive_kernel(Conv2dProblem pr, int64_t coun
 
 template <Layout L, class T>
 __global__ void conv2d_backward_filter_naive_kernel(Conv2dProblem pr, int64_t count, const T* x,
-                                                    const T* dy, float* dw) {
+                                                    const T* dy, Accumulator<T>* dw) {
   const int64_t i = thread_index();
   if (i >= count) return;
   const int channels = pr.c / pr.groups;
   const auto [k, c, r, s] = position_of<L>(i, channels, pr.r, pr.s);
   const int channel = k / (pr.k / pr.groups) * channels + c;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   for (int n = 0; n < pr.n; ++n) {
     for (int p = 0; p < pr.p; ++p) {
       const int h = p * pr.stride_h + r * pr.dilation_h - pr.pad_h;
       if (h < 0 || h >= pr.h) continue;
-      float row = 0.0f;  // a sum of sums loses fewer bits than one over the whole batch
+      Accumulator<T> row = 0;  // a sum of sums loses fewer bits than one over the whole batch
       for (int q = 0; q < pr.q; ++q) {
         const int col = q * pr.stride_w + s * pr.dilation_w - pr.pad_w;
         if (col < 0 || col >= pr.w) continue;
@@ -125,11 +125,12 @@ __global__ void conv2d_backward_filter_naive_kernel(Conv2dProblem pr, int64_t co
 
 // db alone takes a block for each filter: there are few filters, and each sums the whole batch.
 template <Layout L, class T>
-__global__ void conv2d_backward_bias_naive_kernel(Conv2dProblem pr, const T* dy, float* db) {
-  __shared__ float sums[kThreads];
+__global__ void conv2d_backward_bias_naive_kernel(Conv2dProblem pr, const T* dy,
+                                                  Accumulator<T>* db) {
+  __shared__ Accumulator<T> sums[kThreads];
   const int k = blockIdx.x;
   const int64_t image = static_cast<int64_t>(pr.p) * pr.q;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   for (int64_t i = threadIdx.x; i < pr.n * image; i += kThreads) {
     const int64_t n = i / image, pixel = i % image;
     sum += dy[L == Layout::kNCHW ? (n * pr.k + k) * image + pixel : i * pr.k + k];
@@ -147,28 +148,29 @@ template <Layout L, class T>
 class Conv2dCustomNaive : public Conv2dImpl {
  public:
   using Conv2dImpl::Conv2dImpl;
+  using Sum = Accumulator<T>;
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     conv2d_forward_naive_kernel<L><<<blocks(y), kThreads, 0, run.stream()>>>(
-        problem_, y.elements(), x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
+        problem_, y.elements(), x.data<T>(), w.data<Sum>(), b.data<Sum>(), y.data<T>());
     DUET_LAUNCHED();
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     conv2d_backward_data_naive_kernel<L><<<blocks(dx), kThreads, 0, run.stream()>>>(
-        problem_, dx.elements(), dy.data<T>(), w.data<float>(), dx.data<T>());
+        problem_, dx.elements(), dy.data<T>(), w.data<Sum>(), dx.data<T>());
     DUET_LAUNCHED();
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     conv2d_backward_filter_naive_kernel<L><<<blocks(dw), kThreads, 0, run.stream()>>>(
-        problem_, dw.elements(), x.data<T>(), dy.data<T>(), dw.data<float>());
+        problem_, dw.elements(), x.data<T>(), dy.data<T>(), dw.data<Sum>());
     DUET_LAUNCHED();
     if (!db) return;
     conv2d_backward_bias_naive_kernel<L>
-        <<<problem_.k, kThreads, 0, run.stream()>>>(problem_, dy.data<T>(), db.data<float>());
+        <<<problem_.k, kThreads, 0, run.stream()>>>(problem_, dy.data<T>(), db.data<Sum>());
     DUET_LAUNCHED();
   }
 
@@ -178,23 +180,20 @@ class Conv2dCustomNaive : public Conv2dImpl {
   }
 };
 
-std::unique_ptr<Implementation> make(const Conv2dProblem& problem, Context&) {
-  std::unique_ptr<Implementation> made;
-  visit_gpu_storage(problem.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if (problem.layout == Layout::kNCHW) {
-      made = std::make_unique<Conv2dCustomNaive<Layout::kNCHW, T>>(problem);
-    } else {
-      made = std::make_unique<Conv2dCustomNaive<Layout::kNHWC, T>>(problem);
-    }
-  });
-  return made;
-}
+template <class T>
+using Nchw = Conv2dCustomNaive<Layout::kNCHW, T>;
+template <class T>
+using Nhwc = Conv2dCustomNaive<Layout::kNHWC, T>;
 
 }  // namespace
 
+std::unique_ptr<Implementation> make_conv2d_gpu_reference(const Conv2dProblem& problem) {
+  if (problem.layout == Layout::kNCHW) return std::make_unique<Nchw<double>>(problem);
+  return std::make_unique<Nhwc<double>>(problem);
+}
+
 ImplEntry<Conv2dProblem> conv2d_custom_naive() {
-  return {.id = "custom_naive", .unsupported = fp32_only, .make = make, .dtypes = gpu_dtypes()};
+  return layouts_entry<Nchw, Nhwc>("custom_naive", fp32_only);
 }
 
 }  // namespace duet

@@ -16,7 +16,7 @@
 //           with db 39 at 64 and 362 at 1024. One image's 36 tiles a block make N = 64 a single
 //           wave: blocks of 32 tiles take 40 us forward. 32x128x28x28 -> 128, padded: forward 111,
 //           backward_filter 151.
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/winograd_products.cuh"
 
 namespace duet {
@@ -127,7 +127,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_winograd() {
-  return {"custom_winograd", unsupported, make_implementation<Conv2dCustomWinograd>};
+  return impl_entry<Conv2dCustomWinograd>("custom_winograd", unsupported);
 }
 
 }  // namespace duet

@@ -113,39 +113,39 @@ struct PatchByTap {
   }
 };
 
-// forward B: a row-major matrix [rows][depth] read along its depth; the weights in either layout.
-template <int vec>
-struct MatrixByDepth {
+// Where the element of a row and a k is the sum of two offsets; a negative one is outside.
+template <int vec, bool row_lanes, class T>
+struct OffsetGather {
   static constexpr int kVec = vec;
-  static constexpr bool kRowLanes = false;
-  using Row = int;
-  struct Col {
-    int k, unused;
-  };
-  const float* __restrict__ data;
-  int rows, depth;
-  __device__ __forceinline__ Row row(int i) const { return i < rows ? i * depth : -1; }
-  __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
-  __device__ __forceinline__ void fetch(Row row, Col col, float (&value)[kVec]) const {
-    const bool inside = (row | col.k) >= 0;
-    read_if(inside, data, row + col.k, value);
-  }
-};
-
-// backward_data B: rows are input channels, k are (filter, tap) in the order of the layout.
-template <Layout layout, int vec>
-struct WeightByChannel {
-  static constexpr Layout kLayout = layout;
-  static constexpr int kVec = vec;
-  static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
+  static constexpr bool kRowLanes = row_lanes;
   using Row = int;
   struct Col {
     int offset, unused;
   };
-  const float* __restrict__ w;
+  const T* __restrict__ data;
+  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[vec]) const {
+    const bool inside = (row | col.offset) >= 0;
+    read_if(inside, data, row + col.offset, value);
+  }
+};
+
+// forward B: a row-major matrix [rows][depth] read along its depth; the weights in either layout.
+template <int vec>
+struct MatrixByDepth : OffsetGather<vec, false, float> {
+  using Col = typename OffsetGather<vec, false, float>::Col;
+  int rows, depth;
+  __device__ __forceinline__ int row(int i) const { return i < rows ? i * depth : -1; }
+  __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
+};
+
+// backward_data B: rows are input channels, k are (filter, tap) in the order of the layout.
+template <Layout layout, int vec>
+struct WeightByChannel : OffsetGather<vec, layout == Layout::kNHWC, float> {
+  static constexpr Layout kLayout = layout;
+  using Col = typename OffsetGather<vec, layout == Layout::kNHWC, float>::Col;
   ConvGeometry g;
   int tap_count;
-  __device__ __forceinline__ Row row(int c) const {
+  __device__ __forceinline__ int row(int c) const {
     return c >= g.d.c ? -1 : kLayout == Layout::kNCHW ? c * g.taps : c;
   }
   __device__ __forceinline__ Col col(int i) const {
@@ -161,10 +161,6 @@ struct WeightByChannel {
   __device__ __forceinline__ Col outside() const { return {-1, 0}; }
   __device__ __forceinline__ Col at(int k, int tap) const {
     return {kLayout == Layout::kNCHW ? k * g.d.c * g.taps + tap : (k * g.taps + tap) * g.d.c, 0};
-  }
-  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
-    const bool inside = (row | col.offset) >= 0;
-    read_if(inside, w, row + col.offset, value);
   }
 };
 
@@ -244,65 +240,57 @@ struct GradByInput {
 };
 
 // The two operands of backward_data for one phase of a stride.
-template <class Grad>
-struct GradByPhase {
-  static constexpr int kVec = Grad::kVec;
-  static constexpr bool kRowLanes = Grad::kRowLanes;
-  using Row = typename Grad::Row;
-  using Col = typename Grad::Col;
-  const Grad& grad;
+template <class Whole>
+struct PhaseGather {
+  static constexpr int kVec = Whole::kVec;
+  static constexpr bool kRowLanes = Whole::kRowLanes;
+  using Row = typename Whole::Row;
+  using Col = typename Whole::Col;
+  const Whole& whole;
   const Phase& phase;
-  __device__ __forceinline__ Row row(int m) const {
-    if (m >= grad.g.d.n * phase.positions) return grad.outside_row();
-    int n, i, j;
-    phase.position(m, n, i, j);
-    return grad.row_at(n, phase.h.out + i, phase.w.out + j);
-  }
-  __device__ __forceinline__ Col col(int term) const {
-    if (uint32_t(term) >= uint32_t(grad.g.d.k * phase.taps)) return grad.outside_col();
-    int k, i, j;
-    phase.template tap<Grad::kLayout>(term, grad.g.by_k, k, i, j);
-    return grad.col_at(k, i, j, phase.all.h.out_step, phase.all.w.out_step);
-  }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
                                         float (&value)[kVec]) const {
-    grad.fetch(row, col, value);
+    whole.fetch(row, col, value);
+  }
+};
+template <class Grad>
+struct GradByPhase : PhaseGather<Grad> {
+  using typename PhaseGather<Grad>::Row, typename PhaseGather<Grad>::Col;
+  using PhaseGather<Grad>::whole, PhaseGather<Grad>::phase;
+  __device__ __forceinline__ Row row(int m) const {
+    if (m >= whole.g.d.n * phase.positions) return whole.outside_row();
+    int n, i, j;
+    phase.position(m, n, i, j);
+    return whole.row_at(n, phase.h.out + i, phase.w.out + j);
+  }
+  __device__ __forceinline__ Col col(int term) const {
+    if (uint32_t(term) >= uint32_t(whole.g.d.k * phase.taps)) return whole.outside_col();
+    int k, i, j;
+    phase.template tap<Grad::kLayout>(term, whole.g.by_k, k, i, j);
+    return whole.col_at(k, i, j, phase.all.h.out_step, phase.all.w.out_step);
   }
 };
 template <class Weight>
-struct WeightByPhase {
-  static constexpr int kVec = Weight::kVec;
-  static constexpr bool kRowLanes = Weight::kRowLanes;
-  using Row = typename Weight::Row;
-  using Col = typename Weight::Col;
-  const Weight& weight;
-  const Phase& phase;
-  __device__ __forceinline__ Row row(int c) const { return weight.row(c); }
+struct WeightByPhase : PhaseGather<Weight> {
+  using typename PhaseGather<Weight>::Row, typename PhaseGather<Weight>::Col;
+  using PhaseGather<Weight>::whole, PhaseGather<Weight>::phase;
+  __device__ __forceinline__ Row row(int c) const { return whole.row(c); }
   __device__ __forceinline__ Col col(int term) const {
-    if (uint32_t(term) >= uint32_t(weight.g.d.k * phase.taps)) return weight.outside();
+    if (uint32_t(term) >= uint32_t(whole.g.d.k * phase.taps)) return whole.outside();
     int k, i, j;
-    phase.template tap<Weight::kLayout>(term, weight.g.by_k, k, i, j);
+    phase.template tap<Weight::kLayout>(term, whole.g.by_k, k, i, j);
     const int r = phase.h.tap + i * phase.all.h.tap_step;
     const int s = phase.w.tap + j * phase.all.w.tap_step;
-    return weight.at(k, r * weight.g.d.s + s);
-  }
-  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
-    weight.fetch(row, col, value);
+    return whole.at(k, r * whole.g.d.s + s);
   }
 };
 
 // backward_filter A without pooling: rows are filters, k are output positions in order.
 template <Layout kLayout, int vec, class T = float>
-struct GradByFilter {
-  static constexpr int kVec = vec;
-  static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
-  using Row = int;
-  struct Col {
-    int offset, unused;
-  };
-  const T* __restrict__ dy;
+struct GradByFilter : OffsetGather<vec, kLayout == Layout::kNHWC, T> {
+  using Col = typename OffsetGather<vec, kLayout == Layout::kNHWC, T>::Col;
   ConvGeometry g;
-  __device__ __forceinline__ Row row(int k) const {
+  __device__ __forceinline__ int row(int k) const {
     return k >= g.d.k ? -1 : kLayout == Layout::kNCHW ? k * g.pixels_out : k;
   }
   __device__ __forceinline__ Col col(int m) const {
@@ -311,10 +299,6 @@ struct GradByFilter {
     int n, pixel;
     g.by_pixels_out.divmod(m, n, pixel);
     return {n * g.pixels_out * g.d.k + pixel, 0};
-  }
-  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[kVec]) const {
-    const bool inside = (row | col.offset) >= 0;
-    read_if(inside, dy, row + col.offset, value);
   }
 };
 

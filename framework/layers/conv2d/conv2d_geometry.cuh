@@ -56,32 +56,13 @@ struct FastDivisor {
 /// The pooled sizes are those of 2x2 windows with stride 2: an odd last row or column is dropped.
 struct ConvGeometry {
   Conv2dProblem d;
-  int pixels_in, pixels_out, taps;  // h*w, p*q, r*s
-  int pool_h, pool_w, windows;
-  FastDivisor by_taps, by_s, by_c, by_k;
-  FastDivisor by_pixels_in, by_w, by_pixels_out, by_q, by_windows, by_pool_w, by_stride_h,
-      by_stride_w;
+  int pixels_in = d.h * d.w, pixels_out = d.p * d.q, taps = d.r * d.s;
+  int pool_h = d.p / 2, pool_w = d.q / 2, windows = pool_h * pool_w;
+  FastDivisor by_taps{taps}, by_s{d.s}, by_c{d.c}, by_k{d.k};
+  FastDivisor by_pixels_in{pixels_in}, by_w{d.w}, by_pixels_out{pixels_out}, by_q{d.q};
+  FastDivisor by_windows{windows > 0 ? windows : 1}, by_pool_w{pool_w > 0 ? pool_w : 1};
 
-  explicit ConvGeometry(const Conv2dProblem& problem) : d(problem) {
-    pixels_in = d.h * d.w;
-    pixels_out = d.p * d.q;
-    taps = d.r * d.s;
-    pool_h = d.p / 2;
-    pool_w = d.q / 2;
-    windows = pool_h * pool_w;
-    by_taps = FastDivisor(taps);
-    by_s = FastDivisor(d.s);
-    by_c = FastDivisor(d.c);
-    by_k = FastDivisor(d.k);
-    by_pixels_in = FastDivisor(pixels_in);
-    by_w = FastDivisor(d.w);
-    by_pixels_out = FastDivisor(pixels_out);
-    by_q = FastDivisor(d.q);
-    by_windows = FastDivisor(windows > 0 ? windows : 1);
-    by_pool_w = FastDivisor(pool_w > 0 ? pool_w : 1);
-    by_stride_h = FastDivisor(d.stride_h);
-    by_stride_w = FastDivisor(d.stride_w);
-  }
+  explicit ConvGeometry(const Conv2dProblem& problem) : d(problem) {}
   /// Output position number -> image, row, column. In pooled order the outputs are numbered window
   /// by window, the four elements of a window in row-major order: four consecutive numbers are one
   /// pooling window.

@@ -1,12 +1,26 @@
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
-
 namespace duet {
 
-Conv2dPoolReluParams Conv2dPoolReluParams::read(ConfigReader& reader) {
-  return {.conv = Conv2dParams::read(reader),
-          .pool = Pool2dParams::read(reader, PoolKind::kMax, "pool_")};
+// The first two in conv2d_pool_relu_composed.cpp, the others each in the file of its name.
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
+
+std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
+  static std::vector<ImplEntry<Conv2dPoolReluProblem>> list = {
+    conv2d_pool_relu_cpu_blas(),
+    conv2d_pool_relu_cpu_reference(),
+#if DUET_WITH_CUDA
+    conv2d_pool_relu_custom_direct(),
+    conv2d_pool_relu_custom_winograd(),
+    conv2d_pool_relu_custom_fused(),
+    conv2d_pool_relu_cudnn(),
+#endif
+  };
+  return list;
 }
 
 std::string Conv2dPoolReluProblem::to_string() const {
@@ -15,8 +29,10 @@ std::string Conv2dPoolReluProblem::to_string() const {
          " pool_pad=" + std::to_string(pool.pad_h) + "x" + std::to_string(pool.pad_w);
 }
 
-Conv2dPoolReluLayer::Conv2dPoolReluLayer(const Conv2dPoolReluParams& params)
-    : LayerOf(conv2d_pool_relu_impls()), params_(params) {}
+Conv2dPoolReluLayer::Conv2dPoolReluLayer(ConfigReader& reader)
+    : LayerOf("conv2d_pool_relu", conv2d_pool_relu_impls(), three_passes()),
+      params_{.conv = Conv2dParams::read(reader),
+              .pool = Pool2dParams::read(reader, PoolKind::kMax, "pool_")} {}
 
 Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& inputs,
                                                  const LayerOptions& options) {
@@ -35,20 +51,14 @@ Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& 
 }
 
 const LayerType& conv2d_pool_relu_type() {
-  static const LayerType type = {
-      "conv2d_pool_relu",
-      "convolution, max pooling and relu in one",
-      [](ConfigReader& reader) -> std::unique_ptr<Layer> {
-        return std::make_unique<Conv2dPoolReluLayer>(Conv2dPoolReluParams::read(reader));
-      },
-      [] { return Conv2dPoolReluLayer::infos(conv2d_pool_relu_impls()); },
-      [] {
-        std::vector<ShapeWord> words = conv2d_shape_words();
-        words.insert(words.end(), {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}});
-        return words;
-      }(),
-      {{{"conv2d"}, {"max_pool2d", "pool_"}, {"relu"}},
-       {{"conv2d"}, {"relu"}, {"max_pool2d", "pool_"}}}};
+  static const LayerType type = [] {
+    std::vector<ShapeWord> words = conv2d_shape_words();
+    words.insert(words.end(), {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}});
+    return layer_type<Conv2dPoolReluLayer, conv2d_pool_relu_impls>(
+        "conv2d_pool_relu", "convolution, max pooling and relu in one", words,
+        {{{"conv2d"}, {"max_pool2d", "pool_"}, {"relu"}},
+         {{"conv2d"}, {"relu"}, {"max_pool2d", "pool_"}}});
+  }();
   return type;
 }
 

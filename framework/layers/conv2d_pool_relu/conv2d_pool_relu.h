@@ -19,8 +19,6 @@ namespace duet {
 struct Conv2dPoolReluParams {
   Conv2dParams conv;
   Pool2dParams pool;
-
-  static Conv2dPoolReluParams read(ConfigReader& reader);
 };
 
 /// Tensors: x, w and b are conv's; y is pool's. The convolution's own output, z, is no tensor of
@@ -36,15 +34,10 @@ struct Conv2dPoolReluProblem {
   std::string to_string() const;
 };
 
-class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluProblem> {
+class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluLayer, Conv2dPoolReluProblem> {
  public:
-  explicit Conv2dPoolReluLayer(const Conv2dPoolReluParams& params);
+  explicit Conv2dPoolReluLayer(ConfigReader& reader);
 
-  std::string_view type() const override { return "conv2d_pool_relu"; }
-  const std::vector<Pass>& passes() const override { return three_passes(); }
-  std::unique_ptr<Layer> clone() const override {
-    return std::make_unique<Conv2dPoolReluLayer>(*this);
-  }
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().conv.products()); }
   bool chooses_per_pass() const override { return false; }
   bool shares_state(std::string_view a, std::string_view b) const override {
@@ -63,5 +56,36 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluProblem> {
 };
 
 const LayerType& conv2d_pool_relu_type();
+
+/// Shapes as Conv2dPoolReluProblem says; b and db are falsy without a bias. `state` is what this
+/// implementation's earlier passes of the step left for the later ones: forward, backward_filter,
+/// and backward_data where dx is wanted.
+class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
+ public:
+  using ImplementationOf::ImplementationOf;
+
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+                       const Tensor& y, const Tensor& state) = 0;
+  virtual void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
+                               const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
+  /// Called only where dx is wanted, after backward_filter.
+  virtual void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
+                             const Tensor& w, const Tensor& dx) = 0;
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    const bool bias = problem_.conv.bias;
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], t.w[0], bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+    } else if (pass == Pass::kBackwardData) {
+      if (t.dx[0]) backward_data(run, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
+    } else {
+      backward_filter(run, t.x[0], t.y[0], t.dy[0], t.state, t.dw[0], bias ? t.dw[1] : Tensor{});
+    }
+  }
+};
+
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference();
+
+std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls();
 
 }  // namespace duet

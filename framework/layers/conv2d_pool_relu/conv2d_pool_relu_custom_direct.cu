@@ -61,7 +61,7 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct() {
-  return {"custom_direct", unsupported, make_implementation<Conv2dPoolReluCustomDirect>};
+  return impl_entry<Conv2dPoolReluCustomDirect>("custom_direct", unsupported);
 }
 
 }  // namespace duet

@@ -2,7 +2,7 @@
 // ones keep the same state (conv2d/packed_argmax.cuh).
 #pragma once
 
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_impls.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 
 namespace duet {
 

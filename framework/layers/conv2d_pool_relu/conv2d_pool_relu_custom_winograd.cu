@@ -102,7 +102,7 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd() {
-  return {"custom_winograd", unsupported, make_implementation<Conv2dPoolReluCustomWinograd>};
+  return impl_entry<Conv2dPoolReluCustomWinograd>("custom_winograd", unsupported);
 }
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "layers/conv2d/conv2d_impls.h"
+#include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/gpu_reference.h"
 

@@ -2,9 +2,25 @@
 
 #include <sstream>
 
-#include "layers/dropout/dropout_impls.h"
-
 namespace duet {
+
+// Each in the file of its name.
+ImplEntry<DropoutProblem> dropout_cpu_reference();
+ImplEntry<DropoutProblem> dropout_custom_recompute();
+ImplEntry<DropoutProblem> dropout_custom_mask();
+
+// No cudnn entry: cuDNN's dropout draws its mask from a generator of its own, so that its arm would
+// drop other elements. The cudnn family takes the shared entry.
+std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
+  static std::vector<ImplEntry<DropoutProblem>> list = {
+    dropout_cpu_reference(),
+#if DUET_WITH_CUDA
+    dropout_custom_recompute(),
+    dropout_custom_mask(),
+#endif
+  };
+  return list;
+}
 
 std::string DropoutProblem::to_string() const {
   std::ostringstream text;
@@ -22,30 +38,38 @@ DropoutMask::DropoutMask(const DropoutProblem& problem)
   }
 }
 
-DropoutLayer::DropoutLayer(float p) : LayerOf(dropout_impls()), p_(p) {}
+namespace {
 
-DropoutProblem DropoutLayer::infer(const std::vector<TensorDesc>& inputs,
-                                   const LayerOptions& options) {
-  outputs_ = {inputs[0]};
-  return {.x = inputs[0],
-          .p = p_,
-          .seed = options.seed,
-          .stream = options.stream,
-          .dtype = inputs[0].dtype};
-}
+class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
+ public:
+  explicit DropoutLayer(ConfigReader& reader)
+      : LayerOf("dropout", dropout_impls()),
+        p_(static_cast<float>(reader.number("p", 0.5, 0.0, 1.0))) {
+    if (p_ < 1.0f) return;
+    reader.error("p", "p must be less than 1");
+    p_ = 0.5f;
+  }
+
+ protected:
+  DropoutProblem infer(const std::vector<TensorDesc>& inputs,
+                       const LayerOptions& options) override {
+    outputs_ = {inputs[0]};
+    return {.x = inputs[0],
+            .p = p_,
+            .seed = options.seed,
+            .stream = options.stream,
+            .dtype = inputs[0].dtype};
+  }
+
+ private:
+  float p_;
+};
+
+}  // namespace
 
 const LayerType& dropout_type() {
-  static const LayerType type = {
-      "dropout", "drops elements with probability p and scales the others by 1/(1-p)",
-      [](ConfigReader& reader) -> std::unique_ptr<Layer> {
-        double p = reader.number("p", 0.5, 0.0, 1.0);
-        if (static_cast<float>(p) >= 1.0f) {
-          reader.error("p", "p must be less than 1");
-          p = 0.5;
-        }
-        return std::make_unique<DropoutLayer>(static_cast<float>(p));
-      },
-      [] { return DropoutLayer::infos(dropout_impls()); }};
+  static const LayerType type = layer_type<DropoutLayer, dropout_impls>(
+      "dropout", "drops elements with probability p and scales the others by 1/(1-p)");
   return type;
 }
 

@@ -53,21 +53,19 @@ struct DropoutMask {
   }
 };
 
-class DropoutLayer : public LayerOf<DropoutProblem> {
- public:
-  explicit DropoutLayer(float p);
+const LayerType& dropout_type();
 
-  std::string_view type() const override { return "dropout"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<DropoutLayer>(*this); }
+/// Both passes read run.training on the host and the step number in device memory.
+class DropoutImpl : public MapImpl<DropoutProblem> {
+ public:
+  explicit DropoutImpl(const DropoutProblem& problem)
+      : MapImpl(problem), mask_(problem), scale_(1.0f / (1.0f - problem.p)) {}
 
  protected:
-  DropoutProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
-
- private:
-  float p_;
+  const DropoutMask mask_;
+  const float scale_;
 };
 
-const LayerType& dropout_type();
+std::vector<ImplEntry<DropoutProblem>>& dropout_impls();
 
 }  // namespace duet

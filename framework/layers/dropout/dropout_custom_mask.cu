@@ -5,7 +5,7 @@
 // Limits:   fp32 or bf16, any size and layout; in nhwc forward draws a Philox block an element.
 #include "device/check.h"
 #include "kernels/vector.cuh"
-#include "layers/dropout/dropout_impls.h"
+#include "layers/dropout/dropout.h"
 
 namespace duet {
 namespace {
@@ -61,48 +61,40 @@ __global__ void dropout_backward_mask_kernel(float scale, int64_t count, const u
   if (first < count) apply8(bits[byte], scale, first, count, dy, dx);
 }
 
+template <class T>
 class DropoutCustomMask : public DropoutImpl {
  public:
   using DropoutImpl::DropoutImpl;
 
-  size_t state_bytes() const override { return bytes(); }
-
-  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
-    if (!run.training) return copy(run, x, y);
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      dropout_forward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-          mask_, scale_, run.step, x.elements(), x.data<T>(), y.data<T>(), state.data<uint8_t>());
-      DUET_LAUNCHED();
-    });
+  size_t state_bytes() const override {
+    return (problem_.x.elements() + kPerThread - 1) / kPerThread;
   }
 
-  void backward(const Run& run, const Tensor& dy, const Tensor& state, const Tensor& dx) override {
-    if (!run.training) return copy(run, dy, dx);
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      dropout_backward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-          scale_, dy.elements(), state.data<uint8_t>(), dy.data<T>(), dx.data<T>());
-      DUET_LAUNCHED();
-    });
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
+    if (!run.training) return run.context.queue_copy(y.memory, x.memory, x.bytes());
+    dropout_forward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        mask_, scale_, run.step, x.elements(), x.data<T>(), y.data<T>(), state.data<uint8_t>());
+    DUET_LAUNCHED();
+  }
+
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
+                const Tensor& dx) override {
+    if (!run.training) return run.context.queue_copy(dx.memory, dy.memory, dy.bytes());
+    dropout_backward_mask_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        scale_, dy.elements(), state.data<uint8_t>(), dy.data<T>(), dx.data<T>());
+    DUET_LAUNCHED();
   }
 
  private:
-  static void copy(const Run& run, const Tensor& from, const Tensor& to) {
-    DUET_CUDA(cudaMemcpyAsync(to.memory, from.memory, from.bytes(), cudaMemcpyDeviceToDevice,
-                              run.stream()));
+  unsigned blocks() const {
+    return static_cast<unsigned>((state_bytes() + kThreads - 1) / kThreads);
   }
-  size_t bytes() const { return (problem_.x.elements() + kPerThread - 1) / kPerThread; }
-  unsigned blocks() const { return static_cast<unsigned>((bytes() + kThreads - 1) / kThreads); }
 };
 
 }  // namespace
 
 ImplEntry<DropoutProblem> dropout_custom_mask() {
-  return {.id = "custom_mask",
-          .unsupported = supports_all,
-          .make = make_implementation<DropoutCustomMask>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<DropoutCustomMask>("custom_mask");
 }
 
 }  // namespace duet

@@ -6,7 +6,7 @@
 // Limits:   fp32 or bf16, any size and layout.
 #include "device/check.h"
 #include "kernels/vector.cuh"
-#include "layers/dropout/dropout_impls.h"
+#include "layers/dropout/dropout.h"
 
 namespace duet {
 namespace {
@@ -39,6 +39,7 @@ __global__ void dropout_recompute_nhwc_kernel(DropoutMask mask, float scale, con
   if (i < count) to[i] = T(mask.kept(*step, i) ? from[i] * scale : 0.0f);
 }
 
+template <class T>
 class DropoutCustomRecompute : public DropoutImpl {
  public:
   using DropoutImpl::DropoutImpl;
@@ -46,38 +47,30 @@ class DropoutCustomRecompute : public DropoutImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     apply(run, x, y);
   }
-  void backward(const Run& run, const Tensor& dy, const Tensor&, const Tensor& dx) override {
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+                const Tensor& dx) override {
     apply(run, dy, dx);
   }
 
  private:
   void apply(const Run& run, const Tensor& from, const Tensor& to) {
-    if (!run.training) {
-      DUET_CUDA(cudaMemcpyAsync(to.memory, from.memory, from.bytes(), cudaMemcpyDeviceToDevice,
-                                run.stream()));
-      return;
-    }
+    if (!run.training) return run.context.queue_copy(to.memory, from.memory, from.bytes());
     const int64_t count = from.elements();
     const int64_t threads = mask_.channels_last ? count : (count + 3) / 4;
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const auto kernel =
-          mask_.channels_last ? dropout_recompute_nhwc_kernel<T> : dropout_recompute_kernel<T>;
-      kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-               run.stream()>>>(mask_, scale_, run.step, count, from.data<T>(), to.data<T>());
-      DUET_LAUNCHED();
-    });
+    const auto kernel =
+        mask_.channels_last ? dropout_recompute_nhwc_kernel<T> : dropout_recompute_kernel<T>;
+    kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
+             run.stream()>>>(mask_, scale_, run.step, count, from.data<T>(), to.data<T>());
+    DUET_LAUNCHED();
   }
 };
 
 }  // namespace
 
 ImplEntry<DropoutProblem> dropout_custom_recompute() {
-  return {.id = "custom_recompute",
-          .unsupported = supports_all,
-          .make = make_implementation<DropoutCustomRecompute>,
-          .shared = true,
-          .dtypes = gpu_dtypes()};
+  auto entry = gpu_entry<DropoutCustomRecompute>("custom_recompute");
+  entry.shared = true;
+  return entry;
 }
 
 }  // namespace duet

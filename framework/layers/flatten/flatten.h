@@ -7,20 +7,6 @@
 
 namespace duet {
 
-class FlattenLayer : public Layer {
- public:
-  std::string_view type() const override { return "flatten"; }
-  const std::vector<Pass>& passes() const override;
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<FlattenLayer>(*this); }
-  bool is_view(Pass) const override { return true; }
-  void bind(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
-  std::string problem_text() const override;
-
-  std::vector<ImplInfo> implementations() const override { return {}; }
-  std::optional<std::string> unsupported(std::string_view id, Pass pass) const override;
-  std::unique_ptr<Implementation> make(std::string_view id, Context& context) const override;
-};
-
 const LayerType& flatten_type();
 
 }  // namespace duet

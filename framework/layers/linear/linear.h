@@ -42,14 +42,10 @@ LinearProblem linear_problem(const LinearParams& params, const TensorDesc& x,
 /// weight (and bias) of a linear layer.
 std::vector<ParameterSpec> linear_parameters(const LinearProblem& problem, Init init);
 
-class LinearLayer : public LayerOf<LinearProblem> {
+class LinearLayer : public LayerOf<LinearLayer, LinearProblem> {
  public:
-  explicit LinearLayer(const LinearParams& params);
+  explicit LinearLayer(ConfigReader& reader);
 
-  const LinearParams& params() const { return params_; }
-  std::string_view type() const override { return "linear"; }
-  const std::vector<Pass>& passes() const override { return three_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<LinearLayer>(*this); }
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
 
  protected:
@@ -60,5 +56,20 @@ class LinearLayer : public LayerOf<LinearProblem> {
 };
 
 const LayerType& linear_type();
+
+/// forward: y = x w^T + b; backward_data: dx = dy w; backward_filter: dw = dy^T x, db[o] = sum over
+/// n of dy[n,o].
+using LinearImpl = WeightedImpl<LinearProblem>;
+
+/// `unsupported` of the kernels that lay tiles of 32 rows or more over the output: fp32 only, and a
+/// limited number of rows.
+std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass);
+
+ImplEntry<LinearProblem> linear_cpu_reference();
+
+/// The reference in double on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& problem);
+
+std::vector<ImplEntry<LinearProblem>>& linear_impls();
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 
 #include "core/parallel.h"
 #include "core/single_threaded_blas.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
@@ -81,8 +81,6 @@ class LinearCpuBlas : public LinearImpl {
 
 }  // namespace
 
-ImplEntry<LinearProblem> linear_cpu_blas() {
-  return {"cpu_blas", supports_all, make_implementation<LinearCpuBlas>};
-}
+ImplEntry<LinearProblem> linear_cpu_blas() { return impl_entry<LinearCpuBlas>("cpu_blas"); }
 
 }  // namespace duet

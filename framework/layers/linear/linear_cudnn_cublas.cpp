@@ -28,7 +28,7 @@
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "kernels/convert.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
@@ -431,10 +431,7 @@ class LinearCublas : public LinearImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_cudnn_cublas() {
-  return {.id = "cudnn_cublas",
-          .unsupported = supports_all,
-          .make = make_implementation<LinearCublas>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<LinearCublas>("cudnn_cublas", supports_all, gpu_dtypes());
 }
 
 }  // namespace duet

@@ -4,9 +4,8 @@
 // Traffic:  every operand is read once an output: x out times, w n times; all reuse is the caches'.
 //           In forward neighbouring threads read w `in` floats apart (uncoalesced).
 // Limits:   fp32 or bf16, any size.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
@@ -18,35 +17,35 @@ __device__ int64_t global_thread() {
 }
 
 template <class T>
-__global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const float* w,
-                                            const float* b, T* y) {
+__global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const Accumulator<T>* w,
+                                            const Accumulator<T>* b, T* y) {
   const int64_t index = global_thread();
   const int64_t n = index / p.out, o = index % p.out;
   if (n >= p.n) return;
-  float sum = b ? b[o] : 0.0f;
+  Accumulator<T> sum = b ? b[o] : Accumulator<T>(0);
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
   y[index] = T(sum);
 }
 
 template <class T>
-__global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy, const float* w,
-                                                  T* dx) {
+__global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy,
+                                                  const Accumulator<T>* w, T* dx) {
   const int64_t index = global_thread();
   const int64_t n = index / p.in, i = index % p.in;
   if (n >= p.n) return;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   for (int64_t o = 0; o < p.out; ++o) sum += dy[n * p.out + o] * w[o * p.in + i];
   dx[index] = T(sum);
 }
 
 template <class T>
 __global__ void linear_backward_filter_naive_kernel(LinearProblem p, const T* x, const T* dy,
-                                                    float* dw, float* db) {
+                                                    Accumulator<T>* dw, Accumulator<T>* db) {
   const int64_t columns = p.in + (db ? 1 : 0);
   const int64_t index = global_thread();
   const int64_t o = index / columns, i = index % columns;
   if (o >= p.out) return;
-  float sum = 0.0f;
+  Accumulator<T> sum = 0;
   if (i < p.in) {
     for (int64_t n = 0; n < p.n; ++n) sum += dy[n * p.out + o] * x[n * p.in + i];
     dw[o * p.in + i] = sum;
@@ -60,48 +59,42 @@ unsigned blocks(int64_t threads) {
   return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
 }
 
+template <class T>
 class LinearCustomNaive : public LinearImpl {
  public:
   using LinearImpl::LinearImpl;
+  using Sum = Accumulator<T>;
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
-          problem_, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>());
-      DUET_LAUNCHED();
-    });
+    linear_forward_naive_kernel<<<blocks(y.elements()), kThreads, 0, run.stream()>>>(
+        problem_, x.data<T>(), w.data<Sum>(), b.data<Sum>(), y.data<T>());
+    DUET_LAUNCHED();
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
-          problem_, dy.data<T>(), w.data<float>(), dx.data<T>());
-      DUET_LAUNCHED();
-    });
+    linear_backward_data_naive_kernel<<<blocks(dx.elements()), kThreads, 0, run.stream()>>>(
+        problem_, dy.data<T>(), w.data<Sum>(), dx.data<T>());
+    DUET_LAUNCHED();
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     const int64_t threads = dw.elements() + db.elements() * (db ? 1 : 0);
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
-          problem_, x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>());
-      DUET_LAUNCHED();
-    });
+    linear_backward_filter_naive_kernel<<<blocks(threads), kThreads, 0, run.stream()>>>(
+        problem_, x.data<T>(), dy.data<T>(), dw.data<Sum>(), db.data<Sum>());
+    DUET_LAUNCHED();
   }
 };
 
 }  // namespace
 
+std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& problem) {
+  return std::make_unique<LinearCustomNaive<double>>(problem);
+}
+
 ImplEntry<LinearProblem> linear_custom_naive() {
-  return {.id = "custom_naive",
-          .unsupported = fp32_only,
-          .make = make_implementation<LinearCustomNaive>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<LinearCustomNaive>("custom_naive", fp32_only);
 }
 
 }  // namespace duet

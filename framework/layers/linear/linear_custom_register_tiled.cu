@@ -314,10 +314,8 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_register_tiled() {
-  return {.id = "custom_register_tiled",
-          .unsupported = linear_fp32_tiles,
-          .make = make_implementation<LinearCustomRegisterTiled>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<LinearCustomRegisterTiled>("custom_register_tiled", linear_fp32_tiles,
+                                               gpu_dtypes());
 }
 
 }  // namespace duet

@@ -4,9 +4,8 @@
 // Traffic:  an operand is read once for each 32 of the other side's rows instead of once a row, and
 //           always along its inner dimension; now 2 shared-memory loads an FMA are the limit.
 // Limits:   fp32 or bf16, up to 2097120 rows.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 
 namespace duet {
 namespace {
@@ -108,19 +107,10 @@ class LinearCustomTiled : public LinearImpl {
   }
 };
 
-std::unique_ptr<Implementation> make(const LinearProblem& problem, Context&) {
-  std::unique_ptr<Implementation> made;
-  visit_gpu_storage(problem.dtype, [&](auto zero) {
-    made = std::make_unique<LinearCustomTiled<decltype(zero)>>(problem);
-  });
-  return made;
-}
-
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_tiled() {
-  return {
-      .id = "custom_tiled", .unsupported = linear_fp32_tiles, .make = make, .dtypes = gpu_dtypes()};
+  return gpu_entry<LinearCustomTiled>("custom_tiled", linear_fp32_tiles);
 }
 
 }  // namespace duet

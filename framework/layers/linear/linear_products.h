@@ -2,7 +2,7 @@
 // kernel.
 #pragma once
 
-#include "layers/linear/linear_impls.h"
+#include "layers/linear/linear.h"
 #include "layers/linear/linear_register_tiled.cuh"
 
 namespace duet::linear {

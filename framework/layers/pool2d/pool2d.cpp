@@ -1,11 +1,68 @@
 #include "layers/pool2d/pool2d.h"
 
 namespace duet {
+
+// In the file of the last part of its name.
+ImplEntry<Pool2dProblem> pool2d_cpu_reference();
+ImplEntry<Pool2dProblem> max_pool2d_custom_vectorized();
+ImplEntry<Pool2dProblem> avg_pool2d_custom_vectorized();
+ImplEntry<Pool2dProblem> max_pool2d_custom_naive();
+ImplEntry<Pool2dProblem> avg_pool2d_custom_naive();
+ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction();
+ImplEntry<Pool2dProblem> pool2d_cudnn();
+
+Pool2dImpls& max_pool2d_impls() {
+  static Pool2dImpls list = {
+    pool2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    max_pool2d_custom_vectorized(),
+    max_pool2d_custom_naive(),
+    pool2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
+Pool2dImpls& avg_pool2d_impls() {
+  static Pool2dImpls list = {
+    pool2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    avg_pool2d_custom_vectorized(),
+    avg_pool2d_custom_naive(),
+    pool2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
+/// The CPU and cuDNN take it as an average.
+Pool2dImpls& global_avg_pool2d_impls() {
+  static Pool2dImpls list = {
+    pool2d_cpu_reference(),
+#if DUET_WITH_CUDA
+    global_avg_pool2d_custom_reduction(),
+    pool2d_cudnn(),
+#endif
+  };
+  return list;
+}
+
 namespace {
 
 constexpr int64_t kMostWindow = 1 << 24;  // a float counts to here
 
 std::string by(int64_t a, int64_t b) { return std::to_string(a) + "x" + std::to_string(b); }
+
+std::string_view name_of(PoolKind kind) {
+  return kind == PoolKind::kMax       ? "max_pool2d"
+         : kind == PoolKind::kAverage ? "avg_pool2d"
+                                      : "global_avg_pool2d";
+}
+Pool2dImpls& impls_of(PoolKind kind) {
+  return kind == PoolKind::kMax       ? max_pool2d_impls()
+         : kind == PoolKind::kAverage ? avg_pool2d_impls()
+                                      : global_avg_pool2d_impls();
+}
 
 }  // namespace
 
@@ -96,16 +153,9 @@ Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const Te
           .dtype = x.dtype};
 }
 
-std::string_view Pool2dLayer::type() const {
-  switch (kind_) {
-    case PoolKind::kMax:
-      return "max_pool2d";
-    case PoolKind::kAverage:
-      return "avg_pool2d";
-    case PoolKind::kGlobalAverage:
-      return "global_avg_pool2d";
-  }
-  return "?";
+Pool2dLayer::Pool2dLayer(ConfigReader& reader, PoolKind kind)
+    : LayerOf(name_of(kind), impls_of(kind)), kind_(kind) {
+  if (kind != PoolKind::kGlobalAverage) params_ = Pool2dParams::read(reader, kind);
 }
 
 Pool2dProblem Pool2dLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
@@ -117,6 +167,23 @@ Pool2dProblem Pool2dLayer::infer(const std::vector<TensorDesc>& inputs, const La
   const Pool2dProblem problem = pool2d_problem(kind_, params, inputs[0]);
   outputs_ = {problem.y_desc()};
   return problem;
+}
+
+const LayerType& max_pool2d_type() {
+  static const LayerType type = layer_type<Pool2dLayer, max_pool2d_impls, PoolKind::kMax>(
+      "max_pool2d", "the largest value of each window", pool2d_shape_words());
+  return type;
+}
+const LayerType& avg_pool2d_type() {
+  static const LayerType type = layer_type<Pool2dLayer, avg_pool2d_impls, PoolKind::kAverage>(
+      "avg_pool2d", "the mean of each window", pool2d_shape_words());
+  return type;
+}
+const LayerType& global_avg_pool2d_type() {
+  static const LayerType type =
+      layer_type<Pool2dLayer, global_avg_pool2d_impls, PoolKind::kGlobalAverage>(
+          "global_avg_pool2d", "the mean of each channel of an image");
+  return type;
 }
 
 }  // namespace duet

@@ -1,11 +1,21 @@
-// What max_pool2d, avg_pool2d and global_avg_pool2d share: keys, sizes, the shape rule and the
-// interface. They are layer types of their own with lists of their own.
+// max_pool2d, avg_pool2d and global_avg_pool2d: layer types of their own with lists of their own,
+// which share keys, sizes, the shape rule and the interface.
 //
 // Output (p, q) looks at the window of R x S pixels whose first is (p*stride_h - pad_h,
 // q*stride_w - pad_w). Sizes: P = (H + 2*pad_h - R) / stride_h + 1, rounded down, Q likewise.
 // Keys: kernel (required; k or [r, s]), stride (default: kernel), padding 0 (at most half the
-// kernel, so that every window holds a pixel of the image). Global pooling has no keys: its one
-// window is the image.
+// kernel, so that every window holds a pixel of the image).
+//
+// max_pool2d: y = the largest value of each window, as torch.nn.MaxPool2d (without dilation and
+// ceil_mode). Padding counts as -infinity. dy goes to the pixel that was the largest: of equal ones
+// to the first in row-major order; where there are NaNs, y is NaN and dy goes to the last of them.
+//
+// avg_pool2d: y = the sum of each window / R*S, as torch.nn.AvgPool2d (without ceil_mode and
+// divisor_override). Padding counts as 0 and is counted; with count_include_pad: false, y = the sum
+// / the number of pixels of the image in the window.
+//
+// global_avg_pool2d: y = the mean of each channel of each image, N x C x 1 x 1, as
+// torch.nn.AdaptiveAvgPool2d(1); dx = dy / (H*W). No keys: its one window is the image.
 #pragma once
 
 #include "core/philox.h"
@@ -76,42 +86,19 @@ DUET_HOST_DEVICE inline bool takes_over(T x, T largest) {
   return x > largest || x != x;
 }
 
-/// Shapes as Pool2dProblem says. `state` is what forward left for backward.
-class Pool2dImpl : public Implementation {
- public:
-  explicit Pool2dImpl(const Pool2dProblem& problem) : problem_(problem) {}
-
-  virtual void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) = 0;
-  virtual void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
-                        const Tensor& state, const Tensor& dx) = 0;
-
-  void run(Pass pass, const Run& run, const LayerTensors& t) final {
-    if (pass == Pass::kForward) {
-      forward(run, t.x[0], t.y[0], t.state);
-    } else if (t.dx[0]) {
-      backward(run, t.x[0], t.y[0], t.dy[0], t.state, t.dx[0]);
-    }
-  }
-
- protected:
-  const Pool2dProblem problem_;
-};
+/// Shapes as Pool2dProblem says.
+using Pool2dImpl = MapImpl<Pool2dProblem>;
+using Pool2dImpls = std::vector<ImplEntry<Pool2dProblem>>;
 
 /// The shape rule alone, for layers that contain a pooling. Throws ShapeError.
 Pool2dProblem pool2d_problem(PoolKind kind, const Pool2dParams& params, const TensorDesc& x);
 /// cuDNN's letters for the keys of a pooling.
 std::vector<ShapeWord> pool2d_shape_words();
 
-/// A layer type that pools by `kind`. `list` is the type's own.
-class Pool2dLayer : public LayerOf<Pool2dProblem> {
+/// A layer type that pools by `kind`, with a list of its own.
+class Pool2dLayer : public LayerOf<Pool2dLayer, Pool2dProblem> {
  public:
-  Pool2dLayer(PoolKind kind, const ImplList& list, const Pool2dParams& params)
-      : LayerOf(list), kind_(kind), params_(params) {}
-
-  const Pool2dParams& params() const { return params_; }
-  std::string_view type() const override;
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  std::unique_ptr<Layer> clone() const override { return std::make_unique<Pool2dLayer>(*this); }
+  Pool2dLayer(ConfigReader& reader, PoolKind kind);
 
  protected:
   Pool2dProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions& options) override;
@@ -121,7 +108,15 @@ class Pool2dLayer : public LayerOf<Pool2dProblem> {
   Pool2dParams params_;
 };
 
-/// Shared by both lists.
-ImplEntry<Pool2dProblem> pool2d_cudnn();
+const LayerType& max_pool2d_type();
+const LayerType& avg_pool2d_type();
+const LayerType& global_avg_pool2d_type();
+
+Pool2dImpls& max_pool2d_impls();
+Pool2dImpls& avg_pool2d_impls();
+Pool2dImpls& global_avg_pool2d_impls();
+
+/// custom_naive in double, for blocks' references on a GPU; in no list (layers/gpu_reference.h).
+std::unique_ptr<Implementation> make_max_pool2d_gpu_reference(const Pool2dProblem& problem);
 
 }  // namespace duet

@@ -122,10 +122,7 @@ class Pool2dCudnn : public Pool2dImpl {
 }  // namespace
 
 ImplEntry<Pool2dProblem> pool2d_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = supports_all,
-          .make = make_implementation<Pool2dCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<Pool2dCudnn>("cudnn", supports_all, gpu_dtypes());
 }
 
 }  // namespace duet

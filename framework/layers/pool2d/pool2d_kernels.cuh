@@ -2,6 +2,9 @@
 // have fewer than 2^31 elements, so offsets are ints.
 #pragma once
 
+#include <type_traits>
+
+#include "device/check.h"
 #include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
@@ -9,8 +12,14 @@ namespace duet::pool2d {
 
 constexpr int kThreads = 256;
 
-inline unsigned blocks_for(int threads) {
-  return (static_cast<unsigned>(threads) + kThreads - 1) / kThreads;
+/// Queues `kernel` with `count` threads, of which it is told.
+template <class... Parameters>
+void launch(const Run& run, void (*kernel)(Pool2dProblem, unsigned, Parameters...),
+            const Pool2dProblem& t, int64_t count, std::type_identity_t<Parameters>... arguments) {
+  const auto threads = static_cast<unsigned>(count);
+  kernel<<<(threads + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(t, threads,
+                                                                             arguments...);
+  DUET_LAUNCHED();
 }
 __device__ __forceinline__ unsigned thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 
@@ -63,15 +72,12 @@ struct TileForm {
 };
 /// Windows of a thread: 2 where rows are 16-byte aligned, else 1.
 inline int tile_outputs(const Pool2dProblem& t) { return t.w % 4 == 0 ? 2 : 1; }
-/// Calls f with the TileForm of t.
-template <class F>
-void with_tile_form(const Pool2dProblem& t, F f) {
-  if (t.w % 2 != 0) return f(TileForm<1, true>());
-  tile_outputs(t) == 2 ? f(TileForm<2, false>()) : f(TileForm<1, false>());
-}
 /// Rows and columns of tiles that cover x: one more than y has where H or W is odd.
 DUET_HOST_DEVICE inline int tile_rows(const Pool2dProblem& t) { return (t.h + 1) / 2; }
 DUET_HOST_DEVICE inline int tile_columns(const Pool2dProblem& t) { return (t.w + 1) / 2; }
+inline int64_t all_tiles(const Pool2dProblem& t) {
+  return int64_t{t.n} * t.c * tile_rows(t) * tile_columns(t);
+}
 
 /// The i-th group of kOutputs windows of `rows` x `columns`: where it stands, and offsets of its
 /// first elements.
@@ -91,6 +97,20 @@ __device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows,
 /// Channels that a thread takes at once outside the 2x2 form.
 inline int channels_at_once(const Pool2dProblem& t) {
   return t.layout == Layout::kNHWC && t.c % 4 == 0 ? 4 : 1;
+}
+
+template <int V>
+using Channels = std::integral_constant<int, V>;
+/// Calls tiles(TileForm) where t is of that form, else vectors(Channels<channels_at_once(t)>).
+template <class Tiles, class Vectors>
+void with_form(const Pool2dProblem& t, Tiles tiles, Vectors vectors) {
+  if (!tiles_2x2(t)) {
+    channels_at_once(t) == 4 ? vectors(Channels<4>()) : vectors(Channels<1>());
+  } else if (t.w % 2 != 0) {
+    tiles(TileForm<1, true>());
+  } else {
+    tile_outputs(t) == 2 ? tiles(TileForm<2, false>()) : tiles(TileForm<1, false>());
+  }
 }
 
 /// For tables: the form that custom_vectorized takes.

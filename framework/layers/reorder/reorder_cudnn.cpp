@@ -1,7 +1,7 @@
 // Reorder, cudnn: cudnnTransformTensor, y = 1 * x + 0 * y between descriptors that differ in
 // strides.
 #include "device/cudnn_descriptors.h"
-#include "layers/reorder/reorder_impls.h"
+#include "layers/reorder/reorder.h"
 
 namespace duet {
 namespace {
@@ -27,10 +27,7 @@ class ReorderCudnn : public ReorderImpl {
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = supports_all,
-          .make = make_implementation<ReorderCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<ReorderCudnn>("cudnn", supports_all, gpu_dtypes());
 }
 
 }  // namespace duet

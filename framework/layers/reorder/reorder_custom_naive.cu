@@ -2,9 +2,8 @@
 // Mapping:  thread = 1 element; block = 256.
 // Traffic:  x once, coalesced; y once, each thread of a warp in a sector (32 bytes) of its own.
 // Limits:   fp32 or bf16, fewer than 2^31 elements.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/reorder/reorder_impls.h"
+#include "layers/reorder/reorder.h"
 
 namespace duet {
 namespace {
@@ -22,6 +21,7 @@ __global__ void reorder_naive_kernel(unsigned elements, unsigned rows, unsigned 
   to[(image * columns + column) * rows + row] = from[i];
 }
 
+template <class T>
 class ReorderCustomNaive : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
@@ -29,22 +29,16 @@ class ReorderCustomNaive : public ReorderImpl {
   void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
     const ReorderMatrix matrix(from.desc, to.desc.layout);
     const unsigned elements = static_cast<unsigned>(from.elements());
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
-          elements, matrix.rows, matrix.columns, from.data<T>(), to.data<T>());
-      DUET_LAUNCHED();
-    });
+    reorder_naive_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(
+        elements, matrix.rows, matrix.columns, from.data<T>(), to.data<T>());
+    DUET_LAUNCHED();
   }
 };
 
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_custom_naive() {
-  return {.id = "custom_naive",
-          .unsupported = supports_all,
-          .make = make_implementation<ReorderCustomNaive>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<ReorderCustomNaive>("custom_naive");
 }
 
 }  // namespace duet

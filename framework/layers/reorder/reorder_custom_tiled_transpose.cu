@@ -6,9 +6,8 @@
 // Limits:   fp32 or bf16, fewer than 2^31 elements.
 #include <algorithm>
 
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/reorder/reorder_impls.h"
+#include "layers/reorder/reorder.h"
 
 namespace duet {
 namespace {
@@ -89,6 +88,7 @@ __global__ void reorder_narrow_kernel(Tiles t, const T* from, T* to) {
   }
 }
 
+template <class T>
 class ReorderCustomTiledTranspose : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
@@ -108,22 +108,16 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
     t.across = (columns + t.tile_columns - 1) / t.tile_columns;
     const unsigned blocks = static_cast<unsigned>(matrix.batch) * t.down * t.across;
     const bool square = rows >= kSide && columns >= kSide;
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const auto kernel = square ? reorder_square_kernel<T> : reorder_narrow_kernel<T>;
-      kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<T>(), to.data<T>());
-      DUET_LAUNCHED();
-    });
+    const auto kernel = square ? reorder_square_kernel<T> : reorder_narrow_kernel<T>;
+    kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<T>(), to.data<T>());
+    DUET_LAUNCHED();
   }
 };
 
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_custom_tiled_transpose() {
-  return {.id = "custom_tiled_transpose",
-          .unsupported = supports_all,
-          .make = make_implementation<ReorderCustomTiledTranspose>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<ReorderCustomTiledTranspose>("custom_tiled_transpose");
 }
 
 }  // namespace duet

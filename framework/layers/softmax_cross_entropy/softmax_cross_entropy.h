@@ -24,22 +24,29 @@ struct SoftmaxCrossEntropyProblem {
   std::string to_string() const;
 };
 
-class SoftmaxCrossEntropyLayer : public LayerOf<SoftmaxCrossEntropyProblem> {
+const LayerType& softmax_cross_entropy_type();
+
+/// Shapes as softmax_cross_entropy.h says. `state` is what forward left for backward. No label, in
+/// or out of range, may lead to an access out of bounds.
+class SoftmaxCrossEntropyImpl : public ImplementationOf<SoftmaxCrossEntropyProblem> {
  public:
-  SoftmaxCrossEntropyLayer();
+  using ImplementationOf::ImplementationOf;
 
-  std::string_view type() const override { return "softmax_cross_entropy"; }
-  const std::vector<Pass>& passes() const override { return two_passes(); }
-  std::unique_ptr<Layer> clone() const override {
-    return std::make_unique<SoftmaxCrossEntropyLayer>(*this);
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
+                       const Tensor& hits, const Tensor& state) = 0;
+  /// `hits` is forward's second output, whose second entry is the number of counted rows.
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
+                        const Tensor& dloss, const Tensor& state, const Tensor& dx) = 0;
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], t.x[1], t.y[0], t.y[1], t.state);
+    } else if (t.dx[0]) {
+      backward(run, t.x[0], t.x[1], t.y[1], t.dy[0], t.state, t.dx[0]);
+    }
   }
-  bool takes_labels() const override { return true; }
-
- protected:
-  SoftmaxCrossEntropyProblem infer(const std::vector<TensorDesc>& inputs,
-                                   const LayerOptions& options) override;
 };
 
-const LayerType& softmax_cross_entropy_type();
+std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls();
 
 }  // namespace duet

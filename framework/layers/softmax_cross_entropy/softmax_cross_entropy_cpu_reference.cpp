@@ -1,8 +1,7 @@
 // Softmax cross-entropy, cpu_reference: a row at a time.
 #include <cmath>
 
-#include "core/storage.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace duet {
 namespace {
@@ -30,71 +29,57 @@ struct Row {
   }
 };
 
+template <class T>
 class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
  public:
   using SoftmaxCrossEntropyImpl::SoftmaxCrossEntropyImpl;
+  using Value = Accumulator<T>;
 
   void forward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor&) override {
-    visit([&](auto zero) {
-      using T = decltype(zero);
-      using Value = Accumulator<T>;
-      Value total = 0;
-      int32_t hit = 0, counted = 0;
-      for (int i = 0; i < problem_.n; ++i) {
-        const int label = labels.data<int32_t>()[i];
-        if (!counts(label)) continue;
-        const T* logits = x.data<T>() + int64_t{i} * problem_.c;
-        const Row<T> row(logits, problem_.c);
-        total += std::log(row.sum) - (logits[label] - row.max);
-        hit += !row.has_nan && row.argmax == label;
-        ++counted;
-      }
-      loss.data<Value>()[0] = counted > 0 ? total / static_cast<Value>(counted) : Value(0);
-      hits.data<int32_t>()[0] = hit;
-      hits.data<int32_t>()[1] = counted;
-    });
+    Value total = 0;
+    int32_t hit = 0, counted = 0;
+    for (int i = 0; i < problem_.n; ++i) {
+      const int label = labels.data<int32_t>()[i];
+      if (!counts(label)) continue;
+      const T* logits = x.data<T>() + int64_t{i} * problem_.c;
+      const Row<T> row(logits, problem_.c);
+      total += std::log(row.sum) - (logits[label] - row.max);
+      hit += !row.has_nan && row.argmax == label;
+      ++counted;
+    }
+    loss.data<Value>()[0] = counted > 0 ? total / static_cast<Value>(counted) : Value(0);
+    hits.data<int32_t>()[0] = hit;
+    hits.data<int32_t>()[1] = counted;
   }
 
   void backward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor&, const Tensor& dx) override {
-    visit([&](auto zero) {
-      using T = decltype(zero);
-      using Value = Accumulator<T>;
-      const Value scale = dloss.data<Value>()[0] / static_cast<Value>(hits.data<int32_t>()[1]);
-      for (int i = 0; i < problem_.n; ++i) {
-        const int label = labels.data<int32_t>()[i];
-        const T* logits = x.data<T>() + int64_t{i} * problem_.c;
-        T* gradient = dx.data<T>() + int64_t{i} * problem_.c;
-        if (!counts(label)) {
-          for (int j = 0; j < problem_.c; ++j) gradient[j] = T(0);
-          continue;
-        }
-        const Row<T> row(logits, problem_.c);
-        for (int j = 0; j < problem_.c; ++j) {
-          const Value probability = std::exp(logits[j] - row.max) / row.sum;
-          gradient[j] = T(scale * (probability - (j == label ? Value(1) : Value(0))));
-        }
+    const Value scale = dloss.data<Value>()[0] / static_cast<Value>(hits.data<int32_t>()[1]);
+    for (int i = 0; i < problem_.n; ++i) {
+      const int label = labels.data<int32_t>()[i];
+      const T* logits = x.data<T>() + int64_t{i} * problem_.c;
+      T* gradient = dx.data<T>() + int64_t{i} * problem_.c;
+      if (!counts(label)) {
+        for (int j = 0; j < problem_.c; ++j) gradient[j] = T(0);
+        continue;
       }
-    });
+      const Row<T> row(logits, problem_.c);
+      for (int j = 0; j < problem_.c; ++j) {
+        const Value probability = std::exp(logits[j] - row.max) / row.sum;
+        gradient[j] = T(scale * (probability - (j == label ? Value(1) : Value(0))));
+      }
+    }
   }
 
  private:
   bool counts(int label) const { return label >= 0 && label < problem_.c; }
-
-  template <class Loop>
-  void visit(Loop&& loop) {
-    visit_storage(problem_.dtype, loop);
-  }
 };
 
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cpu_reference() {
-  return {.id = "cpu_reference",
-          .unsupported = supports_all,
-          .make = make_implementation<SoftmaxCrossEntropyCpuReference>,
-          .dtypes = reference_dtypes()};
+  return reference_entry<SoftmaxCrossEntropyCpuReference>();
 }
 
 }  // namespace duet

@@ -8,7 +8,7 @@
 #include "core/arena.h"
 #include "device/cudnn_descriptors.h"
 #include "kernels/convert.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_pick.h"
 
 namespace duet {
@@ -85,10 +85,7 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_cudnn() {
-  return {.id = "cudnn",
-          .unsupported = supports_all,
-          .make = make_implementation<SoftmaxCrossEntropyCudnn>,
-          .dtypes = gpu_dtypes()};
+  return impl_entry<SoftmaxCrossEntropyCudnn>("cudnn", supports_all, gpu_dtypes());
 }
 
 }  // namespace duet

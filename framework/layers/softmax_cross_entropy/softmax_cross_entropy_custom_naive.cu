@@ -3,9 +3,8 @@
 // Traffic:  x twice and a label's logit and all logits again for the hits; neighbouring threads
 //           read c values apart. Backward x once, dx once, as far apart.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
 
 namespace duet {
@@ -74,6 +73,7 @@ __global__ void softmax_cross_entropy_backward_naive_kernel(int n, int c, const 
   }
 }
 
+template <class T>
 class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
  public:
   using SoftmaxCrossEntropyImpl::SoftmaxCrossEntropyImpl;
@@ -82,37 +82,29 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      forward(run, x.data<decltype(zero)>(), labels, loss, hits, state);
-    });
+    const T* from = x.data<T>();
+    const int n = problem_.n, c = problem_.c;
+    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(n, c, from,
+                                                                                    max(state));
+    DUET_LAUNCHED();
+    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        n, c, from, max(state), sum(state));
+    DUET_LAUNCHED();
+    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
+        n, c, from, labels.data<int>(), max(state), sum(state), loss.data<float>(),
+        hits.data<int>());
+    DUET_LAUNCHED();
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-          problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
-          dloss.data<float>(), max(state), sum(state), dx.data<T>());
-      DUET_LAUNCHED();
-    });
+    softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
+        problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+        dloss.data<float>(), max(state), sum(state), dx.data<T>());
+    DUET_LAUNCHED();
   }
 
  private:
-  template <class T>
-  void forward(const Run& run, const T* x, const Tensor& labels, const Tensor& loss,
-               const Tensor& hits, const Tensor& state) {
-    const int n = problem_.n, c = problem_.c;
-    softmax_cross_entropy_max_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(n, c, x,
-                                                                                    max(state));
-    DUET_LAUNCHED();
-    softmax_cross_entropy_sum_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-        n, c, x, max(state), sum(state));
-    DUET_LAUNCHED();
-    softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
-        n, c, x, labels.data<int>(), max(state), sum(state), loss.data<float>(), hits.data<int>());
-    DUET_LAUNCHED();
-  }
   int blocks() const { return (problem_.n + kThreads - 1) / kThreads; }
   float* max(const Tensor& state) const { return state.data<float>(); }
   float* sum(const Tensor& state) const { return state.data<float>() + problem_.n; }
@@ -121,10 +113,7 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_naive() {
-  return {.id = "custom_naive",
-          .unsupported = supports_all,
-          .make = make_implementation<SoftmaxCrossEntropyCustomNaive>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<SoftmaxCrossEntropyCustomNaive>("custom_naive");
 }
 
 }  // namespace duet

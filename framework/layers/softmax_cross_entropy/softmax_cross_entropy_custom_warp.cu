@@ -3,9 +3,8 @@
 //           256.
 // Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
-#include "core/storage.h"
 #include "device/check.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_impls.h"
+#include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
 
 namespace duet {
@@ -78,6 +77,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, 
   dx[i] = T(gradient);
 }
 
+template <class T>
 class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
  public:
   explicit SoftmaxCrossEntropyCustomWarp(const SoftmaxCrossEntropyProblem& problem)
@@ -94,15 +94,13 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-        softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
-            <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-                problem_.n, problem_.c, x.data<decltype(zero)>(), labels.data<int>(),
-                state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
-                loss.data<float>(), hits.data<int>());
-        DUET_LAUNCHED();
-      });
+    loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+      softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
+          <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
+              problem_.n, problem_.c, x.data<T>(), labels.data<int>(), state.data<float2>(),
+              static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
+              hits.data<int>());
+      DUET_LAUNCHED();
     });
   }
 
@@ -110,14 +108,11 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads,
-                                                   0, run.stream()>>>(
-          elements, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
-          dloss.data<float>(), state.data<float2>(), dx.data<T>());
-      DUET_LAUNCHED();
-    });
+    softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
+                                                 run.stream()>>>(
+        elements, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+        dloss.data<float>(), state.data<float2>(), dx.data<T>());
+    DUET_LAUNCHED();
   }
 
  private:
@@ -128,10 +123,7 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 }  // namespace
 
 ImplEntry<SoftmaxCrossEntropyProblem> softmax_cross_entropy_custom_warp() {
-  return {.id = "custom_warp",
-          .unsupported = supports_all,
-          .make = make_implementation<SoftmaxCrossEntropyCustomWarp>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<SoftmaxCrossEntropyCustomWarp>("custom_warp");
 }
 
 }  // namespace duet

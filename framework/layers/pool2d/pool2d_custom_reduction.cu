@@ -5,10 +5,9 @@
 // Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; an
 //           element at a time.
 // Limits:   fp32 or bf16, both layouts.
-#include "core/storage.h"
 #include "device/check.h"
 #include "kernels/block_combine.cuh"
-#include "layers/global_avg_pool2d/global_avg_pool2d_impls.h"
+#include "layers/pool2d/pool2d.h"
 
 namespace duet {
 namespace {
@@ -60,44 +59,36 @@ __global__ void __launch_bounds__(kThreads)
   dx[i] = T(dy[from] / static_cast<float>(pixels));
 }
 
+template <class T>
 class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
  public:
   using Pool2dImpl::Pool2dImpl;
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      forward(run, x.data<T>(), y.data<T>());
-    });
-  }
-
-  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
-                const Tensor& dx) override {
-    const auto count = static_cast<int>(dx.elements());
-    visit_gpu_storage(problem_.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
-          problem_, static_cast<unsigned>(count), dy.data<T>(), dx.data<T>());
-      DUET_LAUNCHED();
-    });
-  }
-
- private:
-  template <class T>
-  void forward(const Run& run, const T* x, T* y) {
     if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
       const int planes = problem_.n * problem_.c;
       global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
-                                                run.stream()>>>(planes, problem_.window(), x, y);
+                                                run.stream()>>>(planes, problem_.window(),
+                                                                x.data<T>(), y.data<T>());
     } else {
       int lanes = 1;
       while (lanes < 32 && lanes < problem_.c) lanes *= 2;
       const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
       global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
-          problem_.c, problem_.window(), lanes, x, y);
+          problem_.c, problem_.window(), lanes, x.data<T>(), y.data<T>());
     }
     DUET_LAUNCHED();
   }
+
+  void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
+                const Tensor& dx) override {
+    const auto count = static_cast<int>(dx.elements());
+    global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
+        problem_, static_cast<unsigned>(count), dy.data<T>(), dx.data<T>());
+    DUET_LAUNCHED();
+  }
+
+ private:
   static unsigned blocks_of(int items, int each) {
     return (static_cast<unsigned>(items) + static_cast<unsigned>(each) - 1) /
            static_cast<unsigned>(each);
@@ -114,10 +105,7 @@ std::optional<std::string> unsupported(const Pool2dProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction() {
-  return {.id = "custom_reduction",
-          .unsupported = unsupported,
-          .make = make_implementation<GlobalAvgPool2dCustomReduction>,
-          .dtypes = gpu_dtypes()};
+  return gpu_entry<GlobalAvgPool2dCustomReduction>("custom_reduction", unsupported);
 }
 
 }  // namespace duet
