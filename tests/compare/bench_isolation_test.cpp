@@ -12,7 +12,7 @@
 
 #include "compare/bench.h"
 #include "core/error.h"
-#include "layers/relu/relu_impls.h"
+#include "layers/activation/activation.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"
 #include "support/text.h"

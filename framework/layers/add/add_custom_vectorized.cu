@@ -1,6 +1,7 @@
-// add custom_vectorized: all inputs are read once and the sum is written once, 16 bytes at a time.
+// add custom_vectorized: all inputs are read once and the sum is written once, 16 bytes at a time,
+// in add_relu as relu of it or, with y, as relu's gradient.
 // Mapping:  thread = 4 elements (8 in bf16); block = 256; the last thread takes a tail one by one.
-// Traffic:  count + 1 times x. More than 8 inputs: 8 in the first launch, 7 and the sum so far in
+// Traffic:  count + 1 times x, one more for y. More than 8 inputs: 8 in the first launch, 7 and the sum so far in
 //           each that follows; in bf16, whose sums may not be rounded on the way, up to 64 at once.
 // Limits:   fp32 or bf16, any size and layout; tensors start at multiples of 16 bytes, as every
 //           arena's do.
@@ -8,6 +9,7 @@
 
 #include "device/check.h"
 #include "kernels/vector.cuh"
+#include "layers/activation/activation.h"
 #include "layers/add/add.h"
 
 namespace duet {
@@ -26,37 +28,53 @@ struct ManyInputs {
   const T* x[kMostInBf16];
 };
 
-template <int count, class T>
-__global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, T* y) {
+// What becomes of a sum. `y` is read where relu's gradient is taken alone.
+using Then = AddImpl::Then;
+template <Then then, class T>
+__device__ __forceinline__ Accumulator<T> after(Accumulator<T> sum, const T* y, int64_t i) {
+  if constexpr (then == Then::kRelu) return ReluFunction{}.forward(sum);
+  if constexpr (then == Then::kReluGradient) {
+    const Accumulator<T> value = y[i];
+    return sum * ReluFunction{}.gradient(value, value);
+  }
+  return sum;
+}
+
+template <int count, Then then, class T>
+__global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, const T* y, T* to) {
   constexpr int V = kWidest<T>;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
   if (first + V <= elements) {
     Vector<Accumulator<T>, V> v[count];  // all loads before the first sum
 #pragma unroll
     for (int k = 0; k < count; ++k) v[k] = load<V>(inputs.x[k] + first);
+    Vector<Accumulator<T>, V> gate;
+    if constexpr (then == Then::kReluGradient) gate = load<V>(y + first);
 #pragma unroll
     for (int k = 1; k < count; ++k) {
 #pragma unroll
       for (int i = 0; i < V; ++i) v[0].v[i] += v[k].v[i];
     }
-    store(y + first, v[0]);
+#pragma unroll
+    for (int i = 0; i < V; ++i) v[0].v[i] = after<then>(v[0].v[i], gate.v, i);
+    store(to + first, v[0]);
   } else {
     for (int64_t i = first; i < elements; ++i) {
       Accumulator<T> value = inputs.x[0][i];
       for (int k = 1; k < count; ++k) value += inputs.x[k][i];
-      y[i] = T(value);
+      to[i] = T(after<then>(value, y, i));
     }
   }
 }
 
-template <class T>
+template <Then then, class T>
 __global__ void add_many_kernel(const __grid_constant__ ManyInputs<T> inputs, int count,
-                                int64_t elements, T* y) {
+                                int64_t elements, const T* y, T* to) {
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   Accumulator<T> value = inputs.x[0][i];
   for (int k = 1; k < count; ++k) value += inputs.x[k][i];
-  y[i] = T(value);
+  to[i] = T(after<then>(value, y, i));
 }
 
 unsigned blocks_for(int64_t elements, int per_thread) {
@@ -64,15 +82,50 @@ unsigned blocks_for(int64_t elements, int per_thread) {
   return static_cast<unsigned>((elements + per_block - 1) / per_block);
 }
 
-template <class T>
+template <Then then, class T, int count = 1>
+void launch(int inputs, cudaStream_t stream, const Inputs<T>& from, int64_t elements, const T* y,
+            T* to) {
+  if constexpr (count < kMostAtOnce) {
+    if (inputs > count) return launch<then, T, count + 1>(inputs, stream, from, elements, y, to);
+  }
+  add_vectorized_kernel<count, then>
+      <<<blocks_for(elements, kWidest<T>), kThreads, 0, stream>>>(from, elements, y, to);
+  DUET_LAUNCHED();
+}
+
+/// Calls visit() with `then` as a type.
+template <class Visit>
+void visit_then(Then then, Visit&& visit) {
+  if (then == Then::kRelu) return visit(std::integral_constant<Then, Then::kRelu>());
+  if (then == Then::kReluGradient) {
+    return visit(std::integral_constant<Then, Then::kReluGradient>());
+  }
+  visit(std::integral_constant<Then, Then::kNothing>());
+}
+
 class AddCustomVectorized : public AddImpl {
  public:
   using AddImpl::AddImpl;
 
-  void sum(const Run& run, const std::vector<Tensor>& from, const Tensor& to) override {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      if (from.size() > kMostAtOnce) return sum_at_once(run, from, to);
-    }
+  void sum(const Run& run, const std::vector<Tensor>& from, Then then, const Tensor& y,
+           const Tensor& to) override {
+    if (problem_.dtype == DType::kFloat32) return sum_by_parts<float>(run, from, then, y, to);
+    if (from.size() <= kMostAtOnce) return sum_by_parts<bfloat16>(run, from, then, y, to);
+    ManyInputs<bfloat16> inputs{};
+    std::transform(from.begin(), from.end(), inputs.x,
+                   [](const Tensor& x) { return x.data<bfloat16>(); });
+    visit_then(then, [&](auto constant) {
+      add_many_kernel<constant()><<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
+          inputs, static_cast<int>(from.size()), to.elements(), y.data<bfloat16>(),
+          to.data<bfloat16>());
+      DUET_LAUNCHED();
+    });
+  }
+
+ private:
+  template <class T>
+  static void sum_by_parts(const Run& run, const std::vector<Tensor>& from, Then then,
+                           const Tensor& y, const Tensor& to) {
     for (size_t next = 0; next < from.size();) {
       Inputs<T> inputs;
       int count = 0;
@@ -80,27 +133,11 @@ class AddCustomVectorized : public AddImpl {
       while (count < kMostAtOnce && next < from.size()) {
         inputs.x[count++] = from[next++].data<T>();
       }
-      launch(run, count, inputs, to);
+      visit_then(next == from.size() ? then : Then::kNothing, [&](auto constant) {
+        launch<constant(), T>(count, run.stream(), inputs, to.elements(), y.data<T>(),
+                              to.data<T>());
+      });
     }
-  }
-
- private:
-  template <int count = 2>
-  static void launch(const Run& run, int wanted, const Inputs<T>& from, const Tensor& to) {
-    if constexpr (count < kMostAtOnce) {
-      if (wanted > count) return launch<count + 1>(run, wanted, from, to);
-    }
-    add_vectorized_kernel<count>
-        <<<blocks_for(to.elements(), kWidest<T>), kThreads, 0, run.stream()>>>(from, to.elements(),
-                                                                               to.data<T>());
-    DUET_LAUNCHED();
-  }
-  static void sum_at_once(const Run& run, const std::vector<Tensor>& from, const Tensor& to) {
-    ManyInputs<T> inputs{};
-    std::transform(from.begin(), from.end(), inputs.x, [](const Tensor& x) { return x.data<T>(); });
-    add_many_kernel<<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
-        inputs, static_cast<int>(from.size()), to.elements(), to.data<T>());
-    DUET_LAUNCHED();
   }
 };
 
@@ -112,7 +149,7 @@ std::optional<std::string> unsupported(const AddProblem& problem, Pass) {
 }  // namespace
 
 ImplEntry<AddProblem> add_custom_vectorized() {
-  return gpu_entry<AddCustomVectorized>("custom_vectorized", unsupported);
+  return impl_entry<AddCustomVectorized>("custom_vectorized", unsupported, gpu_dtypes());
 }
 
 }  // namespace duet
