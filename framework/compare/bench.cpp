@@ -151,7 +151,8 @@ class Measuring {
   BenchPart::Ended find_culprit(const ChildEnd& end) const {
     if (!begun_) return {};
     std::vector<std::string> ids = begun_->ids;
-    std::erase_if(ids, [&](const std::string& id) { return has_ended(id); });
+    std::erase_if(
+        ids, [&](const std::string& id) { return part_.find_ended(begun_->problem.value, id); });
     const auto named = std::find_if(ids.begin(), ids.end(), [&](const std::string& id) {
       return id == Running::last_id() || end.note.starts_with(id + " ");
     });
@@ -172,12 +173,6 @@ class Measuring {
     }
     if (!is_named) return {};
     return ended(ids[0], end.text() + " beside the others, and not alone");
-  }
-
-  bool has_ended(const std::string& id) const {
-    return std::any_of(part_.ended.begin(), part_.ended.end(), [&](const auto& each) {
-      return each.problem == begun_->problem.value && each.id == id;
-    });
   }
 
   void take(const BenchMessage& message) {

@@ -106,7 +106,7 @@ class Bench {
     std::vector<size_t> places;
     for (size_t i = 0; i < all.size(); ++i) {
       if (part_.only && all[i].id != part_.only->id) continue;
-      if (const BenchPart::Ended* ended = find_ended(number, all[i].id)) {
+      if (const BenchPart::Ended* ended = part_.find_ended(number, all[i].id)) {
         measured[i].examination.faults = {{FaultKind::kFailed, ended->text}};
         continue;
       }
@@ -123,13 +123,6 @@ class Bench {
       }
     }
     sink_({.row = row_of(problem, selection, measured)});
-  }
-
-  const BenchPart::Ended* find_ended(size_t problem, const std::string& id) const {
-    for (const BenchPart::Ended& each : part_.ended) {
-      if (each.problem == problem && each.id == id) return &each;
-    }
-    return nullptr;
   }
 
   PassPlan plan(const Layer& layer, const PassSelection& selection) const {
@@ -204,6 +197,13 @@ class Bench {
 };
 
 }  // namespace
+
+const BenchPart::Ended* BenchPart::find_ended(size_t problem, std::string_view id) const {
+  for (const Ended& each : ended) {
+    if (each.problem == problem && each.id == id) return &each;
+  }
+  return nullptr;
+}
 
 void measure_rows(const std::vector<ProblemSelection>& selections, const BenchOptions& options,
                   Device device, const BenchPart& part, const BenchSink& sink) {

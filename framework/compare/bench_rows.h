@@ -25,7 +25,8 @@ struct BenchPart {
     std::string id, text;
   };
   std::vector<Ended> ended;  // ended their process in that problem: they are not run again
-  bool child = false;        // of a process that measures the rest in another one where this ends
+  const Ended* find_ended(size_t problem, std::string_view id) const;
+  bool child = false;  // of a process that measures the rest in another one where this ends
 };
 
 /// One of these is told, in this order: the results without rows; of each row that it begins, and

@@ -8,14 +8,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "compare/bench.h"
 #include "core/error.h"
 #include "layers/activation/activation.h"
+#include "support/death_test_file.h"
 #include "support/double_base.h"
 #include "support/text.h"
 
@@ -67,13 +65,6 @@ std::unique_ptr<Implementation> make(const ActivationProblem& problem, Context& 
   return std::make_unique<Double>(make_sound(relu_impls(), "cpu_reference", problem, context));
 }
 
-/// The same in a death test's process, which is a new one.
-std::string results_path() {
-  const std::string name = "duet-isolation-" + std::to_string(getpid()) + ".json";
-  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
-  return getenv("DUET_TEST_RESULTS");
-}
-
 template <End kEnd>
 [[noreturn]] void bench() {
   const InList<ActivationProblem> listed(relu_impls(),
@@ -90,17 +81,9 @@ template <End kEnd>
   options.quick = true;
   options.isolate = true;
   options.patience = std::chrono::seconds(2);
-  options.out = results_path();
+  options.out = death_test_file();
   std::ostringstream out;
   _exit(run_bench(options, out));
-}
-
-json take_results() {
-  const std::string path = results_path();
-  std::ifstream file(path);
-  json results = json::parse(file);
-  std::filesystem::remove(path);
-  return results;
 }
 
 const json& arm_of(const json& row, const std::string& id) {
@@ -142,49 +125,50 @@ class BenchIsolationDeathTest : public testing::Test {
 };
 
 TEST_F(BenchIsolationDeathTest, ASegfaultCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kSegfault>(), wrong_, "");
-  const std::string text = only_fault(take_results());
+  const std::string text = only_fault(take_death_test_file());
   EXPECT_TRUE(has(text, crashes() ? "crashed: SIGSEGV (an access" : "ended", "was not run again"));
 }
 
 TEST_F(BenchIsolationDeathTest, AnAbortCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kAbort>(), wrong_, "");
-  const std::string text = only_fault(take_results());
+  const std::string text = only_fault(take_death_test_file());
   EXPECT_TRUE(has(text, crashes() ? "crashed: SIGABRT (abort()" : "", "was not run again"));
 }
 
 TEST_F(BenchIsolationDeathTest, AnExitCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kExit>(), wrong_, "");
-  EXPECT_TRUE(has(only_fault(take_results()), "ended the process with exit code "));
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "ended the process with exit code "));
 }
 
 TEST_F(BenchIsolationDeathTest, AnEndlessLoopCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kLoop>(), wrong_, "");
-  EXPECT_TRUE(has(only_fault(take_results()), "has not ended after 2 s"));
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "has not ended after 2 s"));
 }
 
 TEST_F(BenchIsolationDeathTest, AnErrorOfAnyTypeCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kThrowInt>(), wrong_, "");
-  EXPECT_EQ(only_fault(take_results()), "failed: it threw what is no std::exception");
+  EXPECT_EQ(only_fault(take_death_test_file()), "failed: it threw what is no std::exception");
 }
 
 TEST_F(BenchIsolationDeathTest, WhoTakesAllDescriptorsCostsOneRow) {
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kTakesFiles>(), wrong_, "");
-  EXPECT_TRUE(has(only_fault(take_results()), "leaves behind, for all others: ", " open files"));
+  EXPECT_TRUE(
+      has(only_fault(take_death_test_file()), "leaves behind, for all others: ", " open files"));
 }
 
 // Nobody can tell who did it; the text does not hide that.
 TEST_F(BenchIsolationDeathTest, ACrashThatNeedsTheOthersSaysSo) {
   if (!crashes()) GTEST_SKIP() << "a sanitizer ends what crashes";
-  results_path();
+  death_test_file();
   EXPECT_EXIT(bench<End::kDamages>(), wrong_, "");
-  EXPECT_TRUE(has(only_fault(take_results(), "cpu_double_rival"), "crashed: SIGSEGV",
+  EXPECT_TRUE(has(only_fault(take_death_test_file(), "cpu_double_rival"), "crashed: SIGSEGV",
                   "beside the others, and not alone"));
 }
 

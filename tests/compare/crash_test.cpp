@@ -8,8 +8,6 @@
 
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
@@ -19,6 +17,7 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "layers/activation/activation.h"
+#include "support/death_test_file.h"
 #include "support/double_base.h"
 
 namespace duet {
@@ -70,21 +69,6 @@ void bench_that_ends(const std::string& file) {
   EXPECT_THROW(run_bench(options, out), DeviceLostError);
 }
 
-/// The same in a death test's process, which is a new one.
-std::string results_path() {
-  const std::string name = "duet-crash-" + std::to_string(getpid()) + ".json";
-  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
-  return getenv("DUET_TEST_RESULTS");
-}
-
-nlohmann::json take_results() {
-  const std::string path = results_path();
-  std::ifstream file(path);
-  nlohmann::json results = nlohmann::json::parse(file);
-  std::filesystem::remove(path);
-  return results;
-}
-
 class RunningDeathTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -94,14 +78,14 @@ class RunningDeathTest : public testing::Test {
 };
 
 TEST_F(RunningDeathTest, ACrashNamesTheImplementationAndKeepsTheRowsBefore) {
-  const std::string file = results_path();
+  const std::string file = death_test_file();
   const auto crash = [&] {
     name_crashes();
     bench_that_ends<End::kCrash>(file);
   };
   EXPECT_EXIT(crash(), testing::KilledBySignal(SIGSEGV),
               "error: cpu_double_ends in relu backward crashed: SIGSEGV");
-  const auto results = take_results();
+  const auto results = take_death_test_file();
   ASSERT_EQ(results["rows"].size(), 1u);
   EXPECT_EQ(results["rows"][0]["pass"], "forward");
   EXPECT_EQ(results["stopped"],
@@ -141,8 +125,8 @@ TEST_F(RunningDeathTest, ASignalThatSomebodyHandlesStaysTheirs) {
 }
 
 TEST(Running, ALostGpuEndsTheMeasuringAndBlamesNobodyElse) {
-  bench_that_ends<End::kLostDevice>(results_path());
-  const auto results = take_results();
+  bench_that_ends<End::kLostDevice>(death_test_file());
+  const auto results = take_death_test_file();
   ASSERT_EQ(results["rows"].size(), 1u);
   EXPECT_EQ(results["stopped"], "cpu_double_ends failed");
 }

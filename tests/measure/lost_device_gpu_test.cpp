@@ -5,10 +5,6 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "compare/bench.h"
@@ -16,6 +12,7 @@
 #include "layers/activation/activation.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
+#include "support/death_test_file.h"
 #include "support/double_base.h"
 #include "support/double_kernels.h"
 #include "support/gpu_test.h"
@@ -62,9 +59,7 @@ TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
 // forks.
 TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
-  const std::string name = "duet-lost-" + std::to_string(getpid()) + ".json";
-  setenv("DUET_TEST_RESULTS", (std::filesystem::temp_directory_path() / name).c_str(), 0);
-  const std::string path = getenv("DUET_TEST_RESULTS");
+  const std::string file = death_test_file();
   const auto bench = [&] {
     const InReluList listed(relu_impls(), {{"custom_double_nowhere", supports_all, make_writer}});
     BenchOptions options;
@@ -74,7 +69,7 @@ TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
     options.impls = {"custom_double_nowhere", "cudnn"};
     options.quick = true;
     options.isolate = true;
-    options.out = path;
+    options.out = file;
     std::ostringstream out;
     try {
       _exit(run_bench(options, out));
@@ -87,10 +82,8 @@ TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
            (WEXITSTATUS(status) == kExitComparison || WEXITSTATUS(status) == kExitUnsupported);
   };
   EXPECT_EXIT(bench(), ends, "");
-  std::ifstream file(path);
-  if (!file) GTEST_SKIP() << gpu_missing_reason();
-  const auto results = nlohmann::json::parse(file);
-  std::filesystem::remove(path);
+  const auto results = take_death_test_file();
+  if (results.is_null()) GTEST_SKIP() << gpu_missing_reason();
   ASSERT_EQ(results["rows"].size(), 2u);
   for (const auto& row : results["rows"]) {
     ASSERT_EQ(row["arms"].size(), 2u);
