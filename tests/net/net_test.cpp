@@ -471,22 +471,22 @@ TEST(Net, BatchNormAndReluAreABlock) {
 
 TEST(Net, AddAndReluAreABlockThatSumsTheGradientsOfItsReaders) {
   const auto resolved = [](const std::string& backend) {
-    const TestNetwork network = make_network(
-        "backend: " + backend +
-            "\ndata: {dataset: synthetic_images, batch: 2}\n"
-            "layers:\n"
-            "  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
-            "  - {name: conv2, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
-            "  - {name: sum, type: add, inputs: [conv2, conv1]}\n"
-            "  - {name: relu1, type: relu}\n"
-            "  - {name: a, type: tanh}\n"
-            "  - {name: b, type: tanh, inputs: [relu1]}\n"
-            "  - {name: c, type: tanh, inputs: [relu1]}\n"
-            "  - {name: end, type: concat, inputs: [a, b, c]}\n"
-            "  - {type: flatten}\n"
-            "  - {name: fc, type: linear, out_features: 10}\n"
-            "  - {type: softmax_cross_entropy}\n",
-        {{2, 1, 6, 6}});
+    const TestNetwork network =
+        make_network("backend: " + backend +
+                         "\ndata: {dataset: synthetic_images, batch: 2}\n"
+                         "layers:\n"
+                         "  - {name: conv1, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
+                         "  - {name: conv2, type: conv2d, out_channels: 4, kernel: 3, padding: 1}\n"
+                         "  - {name: sum, type: add, inputs: [conv2, conv1]}\n"
+                         "  - {name: relu1, type: relu}\n"
+                         "  - {name: a, type: tanh}\n"
+                         "  - {name: b, type: tanh, inputs: [relu1]}\n"
+                         "  - {name: c, type: tanh, inputs: [relu1]}\n"
+                         "  - {name: end, type: concat, inputs: [a, b, c]}\n"
+                         "  - {type: flatten}\n"
+                         "  - {name: fc, type: linear, out_features: 10}\n"
+                         "  - {type: softmax_cross_entropy}\n",
+                     {{2, 1, 6, 6}});
     std::vector<std::string> names;
     for (const ResolvedLayer& layer : network.layers) {
       if (layer.name.find("relu1") == std::string::npos) continue;

@@ -211,7 +211,8 @@ void check_sound_ones_pass(Device device, bool bf16) {
     const size_t most = bf16 ? 1 : 3;
     size_t tried = 0;
     for (const LayerCase& each : row.cases) {
-      if (each.exact || each.forward_only || each.data == Data::kNonFinite || ++tried > most) continue;
+      if (each.exact || each.forward_only || each.data == Data::kNonFinite || ++tried > most)
+        continue;
       const LayerCase c = bf16 ? in_bf16(each) : each;
       const auto layer = make_layer(row.type, c);
       if (layer->passes().empty()) continue;
