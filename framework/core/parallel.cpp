@@ -122,6 +122,10 @@ LoopStop::LoopStop(bool (*stop)()) : outer_(stop_of_loops) { stop_of_loops = sto
 
 LoopStop::~LoopStop() { stop_of_loops = outer_; }
 
+LoopsAlone::LoopsAlone() : outer_(in_loop) { in_loop = true; }
+
+LoopsAlone::~LoopsAlone() { in_loop = outer_; }
+
 void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body) {
   const Loop loop = {count, call, body, stop_of_loops};
   if (!in_loop && cpu_threads() > 1) {

@@ -34,6 +34,18 @@ class LoopStop {
   bool (*const outer_)();
 };
 
+/// While one lives, this thread does its loops alone.
+class LoopsAlone {
+ public:
+  LoopsAlone();
+  ~LoopsAlone();
+  LoopsAlone(const LoopsAlone&) = delete;
+  LoopsAlone& operator=(const LoopsAlone&) = delete;
+
+ private:
+  const bool outer_;
+};
+
 /// Calls call(body, i) for every i of [0, count) on cpu_threads() threads. For parallel_for.
 void share_loop(int64_t count, void (*call)(const void* body, int64_t i), const void* body);
 

@@ -188,7 +188,7 @@ TEST(TrainerConfiguration, BatchLargerThanTheData) {
 TEST(TrainerConfiguration, MoreThanTheMachineHas) {
   EXPECT_OUTCOME(checked({{"train_count: 64", "train_count: 2147483647"}}, ""), kExitFailure,
                  "out of memory", "smaller");
-  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 120000000"}}, ""), kExitFailure,
+  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 1000000000"}}, ""), kExitFailure,
                  "out of memory", "smaller layers");
 }
 

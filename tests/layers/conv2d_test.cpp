@@ -120,6 +120,11 @@ std::vector<LayerCase> conv2d_cases() {
       {.name = "k1_stride2",
        .keys = {{"out_channels", "12"}, {"kernel", "1"}, {"stride", "2"}, {"bias", "false"}},
        .x = {image(2, 8, 7, 6)}},
+      // A gradient that sums 4900 products of few channels: cuDNN has no exact algorithm in bf16.
+      {.name = "batch_100_k1_c4_k6",
+       .keys = {{"out_channels", "6"}, {"kernel", "1"}},
+       .x = {{{100, 4, 7, 7}, DType::kFloat32, Layout::kNHWC}},
+       .gradient_check = false},
       {.name = "k4_stride3_padding2",
        .keys = {{"out_channels", "6"}, {"kernel", "4"}, {"stride", "3"}, {"padding", "2"}},
        .x = {image(2, 5, 11, 13)}},

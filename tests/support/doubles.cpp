@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "core/arena.h"
+#include "core/parallel.h"
 #include "support/double_kernels.h"
 #include "support/tf32.h"
 
@@ -484,6 +485,7 @@ class Double : public DoubleBase {
       for (int asleep = 0; asleep < 3; asleep = is_asleep(caller) ? asleep + 1 : 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
+      const LoopsAlone alone;  // so that a stack of this race always names run_elsewhere
       sound_->run(pass, elsewhere, t);
     });
   }

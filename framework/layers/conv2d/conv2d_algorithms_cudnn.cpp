@@ -85,6 +85,31 @@ std::vector<int> wanderers(Pass pass, cudnnHandle_t cudnn, const Conv2dDescripto
   }
 }
 
+std::string name_of(int number, Pass pass) {
+  // The backward passes' 0, 1 and 3 (filter) have no names but their numbers.
+  static const char* const forward[] = {
+      "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",
+      "WINOGRAD",      "WINOGRAD_NONFUSED"};
+  static const char* const data[] = {"", "", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"};
+  static const char* const filter[] = {"",          "", "FFT", "", "WINOGRAD", "WINOGRAD_NONFUSED",
+                                       "FFT_TILING"};
+  const std::string name = pass == Pass::kForward        ? forward[number]
+                           : pass == Pass::kBackwardData ? data[number]
+                                                         : filter[number];
+  return "ALGO_" + std::to_string(number) + (name.empty() ? "" : " " + name);
+}
+
+std::string rejected_text(const std::vector<CudnnAlgorithm::Rejected>& rejected, Pass pass) {
+  std::string text;
+  for (const CudnnAlgorithm::Rejected& other : rejected) {
+    char error[32];
+    std::snprintf(error, sizeof error, ": error %.1e", other.error);
+    text +=
+        "; rejected " + name_of(other.number, pass) + (other.repeats ? error : ": does not repeat");
+  }
+  return text;
+}
+
 /// Tensors for the search, filled with values that the host knows.
 class Scratch {
  public:
@@ -154,10 +179,11 @@ class Search {
     for (const std::vector<bool>& inside : choices) {
       if (const auto found = fastest_of(timed(inside), rejected)) return *found;
     }
-    throw UnsupportedError("conv2d cudnn: no algorithm is repeatable, computes in " +
-                           std::string(to_string(problem_.math)) + " and needs at most " +
-                           std::to_string(context_.workspace_limit() >> 20) +
-                           " MiB of workspace, for " + problem_.to_string());
+    throw UnsupportedError(
+        "conv2d cudnn " + std::string(to_string(pass_)) +
+        ": no algorithm is repeatable, computes in " + std::string(to_string(problem_.math)) +
+        " and needs at most " + std::to_string(context_.workspace_limit() >> 20) +
+        " MiB of workspace, for " + problem_.to_string() + rejected_text(rejected, pass_));
   }
 
  private:
@@ -303,31 +329,11 @@ std::optional<CudnnAlgorithm> from_entry(const TuningCache::Entry& entry, Pass p
   return algorithm;
 }
 
-std::string name_of(int number, Pass pass) {
-  // The backward passes' 0, 1 and 3 (filter) have no names but their numbers.
-  static const char* const forward[] = {
-      "IMPLICIT_GEMM", "IMPLICIT_PRECOMP_GEMM", "GEMM", "DIRECT", "FFT", "FFT_TILING",
-      "WINOGRAD",      "WINOGRAD_NONFUSED"};
-  static const char* const data[] = {"", "", "FFT", "FFT_TILING", "WINOGRAD", "WINOGRAD_NONFUSED"};
-  static const char* const filter[] = {"",          "", "FFT", "", "WINOGRAD", "WINOGRAD_NONFUSED",
-                                       "FFT_TILING"};
-  const std::string name = pass == Pass::kForward        ? forward[number]
-                           : pass == Pass::kBackwardData ? data[number]
-                                                         : filter[number];
-  return "ALGO_" + std::to_string(number) + (name.empty() ? "" : " " + name);
-}
-
 }  // namespace
 
 std::string CudnnAlgorithm::to_string(Pass pass) const {
-  std::string text = name_of(number, pass) + (adds_bias ? ", adds the bias" : "");
-  for (const Rejected& other : rejected) {
-    char error[32];
-    std::snprintf(error, sizeof error, ": error %.1e", other.error);
-    text +=
-        "; rejected " + name_of(other.number, pass) + (other.repeats ? error : ": does not repeat");
-  }
-  return text;
+  return name_of(number, pass) + (adds_bias ? ", adds the bias" : "") +
+         rejected_text(rejected, pass);
 }
 
 CudnnAlgorithm choose_algorithm(const Conv2dProblem& problem, Pass pass,

@@ -18,13 +18,15 @@
 //
 // In bf16 x, w and y are bfloat16 and sums float32. The weights and the bias, which are float32,
 // are rounded into the workspace at each call, and dw is widened from there. The bias is added
-// inside, before y is rounded, wherever cuDNN has that.
+// inside, before y is rounded, wherever cuDNN has that. Some sizes have no algorithm that sums dw in
+// float32: x and dy are widened then, and dw comes of float32 alone.
 //
 // The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
 #include <map>
 
 #include "core/arena.h"
+#include "core/error.h"
 #include "kernels/convert.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_algorithms.h"
@@ -96,17 +98,30 @@ class Conv2dCudnn : public Conv2dImpl {
   }
 
   void prepare(Pass pass, Context& context) override {
-    algorithms_[pass] = choose_algorithm(problem_, pass, descriptors_, context);
+    try {
+      algorithms_[pass] = choose_algorithm(problem_, pass, descriptors_, context);
+    } catch (const UnsupportedError&) {
+      if (!narrow() || pass != Pass::kBackwardFilter) throw;
+      Conv2dProblem wide = problem_;
+      wide.dtype = DType::kFloat32;
+      wide.math = Math::kFP32;
+      wide_descriptors_.emplace(wide);
+      algorithms_[pass] = choose_algorithm(wide, pass, *wide_descriptors_, context);
+    }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
   size_t workspace_bytes(Pass pass) const override {
-    const size_t bytes = narrow_bytes(pass) + algorithms_.at(pass).workspace;
+    const size_t bytes = converted_bytes(pass) + algorithms_.at(pass).workspace;
     if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
     return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
   }
   std::string detail(Pass pass) const override {
     std::string text = algorithms_.at(pass).to_string(pass);
-    if (narrow()) text += pass == Pass::kBackwardFilter ? "; dw in bf16" : "; weights in bf16";
+    if (narrow()) {
+      text += pass != Pass::kBackwardFilter ? "; weights in bf16"
+              : wide_descriptors_           ? "; in fp32, from x and dy widened"
+                                            : "; dw in bf16";
+    }
     if (narrow() && pass == Pass::kForward && problem_.bias &&
         !algorithms_.at(Pass::kForward).adds_bias) {
       text += "; y rounded before and after the bias";
@@ -148,9 +163,15 @@ class Conv2dCudnn : public Conv2dImpl {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    void* gradient = narrow() ? run.workspace : dw.memory;
-    call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
-    if (narrow()) {
+    const bool narrow_dw = narrow() && !wide_descriptors_;
+    void* gradient = narrow_dw ? run.workspace : dw.memory;
+    if (wide_descriptors_) {
+      void *wide_x = widened(run, x, 0), *wide_dy = widened(run, dy, wide_bytes(x.desc));
+      call(Pass::kBackwardFilter, run, {wide_x, gradient, nullptr, wide_dy});
+    } else {
+      call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
+    }
+    if (narrow_dw) {
       queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
                        run.stream());
     }
@@ -162,9 +183,15 @@ class Conv2dCudnn : public Conv2dImpl {
   size_t narrow_weight_bytes() const {
     return align_up(as_stored(problem_, problem_.w_desc()).bytes());
   }
-  /// What parameters in bfloat16 take at the beginning of the workspace.
-  size_t narrow_bytes(Pass pass) const {
+  static size_t wide_bytes(const TensorDesc& desc) {
+    return align_up(static_cast<size_t>(desc.elements()) * sizeof(float));
+  }
+  /// What converted tensors take at the beginning of the workspace.
+  size_t converted_bytes(Pass pass) const {
     if (!narrow()) return 0;
+    if (pass == Pass::kBackwardFilter && wide_descriptors_) {
+      return wide_bytes(problem_.x_desc()) + wide_bytes(problem_.y_desc());
+    }
     const bool bias = pass == Pass::kForward && problem_.bias;
     return narrow_weight_bytes() +
            (bias ? align_up(as_stored(problem_, problem_.b_desc()).bytes()) : 0);
@@ -175,13 +202,22 @@ class Conv2dCudnn : public Conv2dImpl {
     queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
     return to;
   }
+  /// An activation or gradient in float32, likewise.
+  static void* widened(const Run& run, const Tensor& tensor, size_t offset) {
+    auto* to = reinterpret_cast<float*>(static_cast<char*>(run.workspace) + offset);
+    queue_conversion(tensor.data<bfloat16>(), to, tensor.elements(), run.stream());
+    return to;
+  }
   /// `memory` without its workspace.
   void call(Pass pass, const Run& run, Conv2dMemory memory) const {
-    memory.workspace = static_cast<char*>(run.workspace) + narrow_bytes(pass);
-    run_by_cudnn(pass, run.context.cudnn(), descriptors_, algorithms_.at(pass), memory);
+    memory.workspace = static_cast<char*>(run.workspace) + converted_bytes(pass);
+    const bool wide = pass == Pass::kBackwardFilter && wide_descriptors_;
+    run_by_cudnn(pass, run.context.cudnn(), wide ? *wide_descriptors_ : descriptors_,
+                 algorithms_.at(pass), memory);
   }
 
   const Conv2dDescriptors descriptors_;
+  std::optional<Conv2dDescriptors> wide_descriptors_;  // of backward_filter, where it is in float32
   std::optional<Conv2dBiasGradient> bias_gradient_;
   std::map<Pass, CudnnAlgorithm> algorithms_;
 };
