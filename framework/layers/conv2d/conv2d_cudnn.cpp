@@ -107,6 +107,8 @@ class Conv2dCudnn : public Conv2dImpl {
       wide.math = Math::kFP32;
       wide_descriptors_.emplace(wide);
       algorithms_[pass] = choose_algorithm(wide, pass, *wide_descriptors_, context);
+      const size_t bytes = converted_bytes(pass) + algorithms_.at(pass).workspace;
+      if (bytes > context.workspace_limit()) throw;
     }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
