@@ -188,8 +188,10 @@ TEST(TrainerConfiguration, BatchLargerThanTheData) {
 TEST(TrainerConfiguration, MoreThanTheMachineHas) {
   EXPECT_OUTCOME(checked({{"train_count: 64", "train_count: 2147483647"}}, ""), kExitFailure,
                  "out of memory", "smaller");
-  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 1000000000"}}, ""), kExitFailure,
-                 "out of memory", "smaller layers");
+  EXPECT_OUTCOME(checked({{"out_features: 4", "out_features: 120000000"},
+                          {"out_channels: 4", "out_channels: 128"}},
+                         ""),
+                 kExitFailure, "out of memory", "smaller layers");
 }
 
 TEST(TrainerConfiguration, WithoutAGpuSaysWhatToDo) {
