@@ -113,6 +113,10 @@ class Measuring {
       if (end.finished) return;
       InterruptGuard::check();
       BenchPart::Ended ended = find_culprit(end);
+      if (!begun_ && results_.rows.size() > part_.first_row) {
+        spdlog::warn("between two rows the measuring process {}; another one goes on", end.text());
+        continue;
+      }
       if (ended.id.empty()) {
         const std::string work = begun_ ? begun_->work : "before the first row";
         throw RunError(work + ": the measuring process " + end.text());
@@ -154,7 +158,7 @@ class Measuring {
     std::erase_if(
         ids, [&](const std::string& id) { return part_.find_ended(begun_->problem.value, id); });
     const auto named = std::find_if(ids.begin(), ids.end(), [&](const std::string& id) {
-      return id == Running::last_id() || end.note.starts_with(id + " ");
+      return end.note.empty() ? id == Running::last_id() : end.note.starts_with(id + " ");
     });
     const auto ended = [&](const std::string& id, std::string text) {
       if (text.starts_with(id + " ")) text.erase(0, id.size() + 1);
@@ -177,9 +181,10 @@ class Measuring {
 
   void take(const BenchMessage& message) {
     if (message.results) {
-      std::vector<BenchRow> rows = std::move(results_.rows);
-      results_ = *message.results;
-      results_.rows = std::move(rows);
+      BenchResults results = *message.results;
+      results.rows = std::move(results_.rows);
+      if (!results_.date.empty()) results.date = results_.date;  // of the first process
+      results_ = std::move(results);
     }
     if (message.begins) {
       begun_ = message.begins;
@@ -189,6 +194,7 @@ class Measuring {
     }
     if (!message.row) return;
     results_.rows.push_back(*message.row);
+    begun_ = {};
     if (options_.json || ladder_) return;
     out_ << bench_row_text(*message.row) << "\n" << std::flush;
   }

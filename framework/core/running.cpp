@@ -114,7 +114,7 @@ void Running::share() {
     if (memory != MAP_FAILED) state = new (memory) State;
   }
   state->runs = false;  // of a child that ended in the middle of it
-  state->note_length = 0;
+  state->length = state->id_length = state->note_length = 0;
 }
 
 void Running::leave_note(std::string_view text) {

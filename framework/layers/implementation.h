@@ -31,8 +31,9 @@ Family family_of(std::string_view id);
 /// The CPU for kCpu, the GPU for the others.
 Device device_of(Family family);
 
-/// The memory of one layer. All views are on the context's device and do not overlap. Gradients are
-/// overwritten (=), never accumulated. dx[i] is falsy where nobody needs it.
+/// The memory of one layer. All views are on the context's device and do not overlap, but that a sum
+/// (Layer::is_sum) may have one memory for all y, and one for all dx. Gradients are overwritten (=),
+/// never accumulated. dx[i] is falsy where nobody needs it.
 struct LayerTensors {
   std::vector<Tensor> x;
   std::vector<Tensor> y;

@@ -396,9 +396,9 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       auto implementation = made_ready(candidate, pass, context);
       result.prepare_seconds = watch.seconds();
       result.detail = implementation->detail(pass);
-      result.workspace_bytes = implementation->workspace_bytes(pass);
       const double taken = workspaces_beside(workspaces, candidate, *implementation, pass, context,
                                              plan.workspace_room);
+      result.workspace_bytes = implementation->workspace_bytes(pass);
       if (plan.checks) {
         result.examination = check(*candidate.layer, candidate.id, pass, *own, context);
       } else {

@@ -22,7 +22,16 @@ namespace {
 
 using nlohmann::json;
 
-enum class End { kSegfault, kAbort, kExit, kLoop, kThrowInt, kTakesFiles, kDamages };
+enum class End {
+  kSegfault,
+  kAbort,
+  kExit,
+  kLoop,
+  kThrowInt,
+  kTakesFiles,
+  kDamages,
+  kAsksForTooMuch
+};
 
 int* damaged = nullptr;  // what kDamages does to all others
 
@@ -31,6 +40,10 @@ template <End kEnd>
 class Ending : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
+  size_t workspace_bytes(Pass pass) const override {
+    const bool much = kEnd == End::kAsksForTooMuch && pass != Pass::kForward;
+    return much ? size_t{1} << 60 : sound_->workspace_bytes(pass);
+  }
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     if (pass != Pass::kForward) end();
     sound_->run(pass, run, tensors);
@@ -161,6 +174,12 @@ TEST_F(BenchIsolationDeathTest, WhoTakesAllDescriptorsCostsOneRow) {
   EXPECT_EXIT(bench<End::kTakesFiles>(), wrong_, "");
   EXPECT_TRUE(
       has(only_fault(take_death_test_file()), "leaves behind, for all others: ", " open files"));
+}
+
+TEST_F(BenchIsolationDeathTest, AWorkspaceThatNobodyHasCostsOneRow) {
+  death_test_file();
+  EXPECT_EXIT(bench<End::kAsksForTooMuch>(), wrong_, "");
+  EXPECT_TRUE(has(only_fault(take_death_test_file()), "failed: takes a workspace of "));
 }
 
 // Nobody can tell who did it; the text does not hide that.

@@ -208,11 +208,11 @@ void check_fresh_memory_is_filled(Device device) {
 
 void check_sound_ones_pass(Device device, bool bf16) {
   for (const CasesOfType& row : layer_cases()) {
-    const size_t most = bf16 ? 1 : 3;
     size_t tried = 0;
     for (const LayerCase& each : row.cases) {
-      if (each.exact || each.forward_only || each.data == Data::kNonFinite || ++tried > most)
-        continue;
+      if (each.exact || each.forward_only || each.data == Data::kNonFinite) continue;
+      ++tried;  // the first ones are tiny: of bf16, which is looked at once more, the third
+      if (bf16 ? tried != 3 : tried > 3) continue;
       const LayerCase c = bf16 ? in_bf16(each) : each;
       const auto layer = make_layer(row.type, c);
       if (layer->passes().empty()) continue;

@@ -101,14 +101,7 @@ class Conv2dCudnn : public Conv2dImpl {
     try {
       algorithms_[pass] = choose_algorithm(problem_, pass, descriptors_, context);
     } catch (const UnsupportedError&) {
-      if (!narrow() || pass != Pass::kBackwardFilter) throw;
-      Conv2dProblem wide = problem_;
-      wide.dtype = DType::kFloat32;
-      wide.math = Math::kFP32;
-      wide_descriptors_.emplace(wide);
-      algorithms_[pass] = choose_algorithm(wide, pass, *wide_descriptors_, context);
-      const size_t bytes = converted_bytes(pass) + algorithms_.at(pass).workspace;
-      if (bytes > context.workspace_limit()) throw;
+      if (!narrow() || pass != Pass::kBackwardFilter || !widen(context)) throw;
     }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
@@ -181,6 +174,20 @@ class Conv2dCudnn : public Conv2dImpl {
   }
 
  private:
+  /// Whether there is an algorithm for backward_filter in float32, within the workspace's limit.
+  bool widen(Context& context) {
+    Conv2dProblem wide = problem_;
+    wide.dtype = DType::kFloat32;
+    wide.math = Math::kFP32;
+    wide_descriptors_.emplace(wide);
+    constexpr Pass kPass = Pass::kBackwardFilter;
+    try {
+      algorithms_[kPass] = choose_algorithm(wide, kPass, *wide_descriptors_, context);
+    } catch (const UnsupportedError&) {
+      return false;
+    }
+    return converted_bytes(kPass) + algorithms_.at(kPass).workspace <= context.workspace_limit();
+  }
   bool narrow() const { return problem_.dtype == DType::kBFloat16; }
   size_t narrow_weight_bytes() const {
     return align_up(as_stored(problem_, problem_.w_desc()).bytes());
