@@ -78,9 +78,8 @@ class Pool {
 
  private:
   void take_parts(const Loop& loop) {
-    in_loop = true;
+    const LoopsAlone inside;
     for (int64_t i = next_++; loop.goes_on(i); i = next_++) loop.call(loop.body, i);
-    in_loop = false;
   }
 
   void work() {

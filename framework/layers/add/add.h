@@ -7,8 +7,9 @@
 // gradient (net/resolve.h). Keys: outputs 2 (from 2 to 64).
 //
 // add_relu: y[i] = relu(x[0] + x[1] + ...), with as many outputs as the value has readers;
-// dx[k] = (dy[0] + dy[1] + ...) times relu's gradient, which is 1 where y > 0 (or is NaN) and else 0. A network has one in the place of add, relu
-// and the split behind them (net/fuse.h). Keys: outputs 1 (from 1 to 64).
+// dx[k] = (dy[0] + dy[1] + ...) times relu's gradient, which is 1 where y > 0 (or is NaN) and else
+// 0. A network has one in the place of add, relu and the split behind them (net/fuse.h). Keys:
+// outputs 1 (from 1 to 64).
 #pragma once
 
 #include <algorithm>

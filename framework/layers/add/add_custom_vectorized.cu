@@ -1,8 +1,9 @@
 // add custom_vectorized: all inputs are read once and the sum is written once, 16 bytes at a time,
 // in add_relu as relu of it or, with y, as relu's gradient.
 // Mapping:  thread = 4 elements (8 in bf16); block = 256; the last thread takes a tail one by one.
-// Traffic:  count + 1 times x, one more for y. More than 8 inputs: 8 in the first launch, 7 and the sum so far in
-//           each that follows; in bf16, whose sums may not be rounded on the way, up to 64 at once.
+// Traffic:  count + 1 times x, one more for y. More than 8 inputs: 8 in the first launch, 7 and the
+//           sum so far in each that follows; in bf16, whose sums may not be rounded on the way, up
+//           to 64 at once.
 // Limits:   fp32 or bf16, any size and layout; tensors start at multiples of 16 bytes, as every
 //           arena's do.
 #include <algorithm>
