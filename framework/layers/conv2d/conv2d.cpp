@@ -8,6 +8,7 @@ namespace duet {
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
+ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
@@ -19,6 +20,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
 #if DUET_WITH_CUDA
     conv2d_custom_direct(),
     conv2d_custom_winograd(),
+    conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
