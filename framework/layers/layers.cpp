@@ -13,6 +13,7 @@
 #include "layers/linear/linear.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
+#include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace duet {
@@ -32,6 +33,7 @@ const std::vector<const LayerType*>& layer_types() {
       &conv2d_pool_relu_type(),
       &dropout_type(),
       &flatten_type(),
+      &gelu_type(),
       &global_avg_pool2d_type(),
       &leaky_relu_type(),
       &linear_type(),
@@ -39,6 +41,8 @@ const std::vector<const LayerType*>& layer_types() {
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),
+      &silu_type(),
+      &softmax_type(),
       &softmax_cross_entropy_type(),
       &split_type(),
       &tanh_type(),
