@@ -2,6 +2,7 @@
 // it can write the row reads it from memory once.
 #pragma once
 
+#include <string>
 #include <type_traits>
 
 #include "kernels/block_combine.cuh"
@@ -20,13 +21,22 @@ struct RegisterRow {
   static_assert(kThreads == 32 || kThreads == kCombineThreads);
   static_assert(kValues % V == 0);
 
+  /// Of a grid with a team for each row.
+  static unsigned blocks(int64_t rows) {
+    return static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
+  }
+  /// For tables.
+  static std::string text() {
+    return std::string(kThreads == 32 ? "warp" : "block") + " a row, " + std::to_string(kValues) +
+           " values a thread, " + std::to_string(V) + " at a time";
+  }
   /// The team's number in the grid.
   static __device__ __forceinline__ int64_t team() {
     return static_cast<int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreads;
   }
-  /// The column of the thread's value i, a multiple of V; V values from there on are its own.
+  /// The column of the thread's value i.
   static __device__ __forceinline__ int column(int i) {
-    return (i / V * kThreads + static_cast<int>(threadIdx.x) % kThreads) * V;
+    return (i / V * kThreads + static_cast<int>(threadIdx.x) % kThreads) * V + i % V;
   }
   /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V, as in load().
   template <class T>

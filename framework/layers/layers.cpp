@@ -10,6 +10,7 @@
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
+#include "layers/layer_norm/layer_norm.h"
 #include "layers/linear/linear.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
@@ -35,6 +36,7 @@ const std::vector<const LayerType*>& layer_types() {
       &flatten_type(),
       &gelu_type(),
       &global_avg_pool2d_type(),
+      &layer_norm_type(),
       &leaky_relu_type(),
       &linear_type(),
       &max_pool2d_type(),

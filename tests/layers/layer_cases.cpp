@@ -15,6 +15,7 @@ std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
 std::vector<LayerCase> gelu_cases();
 std::vector<LayerCase> global_avg_pool2d_cases();
+std::vector<LayerCase> layer_norm_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
 std::vector<LayerCase> max_pool2d_cases();
@@ -44,6 +45,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"flatten", flatten_cases()},
       {"gelu", gelu_cases()},
       {"global_avg_pool2d", global_avg_pool2d_cases()},
+      {"layer_norm", layer_norm_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
       {"max_pool2d", max_pool2d_cases()},

@@ -123,20 +123,16 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
 
   std::string detail(Pass) const override {
     std::string text;
-    with_register_row<T>(problem_.columns(), [&](auto form) {
-      using F = decltype(form);
-      text = std::string(F::kThreads == 32 ? "warp" : "block") + " a row, " +
-             std::to_string(F::kValues) + " values a thread, " + std::to_string(F::V) +
-             " at a time";
-    });
+    with_register_row<T>(problem_.columns(), [&](auto form) { text = form.text(); });
     return text;
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     with_register_row<T>(problem_.columns(), [&](auto form) {
       using F = decltype(form);
-      softmax_forward_online_kernel<F><<<blocks<F>(), kCombineThreads, 0, run.stream()>>>(
-          problem_.rows(), columns(), x.data<T>(), y.data<T>());
+      softmax_forward_online_kernel<F>
+          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
+              problem_.rows(), columns(), x.data<T>(), y.data<T>());
       DUET_LAUNCHED();
     });
   }
@@ -147,19 +143,16 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
       using F = decltype(form);
       constexpr bool kStored = std::is_same_v<T, float>;
       using Row = std::conditional_t<kStored, StoredRow<F>, RowSoftmax<F, T>>;
-      softmax_backward_online_kernel<F, T, Row><<<blocks<F>(), kCombineThreads, 0, run.stream()>>>(
-          problem_.rows(), columns(), kStored ? y.data<T>() : x.data<T>(), dy.data<T>(),
-          dx.data<T>());
+      softmax_backward_online_kernel<F, T, Row>
+          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
+              problem_.rows(), columns(), kStored ? y.data<T>() : x.data<T>(), dy.data<T>(),
+              dx.data<T>());
       DUET_LAUNCHED();
     });
   }
 
  private:
   int columns() const { return static_cast<int>(problem_.columns()); }
-  template <class F>
-  unsigned blocks() const {
-    return static_cast<unsigned>((problem_.rows() + F::kRowsPerBlock - 1) / F::kRowsPerBlock);
-  }
 };
 
 std::optional<std::string> unsupported(const SoftmaxProblem& problem, Pass) {
