@@ -6,6 +6,7 @@ namespace duet {
 
 // Each in the file of its name.
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
+ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
@@ -22,6 +23,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_winograd(),
     conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
+    conv2d_custom_depthwise(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
 #endif
