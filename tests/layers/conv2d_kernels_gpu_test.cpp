@@ -20,6 +20,7 @@ class ConvolutionKernels : public GpuTest {
     check_math(type, c, ids);
     c.options.math = Math::kTF32;
     check_math(type, c, {"custom_mma"});
+    if (c.data == Data::kNonFinite) return;  // bf16 would decide windows, and nothing settles them
     c.options.math = Math::kBF16;
     c.exact = false;
     check_math(type, c, {"custom_mma"});

@@ -121,8 +121,10 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
   for (const TensorDesc& y : layer.outputs()) {
     data.dy.push_back(is_float(y.dtype) ? values_of(kind, 1, y, random) : std::vector<double>());
   }
-  // Stored in bfloat16 these are few values, some of which a block's relu may find at 0.
-  if (c.data == Data::kShifted) layer.settle(data.x, data.w, data.dy);
+  // Rounded operands may decide which of a window is the largest, or whether relu is at 0; and in
+  // bfloat16 kShifted is few values. Whole numbers are exact.
+  const bool rounded = c.options.math != Math::kFP32 && c.data != Data::kIntegers;
+  if (c.data == Data::kShifted || rounded) layer.settle(data.x, data.w, data.dy);
   return data;
 }
 

@@ -10,8 +10,8 @@
 //           stride 1 or 2 without dilation are unrolled; others are loops, and backward_filter then
 //           reads x and dy once a tap.
 #include "kernels/block_combine.cuh"
-#include "layers/conv2d/conv2d.h"
 #include "kernels/split_reduction.cuh"
+#include "layers/conv2d/conv2d.h"
 
 namespace duet {
 namespace {
