@@ -11,7 +11,7 @@
 //           reads x and dy once a tap.
 #include "kernels/block_combine.cuh"
 #include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/split_reduction.cuh"
+#include "kernels/split_reduction.cuh"
 
 namespace duet {
 namespace {

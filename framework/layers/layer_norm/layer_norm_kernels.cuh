@@ -4,7 +4,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
-#include "layers/conv2d/split_reduction.cuh"
+#include "kernels/split_reduction.cuh"
 #include "layers/layer_norm/layer_norm.h"
 
 namespace duet::layer_norm {
