@@ -10,8 +10,8 @@
 //           stride 1 or 2 without dilation are unrolled; others are loops, and backward_filter then
 //           reads x and dy once a tap.
 #include "kernels/block_combine.cuh"
-#include "layers/conv2d/conv2d.h"
 #include "kernels/split_reduction.cuh"
+#include "layers/conv2d/conv2d.h"
 
 namespace duet {
 namespace {
@@ -201,9 +201,10 @@ __global__ void __launch_bounds__(kThreads)
         float window[(kRun - 1) * kStride + kSize];
         load_window(row_of(n, h), q * kStride - d.pad_w, d.w, window);
 #pragma unroll
-        for (int s = 0; s < kSize; ++s) {
+        for (int j = 0; j < kRun; ++j) {
+          if (q + j >= d.q) continue;  // 0 times an infinity would be a NaN
 #pragma unroll
-          for (int j = 0; j < kRun; ++j) {
+          for (int s = 0; s < kSize; ++s) {
             sums[r * kSize + s] += gradient[j] * window[j * kStride + s];
           }
         }
