@@ -201,9 +201,10 @@ __global__ void __launch_bounds__(kThreads)
         float window[(kRun - 1) * kStride + kSize];
         load_window(row_of(n, h), q * kStride - d.pad_w, d.w, window);
 #pragma unroll
-        for (int s = 0; s < kSize; ++s) {
+        for (int j = 0; j < kRun; ++j) {
+          if (q + j >= d.q) continue;  // 0 times an infinity would be a NaN
 #pragma unroll
-          for (int j = 0; j < kRun; ++j) {
+          for (int s = 0; s < kSize; ++s) {
             sums[r * kSize + s] += gradient[j] * window[j * kStride + s];
           }
         }
