@@ -18,6 +18,7 @@ namespace duet {
 namespace {
 
 constexpr const char* kFormat = "duet checkpoint 2";
+const std::string kOptimizer = "optimizer.";  // what names of its tensors begin with
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
@@ -28,7 +29,7 @@ std::string exact(double value) {
 }
 
 std::string state_name(const std::string& state, const Parameter& parameter) {
-  return "optimizer." + state + "." + parameter.name;
+  return kOptimizer + state + "." + parameter.name;
 }
 
 // Every buffer a training saves: (prefix-maker, memory) of the parameters and of each optimizer
@@ -39,23 +40,27 @@ struct Saved {
   Tensor memory;
 };
 
-std::vector<Saved> saved_parameters(const Weights& weights) {
+// `trained` is where those with a gradient stand: the weights' own memory, or their average.
+std::vector<Saved> saved_parameters(const Weights& weights, const Tensor& trained) {
   std::vector<Saved> list;
   for (const Parameter& parameter : weights.parameters()) {
-    list.push_back({parameter.name, &parameter,
-                    parameter.spec.trained() ? weights.trained() : weights.buffers()});
+    list.push_back(
+        {parameter.name, &parameter, parameter.spec.trained() ? trained : weights.buffers()});
   }
   return list;
 }
 
+std::vector<Saved> saved_parameters(const Weights& weights) {
+  return saved_parameters(weights, weights.trained());
+}
+
 std::vector<Saved> saved_tensors(Training& training) {
   const Weights& weights = training.weights();
-  std::vector<Saved> list = saved_parameters(weights);
-  const std::vector<std::string> states = training.optimizer().state_names();
-  for (size_t i = 0; i < states.size(); ++i) {
+  std::vector<Saved> list = saved_parameters(weights, training.result());
+  for (const auto& [state, memory] : training.optimizer_states()) {
     for (const Parameter& parameter : weights.parameters()) {
       if (!parameter.spec.trained()) continue;
-      list.push_back({state_name(states[i], parameter), &parameter, training.optimizer_state(i)});
+      list.push_back({state_name(state, parameter), &parameter, memory});
     }
   }
   return list;
@@ -79,8 +84,10 @@ void check_tensors(const std::filesystem::path& path, const safetensors::File& f
   for (const Saved& saved : list) {
     const safetensors::Entry* entry = file.find(saved.name);
     if (!entry) {
-      throw DataError(path.string() + ": is a checkpoint of another network: it has no '" +
-                      saved.name + "'");
+      const bool of_optimizer = saved.name.starts_with(kOptimizer);
+      throw DataError(path.string() + ": is a checkpoint of another " +
+                      (of_optimizer ? "optimizer" : "network") + ": it has no '" + saved.name +
+                      "'");
     }
     const std::vector<int64_t> dims = dims_of(saved.parameter->spec.desc.shape);
     if (entry->shape != dims || entry->dtype != DType::kFloat32) {
@@ -104,7 +111,7 @@ void check_parameters(const std::filesystem::path& path, const safetensors::File
   }
   for (const safetensors::Entry& entry : file.entries()) found += entry.bytes();
   for (const safetensors::Entry& entry : file.entries()) {
-    if (entry.name.starts_with("optimizer.") || known.count(entry.name)) continue;
+    if (entry.name.starts_with(kOptimizer) || known.count(entry.name)) continue;
     throw DataError(path.string() + ": is a checkpoint of another network: it has '" +
                     printable(entry.name) + "', which this network has not");
   }
@@ -299,7 +306,8 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   const Metadata saved(path, file.metadata());
   std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
-  if (allow_changes && !has_all(file, list)) {
+  const bool list_has_states = !allow_changes || has_all(file, list);
+  if (!list_has_states) {
     list = saved_parameters(training.weights());
     resumed.changes.push_back("the optimizer's state begins anew");
   }
@@ -333,6 +341,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   for (size_t i = 0; i < list.size(); ++i) {
     training.weights().write(*list[i].parameter, list[i].memory, values[i]);
   }
+  if (!list_has_states) training.restart_average();
   training.set_state(state);
   return resumed;
 }

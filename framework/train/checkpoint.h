@@ -1,6 +1,7 @@
 // Checkpoints: safetensors files with PyTorch's names and layouts ("conv1.weight" is KCRS), the
 // optimizer's state ("optimizer.exp_avg.conv1.weight"), and configuration, step and totals as
-// metadata. The random numbers are a function of seed and step, so those two are the generator's
+// metadata. Where the weights are averaged, the average has the names and the weights themselves are
+// the optimizer's ("optimizer.weights.conv1.weight"). The random numbers are a function of seed and step, so those two are the generator's
 // whole state.
 #pragma once
 

@@ -90,7 +90,7 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
                  checkpoint.string(), step / per_epoch, spec_.train.epochs);
     finish_folder();
-    const Metrics validation = training_.evaluation().run();
+    const Metrics validation = training_.evaluate();
     check_finite(validation, static_cast<int64_t>(step / per_epoch));
     summary_ = {{"epoch", step / per_epoch},
                 {"val_loss", validation.loss},
@@ -255,7 +255,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   const Elapsed watch;
   std::optional<Running> running;
   name_replay(running, "evaluation after epoch", static_cast<uint64_t>(epoch));
-  const Metrics validation = training_.evaluation().run();
+  const Metrics validation = training_.evaluate();
   running.reset();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);

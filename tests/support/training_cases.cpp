@@ -80,8 +80,10 @@ std::vector<double> snapshot(TestTraining& t) {
       values.push_back(v);
     }
     if (!parameter.spec.trained()) continue;
-    for (size_t i = 0; i < training.optimizer().state_names().size(); ++i) {
-      for (float v : training.weights().read(parameter, training.optimizer_state(i))) {
+    std::vector<std::pair<std::string, Tensor>> states = training.optimizer_states();
+    states.emplace_back("result", training.result());
+    for (const auto& [name, tensor] : states) {
+      for (float v : training.weights().read(parameter, tensor)) {
         values.push_back(v);
       }
     }

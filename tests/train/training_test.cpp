@@ -94,9 +94,10 @@ TEST(Training, OptimizersAgreeWithTheirDefinition) {
     const auto view = [](std::vector<float>& v) { return Tensor{{{4}}, v.data()}; };
     OptimizerTensors tensors{view(w), view(dw), {view(s0), view(s1)}};
     StepState state{.learning_rate = static_cast<float>(optimizer->learning_rate())};
+    const auto update = optimizer->bind(context, tensors);
     for (float g : gradients) {
       dw.assign(4, g);
-      optimizer->update(context, tensors, &state, &loss);
+      update->queue(&state, &loss);
       ++state.step;
     }
     return w[0];
