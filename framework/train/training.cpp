@@ -34,12 +34,26 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       state_(context.device(), sizeof(StepState)) {
   optimizer_tensors_.w = weights_.trained();
   optimizer_tensors_.dw = net_.gradients();
-  for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
+  const auto take = [&] {
     const Buffer& memory =
         optimizer_memory_.emplace_back(context.device(), optimizer_tensors_.w.bytes());
     fill_bytes(memory.data(), context.device(), 0, memory.bytes());
-    optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
+    return Tensor{optimizer_tensors_.w.desc, memory.data()};
+  };
+  for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
+    optimizer_tensors_.state.push_back(take());
   }
+  if (optimizer_->options().ema > 0.0) {
+    optimizer_tensors_.ema = take();
+    aside_ = take();
+    restart_average();
+  }
+  for (const Parameter& parameter : weights_.parameters()) {
+    if (!parameter.spec.trained()) continue;
+    const auto offset = static_cast<int64_t>(parameter.offset / sizeof(float));
+    optimizer_tensors_.parameters.push_back({offset, parameter.spec.desc.shape});
+  }
+  update_ = optimizer_->bind(context, optimizer_tensors_);
   set_state({});
   write_program();
 }

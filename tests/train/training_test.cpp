@@ -65,6 +65,33 @@ TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu", small_residual_training);
 }
 
+std::string averaged_training(const std::string& backend) {
+  std::string yaml = small_residual_training(backend);
+  const std::string optimizer = "type: adam";
+  return yaml.replace(yaml.find(optimizer), optimizer.size(),
+                      "type: adamw, ema: 0.9, clip_norm: 0.5, decay_biases: false");
+}
+
+TEST(Training, ResumesAveragedWeightsToTheSameBits) {
+  check_resume("cpu", "cpu", averaged_training);
+}
+
+TEST(Training, EvaluatesAndSavesTheAveragedWeights) {
+  const std::filesystem::path path = temporary_path("averaged.safetensors");
+  const CheckpointInfo info{.config = averaged_training("cpu"), .data = "0"};
+  TestTraining t(averaged_training("cpu"));
+  for (int i = 0; i < 20; ++i) t.training->step();
+  const std::vector<double> before = snapshot(t);
+  const double loss = t.training->evaluate().loss;
+  EXPECT_EQ(snapshot(t), before);
+  EXPECT_NE(loss, t.training->evaluation().run().loss);  // that of the weights in training
+  save_checkpoint(path, *t.training, info);
+  TestTraining plain(small_residual_training("cpu"));
+  load_parameters(path, plain.training->weights(), {.config = small_residual_training("cpu")});
+  EXPECT_EQ(plain.training->evaluate().loss, loss);
+  std::filesystem::remove(path);
+}
+
 // A block saves what its layers would, under their names, and the parts compute it.
 TEST(Training, ACheckpointOfABlockIsThatOfItsLayers) {
   for (const std::string backend : {"cpu", "cpu\nmath: bf16"}) {
