@@ -1,6 +1,7 @@
 // The list of optimizers.
 #include <cmath>
 
+#include "optim/muon.h"
 #include "optim/optimizer.h"
 #include "optim/update.h"
 
@@ -120,7 +121,12 @@ const std::vector<const OptimizerType*>& optimizer_types() {
   static const OptimizerType adamw = {
       "adamw", "Adam with decoupled weight decay; beta1, beta2, epsilon, weight_decay",
       make_adam<true>};
-  static const std::vector<const OptimizerType*> types = {&sgd, &rmsprop, &adam, &adamw};
+  static const OptimizerType muon = {
+      "muon",
+      "Muon for matrices, AdamW for the rest; momentum, nesterov, adjust_lr_fn, "
+      "adamw_learning_rate, beta1, beta2, epsilon, weight_decay",
+      make_muon};
+  static const std::vector<const OptimizerType*> types = {&sgd, &rmsprop, &adam, &adamw, &muon};
   return types;
 }
 

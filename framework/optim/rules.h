@@ -40,6 +40,7 @@ struct AdamRule {
   double beta2 = 0.999;
   float epsilon = 1e-8f;
   float weight_decay = 0.0f;
+  float rate = 1.0f;  // times the learning rate
   bool decoupled = false;
 
   struct Factors {
@@ -50,6 +51,7 @@ struct AdamRule {
   };
   DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t step) const {
     const double t = static_cast<double>(step);
+    learning_rate *= rate;
     return {learning_rate,
             static_cast<float>(learning_rate / (1.0 - pow(beta1, t))),
             static_cast<float>(sqrt(1.0 - pow(beta2, t))),

@@ -68,7 +68,7 @@ UpdateOptions::UpdateOptions(Context& context, const OptimizerTensors& tensors,
   if (options.clip_norm > 0.0) {
     size_t bytes = sizeof(float);
 #if DUET_WITH_CUDA
-    if (device == Device::kGpu) bytes = clip_bytes_gpu();
+    if (device == Device::kGpu) bytes = norm_bytes_gpu();
 #endif
     clip_ = Buffer(device, bytes);
     fill_bytes(clip_.data(), device, 0, bytes);
@@ -84,7 +84,8 @@ void UpdateOptions::queue() {
   if (!extras_.scale) return;
   if (context_.device() == Device::kGpu) {
 #if DUET_WITH_CUDA
-    queue_clip_gpu(context_, dw_, clip_norm_, clip_.data());
+    queue_norm_gpu(context_, dw_.data<float>(), dw_.elements() / 4, NormScale{clip_norm_},
+                   clip_.data());
 #endif
     return;
   }

@@ -53,18 +53,32 @@ template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
                        const UpdateExtras& extras, const StepState* state, const float* loss);
 
-/// What clip_grad_norm_ multiplies the gradients by, to *scale: min(1, clip_norm / (norm + 1e-6)).
+/// What makes a vector of the norm 1: 1 / max(norm, 1e-7).
+DUET_HOST_DEVICE inline float norm_scale(double sum_of_squares) {
+  const double norm = sqrt(sum_of_squares);
+  return static_cast<float>(1.0 / (norm < 1e-7 ? 1e-7 : norm));
+}
+/// What clip_grad_norm_ multiplies the gradients by: min(1, clip_norm / (norm + 1e-6)).
 DUET_HOST_DEVICE inline float clip_scale(double sum_of_squares, double clip_norm) {
   const double scale = clip_norm / (sqrt(sum_of_squares) + 1e-6);
   return scale < 1.0 ? static_cast<float>(scale) : scale >= 1.0 ? 1.0f : NAN;
 }
+/// One of the two; the former without a clip_norm.
+struct NormScale {
+  double clip_norm = 0.0;
 
-/// The GPU's halves, in update_custom.cu. `clip` is what the latter needs of memory, zero before the
-/// first call, and begins with the scale.
+  DUET_HOST_DEVICE float of(double sum_of_squares) const {
+    return clip_norm > 0.0 ? clip_scale(sum_of_squares, clip_norm) : norm_scale(sum_of_squares);
+  }
+};
+
+/// The GPU's halves, in update_custom.cu. `norm` is what the latter needs of memory, zero before the
+/// first call, and begins with the scale of the 4 * quads values.
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
                            const UpdateExtras& extras, const StepState* state, const float* loss);
-size_t clip_bytes_gpu();
-void queue_clip_gpu(Context& context, const Tensor& dw, double clip_norm, void* clip);
+size_t norm_bytes_gpu();
+void queue_norm_gpu(Context& context, const float* values, int64_t quads, const NormScale& scale,
+                    void* norm);
 
 }  // namespace duet

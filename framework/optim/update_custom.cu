@@ -67,14 +67,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// The norm of all gradients: blocks add up parts of a fixed length, the last one adds up theirs in
+// A norm: blocks add up parts of a fixed length, the last one adds up theirs in
 // order, so that the sum is the same every time.
-constexpr int kClipBlocks = 512;
+constexpr int kNormBlocks = 512;
 
-struct Clip {
+struct Norm {
   float scale;
   unsigned ticket;
-  double parts[kClipBlocks];
+  double parts[kNormBlocks];
 };
 
 __device__ double sum_over_block(double value, double* shared) {
@@ -88,30 +88,30 @@ __device__ double sum_over_block(double value, double* shared) {
 }
 
 __global__ void __launch_bounds__(kThreads)
-    clip_kernel(int64_t quads, const float4* __restrict__ dw, double clip_norm, Clip* clip) {
+    norm_kernel(int64_t quads, const float4* __restrict__ values, NormScale scale, Norm* norm) {
   __shared__ double shared[kThreads];
   __shared__ bool last;
   double sum = 0.0;
   for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < quads;
        i += static_cast<int64_t>(gridDim.x) * kThreads) {
-    const float4 g = dw[i];
+    const float4 g = values[i];
     // A square of a float is exact in double.
     sum += static_cast<double>(g.x) * g.x + static_cast<double>(g.y) * g.y +
            static_cast<double>(g.z) * g.z + static_cast<double>(g.w) * g.w;
   }
   sum = sum_over_block(sum, shared);
   if (threadIdx.x == 0) {
-    clip->parts[blockIdx.x] = sum;
+    norm->parts[blockIdx.x] = sum;
     __threadfence();                                                  // the part before the ticket
-    last = atomicInc(&clip->ticket, gridDim.x - 1) == gridDim.x - 1;  // wraps to 0
+    last = atomicInc(&norm->ticket, gridDim.x - 1) == gridDim.x - 1;  // wraps to 0
   }
   __syncthreads();
   if (!last) return;
   __threadfence();
   sum = 0.0;
-  for (unsigned b = threadIdx.x; b < gridDim.x; b += kThreads) sum += __ldcg(&clip->parts[b]);
+  for (unsigned b = threadIdx.x; b < gridDim.x; b += kThreads) sum += __ldcg(&norm->parts[b]);
   sum = sum_over_block(sum, shared);
-  if (threadIdx.x == 0) clip->scale = clip_scale(sum, clip_norm);
+  if (threadIdx.x == 0) norm->scale = scale.of(sum);
 }
 
 template <class Rule, int kStates, bool kExtras>
@@ -156,14 +156,14 @@ template void update_parameters_gpu(Context&, const AdamRule&, const OptimizerTe
 template void update_parameters_gpu(Context&, const RmspropRule&, const OptimizerTensors&,
                                     const UpdateExtras&, const StepState*, const float*);
 
-size_t clip_bytes_gpu() { return sizeof(Clip); }
+size_t norm_bytes_gpu() { return sizeof(Norm); }
 
-void queue_clip_gpu(Context& context, const Tensor& dw, double clip_norm, void* clip) {
-  const int64_t quads = dw.elements() / 4;
+void queue_norm_gpu(Context& context, const float* values, int64_t quads, const NormScale& scale,
+                    void* norm) {
   const auto blocks =
-      static_cast<unsigned>(std::clamp<int64_t>((quads + kThreads - 1) / kThreads, 1, kClipBlocks));
-  clip_kernel<<<blocks, kThreads, 0, context.stream()>>>(quads, dw.data<float4>(), clip_norm,
-                                                         static_cast<Clip*>(clip));
+      static_cast<unsigned>(std::clamp<int64_t>((quads + kThreads - 1) / kThreads, 1, kNormBlocks));
+  norm_kernel<<<blocks, kThreads, 0, context.stream()>>>(
+      quads, reinterpret_cast<const float4*>(values), scale, static_cast<Norm*>(norm));
   DUET_LAUNCHED();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -17,6 +18,7 @@
 namespace duet {
 namespace {
 
+constexpr const char* kAccuracy = "val_accuracy";
 constexpr const char* kFormat = "duet checkpoint 2";
 const std::string kOptimizer = "optimizer.";  // what names of its tensors begin with
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
@@ -181,6 +183,20 @@ class Metadata {
     damaged("'best_accuracy' is '" + printable(text("best_accuracy")) +
             "', expected a number from -1 to 1");
   }
+  double best_score(const std::string& metric) const {
+    const double accuracy = best_accuracy();
+    if (metric == kAccuracy) return accuracy < 0.0 ? kNoScore : accuracy;
+    return has("best_metric", metric) ? score("best_score") : kNoScore;
+  }
+  double score(const std::string& key) const {
+    const auto value = number<double>(key);
+    if (!std::isnan(value)) return value;
+    damaged("'" + key + "' is not a number");
+  }
+  bool has(const std::string& key, const std::string& value) const {
+    const auto found = map_.find(key);
+    return found != map_.end() && found->second == value;
+  }
   ConfigNode config() const {
     try {
       return read_yaml(text("config"), "configuration");
@@ -268,10 +284,12 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     entries.push_back({saved.name, DType::kFloat32, dims_of(saved.parameter->spec.desc.shape),
                        values.back().data()});
   }
+  const bool by_accuracy = info.best_metric == kAccuracy && info.best_score != kNoScore;
+  const double best_accuracy = by_accuracy ? info.best_score : -1.0;
   safetensors::Metadata metadata = {{"format", kFormat},
                                     {"config", info.config},
                                     {"data", info.data},
-                                    {"best_accuracy", exact(info.best_accuracy)},
+                                    {"best_accuracy", exact(best_accuracy)},
                                     {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
                                     {"step", std::to_string(state.step)},
                                     {"loss_sum", exact(state.loss_sum)},
@@ -279,6 +297,15 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
   if (!info.dataset.name.empty()) metadata["dataset"] = dataset_metadata(info.dataset, info.data);
+  if (info.best_metric != kAccuracy) {
+    metadata["best_metric"] = info.best_metric;
+    metadata["best_score"] = exact(info.best_score);
+  }
+  if (!info.stopping_metric.empty()) {
+    metadata["stopping_metric"] = info.stopping_metric;
+    metadata["stopping_score"] = exact(info.stopping_score);
+    metadata["stopping_epochs"] = std::to_string(info.stopping_epochs);
+  }
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
 }
@@ -320,7 +347,11 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   state.hits = saved.number<int64_t>("hits");
   state.counted = saved.number<int64_t>("counted");
   state.last_loss = saved.number<float>("last_loss");
-  resumed.info.best_accuracy = saved.best_accuracy();
+  resumed.info.best_score = saved.best_score(now.best_metric);
+  if (saved.has("stopping_metric", now.stopping_metric)) {
+    resumed.info.stopping_score = saved.score("stopping_score");
+    resumed.info.stopping_epochs = saved.number<int64_t>("stopping_epochs");
+  }
   const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
   const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
   if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {
@@ -346,14 +377,15 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   return resumed;
 }
 
-double best_accuracy_of(const std::filesystem::path& path, Training& training) {
+double best_score_of(const std::filesystem::path& path, Training& training,
+                     const std::string& metric) {
   try {
     const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
       check_parameters(path, described, saved_parameters(training.weights()));
     });
-    return Metadata(path, file.metadata()).best_accuracy();
+    return Metadata(path, file.metadata()).best_score(metric);
   } catch (const DataError&) {
-    return -1.0;
+    return kNoScore;
   }
 }
 

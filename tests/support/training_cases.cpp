@@ -66,6 +66,25 @@ layers:
 )";
 }
 
+namespace {
+
+std::string residual_training_by(const std::string& backend, const std::string& optimizer) {
+  std::string yaml = small_residual_training(backend);
+  const std::string adam = "type: adam";
+  return yaml.replace(yaml.find(adam), adam.size(), optimizer);
+}
+
+}  // namespace
+
+std::string averaged_training(const std::string& backend) {
+  return residual_training_by(backend,
+                              "type: adamw, ema: 0.9, clip_norm: 0.5, decay_biases: false");
+}
+
+std::string muon_training(const std::string& backend) {
+  return residual_training_by(backend, "type: muon, ema: 0.9");
+}
+
 std::vector<double> snapshot(TestTraining& t) {
   Training& training = *t.training;
   const StepState state = training.state();

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "support/network.h"
+#include "support/text.h"
 #include "support/training_cases.h"
 #include "train/checkpoint.h"
 
@@ -65,15 +66,36 @@ TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu", small_residual_training);
 }
 
-std::string averaged_training(const std::string& backend) {
-  std::string yaml = small_residual_training(backend);
-  const std::string optimizer = "type: adam";
-  return yaml.replace(yaml.find(optimizer), optimizer.size(),
-                      "type: adamw, ema: 0.9, clip_norm: 0.5, decay_biases: false");
-}
-
 TEST(Training, ResumesAveragedWeightsToTheSameBits) {
   check_resume("cpu", "cpu", averaged_training);
+}
+
+TEST(Training, LearnsAndResumesByMuon) {
+  check_resume("cpu", "cpu", muon_training);
+  TestTraining t(muon_training("cpu"));
+  for (int64_t i = 0; i < 12 * t.training->steps_per_epoch(); ++i) t.training->step();
+  EXPECT_GT(t.training->evaluate().accuracy, 0.6);
+}
+
+TEST(Checkpoint, RefusesTheStateOfAnotherOptimizer) {
+  const std::filesystem::path path = temporary_path("optimizer.safetensors");
+  const CheckpointInfo info{.config = small_residual_training("cpu"), .data = "0"};
+  TestTraining adam(small_residual_training("cpu"));
+  save_checkpoint(path, *adam.training, info);
+  TestTraining averaged(averaged_training("cpu"));
+  const CheckpointInfo other{.config = averaged_training("cpu"), .data = "0"};
+  EXPECT_THROW(load_checkpoint(path, *averaged.training, other), ConfigError);
+  try {  // told as the same configuration, which it is not
+    load_checkpoint(path, *averaged.training, info);
+    ADD_FAILURE() << "taken";
+  } catch (const DataError& error) {
+    EXPECT_TRUE(has(error.what(), "another optimizer", "optimizer.weights.conv1.weight"));
+  }
+  load_checkpoint(path, *averaged.training, other, true);
+  const auto& parameter = averaged.training->weights().parameters()[0];
+  EXPECT_EQ(averaged.training->weights().read(parameter, averaged.training->result()),
+            adam.training->weights().read(parameter));
+  std::filesystem::remove(path);
 }
 
 TEST(Training, EvaluatesAndSavesTheAveragedWeights) {
