@@ -60,9 +60,9 @@ std::string mistake_in(const duet::BenchOptions& options) {
 int run(int argc, char** argv) {
   duet::BenchOptions options;
   duet::ProblemSource& source = options.problems;
-  bool quiet = false, one_process = false;
+  bool quiet = false;
+  duet::Isolation isolation;
   std::string device;
-  int64_t patience = 300;
   CLI::App app("Checks the implementations of a layer against the reference, then times them.",
                "bench");
   app.footer(kExamples);
@@ -98,14 +98,7 @@ int run(int argc, char** argv) {
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag("--sanitize", options.sanitize,
                "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
-  app.add_flag("--one-process", one_process,
-               "measure in this process, where a crash ends all (for debuggers)");
-  app.add_option(
-         "--patience", patience,
-         "seconds that a call may take before its implementation is given up (default: 300)")
-      ->type_name("SECONDS")
-      ->check(duet::whole_number())
-      ->check(CLI::Range(1, 1'000'000));
+  duet::add_isolation(app, &isolation);
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");
@@ -117,8 +110,8 @@ int run(int argc, char** argv) {
   if (!device.empty()) {
     options.device = device == "cpu" ? duet::Device::kCpu : duet::Device::kGpu;
   }
-  options.isolate = !one_process;
-  options.patience = std::chrono::seconds(patience);
+  options.isolate = !isolation.one_process;
+  options.patience = std::chrono::seconds(isolation.patience);
   options.command = duet::command_text(app, argc, argv);
   return duet::run_bench(options, std::cout);
 }

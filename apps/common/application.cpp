@@ -114,6 +114,18 @@ CLI::Validator whole_number() {
   return CLI::Validator(mistake, "", "whole number");
 }
 
+std::vector<CLI::Option*> add_isolation(CLI::App& app, Isolation* isolation) {
+  return {
+      app.add_flag("--one-process", isolation->one_process,
+                   "measure in this process, where a crash ends all (for debuggers)"),
+      app.add_option(
+             "--patience", isolation->patience,
+             "seconds that a call may take before its implementation is given up (default: 300)")
+          ->type_name("SECONDS")
+          ->check(whole_number())
+          ->check(CLI::Range(1, 1'000'000))};
+}
+
 int tell_usage_error(const CLI::App& app, const std::string& what) {
   std::fprintf(stderr, "error: %s\nSee '%s --help'.\n", what.c_str(), app.get_name().c_str());
   return kExitUsage;

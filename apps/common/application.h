@@ -3,8 +3,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace duet {
 
@@ -17,6 +19,13 @@ std::optional<int> parse(CLI::App& app, int argc, char** argv);
 
 /// For options that are whole numbers in the decimal system; CLI11 alone takes 010 for 8.
 CLI::Validator whole_number();
+
+/// Options of what measures in child processes.
+struct Isolation {
+  bool one_process = false;
+  int64_t patience = 300;  // seconds
+};
+std::vector<CLI::Option*> add_isolation(CLI::App& app, Isolation* isolation);
 
 /// Prints "error: <what>" and where the help is; returns kExitUsage.
 int tell_usage_error(const CLI::App& app, const std::string& what);

@@ -1,6 +1,4 @@
 // compare: two or more ways to compute one network, measured side by side.
-#include <algorithm>
-
 #include "compare/compare.h"
 
 #include "common/application.h"
@@ -26,19 +24,10 @@ GPU; a single one of --a to --d is compared with one of these.
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here, 4 a
 condition of --fail-on was met (results are written first), 130 interrupted (what is finished is written).)";
 
-// Beside a single arm that was named, whatever its place, the default that it is not.
-void fill_in(std::vector<std::string>* named) {
-  const auto is_named = [](const std::string& name) { return !name.empty(); };
-  if (std::count_if(named->begin(), named->end(), is_named) != 1) return;
-  const std::string& given = *std::find_if(named->begin(), named->end(), is_named);
-  const auto defaults = duet::default_arms();
-  const size_t free = (*named)[0].empty() ? 0 : 1;
-  (*named)[free] = defaults[free] == given ? defaults[1 - free] : defaults[free];
-}
-
 int run(int argc, char** argv) {
   duet::CompareOptions options;
   bool quiet = false;
+  duet::Isolation isolation;
   std::vector<std::string> named(4), more, batches;
   CLI::App app("Trains and times one network in several ways, the arms, side by side.", "compare");
   app.footer(kExamples);
@@ -87,6 +76,7 @@ int run(int argc, char** argv) {
                      "epochs of each training (default: the file's)")
           ->type_name("N")
           ->check(duet::whole_number()));
+  for (CLI::Option* option : duet::add_isolation(app, &isolation)) add(option);
   CLI::Option* from =
       app.add_option("--from", options.from, "show the results of a saved run instead of measuring")
           ->type_name("FILE");
@@ -114,17 +104,22 @@ int run(int argc, char** argv) {
                                   "--config FILE is needed, e.g. --config "
                                   "configs/fashion_mnist_cnn.yaml, or --from results.json");
   }
-  if (more.empty()) fill_in(&named);
+  auto& requests = options.arms.requests;
   for (const auto* list : {&named, &more}) {
     for (const std::string& name : *list) {
-      if (!name.empty()) options.arms.requests.push_back(name);
+      if (!name.empty()) requests.push_back(name);
     }
   }
-  if (options.arms.requests.size() == 1) {
+  if (requests.size() == 1 && more.empty()) {  // the default is the other one, whatever its place
+    requests.insert(named[0].empty() ? requests.begin() : requests.end(), "");
+  }
+  if (requests.size() == 1) {
     return duet::tell_usage_error(
         app, "one arm alone cannot be compared; name another, e.g. --b cudnn or --arm cpu");
   }
   if (!batches.empty()) options.batches = duet::read_batches(duet::join(batches, ","), "--batch");
+  options.isolate = !isolation.one_process;
+  options.patience = std::chrono::seconds(isolation.patience);
   options.command = duet::command_text(app, argc, argv);
   return duet::run_compare(options);
 }

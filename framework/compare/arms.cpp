@@ -146,11 +146,26 @@ std::vector<std::string> default_arms() {
   return {"cpu_blas", "cpu_reference"};
 }
 
+namespace {
+
+std::vector<std::string> with_defaults(std::vector<std::string> requests) {
+  const auto defaults = default_arms();
+  if (requests.empty()) return defaults;
+  for (std::string& request : requests) {
+    if (!request.empty()) continue;
+    const bool taken = std::find(requests.begin(), requests.end(), defaults[0]) != requests.end();
+    request = defaults[taken ? 1 : 0];
+  }
+  return requests;
+}
+
+}  // namespace
+
 std::vector<Arm> read_arms(const ArmsOptions& options) {
   std::vector<Arm> arms;
   std::vector<ConfigNode> configs;
   Mistakes mistakes;
-  for (const std::string& request : options.requests.empty() ? default_arms() : options.requests) {
+  for (const std::string& request : with_defaults(options.requests)) {
     arms.push_back(arm_of(options, request));
     configs.emplace_back();
   }

@@ -14,8 +14,10 @@
 namespace duet {
 
 struct ArmsOptions {
-  std::string config;                    // path of the YAML file
-  std::vector<std::string> requests;     // families, ids or YAML files; empty: the default two
+  std::string config;  // path of the YAML file
+  /// Families, ids or YAML files; an empty one is the first default arm that is not named, and no
+  /// requests are all of these.
+  std::vector<std::string> requests;
   std::vector<std::string> assignments;  // "a.b=value", for every arm
   std::optional<int64_t> epochs;
   bool part_of_run = false;  // train/setup.h

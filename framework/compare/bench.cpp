@@ -1,7 +1,6 @@
 #include "compare/bench.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -13,10 +12,10 @@
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
 #include "compare/ladder.h"
+#include "compare/measuring_child.h"
 #include "compare/outputs.h"
 #include "compare/results_json.h"
 #include "compare/sanitize.h"
-#include "core/child.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
@@ -100,16 +99,10 @@ class Measuring {
   // Where an implementation ends its process, the others are measured by the next one.
   void measure_in_children() {
     for (;;) {
-      std::string error;
-      ExitCode code = kExitDone;
       part_.first_row = results_.rows.size();
+      if (!results_.date.empty()) part_.environment = results_.environment;
       begun_ = {};
-      const ChildEnd end = run_child(part_, [&](const BenchMessage& message) {
-        if (message.error.empty()) return take(message);
-        error = message.error;
-        code = static_cast<ExitCode>(message.code);
-      });
-      if (!error.empty()) throw Error(error, code);
+      const ChildEnd end = run_child(part_, [this](const BenchMessage& message) { take(message); });
       if (end.finished) return;
       InterruptGuard::check();
       BenchPart::Ended ended = find_culprit(end);
@@ -130,22 +123,13 @@ class Measuring {
 
   ChildEnd run_child(BenchPart part, const BenchSink& sink) const {
     part.child = true;
-    const auto work = [&](const Send& send) {
-      const BenchSink tell = [&](const BenchMessage& message) {
+    const auto measure = [&](const Send& send) {
+      const Selected all = select(options_, ladder_);
+      measure_rows(all.selections, options_, all.device, part, [&](const BenchMessage& message) {
         send(json_text(JsonWriter::write(message)));
-      };
-      try {
-        const Selected all = select(options_, ladder_);
-        measure_rows(all.selections, options_, all.device, part, tell);
-      } catch (const DeviceLostError& error) {
-        Running::leave_note(error.what());
-        _exit(kExitFailure);
-      } catch (const std::exception&) {
-        const std::exception_ptr named = named_error();
-        tell({.error = message_of(named), .code = exit_code_of(named)});
-      }
+      });
     };
-    return run_in_child(work, [&](const std::string& text) {
+    return measure_in_child(measure, [&](const std::string& text) {
       sink(JsonReader::read<BenchMessage>(nlohmann::json::parse(text)));
     });
   }
@@ -171,6 +155,7 @@ class Measuring {
       spdlog::info("{}: {} alone", begun_->work, id);
       BenchPart alone = part_;
       alone.only = {results_.rows.size(), id};
+      alone.environment = results_.environment;
       const ChildEnd again = run_child(alone, [](const BenchMessage&) {});
       InterruptGuard::check();
       if (!again.finished) return ended(id, again.text());

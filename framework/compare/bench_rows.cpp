@@ -28,33 +28,35 @@ class Bench {
                 .date = now_text(),
                 .device = std::string(to_string(device)),
                 .quick = options.quick,
-                .environment = environment_record()};
+                .environment = part.environment ? *part.environment : environment_record()};
   }
 
   void run(const std::vector<ProblemSelection>& selections) {
-    for (const auto& warning : version_warnings(results_.environment.machine.versions)) {
-      spdlog::warn("{}", warning);
-    }
-    if (!part_.only) {
-      spdlog::info("measuring what this {} can do at most", to_string(device_));
-      ceilings_ = measure_ceilings(context_);
-    }
+    note_environment();
     clocks_.emplace();
-    results_.environment.ceilings = rates_of(ceilings_, device_);
     sink_({.results = results_});
     for (size_t i = 0; i < selections.size(); ++i) measure(selections[i], i);
-    note_clocks();
-    sink_({.results = results_});
+    const std::optional<ClockRecord>& clocks = results_.environment.clocks;
+    if (clocks && !clocks->reasons.empty()) {
+      spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
+                   join(clocks->reasons), clocks->sm_mhz_min.value, clocks->sm_mhz_max.value);
+    }
   }
 
  private:
-  void note_clocks() {
-    const ClockReport report = clocks_->report();
-    results_.environment.clocks = record_of(report);
-    if (!report.reasons.empty()) {
-      spdlog::warn("the GPU slowed down while this was measured: {}; its clock was {} to {} MHz",
-                   join(report.reasons), report.sm_mhz_min, report.sm_mhz_max);
+  // The first process's, as its rows are measured by it.
+  void note_environment() {
+    EnvironmentRecord& environment = results_.environment;
+    if (environment.ceilings) {
+      ceilings_ = ceilings_of(*environment.ceilings);
+      return;
     }
+    for (const auto& warning : version_warnings(environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
+    spdlog::info("measuring what this {} can do at most", to_string(device_));
+    ceilings_ = measure_ceilings(context_);
+    environment.ceilings = rates_of(ceilings_, device_);
   }
 
   void measure(const ProblemSelection& selection, size_t problem) {
@@ -122,7 +124,9 @@ class Bench {
         measured[places[i]] = std::move(results[i]);
       }
     }
-    sink_({.row = row_of(problem, selection, measured)});
+    const auto before = part_.environment ? part_.environment->clocks : std::nullopt;
+    results_.environment.clocks = both(before, record_of(clocks_->report()));
+    sink_({.results = results_, .row = row_of(problem, selection, measured)});
   }
 
   PassPlan plan(const Layer& layer, const PassSelection& selection) const {

@@ -26,11 +26,12 @@ struct BenchPart {
   };
   std::vector<Ended> ended;  // ended their process in that problem: they are not run again
   const Ended* find_ended(size_t problem, std::string_view id) const;
+  std::optional<EnvironmentRecord> environment;  // with what processes before measured of it
   bool child = false;  // of a process that measures the rest in another one where this ends
 };
 
 /// One of these is told, in this order: the results without rows; of each row that it begins, and
-/// the row; and the results without rows once more. An error of a child comes last.
+/// the row, with the results without rows.
 struct BenchMessage {
   struct Begun {
     std::string work;
@@ -41,16 +42,11 @@ struct BenchMessage {
   std::optional<BenchResults> results = {};
   std::optional<Begun> begins = {};
   std::optional<BenchRow> row = {};
-  std::string error;
-  int code = 0;  // of the error
-  void fields(auto& f) {
-    f.maybe("results", results).maybe("begins", begins).maybe("row", row);
-    f.maybe("error", error).maybe("code", code);
-  }
+  void fields(auto& f) { f.maybe("results", results).maybe("begins", begins).maybe("row", row); }
 };
 using BenchSink = std::function<void(const BenchMessage& message)>;
 
-/// Throws what ends the measuring; in a child, a DeviceLostError also where an implementation left
+/// Throws what ends the measuring; in a child, a UnusableProcessError also where an implementation left
 /// behind what nobody can undo.
 /// REQUIRES: an InterruptGuard.
 void measure_rows(const std::vector<ProblemSelection>& selections, const BenchOptions& options,

@@ -104,14 +104,15 @@ size_t memory_of(Device device) { return device == Device::kGpu ? gpu_memory() :
 // a pass moves in float32), and data for three problems beside this one, whose parameters may be as
 // large.
 double reference_bytes(const Layer& layer) {
-  return 12 * least_bytes(layer) + 3 * 2 * parameter_bytes(layer);
+  return 12 * least_bytes(layer, Pass::kForward) + 3 * 2 * parameter_bytes(layer);
 }
 
 // An implementation that is examined has its tensors and their gradients, and a second instance or
 // copies beside, while times are taken every one has its own; with them two sets of data and, on a
 // GPU, what they should give. Elsewhere the reference is in the same memory.
 double bytes_side_by_side(const Layer& layer, const PassSelection& selection, Device device) {
-  const double unit = least_bytes(layer), count = static_cast<double>(selection.candidates.size());
+  const double unit = least_bytes(layer, selection.pass),
+               count = static_cast<double>(selection.candidates.size());
   const double beside =
       device == Device::kGpu ? result_bytes(layer, selection.pass) : reference_bytes(layer);
   return 2 * unit + beside + std::max(2 * count, 5.0) * unit;

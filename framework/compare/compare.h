@@ -1,6 +1,7 @@
 // compare: what `compare --config FILE` and `compare --from FILE` do.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ struct CompareOptions {
   std::string report;                // the page for a browser
   std::string markdown;
   std::string into;  // a page whose part between <!-- compare --> and <!-- /compare --> is replaced
+  bool isolate = false;  // measure in a child process, and on where an implementation ends it.
+                         // REQUIRES: see run_in_child()
+  std::chrono::milliseconds patience = std::chrono::minutes(5);  // with a single call
   bool json = false;    // results to standard output instead of tables
   std::string command;  // the command line, for the results
 };

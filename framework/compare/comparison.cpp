@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "compare/layers_comparison.h"
+#include "compare/measuring_child.h"
 #include "compare/outputs.h"
 #include "compare/records.h"
 #include "compare/results_json.h"
@@ -16,6 +19,7 @@
 #include "compare/training_comparison.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/running.h"
 #include "core/watchdog.h"
 #include "device/clock_monitor.h"
 #include "device/host_load.h"
@@ -46,22 +50,44 @@ bool any_time(const Results& results) {
   return results.training.has_value();
 }
 
+/// What has been measured, and what begins. One process goes on with that of another.
+struct Progress {
+  std::string work = "before anything was measured";
+  bool in_sections = false;
+  /// What the first one chose; no batch before.
+  struct Sizes {
+    Count batch = 0, train = 0, validation = 0;
+    std::vector<int64_t> of_throughput;
+    void fields(auto& f) {
+      f("batch", batch)("train", train)("validation", validation)("of_throughput", of_throughput);
+    }
+  } sizes;
+  Results results;
+  void fields(auto& f) {
+    f("work", work)("in_sections", in_sections)("sizes", sizes)("results", results);
+  }
+};
+
 class Comparison {
  public:
-  Comparison(const CompareOptions& options, Results* results)
-      : options_(options), results_(*results), arms_(read_arms(arms_options(options, {}))) {}
+  using Tell = std::function<void(const Progress&)>;
+
+  /// Goes on with `progress`, and tells of it when something begins; `ended` is left out.
+  Comparison(const CompareOptions& options, const std::vector<EndedWork>& ended, Progress* progress,
+             Tell tell)
+      : options_(options),
+        ended_(ended),
+        progress_(*progress),
+        tell_(std::move(tell)),
+        results_(progress->results),
+        before_(results_.environment),
+        arms_(read_arms(arms_options(options, {}))) {}
 
   // Sections that are finished, and rows of layers, stand in the results even if this throws.
   void run() {
     const Dataset dataset = load();
-    EnvironmentRecord& environment = results_.environment;
-    environment = environment_record();
-    for (const std::string& warning : version_warnings(environment.machine.versions)) {
-      spdlog::warn("{}", warning);
-    }
     Context context(arms_[0].device());
-    const Ceilings ceilings = measure_ceilings(context);
-    environment.ceilings = rates_of(ceilings, context.device());
+    const Ceilings ceilings = note_environment(context);
     monitor_.emplace();
     load_.emplace();
     choose_batch(dataset);
@@ -71,6 +97,7 @@ class Comparison {
     const bool wants_steps = wants("layers") || wants("training") || options_.quick;
     if (wants_steps) {
       left_.start("steps");
+      progress(0, "the steps of batch " + std::to_string(batch));
       timer.at(batch);  // while nothing else is in memory
     }
     RunningArms running;
@@ -84,9 +111,8 @@ class Comparison {
     }
     results_.arms = records_of(running);
     const StepTimes known = wants_steps ? timer.at(batch) : StepTimes{};
-    const TrainingSize size = training_size(known, dataset);
-    const std::vector<int64_t> of_throughput = batches(known);
-    if (options_.quick) results_.left_out = left_out(size, dataset, of_throughput);
+    const auto [size, of_throughput] = chosen(known, dataset);
+    progress_.in_sections = true;
     const Dataset& learned =
         size.train < dataset.train.count || size.validation < dataset.validation.count
             ? part_.emplace(first_images(dataset, size))
@@ -94,9 +120,8 @@ class Comparison {
     expect(known, size, of_throughput);
     if (wants("layers")) {
       left_.start("layers");
-      compare_layers(running, steps(timer, batch), ceilings, layers_plan(),
-                     &results_.layers.emplace_back());
-      note_clocks();
+      if (results_.layers.empty()) results_.layers.emplace_back();
+      compare_layers(running, steps(timer, batch), ceilings, layers_plan(), &results_.layers[0]);
     }
     running.clear();  // what follows makes its own, and larger ones
     if (wants("training")) {
@@ -105,19 +130,37 @@ class Comparison {
       results_.training = compare_training(
           arms_, learned, steps(timer, batch),
           {.steps = losses(), .seeds = seeds(), .progress = told(), .step_done = shares()});
-      note_clocks();
     }
     if (wants("throughput")) {
       for (const int64_t each : of_throughput) {
+        if (is_done(each)) continue;
         left_.start(throughput_at(each));
         progress(0, throughput_at(each));
         results_.throughput.push_back(compare_throughput(timer, each));
       }
     }
-    note_clocks();
+  }
+
+  /// At the end, too, whatever it is.
+  void tell() {
+    if (monitor_) note_clocks();
+    tell_(progress_);
   }
 
  private:
+  // The first process's, as its rows are measured by it.
+  Ceilings note_environment(Context& context) {
+    EnvironmentRecord& environment = results_.environment;
+    if (environment.ceilings) return ceilings_of(*environment.ceilings);
+    environment = environment_record();
+    for (const std::string& warning : version_warnings(environment.machine.versions)) {
+      spdlog::warn("{}", warning);
+    }
+    const Ceilings ceilings = measure_ceilings(context);
+    environment.ceilings = rates_of(ceilings, context.device());
+    return ceilings;
+  }
+
   static ArmsOptions arms_options(const CompareOptions& options, std::optional<int64_t> batch) {
     ArmsOptions arms = options.arms;
     if (options.quick && !arms.epochs) {
@@ -134,10 +177,13 @@ class Comparison {
     const int64_t configured = arms_[0].spec.data.batch;
     StepTimes estimate = estimate_steps(arms_, dataset, configured);
     const auto& set = options_.arms.assignments;
+    const int64_t chosen = static_cast<int64_t>(progress_.sizes.batch);
     const bool asked = std::any_of(set.begin(), set.end(), [](const std::string& assignment) {
       return assignment.starts_with("data.batch=");
     });
-    const int64_t batch = options_.quick && !asked ? quick_batch(estimate) : configured;
+    const int64_t batch = chosen > 0                 ? chosen
+                          : options_.quick && !asked ? quick_batch(estimate)
+                                                     : configured;
     if (batch != configured) {
       arms_ = read_arms(arms_options(options_, batch));
       const double share = static_cast<double>(batch) / static_cast<double>(configured);
@@ -192,18 +238,36 @@ class Comparison {
     return steps;
   }
 
-  bool wants(const std::string& section) const { return duet::wants(options_, section); }
-  /// After every section: one that does not end leaves those of the ones before it.
+  /// Whether there is something to measure of it.
+  bool wants(const std::string& section) const {
+    if (!duet::wants(options_, section)) return false;
+    if (section == "layers") return results_.layers.empty() || results_.layers[0].totals.empty();
+    if (section == "training") return !results_.training && !has_ended("the training");
+    return true;
+  }
+  bool is_done(int64_t batch) const {
+    const auto& rows = results_.throughput;
+    return has_ended(throughput_at(batch)) ||
+           std::any_of(rows.begin(), rows.end(),
+                       [&](const ThroughputRow& row) { return row.batch == batch; });
+  }
+  bool has_ended(const std::string& work) const {
+    return std::any_of(ended_.begin(), ended_.end(), [&](const EndedWork& each) {
+      return (each.work + " ").starts_with(work + " ");
+    });
+  }
   void note_clocks() {
-    results_.environment.clocks = record_of(monitor_->report());
-    results_.environment.load = record_of(load_->report());
+    results_.environment.clocks = both(before_.clocks, record_of(monitor_->report()));
+    results_.environment.load = both(before_.load, record_of(load_->report()));
   }
   LayersPlan layers_plan() {
     LayersPlan plan = {.pass = {.timing = timing(),
                                 .cold = !options_.quick,
-                                .before_round = InterruptGuard::check},
+                                .before_round = InterruptGuard::check,
+                                .child = options_.isolate},
                        .network = {.block_seconds = 0.02, .rounds = 10, .most_rounds = 20},
                        .stop = InterruptGuard::requested,
+                       .ended = ended_,
                        .progress = told(),
                        .row_part = shares()};
     if (options_.quick) plan.network = TimingPlan::quick();
@@ -213,6 +277,18 @@ class Comparison {
   TimingPlan timing() const { return options_.quick ? TimingPlan::quick() : TimingPlan::full(); }
   int64_t seeds() const { return options_.seeds.value_or(options_.quick ? 2 : 5); }
   int64_t losses() const { return options_.quick ? 20 : 200; }
+  /// The sizes of what is measured, which all processes keep.
+  std::pair<TrainingSize, std::vector<int64_t>> chosen(const StepTimes& known,
+                                                       const Dataset& dataset) {
+    Progress::Sizes& sizes = progress_.sizes;
+    if (sizes.batch == 0) {
+      const TrainingSize size = training_size(known, dataset);
+      sizes = {arms_[0].spec.data.batch, size.train, size.validation, batches(known)};
+      if (options_.quick) results_.left_out = left_out(size, dataset, sizes.of_throughput);
+    }
+    return {{static_cast<int64_t>(sizes.train), static_cast<int64_t>(sizes.validation)},
+            sizes.of_throughput};
+  }
   std::vector<int64_t> batches(const StepTimes& known) const {
     if (!options_.batches.empty()) return options_.batches;
     if (options_.quick) return quick_batches(known);
@@ -284,8 +360,9 @@ class Comparison {
   }
   void progress(double share, const std::string& work) {
     tell(share);
+    progress_.work = work;
+    tell();
     if (!holds_times(results_) || !partial_.due()) return;
-    note_clocks();
     results_.summary = summarise(results_);
     partial_.write(to_json(results_), work);
   }
@@ -297,7 +374,11 @@ class Comparison {
   }
 
   const CompareOptions& options_;
+  const std::vector<EndedWork>& ended_;
+  Progress& progress_;
+  const Tell tell_;
   Results& results_;
+  const EnvironmentRecord before_;  // of the processes before
   std::optional<ClockMonitor>
       monitor_;  // after the ceilings, which drive the machine to its limits
   std::optional<HostLoad> load_;
@@ -308,6 +389,76 @@ class Comparison {
   PartialResults partial_{options_.out};
 };
 
+void measure_here(const CompareOptions& options, Progress* progress) {
+  const Watchdog watchdog(options.patience);
+  Comparison comparison(options, {}, progress, [](const Progress&) {});
+  comparison.run();
+  comparison.tell();
+}
+
+/// Goes on with `progress` in a child.
+ChildEnd go_on_in_child(const CompareOptions& options, const std::vector<EndedWork>& ended,
+                        Progress* progress) {
+  const auto measure = [&](const Send& send) {
+    const Watchdog watchdog(options.patience);
+    Comparison comparison(options, ended, progress,
+                          [&](const Progress& now) { send(json_text(JsonWriter::write(now))); });
+    try {
+      comparison.run();
+    } catch (const DeviceError&) {  // another process may have a device that works
+      comparison.tell();
+      throw UnusableProcessError(message_of(named_error()));
+    } catch (...) {
+      comparison.tell();
+      throw;
+    }
+    comparison.tell();
+  };
+  std::string last;  // read when nothing is measured any more
+  const auto read = [&] {
+    if (!last.empty()) *progress = JsonReader::read<Progress>(nlohmann::json::parse(last));
+  };
+  try {
+    const ChildEnd end = measure_in_child(measure, [&](const std::string& text) { last = text; });
+    read();
+    return end;
+  } catch (...) {
+    read();
+    throw;
+  }
+}
+
+/// Where an implementation ends its process, another one measures the rest. Throws what kept
+/// something from being measured, at the end.
+void measure_in_children(const CompareOptions& options, Progress* progress) {
+  constexpr size_t kMostEnds = 4;  // a call that hangs takes minutes, each time
+  std::vector<EndedWork> ended;
+  std::vector<std::string> reasons;
+  for (;;) {
+    const ChildEnd end = go_on_in_child(options, ended, progress);
+    InterruptGuard::check();
+    if (end.finished) break;
+    const std::string last = Running::last(), who = last.empty() ? "the measuring process" : last;
+    const bool named = end.note.empty() || end.note.starts_with(Running::last_id() + " ");
+    std::string id = named ? Running::last_id() : "";
+    const bool again = std::any_of(ended.begin(), ended.end(), [&](const EndedWork& each) {
+      return each.work == progress->work && each.id == id;
+    });
+    if (again) id = "";  // without it, too
+    std::string text = end.note.empty() ? who + " " + end.text() : end.note;
+    if (text.find(last) == std::string::npos) text += " (" + last + " ran last)";
+    reasons.push_back(progress->work + ": " + text);
+    ended.push_back({progress->work, id, text + ", and was not run again"});
+    if (!progress->in_sections) {
+      reasons.back() += "; 'bench --config " + options.arms.config +
+                        "' measures each layer by itself, and the others where one ends";
+    }
+    if (!progress->in_sections || ended.size() == kMostEnds) break;
+    spdlog::warn("{}; another process measures the rest", reasons.back());
+  }
+  if (!reasons.empty()) throw RunError(join(reasons, "; "));
+}
+
 }  // namespace
 
 bool wants(const CompareOptions& options, const std::string& section) {
@@ -317,12 +468,12 @@ bool wants(const CompareOptions& options, const std::string& section) {
 
 Results measure_comparison(const CompareOptions& options, std::exception_ptr* stopped) {
   const Elapsed watch;
-  Results results = {.command = options.command, .date = now_text(), .quick = options.quick};
-  Comparison comparison(options, &results);
-  const InterruptGuard guard;
-  const Watchdog watchdog;
+  Progress progress;
+  progress.results = {.command = options.command, .date = now_text(), .quick = options.quick};
+  Results& results = progress.results;
   try {
-    comparison.run();
+    const InterruptGuard guard;
+    options.isolate ? measure_in_children(options, &progress) : measure_here(options, &progress);
   } catch (const std::exception&) {
     *stopped = named_error();
     if (!holds_times(results)) std::rethrow_exception(*stopped);
@@ -333,7 +484,7 @@ Results measure_comparison(const CompareOptions& options, std::exception_ptr* st
   }
   results.seconds = watch.seconds();
   results.summary = summarise(results);
-  return results;
+  return std::move(results);
 }
 
 }  // namespace duet

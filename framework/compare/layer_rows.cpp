@@ -40,7 +40,7 @@ std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm
   const double flops = arm.layer->flops(facts.pass);
   measured.us = timing_of(time);
   if (flops > 0) measured.gflop_per_s = flops / time.median / 1e9;
-  measured.gb_per_s = least_bytes(*arm.layer) / time.median / 1e9;
+  measured.gb_per_s = least_bytes(*arm.layer, facts.pass) / time.median / 1e9;
   if (facts.floor_seconds) measured.share_of_floor = *facts.floor_seconds / time.median;
   return measured;
 }
@@ -54,7 +54,7 @@ MeasuredRow measured_row(const RowFacts& facts, const std::vector<RowArm>& arms)
                      .problem = facts.layer->problem_text(),
                      .repeat = facts.repeat,
                      .flops = facts.layer->flops(facts.pass),
-                     .bytes = least_bytes(*facts.layer),
+                     .bytes = least_bytes(*facts.layer, facts.pass),
                      .floor_us = facts.floor_seconds ? 1e6 * *facts.floor_seconds : kUnknown};
   for (const RowArm& arm : arms) row.arms.push_back(measured_arm(facts, arm));
   return row;

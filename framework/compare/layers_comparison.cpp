@@ -66,13 +66,14 @@ class LayersComparison {
   }
 
   void run(LayersSection* section) {
-    *section = {.batch = arms_[0]->batch(),
-                .math = std::string(to_string(arms_[0]->setup().spec.math))};
+    section->batch = arms_[0]->batch();
+    section->math = to_string(arms_[0]->setup().spec.math);
     auto& rows = section->rows;
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
-    plan_.progress(0.95, "each layer in the network");
+    if (ended(kInNetwork)) return;
+    plan_.progress(0.95, kInNetwork);
     const InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
     for (const auto& faults : steps_.faults) section->step_faults.push_back(faults_of(faults));
@@ -81,6 +82,21 @@ class LayersComparison {
   }
 
  private:
+  static constexpr const char* kInNetwork = "layers, each layer in the network";
+
+  /// Nobody knows by whom.
+  bool ended(const std::string& work) const {
+    return std::any_of(plan_.ended.begin(), plan_.ended.end(), [&](const EndedWork& each) {
+      return each.work == work && (each.id.empty() || work == kInNetwork);
+    });
+  }
+  const EndedWork* ended_in(const std::string& layer, const std::string& id) const {
+    for (const EndedWork& each : plan_.ended) {
+      if (each.id == id && each.work.starts_with("layers, " + layer + " ")) return &each;
+    }
+    return nullptr;
+  }
+
   /// The row of a call of arm `a`, unless an arm before it has made it.
   void add_row(size_t a, const Net::Call& call, std::vector<ComparedRow>* rows) {
     std::vector<ArmCall> arm_calls(arms_.size());
@@ -89,16 +105,23 @@ class LayersComparison {
       if (arm_calls[b].node && b < a) return;
     }
     InterruptGuard::check();
+    const Layer& layer = *call.node->layer;
+    const Pass pass = call.step->pass;
+    const std::string work = "layers, " + call.node->name + " " + std::string(to_string(pass));
+    const bool is_there = std::any_of(rows->begin(), rows->end(), [&](const ComparedRow& row) {
+      return row.layer == call.node->name && row.type == layer.type() &&
+             row.pass == to_string(pass) && row.problem == layer.problem_text();
+    });
+    if (is_there || ended(work)) return;
     share_ = std::min(0.95, work_before_ / work_of(*arms_[a]));
     work_before_ += work_of(call);
-    plan_.progress(share_, call.node->name + " " + std::string(to_string(call.step->pass)));
+    plan_.progress(share_, work);
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
 
     std::vector<PassMeasurement> measured(arms_.size());
     for (const Device device : {Device::kGpu, Device::kCpu})
       measure(arm_calls, a, device, &measured);
 
-    const Layer& layer = *call.node->layer;
     for (size_t b = 0; b < arms_.size(); ++b) {
       if (arm_calls[b].node) add_faults(b, arm_calls[b], &measured[b]);
     }
@@ -166,6 +189,10 @@ class LayersComparison {
     std::vector<std::pair<size_t, size_t>> places;  // arm, candidate
     for (size_t b = 0; b < arm_calls.size(); ++b) {
       if (!arm_calls[b].node || arms_[b]->context().device() != device) continue;
+      if (const EndedWork* end = ended_in(arm_calls[b].node->name, arm_calls[b].step->id)) {
+        (*measured)[b].examination.faults = {{FaultKind::kFailed, end->text}};
+        continue;
+      }
       const Candidate own = {arm_calls[b].node->layer.get(), arm_calls[b].step->id};
       const auto same = std::find_if(candidates.begin(), candidates.end(), [&](const auto& other) {
         return own.id == other.id && task_text(*own.layer) == task_text(*other.layer);

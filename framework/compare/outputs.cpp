@@ -74,8 +74,6 @@ void PartialResults::write(nlohmann::json results, const std::string& work) {
 std::exception_ptr named_error() {
   try {
     throw;
-  } catch (const DeviceLostError&) {  // names it
-    return std::current_exception();
   } catch (const DeviceError& error) {
     const std::string last = Running::last();
     const std::string named =

@@ -1,5 +1,6 @@
 #include "compare/records.h"
 
+#include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -80,6 +81,14 @@ CeilingRates rates_of(const Ceilings& ceilings, Device device) {
   return rates;
 }
 
+Ceilings ceilings_of(const CeilingRates& rates) {
+  const auto known = [](double value) { return std::isnan(value) ? 0.0 : value; };
+  return {.copy_bytes_per_second = 1e9 * known(rates.copy_gb_per_s),
+          .fp32_flops_per_second = 1e9 * known(rates.fp32_gflop_per_s),
+          .tf32_flops_per_second = 1e9 * known(rates.tf32_gflop_per_s),
+          .launch_seconds = 1e-6 * known(rates.launch_us)};
+}
+
 std::optional<ClockRecord> record_of(const ClockReport& report) {
   if (report.samples == 0) return {};
   return ClockRecord{.samples = report.samples,
@@ -97,6 +106,30 @@ std::optional<LoadRecord> record_of(const LoadReport& report) {
                     .others_share = report.others_share,
                     .waited_share = report.waited_share,
                     .load_average = report.load_average};
+}
+
+std::optional<ClockRecord> both(const std::optional<ClockRecord>& a,
+                                const std::optional<ClockRecord>& b) {
+  if (!a || !b) return a ? a : b;
+  ClockRecord all = *b;
+  all.samples.value = a->samples + b->samples;
+  all.sm_mhz_min.value = std::fmin(a->sm_mhz_min, b->sm_mhz_min);
+  all.sm_mhz_max.value = std::fmax(a->sm_mhz_max, b->sm_mhz_max);
+  all.temperature_c_max.value = std::fmax(a->temperature_c_max, b->temperature_c_max);
+  all.throttled_share =
+      (a->samples * a->throttled_share + b->samples * b->throttled_share) / all.samples;
+  all.throttled = a->throttled == true || b->throttled == true;
+  all.reasons.insert(all.reasons.begin(), a->reasons.begin(), a->reasons.end());
+  return all;
+}
+
+std::optional<LoadRecord> both(const std::optional<LoadRecord>& a,
+                               const std::optional<LoadRecord>& b) {
+  if (!a || !b) return a ? a : b;
+  return LoadRecord{.cores = b->cores,
+                    .others_share = std::fmax(a->others_share, b->others_share),
+                    .waited_share = std::fmax(a->waited_share, b->waited_share),
+                    .load_average = std::fmax(a->load_average, b->load_average)};
 }
 
 std::string now_text() {

@@ -24,10 +24,17 @@ std::vector<ArmRecord> records_of(const RunningArms& arms);
 /// The machine, the libraries and Duet's version.
 EnvironmentRecord environment_record();
 CeilingRates rates_of(const Ceilings& ceilings, Device device);
+Ceilings ceilings_of(const CeilingRates& rates);
 /// Nothing where there are no samples.
 std::optional<ClockRecord> record_of(const ClockReport& report);
 /// Nothing where the system does not tell.
 std::optional<LoadRecord> record_of(const LoadReport& report);
+
+/// Of two processes that measured one after the other: all samples, and the busier load.
+std::optional<ClockRecord> both(const std::optional<ClockRecord>& a,
+                                const std::optional<ClockRecord>& b);
+std::optional<LoadRecord> both(const std::optional<LoadRecord>& a,
+                               const std::optional<LoadRecord>& b);
 
 /// "2026-11-21T12:00:00Z"
 std::string now_text();

@@ -44,7 +44,7 @@ class Reader {
       pollfd waited = {.fd = fd_, .events = POLLIN, .revents = 0};
       const int ready = poll(&waited, 1, kLookMilliseconds);
       if (InterruptGuard::requested() && !told_) {
-        kill(child_, SIGINT);
+        for (const int signal : {SIGINT, SIGTERM}) kill(child_, signal);  // one may be ignored
         told_ = true;
       }
       if (ready <= 0) continue;

@@ -76,9 +76,9 @@ class DeviceError : public Error {
 /// Nothing more can be measured in this process: the GPU does nothing more for it, since an
 /// implementation made an access that it must not, or an implementation left behind what cannot be
 /// undone (open files, a busy thread). The message starts with the implementation's id.
-class DeviceLostError : public DeviceError {
+class UnusableProcessError : public RunError {
  public:
-  using DeviceError::DeviceError;
+  using RunError::RunError;
 };
 
 /// What the user is told of it.

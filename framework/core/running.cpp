@@ -117,6 +117,8 @@ void Running::share() {
   state->length = state->id_length = state->note_length = 0;
 }
 
+bool Running::is_shared() { return state != &own; }
+
 void Running::leave_note(std::string_view text) {
   const size_t taken = std::min(text.size(), sizeof state->note);
   std::memcpy(state->note, text.data(), taken);

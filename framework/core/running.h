@@ -29,6 +29,7 @@ class Running {
   /// From now on this process and the child that it forks next share all of the above, and the
   /// note, which is empty; nothing runs.
   static void share();
+  static bool is_shared();
   /// Why this process ends; for its parent.
   static void leave_note(std::string_view text);
   static std::string note();

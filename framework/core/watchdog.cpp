@@ -17,24 +17,28 @@ std::atomic<uint64_t> number = 0;  // of the last wait
 std::atomic<int> waits = 0;        // that have not ended
 
 [[noreturn]] void end_process(std::chrono::milliseconds patience) {
-  const std::string last = Running::last();
-  char what[400];
   const double seconds = std::chrono::duration<double>(patience).count();
+  const std::string last = Running::last();
+  char text[400];
+  if (Running::is_shared()) {  // the parent tells, and may go on
+    std::snprintf(text, sizeof text,
+                  waits > 0 ? "%s ran last, and the GPU has not finished its work for %g s"
+                            : "%s has not ended after %g s",
+                  Running::last_id().c_str(), seconds);
+    Running::leave_note(text);
+    _exit(kExitFailure);
+  }
   if (waits > 0) {
-    std::snprintf(what, sizeof what,
+    std::snprintf(text, sizeof text,
                   "the GPU has not finished its work for %g s%s%s; nothing more can run on it in "
                   "this process",
                   seconds, last.empty() ? "" : "; last ran ", last.c_str());
   } else {
-    std::snprintf(what, sizeof what, "%s has not ended after %g s", last.c_str(), seconds);
+    std::snprintf(text, sizeof text, "%s has not ended after %g s", last.c_str(), seconds);
   }
-  char note[200];
-  std::snprintf(note, sizeof note, "%s has not ended after %g s", Running::last_id().c_str(),
-                seconds);
-  Running::leave_note(note);
   std::fprintf(stderr,
                "error: %s. What was measured before is in the file of --out, if one was named\n",
-               what);
+               text);
   std::fflush(stderr);
   _exit(kExitFailure);  // destructors would wait, too
 }

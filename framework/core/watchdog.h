@@ -19,7 +19,8 @@ class GpuWait {
 
 /// While it lives, one GpuWait, or one call of an implementation (Running, but for references),
 /// that lasts longer than `patience` ends the process with kExitFailure, after a line to standard
-/// error that names the implementation that ran last: what never ends cannot be stopped otherwise.
+/// error, or in a child (core/child.h) a note to its parent, that names the implementation that ran
+/// last: what never ends cannot be stopped otherwise.
 /// Time in which the process was stopped does not count. No call that Duet makes takes minutes.
 class Watchdog {
  public:

@@ -12,25 +12,35 @@
 #include "core/error.h"
 #include "device/fresh_memory.h"
 #include "device/gpu.h"
+#include "device/host_memory.h"
 
 namespace duet {
 
 namespace {
 
 // Host memory in use by all buffers. Linux promises more than there is and then ends the process
-// that comes to need it; so what can never fit is refused here.
+// that comes to need it; so what can never fit, or does not fit now, is refused here.
 std::atomic<size_t> host_bytes = 0;
+constexpr size_t kLooksAtFree = 64 << 20;  // bytes of a buffer; to look reads files
 
 std::atomic<bool> fills_fresh_memory = false;
 
 void* allocate_on_host(size_t bytes) {
+  const auto refuse = [&](size_t needed, size_t there, const char* what) {
+    host_bytes -= bytes;
+    throw OutOfMemoryError("out of memory: this needs more than " + std::to_string(needed >> 20) +
+                           " MiB, and this " + what + " " + std::to_string(there >> 20) +
+                           " MiB; choose a smaller batch or smaller layers");
+  };
   const size_t total = host_bytes += bytes;
-  void* data = total <= host_memory() ? std::aligned_alloc(kAlignment, align_up(bytes)) : nullptr;
-  if (data) return data;
-  host_bytes -= bytes;
-  throw OutOfMemoryError("out of memory: this needs more than " + std::to_string(total >> 20) +
-                         " MiB, and this process may have " + std::to_string(host_memory() >> 20) +
-                         " MiB; choose a smaller batch or smaller layers");
+  if (total > host_memory()) refuse(total, host_memory(), "process may have");
+  if (bytes >= kLooksAtFree) {
+    const size_t available = available_memory().value_or(bytes);
+    if (bytes > available) refuse(bytes, available, "machine now has free");
+  }
+  void* data = std::aligned_alloc(kAlignment, align_up(bytes));
+  if (!data) refuse(total, host_memory(), "process may have");
+  return data;
 }
 
 }  // namespace

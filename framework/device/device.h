@@ -28,8 +28,9 @@ size_t gpu_memory();
 size_t host_memory();
 
 /// Uninitialised memory of one device, aligned to kAlignment, freed on destruction. Move-only.
-/// Throws OutOfMemoryError if the host's buffers together would take more than host_memory(), or if
-/// the GPU has not enough.
+/// Throws OutOfMemoryError if the host's buffers together would take more than host_memory(), if a
+/// large one of them would take more than is free now (available_memory), or if the GPU has not
+/// enough.
 class Buffer {
  public:
   Buffer() = default;

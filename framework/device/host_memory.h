@@ -13,4 +13,8 @@ namespace duet {
 /// `root`, the groups where Linux mounts them: in sys/fs/cgroup and, for v1, sys/fs/cgroup/memory.
 std::optional<size_t> cgroup_memory_limit(const std::filesystem::path& root = "/");
 
+/// Bytes that are free now: the least of MemAvailable of /proc/meminfo and, of the groups above,
+/// the limit less what is used. The cache of files counts as free. Nothing if it cannot be told.
+std::optional<size_t> available_memory(const std::filesystem::path& root = "/");
+
 }  // namespace duet

@@ -46,6 +46,33 @@ __device__ __forceinline__ Vector<Accumulator<T>, V> widened_word(WordOf<sizeof(
   return widened(stored);
 }
 
+/// V values as they are stored, kept as the word that one instruction loaded: nobody waits for it
+/// before it is taken apart. {} is zeros.
+template <class T, int V>
+struct Packed {
+  using Word = std::conditional_t<sizeof(T) * V == 2, unsigned, WordOf<sizeof(T) * V>>;
+  Word word;
+
+  __device__ __forceinline__ Packed() : word{} {}
+  __device__ __forceinline__ explicit Packed(const Vector<T, V>& values) : word{} {
+    memcpy(&word, &values, sizeof values);
+  }
+  /// From memory that nothing writes while the kernel runs. REQUIRES: as load().
+  __device__ __forceinline__ static Packed load(const T* from) {
+    Packed packed;
+    packed.word = __ldg(reinterpret_cast<const WordOf<sizeof(T) * V>*>(from));
+    return packed;
+  }
+  __device__ __forceinline__ Vector<T, V> values() const {
+    Vector<T, V> values;
+    memcpy(&values, &word, sizeof values);
+    return values;
+  }
+  __device__ __forceinline__ void store(T* to) const {
+    *reinterpret_cast<WordOf<sizeof(T) * V>*>(to) = word;
+  }
+};
+
 /// REQUIRES: `from` is a multiple of V values from the start of a tensor.
 template <int V, class T>
 __device__ __forceinline__ Vector<Accumulator<T>, V> load(const T* from) {

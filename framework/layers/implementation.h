@@ -168,6 +168,13 @@ std::optional<std::string> fp32_only(const P& problem, Pass) {
   return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
 }
 
+/// For products on tensor cores, whose operands have at most 11 digits.
+template <class P>
+std::optional<std::string> tensor_cores_only(const P& problem, Pass) {
+  if (problem.math != Math::kFP32) return {};
+  return "multiplies on tensor cores, in tf32 or bf16, and 'math' is fp32";
+}
+
 /// For entries made by a constructor T(problem) or T(problem, context).
 template <class T, class P>
 std::unique_ptr<Implementation> make_implementation(const P& problem, Context& context) {

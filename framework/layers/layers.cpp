@@ -10,10 +10,12 @@
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/dropout/dropout.h"
 #include "layers/flatten/flatten.h"
+#include "layers/layer_norm/layer_norm.h"
 #include "layers/linear/linear.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
 #include "layers/row_loss/row_loss.h"
+#include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
 namespace duet {
@@ -34,7 +36,9 @@ const std::vector<const LayerType*>& layer_types() {
       &conv2d_pool_relu_type(),
       &dropout_type(),
       &flatten_type(),
+      &gelu_type(),
       &global_avg_pool2d_type(),
+      &layer_norm_type(),
       &leaky_relu_type(),
       &linear_type(),
       &max_pool2d_type(),
@@ -43,6 +47,8 @@ const std::vector<const LayerType*>& layer_types() {
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),
+      &silu_type(),
+      &softmax_type(),
       &softmax_cross_entropy_type(),
       &split_type(),
       &tanh_type(),

@@ -67,7 +67,7 @@ std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer
   const double rate = ceilings.flops_per_second(layer.options().math);
   if (products > 0 && rate <= 0) return {};
   return std::max(products > 0 ? products / rate : 0.0,
-                  least_bytes(layer) / ceilings.copy_bytes_per_second);
+                  least_bytes(layer, pass) / ceilings.copy_bytes_per_second);
 }
 
 double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer, Pass pass) {
@@ -77,7 +77,7 @@ double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer
   const double copy = ceilings.copy_bytes_per_second;
   const double cache = device == Device::kGpu ? kCacheOfGpu : kCacheOfCpu;
   return std::max({rate > 0 ? layer.flops(pass) / rate / kFewerProducts : 0.0,
-                   copy > 0 ? least_bytes(layer) / copy / cache : 0.0,
+                   copy > 0 ? least_bytes(layer, pass) / copy / cache : 0.0,
                    ceilings.launch_seconds / 2});
 }
 

@@ -144,6 +144,7 @@ LayerData relayout(const LayerData& data, const Layer& from, const Layer& to) {
 }
 
 const ParameterSpec* weight_of(const Layer& layer) {
+  if (layer.cancels()) return nullptr;
   for (const ParameterSpec& p : layer.parameters()) {
     if (p.name == "weight" && p.desc.shape.rank() >= 2) return &p;
   }

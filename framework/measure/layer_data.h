@@ -72,7 +72,7 @@ LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);
 std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,
                              const TensorDesc& to);
 
-/// The weight of a layer whose outputs are sums of products, or nullptr.
+/// The weight of a layer whose outputs are sums of products, or nullptr. Normalisation's is none.
 const ParameterSpec* weight_of(const Layer& layer);
 
 /// True if relayout() between the two would change nothing.

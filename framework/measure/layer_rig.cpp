@@ -65,10 +65,11 @@ LayerRig::LayerRig(const Layer& layer, std::string_view id, const std::vector<Pa
   };
   for (const TensorDesc& desc : layer.inputs()) {
     x_.push_back(guarded(desc));
+    if (layer.is_sum() && !dx_.empty()) continue;
     dx_.push_back(is_float(desc.dtype) ? guarded(desc) : GuardedTensor());
   }
   for (const TensorDesc& desc : layer.outputs()) {
-    y_.push_back(guarded(desc));
+    if (!layer.is_sum() || y_.empty()) y_.push_back(guarded(desc));
     dy_.push_back(is_float(desc.dtype) ? guarded(desc) : GuardedTensor());
   }
   for (const ParameterSpec& p : layer.parameters()) {
@@ -132,9 +133,9 @@ LayerTensors LayerRig::tensors(const std::vector<size_t>& without_dx) const {
   for (size_t i = 0; i < x_.size(); ++i) {
     t.x.push_back(x_[i].view());
     const bool wanted = std::find(without_dx.begin(), without_dx.end(), i) == without_dx.end();
-    t.dx.push_back(wanted ? dx_[i].view() : Tensor{});
+    t.dx.push_back(wanted ? dx(i).view() : Tensor{});
   }
-  for (const GuardedTensor& y : y_) t.y.push_back(y.view());
+  for (size_t i = 0; i < dy_.size(); ++i) t.y.push_back(y(i).view());
   for (const GuardedTensor& dy : dy_) t.dy.push_back(dy.view());
   for (const GuardedTensor& w : w_) t.w.push_back(w.view());
   for (const GuardedTensor& dw : dw_) t.dw.push_back(dw.view());
@@ -241,14 +242,14 @@ std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {
   std::vector<Output> all;
   const auto& parameters = layer_.parameters();
   if (pass == Pass::kForward) {
-    for (size_t i = 0; i < y_.size(); ++i) all.push_back({indexed("y", i), false, &y_[i]});
+    for (size_t i = 0; i < dy_.size(); ++i) all.push_back({indexed("y", i), false, &y(i)});
     for (size_t i = 0; i < w_.size(); ++i) {
       if (situation_.updates(parameters[i])) all.push_back({parameters[i].name, true, &w_[i]});
     }
     return all;
   }
   if (pass != Pass::kBackwardFilter) {
-    for (size_t i : differentiable_inputs()) all.push_back({indexed("dx", i), false, &dx_[i]});
+    for (size_t i : differentiable_inputs()) all.push_back({indexed("dx", i), false, &dx(i)});
   }
   if (pass != Pass::kBackwardData) {
     for (size_t i = 0; i < dw_.size(); ++i) {
@@ -260,11 +261,17 @@ std::vector<LayerRig::Output> LayerRig::outputs_of(Pass pass) const {
 }
 
 bool LayerRig::may_write(const GuardedTensor& tensor) const {
-  const bool unwanted = std::any_of(without_dx_.begin(), without_dx_.end(),
-                                    [&](size_t i) { return &dx_[i] == &tensor; });
+  if (!without_dx_.empty() && &tensor >= dx_.data() && &tensor < dx_.data() + dx_.size()) {
+    size_t wanted = 0;  // the inputs whose gradient that is, and that get one
+    for (size_t i = 0; i < x_.size(); ++i) {
+      wanted += &dx(i) == &tensor &&
+                std::find(without_dx_.begin(), without_dx_.end(), i) == without_dx_.end();
+    }
+    if (wanted == 0) return false;
+  }
   const auto all = outputs_of(watched_);
-  return !unwanted && std::any_of(all.begin(), all.end(),
-                                  [&](const Output& output) { return output.tensor == &tensor; });
+  return std::any_of(all.begin(), all.end(),
+                     [&](const Output& output) { return output.tensor == &tensor; });
 }
 
 std::vector<NamedValues> LayerRig::outputs(Pass pass) const {
@@ -323,8 +330,8 @@ std::vector<Tensor> LayerRig::written_by(Pass pass) const {
 
 std::vector<size_t> LayerRig::differentiable_inputs() const {
   std::vector<size_t> indices;
-  for (size_t i = 0; i < dx_.size(); ++i) {
-    if (dx_[i].view()) indices.push_back(i);
+  for (size_t i = 0; i < x_.size(); ++i) {
+    if (dx(i).view()) indices.push_back(i);
   }
   return indices;
 }

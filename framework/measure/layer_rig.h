@@ -1,6 +1,6 @@
 // One implementation of a layer in memory whose surroundings are watched: it gets exactly the
 // buffers it asked for, each between guard bands, and what it must not change is compared
-// afterwards.
+// afterwards. As in a network, all y of a sum (Layer::is_sum) are one in memory, and all its dx.
 #pragma once
 
 #include <map>
@@ -93,6 +93,8 @@ class LayerRig {
   bool may_write(const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
   LayerTensors tensors(const std::vector<size_t>& without_dx) const;
+  const GuardedTensor& y(size_t i) const { return y_[layer_.is_sum() ? 0 : i]; }
+  const GuardedTensor& dx(size_t i) const { return dx_[layer_.is_sum() ? 0 : i]; }
 
   const Layer& layer_;
   const std::string id_;

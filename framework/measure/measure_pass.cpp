@@ -366,11 +366,15 @@ void refuse_impossible_times(PassMeasurement& measurement, double least) {
   measurement.cold.reset();
 }
 
-double least_bytes(const Layer& layer) {
+double least_bytes(const Layer& layer, Pass pass) {
   double x = 0, y = 0, w = 0;
   for (const TensorDesc& tensor : layer.inputs()) x += static_cast<double>(tensor.bytes());
   for (const TensorDesc& tensor : layer.outputs()) y += static_cast<double>(tensor.bytes());
   for (const ParameterSpec& p : layer.parameters()) w += static_cast<double>(p.desc.bytes());
+  if (layer.is_sum()) {  // one y, or one dx, in memory
+    const double one = static_cast<double>(layer.outputs()[0].bytes());
+    return pass == Pass::kForward ? x + one : y + one;
+  }
   return x + y + w;  // the same for every pass: x w -> y, dy w -> dx, x dy -> dw, dy -> dx
 }
 
@@ -414,7 +418,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       fail(result, candidate, context);
     }
     if (plan.child && result.examination.spoils_process) {
-      throw DeviceLostError(candidate.id + " " + result.examination.faults.back().text);
+      throw UnusableProcessError(candidate.id + " " + result.examination.faults.back().text);
     }
   }
   if (entries.empty()) return results;

@@ -40,7 +40,7 @@ struct PassPlan {
   /// what it throws ends the measurement.
   std::function<void()> before_round = {};
   /// Another process takes over where an implementation leaves behind what nobody can undo: a
-  /// DeviceLostError tells of it.
+  /// UnusableProcessError tells of it.
   bool child = false;
 };
 
@@ -71,9 +71,9 @@ Fault impossible_time(const std::string& what, double seconds, double least);
 /// Gives a measurement that is below `least` that fault, and no times.
 void refuse_impossible_times(PassMeasurement& measurement, double least);
 
-/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once;
-/// the same for every pass of a layer. What else one may need (an argmax, x where only its sign
+/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once,
+/// so that all passes of a layer have the same, but for a sum's (Layer::is_sum). What else one may need (an argmax, x where only its sign
 /// counts) is left out, so that this is a floor.
-double least_bytes(const Layer& layer);
+double least_bytes(const Layer& layer, Pass pass);
 
 }  // namespace duet

@@ -125,7 +125,7 @@ std::string text_of_failure(std::string_view id, Device device) {
     throw;
   } catch (const InterruptedError&) {
     throw;
-  } catch (const DeviceLostError&) {
+  } catch (const UnusableProcessError&) {
     throw;
   } catch (const std::exception& error) {
     text = "failed: " + message_of(error);
@@ -133,9 +133,9 @@ std::string text_of_failure(std::string_view id, Device device) {
     text = "failed: it threw what is no std::exception";
   }
   if (device == Device::kGpu && gpu::is_lost()) {
-    throw DeviceLostError(std::string(id) + " " + text +
-                          "; after that the GPU does nothing more for this process "
-                          "(bench --sanitize finds the place)");
+    throw UnusableProcessError(std::string(id) + " " + text +
+                               "; after that the GPU does nothing more for this process "
+                               "(bench --sanitize finds the place)");
   }
   return text;
 }

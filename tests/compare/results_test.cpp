@@ -302,5 +302,42 @@ TEST(Environment, SaysWhereSomethingWasMeasured) {
   EXPECT_EQ(environment.gpu.empty(), environment.gpu_memory_bytes == 0);
 }
 
+// A process that crashed has its samples, and those after it go by its ceilings.
+TEST(Results, OfTwoProcessesAreAddedUp) {
+  const auto first = record_of(ClockReport{.samples = 10,
+                                           .sm_mhz_min = 1500,
+                                           .sm_mhz_max = 1700,
+                                           .temperature_c_max = 60,
+                                           .slowed_samples = 5,
+                                           .reasons = {"power cap in 5 of 10 samples"}});
+  const auto second = record_of(
+      ClockReport{.samples = 30, .sm_mhz_min = 1600, .sm_mhz_max = 1800, .temperature_c_max = 50});
+  const ClockRecord all = *both(first, second);
+  EXPECT_EQ(all.samples, 40);
+  EXPECT_EQ(all.sm_mhz_min, 1500);
+  EXPECT_EQ(all.sm_mhz_max, 1800);
+  EXPECT_EQ(all.temperature_c_max, 60);
+  EXPECT_DOUBLE_EQ(all.throttled_share, 5.0 / 40);
+  EXPECT_EQ(all.throttled, true);
+  EXPECT_EQ(all.reasons.size(), 1u);
+  EXPECT_EQ(both(first, std::nullopt)->samples, 10);
+  EXPECT_EQ(both(std::nullopt, second)->samples, 30);
+  const auto load = both(LoadRecord{.cores = 4, .others_share = 0.1, .waited_share = 0.3},
+                         LoadRecord{.cores = 4, .others_share = 0.2, .waited_share = 0.1});
+  EXPECT_EQ(load->others_share, 0.2);
+  EXPECT_EQ(load->waited_share, 0.3);
+
+  const Ceilings ceilings = {.copy_bytes_per_second = 3.3e12,
+                             .fp32_flops_per_second = 6e13,
+                             .tf32_flops_per_second = 3e14,
+                             .launch_seconds = 1.5e-6};
+  const Ceilings kept = ceilings_of(rates_of(ceilings, Device::kGpu));
+  EXPECT_DOUBLE_EQ(kept.copy_bytes_per_second, ceilings.copy_bytes_per_second);
+  EXPECT_DOUBLE_EQ(kept.fp32_flops_per_second, ceilings.fp32_flops_per_second);
+  EXPECT_DOUBLE_EQ(kept.tf32_flops_per_second, ceilings.tf32_flops_per_second);
+  EXPECT_DOUBLE_EQ(kept.launch_seconds, ceilings.launch_seconds);
+  EXPECT_EQ(ceilings_of(rates_of(ceilings, Device::kCpu)).launch_seconds, 0);
+}
+
 }  // namespace
 }  // namespace duet

@@ -77,7 +77,8 @@ TEST_F(ChildDeathTest, TellsHowItEnded) {
 }
 
 TEST_F(ChildDeathTest, IsInterruptedWithItsParent) {
-  const auto interrupted = [] {
+  const auto interrupted = [](int signal) {
+    if (signal != SIGINT) ::signal(SIGINT, SIG_IGN);  // as in the background of a script
     const InterruptGuard guard;
     const ChildEnd end = run_in_child(
         [](const Send& send) {
@@ -87,14 +88,15 @@ TEST_F(ChildDeathTest, IsInterruptedWithItsParent) {
           }
           send(InterruptGuard::requested() ? "interrupted" : "");
         },
-        [](const std::string& text) {
-          if (text == "ready") raise(SIGINT);
+        [signal](const std::string& text) {
+          if (text == "ready") raise(signal);
           if (text != "ready") REQUIRE(text == "interrupted");
         });
     REQUIRE(end.finished);
     _exit(0);
   };
-  EXPECT_EXIT(interrupted(), done_, "");
+  EXPECT_EXIT(interrupted(SIGINT), done_, "");
+  EXPECT_EXIT(interrupted(SIGTERM), done_, "");
 }
 
 }  // namespace

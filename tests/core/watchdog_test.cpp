@@ -3,7 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "core/child.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/running.h"
 
 namespace duet {
@@ -34,6 +41,30 @@ TEST(WatchdogDeathTest, NamesWhoNeverEnds) {
   };
   EXPECT_EXIT(hang(), testing::ExitedWithCode(kExitFailure),
               "error: cpu_spins in conv2d forward has not ended after 0.2 s");
+}
+
+// Its parent reads a note, and says itself what comes next.
+TEST(WatchdogDeathTest, LeavesANoteInAChild) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto parent = [](bool on_gpu) {
+    const InterruptGuard guard;
+    const auto hang = [on_gpu](const Send&) {
+      const Watchdog watchdog(milliseconds(200));
+      std::optional<Running> running(std::in_place, "custom_spins", "conv2d", "forward");
+      std::optional<GpuWait> wait;
+      if (on_gpu) {
+        running.reset();
+        wait.emplace();
+      }
+      std::this_thread::sleep_for(std::chrono::seconds(60));
+    };
+    std::fprintf(stderr, "[%s]\n", run_in_child(hang, [](const std::string&) {}).text().c_str());
+    _exit(7);
+  };
+  EXPECT_EXIT(parent(false), testing::ExitedWithCode(7),
+              "^\\[custom_spins has not ended after 0.2 s\\]");
+  EXPECT_EXIT(parent(true), testing::ExitedWithCode(7),
+              "^\\[custom_spins ran last, and the GPU has not finished its work for 0.2 s\\]");
 }
 
 TEST(Watchdog, LeavesShortWaitsAndLongWorkAlone) {

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
+#include "core/error.h"
 #include "device/device.h"
 
 namespace duet {
@@ -29,6 +31,8 @@ class CgroupMemory : public testing::Test {
     std::ofstream(root_ / file) << text;
   }
   std::optional<size_t> limit() const { return cgroup_memory_limit(root_); }
+
+  std::optional<size_t> available() const { return available_memory(root_); }
 
   fs::path root_;
 };
@@ -80,6 +84,43 @@ TEST_F(CgroupMemory, WhatIsNoNumberLimitsNothing) {
     write("sys/fs/cgroup/memory.max", text);
     EXPECT_EQ(limit(), std::nullopt) << text;
   }
+}
+
+TEST_F(CgroupMemory, AvailableIsTheLeastOfTheMachinesAndTheGroups) {
+  EXPECT_EQ(available(), std::nullopt);
+  write("proc/meminfo",
+        "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable:  4000 kB\nCached: 7 kB\n");
+  EXPECT_EQ(available(), 4000u << 10);
+  write("proc/self/cgroup", "0::/user.slice/job.scope\n");
+  write("sys/fs/cgroup/user.slice/memory.max", "max\n");
+  write("sys/fs/cgroup/user.slice/memory.current", "999\n");
+  EXPECT_EQ(available(), 4000u << 10);
+  write("sys/fs/cgroup/user.slice/job.scope/memory.max", "3000000\n");
+  EXPECT_EQ(available(), 3000000u);
+  write("sys/fs/cgroup/user.slice/job.scope/memory.current", "2000000\n");
+  EXPECT_EQ(available(), 1000000u);
+  write("sys/fs/cgroup/user.slice/job.scope/memory.stat",
+        "anon 1000000\nfile 900000\ninactive_file 200000\nactive_file 300000\n");
+  EXPECT_EQ(available(), 1500000u);
+  write("sys/fs/cgroup/user.slice/job.scope/memory.current", "4000000\n");  // over its limit
+  EXPECT_EQ(available(), 0u);
+}
+
+TEST_F(CgroupMemory, AvailableInVersion1CountsTheGroupsBelow) {
+  write("proc/self/cgroup", "4:memory:/docker/1234\n");
+  write("sys/fs/cgroup/memory/docker/1234/memory.limit_in_bytes", "3000000\n");
+  write("sys/fs/cgroup/memory/docker/1234/memory.usage_in_bytes", "2500000\n");
+  write("sys/fs/cgroup/memory/docker/1234/memory.stat",
+        "inactive_file 1\ntotal_inactive_file 100000\ntotal_active_file 200000\n");
+  EXPECT_EQ(available(), 800000u);
+}
+
+// All that the process may ever have is more than what is free while others, and itself, run.
+TEST(HostMemory, ABufferLargerThanWhatIsFreeIsRefused) {
+  const auto available = available_memory();
+  if (!available || *available >= host_memory()) GTEST_SKIP() << "the system does not tell";
+  EXPECT_THROW(Buffer(Device::kCpu, host_memory()), OutOfMemoryError);
+  EXPECT_NO_THROW(Buffer(Device::kCpu, std::min<size_t>(*available / 4, 128 << 20)));
 }
 
 TEST(HostMemory, IsWithinTheMachinesAndTheGroups) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "core/error.h"
+#include "measure/layer_rig.h"
 #include "support/layer_case.h"
 
 namespace duet {
@@ -86,6 +87,18 @@ TEST(Add, RefusesWhatDiffers) {
     }
   }
   EXPECT_THROW(make_layer("add", {.name = "alone", .x = images(1)}), ShapeError);
+}
+
+// As in a network: copies for each reader or input would be timed.
+TEST(AddRelu, IsMeasuredWithOneOutputAndOneGradient) {
+  const auto layer = make_layer("add_relu", {.keys = {{"outputs", "2"}}, .x = images(3)});
+  Context context(Device::kCpu);
+  LayerRig rig(*layer, "cpu_reference", layer->passes(), context, {});
+  for (const auto& [pass, count] : {std::pair(Pass::kForward, 2), std::pair(Pass::kBackward, 3)}) {
+    const std::vector<Tensor> written = rig.written_by(pass);
+    ASSERT_EQ(std::ssize(written), count);
+    for (const Tensor& each : written) EXPECT_EQ(each.memory, written[0].memory);
+  }
 }
 
 }  // namespace

@@ -14,9 +14,17 @@ namespace {
 
 class ConvolutionKernels : public GpuTest {
  protected:
-  /// Every pass of `c`, in both layouts, by each of `ids` that supports it; `ids` must support the
-  /// forward pass in NCHW.
+  /// Every pass of `c`, in both layouts, in fp32 by each of `ids` that supports it and in tf32 and
+  /// bf16 on tensor cores; they must support the forward pass in NCHW.
   void check(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
+    check_math(type, c, ids);
+    c.options.math = Math::kTF32;
+    check_math(type, c, {"custom_mma"});
+    c.options.math = Math::kBF16;
+    c.exact = false;
+    check_math(type, c, {"custom_mma"});
+  }
+  void check_math(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
       c.x[0].layout = layout;
       const auto layer = make_layer(type, c);

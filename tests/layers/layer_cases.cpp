@@ -14,7 +14,9 @@ std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
 std::vector<LayerCase> dropout_cases();
 std::vector<LayerCase> flatten_cases();
+std::vector<LayerCase> gelu_cases();
 std::vector<LayerCase> global_avg_pool2d_cases();
+std::vector<LayerCase> layer_norm_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
 std::vector<LayerCase> max_pool2d_cases();
@@ -23,6 +25,8 @@ std::vector<LayerCase> multi_margin_cases();
 std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
+std::vector<LayerCase> silu_cases();
+std::vector<LayerCase> softmax_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
 std::vector<LayerCase> split_cases();
 std::vector<LayerCase> add_relu_cases();
@@ -43,7 +47,9 @@ const std::vector<CasesOfType>& layer_cases() {
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},
       {"dropout", dropout_cases()},
       {"flatten", flatten_cases()},
+      {"gelu", gelu_cases()},
       {"global_avg_pool2d", global_avg_pool2d_cases()},
+      {"layer_norm", layer_norm_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
       {"max_pool2d", max_pool2d_cases()},
@@ -52,6 +58,8 @@ const std::vector<CasesOfType>& layer_cases() {
       {"relu", relu_cases()},
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},
+      {"silu", silu_cases()},
+      {"softmax", softmax_cases()},
       {"softmax_cross_entropy", softmax_cross_entropy_cases()},
       {"split", split_cases()},
       {"tanh", tanh_cases()},

@@ -23,13 +23,19 @@ TEST(Ceilings, TheFloorIsTheLongerOfProductsAndBytes) {
   const auto linear = make_layer("linear", c);
   // 2 * 2 * 100 * 10 flops; x, w, b and y in bytes.
   EXPECT_EQ(linear->flops(Pass::kForward), 4000);
-  EXPECT_EQ(least_bytes(*linear), 4 * (200 + 1000 + 10 + 20));
+  EXPECT_EQ(least_bytes(*linear, Pass::kForward), 4 * (200 + 1000 + 10 + 20));
   EXPECT_DOUBLE_EQ(*floor_seconds(ceilings, *linear, Pass::kForward), 4.92e-6);
   Ceilings slow = ceilings;
   slow.fp32_flops_per_second = 1e8;
   EXPECT_DOUBLE_EQ(*floor_seconds(slow, *linear, Pass::kForward), 40e-6);
   slow.fp32_flops_per_second = 0;  // not measured
   EXPECT_FALSE(floor_seconds(slow, *linear, Pass::kForward).has_value());
+
+  // Three inputs into one y, and the gradients of two readers into one dx.
+  const LayerCase s{.keys = {{"outputs", "2"}}, .x = {{{1000}}, {{1000}}, {{1000}}}};
+  const auto sum = make_layer("add_relu", s);
+  EXPECT_EQ(least_bytes(*sum, Pass::kForward), 4 * 4000);
+  EXPECT_EQ(least_bytes(*sum, Pass::kBackward), 3 * 4000);
 
   const LayerCase r{.x = {{{1000}}}};
   const auto relu = make_layer("relu", r);

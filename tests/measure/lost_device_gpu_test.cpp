@@ -8,7 +8,10 @@
 #include <sstream>
 
 #include "compare/bench.h"
+#include "compare/compare.h"
+#include "compare/small_comparison.h"
 #include "core/error.h"
+#include "core/running.h"
 #include "layers/activation/activation.h"
 #include "measure/measure_pass.h"
 #include "support/case_rig.h"
@@ -46,7 +49,7 @@ TEST_F(LostGpuDeathTest, NamesWhoLostItAndMeasuresNobodyElse) {
     try {
       measure_pass({{layer.get(), "custom_double_nowhere"}, {layer.get(), "cudnn"}}, Pass::kForward,
                    check_data, context, {});
-    } catch (const DeviceLostError& error) {
+    } catch (const UnusableProcessError& error) {
       std::fprintf(stderr, "%s\n", error.what());
       _exit(3);
     }
@@ -91,6 +94,63 @@ TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
       EXPECT_EQ(arm["us"].is_null(), arm["implementation"] == "custom_double_nowhere") << arm;
     }
   }
+}
+
+/// Sound in a network, where it has a layer's name, and lost by itself.
+class NowhereByItself : public DoubleBase {
+ public:
+  using DoubleBase::DoubleBase;
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    sound_->run(pass, run, tensors);
+    if (Running::last().find("(layer ") != std::string::npos) return;
+    queue_rare_fault(run.context, reinterpret_cast<uint64_t*>(16), tensors.y[0].memory);
+  }
+};
+
+std::unique_ptr<Implementation> make_nowhere_by_itself(const ActivationProblem& problem,
+                                                       Context& context) {
+  return std::make_unique<NowhereByItself>(make_sound(relu_impls(), problem, context));
+}
+
+TEST(CompareOnLostGpuDeathTest, MeasuresAllElse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const std::string file = death_test_file();
+  const auto compare = [&] {
+    const InReluList listed(relu_impls(),
+                            {{"custom_double_nowhere", supports_all, make_nowhere_by_itself}});
+    const ComparisonFolder folder;
+    CompareOptions options;
+    options.arms = folder.options({"cudnn", "custom_double_nowhere"});
+    options.quick = true;
+    options.seeds = 1;
+    options.batches = {8};
+    options.isolate = true;
+    options.out = file;
+    try {
+      _exit(run_compare(options));
+    } catch (const Error& error) {
+      std::fprintf(stderr, "error: %s\n", error.what());
+      _exit(error.exit_code());
+    }
+  };
+  const auto ends = [](int status) {
+    return WIFEXITED(status) &&
+           (WEXITSTATUS(status) == kExitFailure || WEXITSTATUS(status) == kExitUnsupported);
+  };
+  EXPECT_EXIT(compare(), ends, "");
+  const auto results = take_death_test_file();
+  if (results.is_null()) GTEST_SKIP() << gpu_missing_reason();
+  const std::string stopped = results["stopped"];
+  EXPECT_EQ(stopped.find("layers, relu1 forward: custom_double_nowhere failed"), 0u) << stopped;
+  const auto& layers = results["layers"][0];
+  for (const auto& row : layers["rows"]) {
+    if (!row.contains("problem")) continue;  // no layer
+    EXPECT_FALSE(row["arms"][0]["us"].is_null()) << row;
+    EXPECT_EQ(row["arms"][1]["us"].is_null(), row["layer"] == "relu1") << row;
+  }
+  EXPECT_TRUE(layers.contains("totals"));
+  EXPECT_TRUE(results.contains("training"));
+  EXPECT_EQ(results["throughput"].size(), 1u);
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ ActivationImpls all_impls() {
   };
 }
 
-constexpr std::string_view kNames[] = {"relu", "leaky_relu", "sigmoid", "tanh"};  // by kind
+// By kind.
+constexpr std::string_view kNames[] = {"relu", "leaky_relu", "sigmoid", "tanh", "silu", "gelu"};
 
 template <ActivationKind kind, auto& impls>
 const LayerType& type_of(std::string_view summary) {
@@ -30,7 +31,10 @@ const LayerType& type_of(std::string_view summary) {
       [](ConfigReader& reader) -> std::unique_ptr<Layer> {
         const double slope =
             kind == ActivationKind::kLeakyRelu ? reader.number("slope", 0.01) : 0.0;
-        return std::make_unique<ActivationLayer>(kName, impls(), kind, static_cast<float>(slope));
+        const bool by_tanh = kind == ActivationKind::kGelu &&
+                             reader.choice("approximate", {"none", "tanh"}, "none") == "tanh";
+        return std::make_unique<ActivationLayer>(
+            kName, impls(), by_tanh ? ActivationKind::kGeluTanh : kind, static_cast<float>(slope));
       },
       [] { return infos_of(impls()); }};
   return type;
@@ -54,6 +58,20 @@ ActivationImpls& tanh_impls() {
   static ActivationImpls list = all_impls();
   return list;
 }
+ActivationImpls& silu_impls() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+// Without cudnn, whose calls have no gelu. The cudnn family takes the shared entry.
+ActivationImpls& gelu_impls() {
+  static ActivationImpls list = [] {
+    ActivationImpls impls = all_impls();
+    std::erase_if(impls, [](const auto& entry) { return family_of(entry.id) == Family::kCudnn; });
+    for (auto& entry : impls) entry.shared = entry.id == "custom_vectorized";
+    return impls;
+  }();
+  return list;
+}
 
 const LayerType& relu_type() { return type_of<ActivationKind::kRelu, relu_impls>("y = max(x, 0)"); }
 const LayerType& leaky_relu_type() {
@@ -64,11 +82,19 @@ const LayerType& sigmoid_type() {
   return type_of<ActivationKind::kSigmoid, sigmoid_impls>("y = 1 / (1 + exp(-x))");
 }
 const LayerType& tanh_type() { return type_of<ActivationKind::kTanh, tanh_impls>("y = tanh(x)"); }
+const LayerType& silu_type() {
+  return type_of<ActivationKind::kSilu, silu_impls>("y = x / (1 + exp(-x))");
+}
+const LayerType& gelu_type() {
+  return type_of<ActivationKind::kGelu, gelu_impls>(
+      "y = x * the share of the normal distribution below x");
+}
 
 std::string ActivationProblem::to_string() const {
   std::ostringstream text;
   text << "x=" << x.to_string();
   if (kind == ActivationKind::kLeakyRelu) text << " slope=" << slope;
+  if (kind == ActivationKind::kGeluTanh) text << " approximate=tanh";
   return text.str();
 }
 

@@ -5,6 +5,10 @@
 //               (PyTorch's negative_slope).
 //   sigmoid     y = 1 / (1 + exp(-x)); dx = dy * y * (1 - y). No keys.
 //   tanh        y = tanh(x); dx = dy * (1 - y^2). No keys.
+//   gelu        y = x * Phi(x), Phi the normal distribution's function, (1 + erf(x / sqrt(2))) / 2.
+//               Keys: approximate none; tanh: y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
+//               x^3))). D. Hendrycks, K. Gimpel: Gaussian Error Linear Units, 2016.
+//   silu        y = x / (1 + exp(-x)). No keys.
 #pragma once
 
 #include <cmath>
@@ -20,7 +24,7 @@
 
 namespace duet {
 
-enum class ActivationKind { kRelu, kLeakyRelu, kSigmoid, kTanh };
+enum class ActivationKind { kRelu, kLeakyRelu, kSigmoid, kTanh, kSilu, kGelu, kGeluTanh };
 
 struct ActivationProblem {
   ActivationKind kind = ActivationKind::kRelu;
@@ -74,6 +78,57 @@ struct TanhFunction {
     return T(1) - y * y;
   }
 };
+struct SiluFunction {
+  template <class T>
+  DUET_ACTIVATION T forward(T x) const {
+    return x / (T(1) + std::exp(-x));
+  }
+  template <class T>
+  DUET_ACTIVATION T gradient(T x, T) const {
+    const T share = T(1) / (T(1) + std::exp(-x));
+    return share * (T(1) + x * (T(1) - share));
+  }
+};
+struct GeluFunction {
+  template <class T>
+  DUET_ACTIVATION T forward(T x) const {
+    return x * below(x);
+  }
+  template <class T>
+  DUET_ACTIVATION T gradient(T x, T) const {
+    constexpr double kDensityAtZero = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+    return below(x) + x * T(kDensityAtZero) * std::exp(T(-0.5) * x * x);
+  }
+
+ private:
+  /// The share of the normal distribution below x.
+  template <class T>
+  static DUET_ACTIVATION T below(T x) {
+    constexpr double kInverseRoot2 = 0.70710678118654752440;
+    return T(0.5) * (T(1) + std::erf(x * T(kInverseRoot2)));
+  }
+};
+struct GeluTanhFunction {
+  static constexpr double kScale = 0.79788456080286535588;  // sqrt(2 / pi)
+  static constexpr double kCubic = 0.044715;
+
+  template <class T>
+  DUET_ACTIVATION T forward(T x) const {
+    return T(0.5) * x * (T(1) + std::tanh(inner(x)));
+  }
+  template <class T>
+  DUET_ACTIVATION T gradient(T x, T) const {
+    const T t = std::tanh(inner(x));
+    const T slope = T(kScale) * (T(1) + T(3 * kCubic) * x * x);
+    return T(0.5) * (T(1) + t + x * (T(1) - t * t) * slope);
+  }
+
+ private:
+  template <class T>
+  static DUET_ACTIVATION T inner(T x) {
+    return T(kScale) * (x + T(kCubic) * x * x * x);
+  }
+};
 
 /// What a gradient is taken of: y as T stores it, or in full where the few digits of bfloat16 would
 /// be most of an error in 1 - y * y.
@@ -98,6 +153,12 @@ void visit_activation(const ActivationProblem& problem, Visit&& visit) {
       return visit(SigmoidFunction{});
     case ActivationKind::kTanh:
       return visit(TanhFunction{});
+    case ActivationKind::kSilu:
+      return visit(SiluFunction{});
+    case ActivationKind::kGelu:
+      return visit(GeluFunction{});
+    case ActivationKind::kGeluTanh:
+      return visit(GeluTanhFunction{});
   }
 }
 
@@ -127,11 +188,15 @@ const LayerType& relu_type();
 const LayerType& leaky_relu_type();
 const LayerType& sigmoid_type();
 const LayerType& tanh_type();
+const LayerType& silu_type();
+const LayerType& gelu_type();
 
 ActivationImpls& relu_impls();
 ActivationImpls& leaky_relu_impls();
 ActivationImpls& sigmoid_impls();
 ActivationImpls& tanh_impls();
+ActivationImpls& silu_impls();
+ActivationImpls& gelu_impls();
 
 ImplEntry<ActivationProblem> activation_cpu_reference();
 

@@ -1,10 +1,10 @@
-// Activations, cudnn. relu, sigmoid and tanh are modes of cudnnActivationForward and -Backward.
+// Activations, cudnn. relu, sigmoid, tanh and silu (swish) are modes of cudnnActivationForward and -Backward.
 // leaky_relu is none of them, but for 0 <= slope <= 1 it is the larger of x and slope * x:
 //   forward   y  = max(1 * x, slope * x)               cudnnOpTensor
 //   backward  dx = (1 - slope) * (dy where x > 0)      cudnnActivationBackward of relu
 //             dx = dx + slope * dy                     cudnnAddTensor
 // In bf16 that would round dx twice, and sigmoid and tanh take their gradients from y, of which
-// bfloat16 keeps too few digits where it is close to 1: only relu has a backward pass.
+// bfloat16 keeps too few digits where it is close to 1: relu and silu have a backward pass.
 #include "device/cudnn_descriptors.h"
 #include "layers/activation/activation.h"
 
@@ -23,6 +23,11 @@ cudnnActivationMode_t mode_of(ActivationKind kind) {
       return CUDNN_ACTIVATION_SIGMOID;
     case ActivationKind::kTanh:
       return CUDNN_ACTIVATION_TANH;
+    case ActivationKind::kSilu:
+      return CUDNN_ACTIVATION_SWISH;
+    case ActivationKind::kGelu:
+    case ActivationKind::kGeluTanh:
+      break;  // not in the list
   }
   throw std::logic_error("no such activation");
 }
@@ -30,7 +35,11 @@ cudnnActivationMode_t mode_of(ActivationKind kind) {
 class ActivationCudnn : public ActivationImpl {
  public:
   explicit ActivationCudnn(const ActivationProblem& problem)
-      : ActivationImpl(problem), tensor_(problem.x), activation_(mode_of(problem.kind)) {}
+      : ActivationImpl(problem), tensor_(problem.x), activation_(mode_of(problem.kind)) {
+    if (problem.kind == ActivationKind::kSilu) {
+      DUET_CUDNN(cudnnSetActivationDescriptorSwishBeta(activation_.get(), 1.0));
+    }
+  }
 
   std::vector<std::string> calls(Pass pass) const override {
     return {pass == Pass::kForward ? "cudnnActivationForward" : "cudnnActivationBackward"};
@@ -93,7 +102,7 @@ std::optional<std::string> unsupported(const ActivationProblem& problem, Pass pa
     if (problem.kind == ActivationKind::kLeakyRelu) {
       return "takes two calls to dx, and in bf16 each of them would round it";
     }
-    if (problem.kind != ActivationKind::kRelu) {
+    if (problem.kind == ActivationKind::kSigmoid || problem.kind == ActivationKind::kTanh) {
       return "takes the gradient from y, of which bf16 keeps too few digits near 1";
     }
   }

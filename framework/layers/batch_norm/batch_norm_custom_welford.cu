@@ -8,24 +8,13 @@
 //           and writes its part of y.
 // Traffic:  forward x twice, y once; backward x and dy twice, dx once.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
+#include "kernels/moments.cuh"
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
 namespace duet {
 namespace {
 
 using namespace batch_norm;
-
-/// Of some values: how many, their mean, and the sum of the squares of what differs from it.
-struct Moments {
-  float count, mean, squares;
-};
-
-__device__ __forceinline__ Moments join(const Moments& a, const Moments& b) {
-  const float count = a.count + b.count, difference = b.mean - a.mean;
-  const float share = count > 0.0f ? b.count / count : 0.0f;
-  return {count, a.mean + difference * share,
-          a.squares + b.squares + difference * (a.count * share) * difference};
-}
 
 /// Adds a vector to the moments of the thread's channels, which have the same count.
 template <class F>
@@ -36,7 +25,7 @@ __device__ __forceinline__ void add_vector(const Vector<float, F::V>& x,
     float squares = 0.0f;
 #pragma unroll
     for (int k = 0; k < F::V; ++k) squares += (x.v[k] - mean) * (x.v[k] - mean);
-    moments[0] = join(moments[0], {4.0f, mean, squares});
+    moments[0] = joined(moments[0], {4.0f, mean, squares});
   } else {
     const float count = moments[0].count + 1.0f, share = 1.0f / count;
 #pragma unroll
@@ -84,7 +73,7 @@ __global__ void __launch_bounds__(kThreads)
   Moments moments[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
 #pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) moments[k] = block_combine(moments[k], walk.lanes, join);
+  for (int k = 0; k < F::kChannels; ++k) moments[k] = block_combine(moments[k], walk.lanes, joined);
   keep_partial<F>(walk, moments, partial);
 }
 
@@ -93,7 +82,7 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_welford_kernel(Walk walk, const Moments* partial,
                                       Forward<typename F::Value> t) {
   Moments moments[F::kChannels];
-  combine_partial<F>(walk, partial, join, moments);
+  combine_partial<F>(walk, partial, joined, moments);
   Statistics<F> s;
   float var[F::kChannels];
 #pragma unroll

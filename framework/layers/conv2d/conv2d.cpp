@@ -6,8 +6,10 @@ namespace duet {
 
 // Each in the file of its name.
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
+ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
+ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
@@ -19,7 +21,9 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
 #if DUET_WITH_CUDA
     conv2d_custom_direct(),
     conv2d_custom_winograd(),
+    conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
+    conv2d_custom_depthwise(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
 #endif

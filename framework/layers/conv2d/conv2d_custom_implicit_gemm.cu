@@ -11,9 +11,10 @@
 // Measured: H200, alone in a CUDA graph, 1024x64x13x13 -> 128, 3x3, NHWC: forward 505 us,
 //           backward_data 726, backward_filter 455 with db; cuDNN's best (Winograd or FFT) 288,
 //           344, 380. NHWC is 10-20% faster than NCHW: 16-byte gathers.
+#include "kernels/fma_tile.cuh"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_gathers.cuh"
-#include "layers/conv2d/implicit_gemm_products.cuh"
+#include "layers/conv2d/strided_product.cuh"
 
 namespace duet {
 namespace {
@@ -25,9 +26,9 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
       : Conv2dImpl(problem), geometry_(problem), phases_(problem) {
     const int multiprocessors = multiprocessor_count();
     const size_t limit = context.workspace_limit();
-    forward_ = ImageProduct(outputs_, problem.k, taps_, multiprocessors, limit);
-    backward_data_ = input_product(problem, phases_, multiprocessors, limit);
-    backward_filter_ = FilterProduct(problem, outputs_, multiprocessors);
+    forward_ = {outputs_, problem.k, taps_, multiprocessors, limit};
+    backward_data_ = input_product<FmaTiles>(problem, phases_, multiprocessors, limit);
+    backward_filter_ = {problem.k, taps_, outputs_, multiprocessors};
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -70,7 +71,7 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   // Elements along a channel axis that are fetched at once where their number is a multiple of it.
   static constexpr int kWide = kLayout == Layout::kNHWC ? 4 : 1;
 
-  const ImageProduct& image_product(Pass pass) const {
+  const ImageProduct<FmaTiles>& image_product(Pass pass) const {
     return pass == Pass::kForward ? forward_ : backward_data_;
   }
 
@@ -79,30 +80,25 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
                   const Tensor& y) {
     launch_image_product<kLayout>(
         forward_,
-        PatchByPosition<kLayout, false, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
+        PatchByPosition<kLayout, PixelOrder, vec_x, T>{{x.data<T>(), geometry_, outputs_, taps_}},
         MatrixByDepth<vec_w>{w.data<float>(), problem_.k, taps_}, geometry_.pixels_out,
         b.data<float>(), y.data<T>(), run.workspace, run.stream());
   }
   template <int vec>
   void backward_data_by(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) {
     const int depth = problem_.k * geometry_.taps;
-    const GradByInput<kLayout, false, vec, T> grad{dy.data<T>(), nullptr, geometry_, inputs_,
-                                                   depth};
-    const WeightByChannel<kLayout, vec> weight{w.data<float>(), geometry_, depth};
-    if (phases_.unit()) {
-      launch_image_product<kLayout>(backward_data_, grad, weight, geometry_.pixels_in, nullptr,
-                                    dx.data<T>(), run.workspace, run.stream());
-    } else {
-      launch_strided_product(backward_data_, grad, weight, phases_, dx.data<T>(), run.workspace,
-                             run.stream());
-    }
+    launch_input_product<kLayout>(
+        backward_data_,
+        GradByInput<kLayout, false, vec, T>{dy.data<T>(), nullptr, geometry_, inputs_, depth},
+        WeightByChannel<kLayout, vec>{w.data<float>(), geometry_, depth}, phases_, dx.data<T>(),
+        run.workspace, run.stream());
   }
   template <int vec>
   void backward_filter_by(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                           const Tensor& db) {
-    launch_filter_product(
+    launch_weight_product(
         backward_filter_, GradByFilter<kLayout, vec, T>{dy.data<T>(), geometry_},
-        PatchByTap<kLayout, false, vec, T>{{x.data<T>(), geometry_, outputs_, taps_}},
+        PatchByTap<kLayout, PixelOrder, vec, T>{{x.data<T>(), geometry_, outputs_, taps_}},
         dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
@@ -111,8 +107,8 @@ class Conv2dCustomImplicitGemm : public Conv2dImpl {
   const int outputs_ = problem_.n * problem_.p * problem_.q;
   const int inputs_ = problem_.n * problem_.h * problem_.w;
   const int taps_ = problem_.c * problem_.r * problem_.s;
-  ImageProduct forward_, backward_data_;
-  FilterProduct backward_filter_;
+  ImageProduct<FmaTiles> forward_, backward_data_;
+  WeightProduct<FmaTiles> backward_filter_;
 };
 
 template <class T>

@@ -1,14 +1,13 @@
 // How the operands of the three convolution products are gathered from tensors (see
-// implicit_gemm.cuh for the contract).
+// kernels/product.cuh for the contract).
 //
 //   forward          y[m=(n,p,q)][k]        = x patches   [m][(c,r,s)]      * w
 //   backward_data    dx[m=(n,h,w)][c]       = dy patches  [m][(k,r,s)]      * w
 //   backward_filter  dw[m=k][(c,r,s)]       = dy          [m][(n,p,q)]      * x patches
 #pragma once
 
-#include "kernels/vector.cuh"
+#include "kernels/matrix_gathers.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
-#include "layers/conv2d/implicit_gemm.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
 #include "layers/conv2d/stride_phases.cuh"
 
@@ -17,13 +16,23 @@ namespace duet {
 inline constexpr int kMostPadded = 16383;  // height and width with padding that fit a PatchTap
 inline constexpr int kFar = 0x7fff;        // further than any of them
 
-inline std::optional<std::string> implicit_gemm_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = ungrouped_fp32_unsupported(d, pass)) return reason;
+inline std::optional<std::string> gathers_unsupported(const Conv2dProblem& d) {
+  if (auto reason = ungrouped_unsupported(d)) return reason;
   if (d.h + int64_t{2} * d.pad_h > kMostPadded || d.w + int64_t{2} * d.pad_w > kMostPadded) {
     return "takes images of at most " + std::to_string(kMostPadded) + " rows and columns with " +
            "padding";
   }
   return {};
+}
+
+/// Where products are in fp32, and where they are on tensor cores.
+inline std::optional<std::string> implicit_gemm_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = fp32_only(d, pass)) return reason;
+  return gathers_unsupported(d);
+}
+inline std::optional<std::string> mma_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = tensor_cores_only(d, pass)) return reason;
+  return gathers_unsupported(d);
 }
 
 struct PatchOrigin {  // an output position, seen from x
@@ -33,20 +42,8 @@ struct PatchTap {  // a tap: its distance from the origin in memory, and h | w <
   int offset, hw;
 };
 
-/// kVec neighbouring values, or zeros without an access.
-template <int kVec, class T>
-__device__ __forceinline__ void read_if(bool inside, const T* __restrict__ from, int offset,
-                                        float (&value)[kVec]) {
-  if constexpr (kVec == 1) {
-    value[0] = inside ? load_constant<1>(from + offset).v[0] : 0.f;
-  } else {
-    const auto v = inside ? load_constant<4>(from + offset) : Vector<float, 4>{};
-    value[0] = v.v[0], value[1] = v.v[1], value[2] = v.v[2], value[3] = v.v[3];
-  }
-}
-
 // x at (output position, tap).
-template <Layout kLayout, bool kPooledOrder, class T>
+template <Layout kLayout, class Order, class T>
 struct PatchReader {
   const T* __restrict__ x;
   ConvGeometry g;
@@ -55,7 +52,8 @@ struct PatchReader {
   __device__ __forceinline__ PatchOrigin origin(int m) const {
     if (uint32_t(m) >= uint32_t(positions)) return {0, -4 * kFar, 0};
     int n, p, q;
-    g.output_position<kPooledOrder>(m, n, p, q);
+    Order::position(g, m, n, p, q);
+    if (Order::kPadded && n >= g.d.n) return {0, -4 * kFar, 0};
     const int h = p * g.d.stride_h - g.d.pad_h, w = q * g.d.stride_w - g.d.pad_w;
     const int pitch = kLayout == Layout::kNCHW ? 1 : g.d.c;
     return {n * g.pixels_in * g.d.c + (h * g.d.w + w) * pitch, h, w};
@@ -71,7 +69,7 @@ struct PatchReader {
   }
   template <int kVec>
   __device__ __forceinline__ void read(const PatchOrigin& o, const PatchTap& t,
-                                       float (&value)[kVec]) const {
+                                       Packed<T, kVec>& value) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
     read_if(inside, x, o.base + t.offset, value);
@@ -79,63 +77,40 @@ struct PatchReader {
 };
 
 // forward A: rows are output positions, k are taps.
-template <Layout kLayout, bool kPooledOrder, int vec, class T = float>
+template <Layout kLayout, class Order, int vec, class T = float>
 struct PatchByPosition {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
+  using Value = T;
   using Row = PatchOrigin;
   using Col = PatchTap;
-  PatchReader<kLayout, kPooledOrder, T> reader;
+  PatchReader<kLayout, Order, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.origin(i); }
   __device__ __forceinline__ Col col(int k) const { return reader.tap(k); }
-  __device__ __forceinline__ void fetch(const Row& o, const Col& t, float (&value)[kVec]) const {
+  __device__ __forceinline__ void fetch(const Row& o, const Col& t, Packed<T, kVec>& value) const {
     reader.read(o, t, value);
   }
 };
 
 // backward_filter B: rows are taps, k are output positions.
-template <Layout kLayout, bool kPooledOrder, int vec, class T = float>
+template <Layout kLayout, class Order, int vec, class T = float>
 struct PatchByTap {
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNHWC;
+  using Value = T;
   using Row = PatchTap;
   struct Col {
     int base, h, w, unused;
   };
-  PatchReader<kLayout, kPooledOrder, T> reader;
+  PatchReader<kLayout, Order, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.tap(i); }
   __device__ __forceinline__ Col col(int k) const {
     const PatchOrigin o = reader.origin(k);
     return {o.base, o.h, o.w, 0};
   }
-  __device__ __forceinline__ void fetch(const Row& t, const Col& o, float (&value)[kVec]) const {
+  __device__ __forceinline__ void fetch(const Row& t, const Col& o, Packed<T, kVec>& value) const {
     reader.read(PatchOrigin{o.base, o.h, o.w}, t, value);
   }
-};
-
-// Where the element of a row and a k is the sum of two offsets; a negative one is outside.
-template <int vec, bool row_lanes, class T>
-struct OffsetGather {
-  static constexpr int kVec = vec;
-  static constexpr bool kRowLanes = row_lanes;
-  using Row = int;
-  struct Col {
-    int offset, unused;
-  };
-  const T* __restrict__ data;
-  __device__ __forceinline__ void fetch(Row row, const Col& col, float (&value)[vec]) const {
-    const bool inside = (row | col.offset) >= 0;
-    read_if(inside, data, row + col.offset, value);
-  }
-};
-
-// forward B: a row-major matrix [rows][depth] read along its depth; the weights in either layout.
-template <int vec>
-struct MatrixByDepth : OffsetGather<vec, false, float> {
-  using Col = typename OffsetGather<vec, false, float>::Col;
-  int rows, depth;
-  __device__ __forceinline__ int row(int i) const { return i < rows ? i * depth : -1; }
-  __device__ __forceinline__ Col col(int k) const { return {k, 0}; }
 };
 
 // backward_data B: rows are input channels, k are (filter, tap) in the order of the layout.
@@ -172,6 +147,7 @@ struct GradByInput {
   static constexpr Layout kLayout = layout;
   static constexpr int kVec = vec;
   static constexpr bool kRowLanes = kLayout == Layout::kNCHW;
+  using Value = T;
   struct Row {
     int base, argmax_base, h, w;
   };
@@ -212,11 +188,10 @@ struct GradByInput {
             r * step_h | (s * step_w) << 16, (k % 8) * 4};
   }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
-                                        float (&value)[kVec]) const {
+                                        Packed<T, kVec>& value) const {
     const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
     const bool inside = (p | q) >= 0;
-#pragma unroll
-    for (int e = 0; e < kVec; ++e) value[e] = 0.f;
+    value = {};
     if constexpr (kUnpool) {
       if (!inside || p >= 2 * g.pool_h || q >= 2 * g.pool_w) return;
       const int window = (p >> 1) * g.pool_w + (q >> 1);
@@ -225,16 +200,18 @@ struct GradByInput {
           __ldg(argmax + (row.argmax_base + col.argmax_offset + window)) >> col.shift;
       const T* at = dy + (row.base + col.offset + window * pixel_stride());
       if constexpr (kVec == 1) {
-        if ((word & 15) == here) value[0] = load_constant<1>(at).v[0];
+        if ((word & 15) == here) value = Packed<T, 1>::load(at);
       } else {
-        const auto all = load_constant<4>(at);
+        Vector<T, kVec> all = Packed<T, kVec>::load(at).values();
 #pragma unroll
-        for (int e = 0; e < 4; ++e) value[e] = (word >> 4 * e & 15) == here ? all.v[e] : 0.f;
+        for (int e = 0; e < kVec; ++e)
+          if ((word >> 4 * e & 15) != here) all.v[e] = T(0.f);
+        value = Packed<T, kVec>(all);
       }
     } else {
       if (!inside || p >= g.d.p || q >= g.d.q) return;
       const int pixel = p * g.d.q + q;
-      read_if(true, dy, row.base + col.offset + pixel * pixel_stride(), value);
+      value = Packed<T, kVec>::load(dy + (row.base + col.offset + pixel * pixel_stride()));
     }
   }
 };
@@ -244,12 +221,13 @@ template <class Whole>
 struct PhaseGather {
   static constexpr int kVec = Whole::kVec;
   static constexpr bool kRowLanes = Whole::kRowLanes;
+  using Value = typename Whole::Value;
   using Row = typename Whole::Row;
   using Col = typename Whole::Col;
   const Whole& whole;
   const Phase& phase;
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
-                                        float (&value)[kVec]) const {
+                                        Packed<Value, kVec>& value) const {
     whole.fetch(row, col, value);
   }
 };
@@ -308,6 +286,7 @@ template <Layout kLayout>
 struct PooledGradByFilter {
   static constexpr int kVec = 4;
   static constexpr bool kRowLanes = false;
+  using Value = float;
   struct Row {
     int offset, argmax_offset, shift;
   };
@@ -328,14 +307,17 @@ struct PooledGradByFilter {
     return {n * g.windows * g.d.k + (kLayout == Layout::kNCHW ? window : window * g.d.k),
             n * argmax_groups(g.d.k) * g.windows + window};
   }
-  __device__ __forceinline__ void fetch(const Row& row, const Col& col, float (&value)[4]) const {
+  __device__ __forceinline__ void fetch(const Row& row, const Col& col,
+                                        Packed<float, 4>& value) const {
     const bool inside = (row.offset | col.offset) >= 0;
     const float v = inside ? __ldg(dy + (row.offset + col.offset)) : 0.f;
     const uint32_t from =
         inside ? __ldg(argmax + (row.argmax_offset + col.argmax_offset)) >> row.shift & 15
                : kPoolDead;
+    Vector<float, 4> all;
 #pragma unroll
-    for (int e = 0; e < 4; ++e) value[e] = from == uint32_t(e) ? v : 0.f;
+    for (int e = 0; e < 4; ++e) all.v[e] = from == uint32_t(e) ? v : 0.f;
+    value = Packed<float, 4>(all);
   }
 };
 

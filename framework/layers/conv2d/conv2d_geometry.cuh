@@ -9,20 +9,13 @@
 #include <optional>
 #include <string>
 
-#include "device/attribute.h"
+#include "kernels/integers.cuh"
 #include "layers/conv2d/conv2d.h"
 
 namespace duet {
 
-__host__ __device__ inline int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__host__ __device__ constexpr int round_up(int a, int unit) { return (a + unit - 1) / unit * unit; }
-
-/// Multiprocessors of the current device.
-inline int multiprocessor_count() { return gpu_attribute(cudaDevAttrMultiProcessorCount); }
-
 /// What none of these kernels can do.
-inline std::optional<std::string> ungrouped_fp32_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = fp32_only(d, pass)) return reason;
+inline std::optional<std::string> ungrouped_unsupported(const Conv2dProblem& d) {
   if (d.groups != 1) return "takes groups: 1 only, not " + std::to_string(d.groups);
   // Row numbers are rounded up to whole tiles and splits, hence the margin.
   constexpr int64_t kMost = (int64_t{1} << 31) - 4096;
@@ -36,22 +29,11 @@ inline std::optional<std::string> ungrouped_fp32_unsupported(const Conv2dProblem
   return {};
 }
 
-/// Division of 0 <= n < 2^31 by a constant found at launch.
-struct FastDivisor {
-  uint32_t divisor = 1, multiplier = 0, shift = 0;
-
-  FastDivisor() = default;
-  explicit FastDivisor(int d) : divisor(static_cast<uint32_t>(d)) {
-    if (d == 1) return;
-    while ((uint64_t{1} << shift) < divisor) ++shift;
-    multiplier = static_cast<uint32_t>(((uint64_t{1} << (31 + shift)) + divisor - 1) / divisor);
-    shift -= 1;
-  }
-  __device__ __forceinline__ void divmod(int n, int& quotient, int& remainder) const {
-    quotient = divisor == 1 ? n : int(__umulhi(uint32_t(n), multiplier) >> shift);
-    remainder = n - quotient * int(divisor);
-  }
-};
+/// The same where products are in fp32.
+inline std::optional<std::string> ungrouped_fp32_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = fp32_only(d, pass)) return reason;
+  return ungrouped_unsupported(d);
+}
 
 /// The pooled sizes are those of 2x2 windows with stride 2: an odd last row or column is dropped.
 struct ConvGeometry {
@@ -63,23 +45,6 @@ struct ConvGeometry {
   FastDivisor by_windows{windows > 0 ? windows : 1}, by_pool_w{pool_w > 0 ? pool_w : 1};
 
   explicit ConvGeometry(const Conv2dProblem& problem) : d(problem) {}
-  /// Output position number -> image, row, column. In pooled order the outputs are numbered window
-  /// by window, the four elements of a window in row-major order: four consecutive numbers are one
-  /// pooling window.
-  template <bool kPooledOrder>
-  __device__ __forceinline__ void output_position(int m, int& n, int& p, int& q) const {
-    if constexpr (kPooledOrder) {
-      int window, wh, ww;
-      by_windows.divmod(m >> 2, n, window);
-      by_pool_w.divmod(window, wh, ww);
-      p = 2 * wh + ((m >> 1) & 1);
-      q = 2 * ww + (m & 1);
-    } else {
-      int pixel;
-      by_pixels_out.divmod(m, n, pixel);
-      by_q.divmod(pixel, p, q);
-    }
-  }
   /// Tap number -> channel, r, s. Taps run (channel, r, s) in NCHW and (r, s, channel) in NHWC, so
   /// that the fastest one is contiguous in the weights.
   template <Layout kLayout>
@@ -93,6 +58,41 @@ struct ConvGeometry {
       by_channels.divmod(i, rest, channel);
       by_s.divmod(rest, r, s);
     }
+  }
+};
+
+/// Output position number -> image, row, column: pixel by pixel.
+struct PixelOrder {
+  static constexpr bool kPadded = false;
+  __device__ __forceinline__ static void position(const ConvGeometry& g, int m, int& n, int& p,
+                                                  int& q) {
+    int pixel;
+    g.by_pixels_out.divmod(m, n, pixel);
+    g.by_q.divmod(pixel, p, q);
+  }
+};
+
+/// The same in pooling windows, kStride of them at a time: kStride numbers are the first elements of
+/// as many windows, the next kStride the second ones, and so on, row-major within a window. With
+/// kStride 1 four consecutive numbers are one window. The last windows may be beyond the images.
+template <int kStride>
+struct WindowOrder {
+  static constexpr bool kPadded = kStride > 1;
+  __host__ __device__ static int numbers(int windows) {
+    return ceil_div(windows, kStride) * 4 * kStride;
+  }
+  /// Of the first element's number.
+  __device__ __forceinline__ static int window(int m) {
+    return m / (4 * kStride) * kStride + m % kStride;
+  }
+  __device__ __forceinline__ static void position(const ConvGeometry& g, int m, int& n, int& p,
+                                                  int& q) {
+    const unsigned number = m, element = number / kStride % 4;
+    int in_image, row, column;
+    g.by_windows.divmod(int(number / (4 * kStride) * kStride + number % kStride), n, in_image);
+    g.by_pool_w.divmod(in_image, row, column);
+    p = 2 * row + int(element >> 1);
+    q = 2 * column + int(element & 1);
   }
 };
 

@@ -2,8 +2,8 @@
 // filters and walks over windows of many images.
 #pragma once
 
+#include "kernels/split_reduction.cuh"
 #include "layers/conv2d/direct_forward.cuh"
-#include "layers/conv2d/split_reduction.cuh"
 
 namespace duet {
 

@@ -3,7 +3,7 @@
 // dw.
 #pragma once
 
-#include "layers/conv2d/split_reduction.cuh"
+#include "kernels/split_reduction.cuh"
 #include "layers/conv2d/winograd_backward_data.cuh"
 #include "layers/conv2d/winograd_backward_filter.cuh"
 #include "layers/conv2d/winograd_forward.cuh"

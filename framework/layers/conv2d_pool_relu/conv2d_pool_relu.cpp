@@ -7,6 +7,7 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 
 std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
@@ -16,6 +17,7 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
 #if DUET_WITH_CUDA
     conv2d_pool_relu_custom_direct(),
     conv2d_pool_relu_custom_winograd(),
+    conv2d_pool_relu_custom_mma(),
     conv2d_pool_relu_custom_fused(),
     conv2d_pool_relu_cudnn(),
 #endif

@@ -6,7 +6,9 @@
 
 namespace duet {
 
-/// What no kernel here pools by, and what custom_fused cannot do.
+/// What no kernel here pools by.
+std::optional<std::string> window_unsupported(const Conv2dPoolReluProblem& problem);
+/// That, and what custom_fused cannot do.
 std::optional<std::string> custom_fused_unsupported(const Conv2dPoolReluProblem& problem,
                                                     Pass pass);
 std::unique_ptr<Conv2dPoolReluImpl> make_custom_fused(const Conv2dPoolReluProblem& problem);

@@ -5,6 +5,7 @@ namespace duet {
 // Each in the file of its name.
 ImplEntry<LinearProblem> linear_cpu_blas();
 ImplEntry<LinearProblem> linear_custom_large_tile();
+ImplEntry<LinearProblem> linear_custom_mma();
 ImplEntry<LinearProblem> linear_custom_naive();
 ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
@@ -22,6 +23,7 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_cpu_blas(),
     linear_cpu_reference(),
 #if DUET_WITH_CUDA
+    linear_custom_mma(),
     linear_custom_register_tiled(),
     linear_custom_large_tile(),
     linear_custom_tiled(),

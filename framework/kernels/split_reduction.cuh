@@ -4,8 +4,9 @@
 
 #include <algorithm>
 
+#include "core/tensor.h"
 #include "device/launch.h"
-#include "layers/conv2d/conv2d_geometry.cuh"
+#include "kernels/integers.cuh"
 
 namespace duet {
 
@@ -32,26 +33,31 @@ __host__ __device__ inline size_t partial_stride(int rows, int cols) {
   return (size_t(rows) * cols + rows + 3) / 4 * 4;
 }
 
-inline constexpr int kReduceLanes = 32, kReduceSlices = 8;
+inline constexpr int kReduceThreads = 256;
 
-// Mapping: 32 elements x 8 slices of the splits a block: with few elements one thread a sum would
-// be all latency.
-static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
+// Mapping: so many slices of the splits a block, and elements along the rest: with few elements one
+// thread a sum would be all latency.
+template <int kSlices>
+__global__ void __launch_bounds__(kReduceThreads)
     reduce_splits_kernel(const float* partial, int splits, size_t stride, int count,
                          int first_count, float* __restrict__ first, float* __restrict__ second) {
-  __shared__ float slices[kReduceSlices][kReduceLanes];
-  const int lane = threadIdx.x % kReduceLanes, slice = threadIdx.x / kReduceLanes;
-  const int i = blockIdx.x * kReduceLanes + lane;
+  constexpr int kLanes = kReduceThreads / kSlices;
+  const int lane = threadIdx.x % kLanes, slice = threadIdx.x / kLanes;
+  const int i = blockIdx.x * kLanes + lane;
   float total = 0.f;
   wait_for_primary();
   if (i < count)
 #pragma unroll 8
-    for (int s = slice; s < splits; s += kReduceSlices) total += partial[s * stride + i];
-  slices[slice][lane] = total;
-  __syncthreads();
-  if (slice != 0 || i >= count) return;
+    for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + i];
+  if constexpr (kSlices > 1) {
+    __shared__ float slices[kSlices][kLanes];
+    slices[slice][lane] = total;
+    __syncthreads();
+    if (slice == 0)
 #pragma unroll
-  for (int s = 1; s < kReduceSlices; ++s) total += slices[s][lane];
+      for (int s = 1; s < kSlices; ++s) total += slices[s][lane];
+  }
+  if (slice != 0 || i >= count) return;
   if (i < first_count) {
     first[i] = total;
   } else if (second != nullptr) {
@@ -65,11 +71,15 @@ static __global__ void __launch_bounds__(kReduceLanes* kReduceSlices)
 inline void launch_reduce_splits(const float* partial, int splits, size_t stride, int count,
                                  int first_count, float* first, float* second,
                                  cudaStream_t stream) {
-  launch({.gridDim = static_cast<unsigned>(ceil_div(count, kReduceLanes)),
-          .blockDim = kReduceLanes * kReduceSlices,
-          .stream = stream},
-         {overlaps_primary()}, reduce_splits_kernel, partial, splits, stride, count, first_count,
-         first, second);
+  const auto launch_sliced = [&]<int kSlices>(std::integral_constant<int, kSlices>) {
+    launch({.gridDim = static_cast<unsigned>(ceil_div(count, kReduceThreads / kSlices)),
+            .blockDim = kReduceThreads,
+            .stream = stream},
+           {overlaps_primary()}, reduce_splits_kernel<kSlices>, partial, splits, stride, count,
+           first_count, first, second);
+  };
+  splits < 16 ? launch_sliced(std::integral_constant<int, 1>{})
+              : launch_sliced(std::integral_constant<int, 8>{});
 }
 
 // Mapping: a thread an element: images are large, their splits few.

@@ -1,0 +1,208 @@
+// A tile of a product (kernels/product.cuh) that tensor cores multiply by the warp-wide instruction
+// mma.sync (PTX ISA, "Warp-level matrix instructions"; compute capability 8.0 and newer).
+//
+// A slice lies in shared memory as its gather brings it: [row][k] where lanes run along k, [k][row]
+// where they run along rows. ldmatrix takes either, turning the second round, so that nothing is
+// transposed by hand. Rows of shared memory are padded by 16 bytes, so that eight of them, which
+// ldmatrix reads at once, lie in different banks.
+//
+// Of a 16x8 part of the product, lane l holds rows l/4 and l/4 + 8, columns 2 (l%4) and the next.
+#pragma once
+
+#include "core/error.h"
+#include "device/attribute.h"
+#include "kernels/vector.cuh"
+
+namespace duet {
+
+/// Throws UnsupportedError where the current device has no such instruction.
+inline void require_mma() {
+  if (gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 8) {
+    throw UnsupportedError("custom_mma takes a GPU of compute capability 8.0 or newer");
+  }
+}
+
+/// Four 8x8 matrices of 16-bit words; lane 8q + i says where row i of matrix q begins. Every lane
+/// gets two neighbouring words of row lane/4 of each, or with kTurned of its column lane/4.
+template <bool kTurned>
+__device__ __forceinline__ void load_matrices(uint32_t (&words)[4], const void* row) {
+  const auto address = uint32_t(__cvta_generic_to_shared(row));
+  if constexpr (kTurned) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address));
+  } else {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "r"(address));
+  }
+}
+
+/// Operands in bfloat16: those that are stored so are taken as they are, float32 is rounded.
+struct MmaBf16 {
+  using Element = uint16_t;
+  static constexpr int kSliceDepth = 32, kDepth = 16;  // of a slice, and of an instruction
+  static constexpr const char* kText = ", mma bf16";
+
+  __device__ __forceinline__ static uint16_t operand(bfloat16 value) { return value.bits; }
+  __device__ __forceinline__ static uint16_t operand(float value) { return bfloat16(value).bits; }
+
+  __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
+                                                  const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  /// Words of lane l: matrix 0 is rows 0-7 of the first 16 bytes of k, 1 rows 8-15, 2 and 3 the next
+  /// 16 bytes of k.
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_a(uint32_t (&a)[4], const uint16_t* slice, int row,
+                                                int k) {
+    const int lane = threadIdx.x % 32, in = lane % 8, low = lane / 8 % 2, high = lane / 16;
+    if constexpr (row_lanes) {
+      load_matrices<true>(a, slice + (k + high * 8 + in) * pitch + row + low * 8);
+    } else {
+      load_matrices<false>(a, slice + (row + low * 8 + in) * pitch + k + high * 8);
+    }
+  }
+  /// Of two parts of eight columns each: b[0], b[1] of the first, b[2], b[3] of the second.
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_b(uint32_t (&b)[4], const uint16_t* slice, int col,
+                                                int k) {
+    const int lane = threadIdx.x % 32, in = lane % 8, low = lane / 8 % 2, high = lane / 16;
+    if constexpr (row_lanes) {
+      load_matrices<true>(b, slice + (k + low * 8 + in) * pitch + col + high * 8);
+    } else {
+      load_matrices<false>(b, slice + (col + high * 8 + in) * pitch + k + low * 8);
+    }
+  }
+};
+
+/// Operands in TF32: float32 rounded to 11 digits, to nearest.
+struct MmaTf32 {
+  using Element = uint32_t;
+  static constexpr int kSliceDepth = 16, kDepth = 8;
+  static constexpr const char* kText = ", mma tf32";
+
+  __device__ __forceinline__ static uint32_t operand(float value) {
+    uint32_t rounded;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
+    return rounded;
+  }
+
+  __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
+                                                  const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1) {
+    asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+        "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+  /// As MmaBf16's; 16 bytes are four k here. ldmatrix cannot turn words of 32 bits.
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_a(uint32_t (&a)[4], const uint32_t* slice, int row,
+                                                int k) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (row_lanes) {
+      const uint32_t* at = slice + (k + lane % 4) * pitch + row + lane / 4;
+      a[0] = at[0], a[1] = at[8], a[2] = at[4 * pitch], a[3] = at[4 * pitch + 8];
+    } else {
+      load_matrices<false>(a,
+                           slice + (row + lane / 8 % 2 * 8 + lane % 8) * pitch + k + lane / 16 * 4);
+    }
+  }
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_b(uint32_t (&b)[4], const uint32_t* slice, int col,
+                                                int k) {
+    const int lane = threadIdx.x % 32;
+    if constexpr (row_lanes) {
+      const uint32_t* at = slice + (k + lane % 4) * pitch + col + lane / 4;
+      b[0] = at[0], b[1] = at[4 * pitch], b[2] = at[8], b[3] = at[4 * pitch + 8];
+    } else {
+      load_matrices<false>(b,
+                           slice + (col + lane / 16 * 8 + lane % 8) * pitch + k + lane / 8 % 2 * 4);
+    }
+  }
+};
+
+/// Warps lie warps_m x warps_n over the tile.
+template <class Mma, int block_m, int block_n, int warps_m, int warps_n, int min_blocks>
+struct MmaTile {
+  static constexpr int kM = block_m, kN = block_n, kK = Mma::kSliceDepth;
+  static constexpr int kThreads = 32 * warps_m * warps_n, kMinBlocks = min_blocks;
+  static constexpr int kWarpM = kM / warps_m, kWarpN = kN / warps_n;
+  static constexpr int kThreadM = kWarpM / 8, kThreadN = kWarpN / 4;
+  static constexpr int kRowRun = 1, kRun = 2, kSpan = 4, kThreadsX = 4 * warps_n;
+  static_assert(kWarpM % 32 == 0 && kWarpN % 16 == 0);
+
+  /// acc[4w] to acc[4w + 3] of a thread are rows eight apart: the elements of one window where rows
+  /// run through eight windows at a time.
+  static constexpr int kWindowStride = 8;
+
+  __device__ __forceinline__ static int warp() { return threadIdx.x / 32; }
+  __device__ __forceinline__ static int thread_x() {
+    return warp() % warps_n * 4 + threadIdx.x % 4;
+  }
+  __device__ __forceinline__ static int row(int i) {
+    return warp() / warps_n * kWarpM + i * 8 + threadIdx.x % 32 / 4;
+  }
+  __device__ __forceinline__ static int col(int j, int x) {
+    return x / 4 * kWarpN + j / 2 * 8 + x % 4 * 2 + j % 2;
+  }
+
+  template <int rows, bool row_lanes>
+  struct Slice {
+    using Element = typename Mma::Element;
+    static constexpr int kPitch = row_lanes ? rows + 8 : kK + 16 / int(sizeof(Element));
+    static constexpr int kElements = (row_lanes ? kK : rows) * kPitch;
+
+    template <class T, int V>
+    __device__ __forceinline__ static void put(Element* slice, int row, int k,
+                                               const Vector<T, V>& values) {
+      Vector<Element, V> operands;
+#pragma unroll
+      for (int e = 0; e < V; ++e) operands.v[e] = Mma::operand(values.v[e]);
+      Packed<Element, V>(operands).store(slice + (row_lanes ? k * kPitch + row : row * kPitch + k));
+    }
+  };
+
+  template <bool row_lanes_a, bool row_lanes_b>
+  __device__ __forceinline__ static void multiply(const typename Mma::Element* slice_a,
+                                                  const typename Mma::Element* slice_b,
+                                                  float (&acc)[kThreadM][kThreadN]) {
+    constexpr int kPitchA = Slice<kM, row_lanes_a>::kPitch;
+    constexpr int kPitchB = Slice<kN, row_lanes_b>::kPitch;
+    const int m0 = warp() / warps_n * kWarpM, n0 = warp() % warps_n * kWarpN;
+#pragma unroll
+    for (int k = 0; k < kK; k += Mma::kDepth) {
+      uint32_t a[kThreadM / 2][4], b[kThreadN / 4][4];
+#pragma unroll
+      for (int i = 0; i < kThreadM / 2; ++i)
+        Mma::template load_a<row_lanes_a, kPitchA>(a[i], slice_a, m0 + i * 16, k);
+#pragma unroll
+      for (int j = 0; j < kThreadN / 4; ++j)
+        Mma::template load_b<row_lanes_b, kPitchB>(b[j], slice_b, n0 + j * 16, k);
+#pragma unroll
+      for (int i = 0; i < kThreadM / 2; ++i)
+#pragma unroll
+        for (int j = 0; j < kThreadN / 2; ++j)
+          Mma::multiply(acc[2 * i][2 * j], acc[2 * i][2 * j + 1], acc[2 * i + 1][2 * j],
+                        acc[2 * i + 1][2 * j + 1], a[i], b[j / 2][j % 2 * 2],
+                        b[j / 2][j % 2 * 2 + 1]);
+    }
+  }
+};
+
+/// As FmaTiles.
+template <class Mma>
+struct MmaTiles {
+  using Large = MmaTile<Mma, 128, 128, 2, 4, 1>;
+  using Medium = MmaTile<Mma, 128, 64, 2, 2, 3>;
+  using Small = MmaTile<Mma, 64, 64, 2, 2, 4>;
+  using Narrow = MmaTile<Mma, 64, 32, 2, 2, 5>;
+  static constexpr const char* kText = Mma::kText;
+};
+
+}  // namespace duet

@@ -1,0 +1,225 @@
+// The matrix product behind every implicit-GEMM convolution and every linear layer on tensor cores:
+// acc[m][n] = sum_k A(m, k) * B(k, n), where A and B are not stored as matrices but gathered from
+// tensors by small policy classes ("gathers"). What multiplies is the tile's matter: ordinary FMA
+// (kernels/fma_tile.cuh) or tensor cores (kernels/mma_tile.cuh).
+//
+// One step of the main loop: the next slice of A and B, kK deep, travels from global memory to
+// registers while the present one, in shared memory, is multiplied; then it is stored to the other
+// shared-memory buffer. One barrier a step.
+//
+// A gather G maps (row, k) to a value, row being m for A and n for B:
+//   Value       what the tensor stores: float or bfloat16
+//   kVec        values fetched at once, along the direction that kRowLanes names
+//   kRowLanes   true: neighbouring lanes take neighbouring rows; false: neighbouring k. Choose the
+//               one that is contiguous in memory.
+//   Row, Col    what is worth computing once for a row and once for a k; row(i) and col(k) build
+//               them, col(-1) the Col of a k beyond the end. A Col is two or four ints: with
+//               kRowLanes it goes through shared memory.
+//   fetch(Row, Col, Packed<Value, kVec>&)   the values, zero outside the tensor or beyond the last
+//               row or k
+//
+// A tile says how large a block's part of the product is and computes with slices of it:
+//   kM, kN, kK          rows, columns and depth; kThreads of a block
+//   kThreadM, kThreadN  accumulators of a thread: acc[kThreadM][kThreadN]
+//   kRun, kRowRun       so many neighbouring columns j (rows i) of acc are neighbours in the product
+//   kThreadsX           threads that hold different columns; thread_x() is this thread's number
+//   row(i), col(j, x)   the block's row of acc[i][...], and column of acc[...][j] of thread x
+//   kSpan               k that a thread fetches at least where lanes run along k
+//   Slice<rows, row_lanes>   an operand in shared memory: Element, kElements, and put(slice, row, k,
+//               values)
+//   multiply<row_lanes_a, row_lanes_b>(a, b, acc)   acc += the product of two slices
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "kernels/vector.cuh"
+
+namespace duet {
+
+// One operand's trip from global memory to shared memory.
+template <class Gather, class Tile, int rows>
+struct OperandPipe {
+  using Slice = typename Tile::template Slice<rows, Gather::kRowLanes>;
+  using Element = typename Slice::Element;
+  using Value = typename Gather::Value;
+  static constexpr int kVec = Gather::kVec, kThreads = Tile::kThreads, kDepth = Tile::kK;
+  // Values that are stored at once, in kParts fetches.
+  static constexpr int kRun = Gather::kRowLanes || kVec > Tile::kSpan ? kVec : Tile::kSpan;
+  static constexpr int kParts = kRun / kVec;
+  static constexpr int kCount = rows * kDepth / kRun / kThreads;  // stores of a thread for a slice
+  static_assert(kCount > 0 && rows * kDepth % (kRun * kThreads) == 0);
+  static constexpr int kRowUnits = Gather::kRowLanes ? rows / kRun : rows;
+  static constexpr int kLanesPerRow = kDepth / kRun;  // k lanes
+  static constexpr int kSlots = Gather::kRowLanes ? (kRowUnits + kThreads - 1) / kThreads : kCount;
+  static_assert(!Gather::kRowLanes || kThreads % kRowUnits == 0 || kRowUnits % kThreads == 0);
+  // Rows that a store of row lanes covers, and threads that hold values of one row: as many partial
+  // row sums.
+  static constexpr int kStoredRows = Gather::kRowLanes ? kRun : 1;
+  static constexpr int kContributors =
+      Gather::kRowLanes ? (kSlots > 1 ? 1 : kThreads / kRowUnits) : kLanesPerRow;
+
+  typename Gather::Row row_state[kSlots];
+  Packed<Value, kVec> value[kCount][kParts];
+
+  __device__ __forceinline__ static int row_of(int j) {
+    const int unit = int(threadIdx.x) + j * kThreads;
+    return Gather::kRowLanes ? (unit % kRowUnits) * kRun : unit / kLanesPerRow;
+  }
+  __device__ __forceinline__ static int depth_of(int j) {
+    const int unit = int(threadIdx.x) + j * kThreads;
+    return Gather::kRowLanes ? unit / kRowUnits : (unit % kLanesPerRow) * kRun;
+  }
+  __device__ __forceinline__ static int contributor() {
+    if (!Gather::kRowLanes) return threadIdx.x % kLanesPerRow;
+    return kSlots > 1 ? 0 : threadIdx.x / kRowUnits;
+  }
+  __device__ __forceinline__ void init(const Gather& gather, int first_row) {
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) row_state[j] = gather.row(first_row + row_of(j));
+  }
+  // cols: the slice's kDepth Cols in shared memory (row lanes only).
+  __device__ __forceinline__ void fetch(const Gather& gather, int k0, int k_end,
+                                        const typename Gather::Col* cols) {
+    if constexpr (Gather::kRowLanes) {
+#pragma unroll
+      for (int j = 0; j < kCount; ++j)
+        gather.fetch(row_state[j % kSlots], cols[depth_of(j)], value[j][0]);
+    } else {
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const int k = k0 + depth_of(0) + part * kVec;
+        const typename Gather::Col col = gather.col(k < k_end ? k : -1);
+#pragma unroll
+        for (int j = 0; j < kCount; ++j) gather.fetch(row_state[j], col, value[j][part]);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(Element* slice) const {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      Vector<Value, kRun> run;
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const Vector<Value, kVec> values = value[j][part].values();
+#pragma unroll
+        for (int e = 0; e < kVec; ++e) run.v[part * kVec + e] = values.v[e];
+      }
+      Slice::put(slice, row_of(j), depth_of(j), run);
+    }
+  }
+  // Adds the slice's values to the sums of its rows.
+  __device__ __forceinline__ void add_to(float (&row_sum)[kSlots][kStoredRows]) const {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j)
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const Vector<Value, kVec> values = value[j][part].values();
+#pragma unroll
+        for (int e = 0; e < kVec; ++e)
+          row_sum[j % kSlots][Gather::kRowLanes ? e : 0] += float(values.v[e]);
+      }
+  }
+};
+
+template <class Tile, class GatherA, class GatherB>
+struct alignas(16) ProductSmem {
+  using SliceA = typename Tile::template Slice<Tile::kM, GatherA::kRowLanes>;
+  using SliceB = typename Tile::template Slice<Tile::kN, GatherB::kRowLanes>;
+  static_assert(SliceA::kElements * sizeof(typename SliceA::Element) % 16 == 0);
+  struct Stage {
+    alignas(16) typename SliceA::Element a[SliceA::kElements];
+    alignas(16) typename SliceB::Element b[SliceB::kElements];
+  };
+  static constexpr int kScratchFloats = 2 * sizeof(Stage) / sizeof(float);
+  Stage stage[2];
+  alignas(16) typename GatherA::Col cols_a[2][Tile::kK];
+  alignas(16) typename GatherB::Col cols_b[2][Tile::kK];
+
+  // The slices' memory, for who comes after the main loop: kScratchFloats.
+  __device__ __forceinline__ float* scratch() { return reinterpret_cast<float*>(stage); }
+};
+
+// acc[i][j] = sum of A(row i, k) * B(k, column j) over k in [k_begin, k_end). With kWantRowSums,
+// row_sums_out[row] = sum of A(row, k), in shared memory, unless row_sums_out is nullptr. At the
+// end smem is free.
+template <class Tile, bool kWantRowSums, class GatherA, class GatherB>
+__device__ __forceinline__ void compute_product(const GatherA& gather_a, const GatherB& gather_b,
+                                                int m0, int n0, int k_begin, int k_end,
+                                                ProductSmem<Tile, GatherA, GatherB>& smem,
+                                                float (&acc)[Tile::kThreadM][Tile::kThreadN],
+                                                float* row_sums_out) {
+  using PipeA = OperandPipe<GatherA, Tile, Tile::kM>;
+  using PipeB = OperandPipe<GatherB, Tile, Tile::kN>;
+  const int tid = threadIdx.x;
+  PipeA pipe_a;
+  PipeB pipe_b;
+  pipe_a.init(gather_a, m0);
+  pipe_b.init(gather_b, n0);
+#pragma unroll
+  for (int i = 0; i < Tile::kThreadM; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::kThreadN; ++j) acc[i][j] = 0.f;
+  float row_sum[PipeA::kSlots][PipeA::kStoredRows] = {};
+
+  const int steps = (k_end - k_begin + Tile::kK - 1) / Tile::kK;
+  auto write_cols = [&](int step) {
+    if (tid < Tile::kK) {
+      const int k = k_begin + step * Tile::kK + tid;
+      if constexpr (GatherA::kRowLanes)
+        smem.cols_a[step & 1][tid] = gather_a.col(k < k_end ? k : -1);
+      if constexpr (GatherB::kRowLanes)
+        smem.cols_b[step & 1][tid] = gather_b.col(k < k_end ? k : -1);
+    }
+  };
+  constexpr bool kHasCols = GatherA::kRowLanes || GatherB::kRowLanes;
+  if constexpr (kHasCols) {
+    write_cols(0);
+    write_cols(1);
+    __syncthreads();
+  }
+  auto fetch = [&](int step) {
+    pipe_a.fetch(gather_a, k_begin + step * Tile::kK, k_end, smem.cols_a[step & 1]);
+    pipe_b.fetch(gather_b, k_begin + step * Tile::kK, k_end, smem.cols_b[step & 1]);
+  };
+  auto store = [&](int step) {
+    auto& stage = smem.stage[step & 1];
+    pipe_a.store(stage.a);
+    pipe_b.store(stage.b);
+    if constexpr (kWantRowSums) pipe_a.add_to(row_sum);
+  };
+  fetch(0);
+  store(0);
+  __syncthreads();
+
+  for (int step = 0; step < steps; ++step) {
+    if (step + 1 < steps) fetch(step + 1);
+    if constexpr (kHasCols) write_cols(step + 2);
+    const auto& stage = smem.stage[step & 1];
+    Tile::template multiply<GatherA::kRowLanes, GatherB::kRowLanes>(stage.a, stage.b, acc);
+    if (step + 1 < steps) store(step + 1);
+    __syncthreads();
+  }
+
+  if constexpr (kWantRowSums) {
+    if (row_sums_out != nullptr) {      // uniform over the block
+      float* scratch = smem.scratch();  // [contributor][row]
+      static_assert(PipeA::kContributors * Tile::kM <=
+                    ProductSmem<Tile, GatherA, GatherB>::kScratchFloats);
+#pragma unroll
+      for (int j = 0; j < PipeA::kSlots; ++j)
+#pragma unroll
+        for (int e = 0; e < PipeA::kStoredRows; ++e)
+          scratch[PipeA::contributor() * Tile::kM + PipeA::row_of(j) + e] = row_sum[j][e];
+      __syncthreads();
+      for (int row = tid; row < Tile::kM; row += Tile::kThreads) {
+        float total = 0.f;
+#pragma unroll
+        for (int v = 0; v < PipeA::kContributors; ++v) total += scratch[v * Tile::kM + row];
+        row_sums_out[row] = total;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+}  // namespace duet

@@ -1,0 +1,104 @@
+// Rows of a matrix that a team of threads keeps in registers: what needs a sum over the row before
+// it can write the row reads it from memory once.
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "kernels/block_combine.cuh"
+#include "kernels/vector.cuh"
+
+namespace duet {
+
+/// How a row lies in its team: `threads` threads, a warp or a block of kCombineThreads; each keeps
+/// `values` values, v neighbours at a time, as they are moved. Device functions are called by the
+/// whole team.
+template <int threads, int values, int v>
+struct RegisterRow {
+  static constexpr int kThreads = threads, kValues = values, V = v;
+  static constexpr int kMost = kThreads * kValues;  // columns
+  static constexpr int kRowsPerBlock = kCombineThreads / kThreads;
+  static_assert(kThreads == 32 || kThreads == kCombineThreads);
+  static_assert(kValues % V == 0);
+
+  /// Of a grid with a team for each row.
+  static unsigned blocks(int64_t rows) {
+    return static_cast<unsigned>((rows + kRowsPerBlock - 1) / kRowsPerBlock);
+  }
+  /// For tables.
+  static std::string text() {
+    return std::string(kThreads == 32 ? "warp" : "block") + " a row, " + std::to_string(kValues) +
+           " values a thread, " + std::to_string(V) + " at a time";
+  }
+  /// The team's number in the grid.
+  static __device__ __forceinline__ int64_t team() {
+    return static_cast<int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreads;
+  }
+  /// The column of the thread's value i.
+  static __device__ __forceinline__ int column(int i) {
+    return (i / V * kThreads + static_cast<int>(threadIdx.x) % kThreads) * V + i % V;
+  }
+  /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V, as in load().
+  template <class T>
+  static __device__ __forceinline__ void load_row(const T* row, int columns, float fill,
+                                                  float (&to)[kValues]) {
+#pragma unroll
+    for (int i = 0; i < kValues; i += V) {
+      const bool inside = column(i) < columns;
+      Vector<float, V> part;
+      if (inside) part = load<V>(row + column(i));
+#pragma unroll
+      for (int k = 0; k < V; ++k) to[i + k] = inside ? part.v[k] : fill;
+    }
+  }
+  /// Leaves out what is behind the row's end.
+  template <class T>
+  static __device__ __forceinline__ void store_row(T* row, int columns,
+                                                   const float (&from)[kValues]) {
+#pragma unroll
+    for (int i = 0; i < kValues; i += V) {
+      Vector<float, V> part;
+#pragma unroll
+      for (int k = 0; k < V; ++k) part.v[k] = from[i + k];
+      if (column(i) < columns) store(row + column(i), part);
+    }
+  }
+  /// As warp_combine() and block_combine(), over the team; every thread gets the same bits.
+  template <class Value, class Combine>
+  static __device__ __forceinline__ Value combine_row(Value value, Combine combine) {
+    if constexpr (kThreads == 32) {
+      value = warp_combine(value, 1, combine);
+      Value first;
+#pragma unroll
+      for (int i = 0; i < static_cast<int>(sizeof(Value) / sizeof(float)); ++i) {
+        reinterpret_cast<float*>(&first)[i] =
+            __shfl_sync(0xFFFFFFFFu, reinterpret_cast<const float*>(&value)[i], 0);
+      }
+      return first;
+    } else {
+      return block_combine(value, 1, combine);
+    }
+  }
+};
+
+/// The longest row that fits into registers.
+inline constexpr int64_t kLongestRegisterRow = kCombineThreads * 32;
+
+/// Calls visit(RegisterRow()) with what fits rows of `columns` values of T best, or for longer rows
+/// than kLongestRegisterRow with the largest there is.
+template <class T, class Visit>
+void with_register_row(int64_t columns, Visit&& visit) {
+  const auto with_vector = [&](auto vector) {
+    constexpr int V = decltype(vector)::value;
+    if (columns <= 32 * 8) return visit(RegisterRow<32, 8, V>());
+    if (columns <= 32 * 16) return visit(RegisterRow<32, 16, V>());
+    if (columns <= 32 * 32) return visit(RegisterRow<32, 32, V>());
+    if (columns <= kCombineThreads * 8) return visit(RegisterRow<kCombineThreads, 8, V>());
+    if (columns <= kCombineThreads * 16) return visit(RegisterRow<kCombineThreads, 16, V>());
+    return visit(RegisterRow<kCombineThreads, 32, V>());
+  };
+  if (columns % kWidest<T> == 0) return with_vector(std::integral_constant<int, kWidest<T>>());
+  with_vector(std::integral_constant<int, 1>());
+}
+
+}  // namespace duet

@@ -1,0 +1,356 @@
+// conv2d custom_depthwise: every filter reads one channel, so that a product with few terms is left,
+//           bound by memory: no tiles of channels, but runs of neighbouring outputs.
+// Mapping:  forward, and backward_data of stride 1, which is a forward pass with the filter turned
+//           round: thread = 4 neighbouring outputs, whose inputs stand in registers a row at a time.
+//           Other backward_data: thread = 1 dx. backward_filter: block = 1 filter x a share of the
+//           outputs, 256 threads; thread = 4 neighbouring dy at a time, all taps in registers.
+// Traffic:  forward x once from L2, R times from L1, y once; backward_data dy likewise, dx once;
+//           backward_filter x and dy once (of several filters a channel x once each).
+// Limits:   fp32 or bf16, fp32 FMA, nchw, groups = C, K a multiple of C. Kernels 3x3, 5x5 and 7x7 of
+//           stride 1 or 2 without dilation are unrolled; others are loops, and backward_filter then
+//           reads x and dy once a tap.
+#include "kernels/block_combine.cuh"
+#include "layers/conv2d/conv2d.h"
+#include "kernels/split_reduction.cuh"
+
+namespace duet {
+namespace {
+
+constexpr int kThreads = kCombineThreads;
+constexpr int kRun = 4;  // neighbouring outputs of a thread
+
+/// A convolution as a kernel sees it.
+struct Depthwise {
+  Conv2dProblem d;
+  int multiplier = d.k / d.c;  // filters of a channel
+  int runs = ceil_div(d.q, kRun);
+  FastDivisor by_runs{runs}, by_p{d.p}, by_k{d.k}, by_w{d.w}, by_h{d.h}, by_c{d.c};
+  FastDivisor by_multiplier{multiplier};
+
+  explicit Depthwise(const Conv2dProblem& problem) : d(problem) {}
+};
+
+/// The convolution whose forward pass is backward_data of `d`, but for the filter.
+Conv2dProblem turned_round(const Conv2dProblem& d) {
+  Conv2dProblem t = d;
+  t.h = d.p;
+  t.w = d.q;
+  t.p = d.h;
+  t.q = d.w;
+  t.pad_h = d.r - 1 - d.pad_h;
+  t.pad_w = d.s - 1 - d.pad_w;
+  return t;
+}
+
+// The columns left, left + 1, ... of a row; 0 outside the image.
+template <int kCount, class T>
+__device__ __forceinline__ void load_window(const T* row, int left, int width,
+                                            float (&window)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int col = left + i;
+    window[i] = col >= 0 && col < width ? float{row[col]} : 0.0f;
+  }
+}
+
+/// Adds one row of one filter to a run of outputs. kSize 0: of any size, stride and dilation.
+template <int kSize, int kStride, bool kTurned, class T>
+__device__ __forceinline__ void add_row(const Conv2dProblem& d, const T* row, const float* taps,
+                                        int q, float (&sums)[kRun]) {
+  if constexpr (kSize > 0) {
+    float window[(kRun - 1) * kStride + kSize];
+    load_window(row, q * kStride - d.pad_w, d.w, window);
+#pragma unroll
+    for (int s = 0; s < kSize; ++s) {
+      const float tap = __ldg(taps + (kTurned ? kSize - 1 - s : s));
+#pragma unroll
+      for (int j = 0; j < kRun; ++j) sums[j] += window[j * kStride + s] * tap;
+    }
+  } else {
+    for (int s = 0; s < d.s; ++s) {
+      const float tap = __ldg(taps + (kTurned ? d.s - 1 - s : s));
+#pragma unroll
+      for (int j = 0; j < kRun; ++j) {
+        const int col = (q + j) * d.stride_w + s * d.dilation_w - d.pad_w;
+        if (col >= 0 && col < d.w) sums[j] += row[col] * tap;
+      }
+    }
+  }
+}
+
+// y from x; if kTurned, dx from dy: of turned_round(), whose images have k channels before and c
+// after.
+template <int kSize, int kStride, bool kTurned, class T>
+__global__ void __launch_bounds__(kThreads)
+    conv2d_outputs_depthwise_kernel(Depthwise g, int units, const T* x, const float* w,
+                                    const float* b, T* y) {
+  const int unit = blockIdx.x * kThreads + threadIdx.x;
+  if (unit >= units) return;
+  const Conv2dProblem& d = g.d;
+  int rest, run, p, n, channel;
+  g.by_runs.divmod(unit, rest, run);
+  g.by_p.divmod(rest, rest, p);
+  (kTurned ? g.by_c : g.by_k).divmod(rest, n, channel);
+  const int q = run * kRun;
+  const int rows = kSize > 0 ? kSize : d.r, cols = kSize > 0 ? kSize : d.s;
+  int source = channel, unused;
+  if (kTurned) {
+    source = channel * g.multiplier;
+  } else {
+    g.by_multiplier.divmod(channel, source, unused);
+  }
+  const int filters = kTurned ? g.multiplier : 1;
+  float sums[kRun] = {};
+  for (int i = 0; i < filters; ++i) {
+    const int64_t plane = static_cast<int64_t>(n) * (kTurned ? d.k : d.c) + source + i;
+    const float* filter = w + static_cast<int64_t>(kTurned ? source + i : channel) * rows * cols;
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const int h = p * (kSize > 0 ? kStride : d.stride_h) + r * d.dilation_h - d.pad_h;
+      if (h < 0 || h >= d.h) continue;
+      add_row<kSize, kStride, kTurned>(d, x + (plane * d.h + h) * d.w,
+                                       filter + (kTurned ? rows - 1 - r : r) * cols, q, sums);
+    }
+  }
+  const float shift = b ? __ldg(b + channel) : 0.0f;
+  T* to = y + (static_cast<int64_t>(rest) * d.p + p) * d.q + q;
+#pragma unroll
+  for (int j = 0; j < kRun; ++j) {
+    if (q + j < d.q) to[j] = T(sums[j] + shift);
+  }
+}
+
+// dx of any stride and dilation: which outputs have read this input?
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    conv2d_backward_data_depthwise_kernel(Depthwise g, int count, const T* dy, const float* w,
+                                          T* dx) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= count) return;
+  const Conv2dProblem& d = g.d;
+  int rest, n, c, h, col;
+  g.by_w.divmod(i, rest, col);
+  g.by_h.divmod(rest, rest, h);
+  g.by_c.divmod(rest, n, c);
+  float sum = 0.0f;
+  for (int r = 0; r < d.r; ++r) {
+    const int top = h + d.pad_h - r * d.dilation_h, p = top / d.stride_h;
+    if (top < 0 || top % d.stride_h != 0 || p >= d.p) continue;
+    for (int s = 0; s < d.s; ++s) {
+      const int left = col + d.pad_w - s * d.dilation_w, q = left / d.stride_w;
+      if (left < 0 || left % d.stride_w != 0 || q >= d.q) continue;
+      for (int k = c * g.multiplier; k < (c + 1) * g.multiplier; ++k) {
+        const int64_t plane = static_cast<int64_t>(n) * d.k + k;
+        sum += dy[(plane * d.p + p) * d.q + q] *
+               __ldg(w + (static_cast<int64_t>(k) * d.r + r) * d.s + s);
+      }
+    }
+  }
+  dx[i] = T(sum);
+}
+
+__device__ __forceinline__ float plus(float a, float b) { return a + b; }
+
+/// A block's share of the outputs of its filter, as runs.
+struct Share {
+  int begin, end;
+};
+
+/// Calls visit(n, p, q, dy) for every run of the thread; of columns behind the last dy is 0.
+template <class T, class Visit>
+__device__ __forceinline__ void for_each_run(const Depthwise& g, const Share& share, const T* dy,
+                                             Visit visit) {
+  const Conv2dProblem& d = g.d;
+  for (int unit = share.begin + threadIdx.x; unit < share.end; unit += kThreads) {
+    int rest, run, n, p;
+    g.by_runs.divmod(unit, rest, run);
+    g.by_p.divmod(rest, n, p);
+    const int q = run * kRun;
+    float gradient[kRun];
+    load_window(dy + ((static_cast<int64_t>(n) * d.k + blockIdx.x) * d.p + p) * d.q, q, d.q,
+                gradient);
+    visit(n, p, q, gradient);
+  }
+}
+
+// dw and db of filter blockIdx.x from share blockIdx.y, each share's behind the one before. db may
+// be null.
+template <int kSize, int kStride, class T>
+__global__ void __launch_bounds__(kThreads)
+    conv2d_backward_filter_depthwise_kernel(Depthwise g, int units, int units_per_split,
+                                            size_t stride, const T* x, const T* dy, float* dw,
+                                            float* db) {
+  const Conv2dProblem& d = g.d;
+  const int k = blockIdx.x, c = k / g.multiplier, taps = d.r * d.s;
+  const int begin = blockIdx.y * units_per_split;
+  const Share share = {begin, min(begin + units_per_split, units)};
+  dw += blockIdx.y * stride + static_cast<size_t>(k) * taps;
+  const auto row_of = [&](int n, int h) {
+    return x + ((static_cast<int64_t>(n) * d.c + c) * d.h + h) * d.w;
+  };
+  float bias = 0.0f;
+  if constexpr (kSize > 0) {
+    float sums[kSize * kSize] = {};
+    for_each_run(g, share, dy, [&](int n, int p, int q, const float(&gradient)[kRun]) {
+#pragma unroll
+      for (int j = 0; j < kRun; ++j) bias += gradient[j];
+#pragma unroll
+      for (int r = 0; r < kSize; ++r) {
+        const int h = p * kStride + r - d.pad_h;
+        if (h < 0 || h >= d.h) continue;
+        float window[(kRun - 1) * kStride + kSize];
+        load_window(row_of(n, h), q * kStride - d.pad_w, d.w, window);
+#pragma unroll
+        for (int s = 0; s < kSize; ++s) {
+#pragma unroll
+          for (int j = 0; j < kRun; ++j) {
+            sums[r * kSize + s] += gradient[j] * window[j * kStride + s];
+          }
+        }
+      }
+    });
+#pragma unroll
+    for (int i = 0; i < kSize * kSize; ++i) {
+      const float sum = block_combine(sums[i], 1, plus);
+      if (threadIdx.x == 0) dw[i] = sum;
+    }
+  } else {
+    for (int i = 0; i < taps; ++i) {
+      const int r = i / d.s, s = i % d.s;
+      float sum = 0.0f;
+      for_each_run(g, share, dy, [&](int n, int p, int q, const float(&gradient)[kRun]) {
+        const int h = p * d.stride_h + r * d.dilation_h - d.pad_h;
+        for (int j = 0; j < kRun; ++j) {
+          if (i == 0) bias += gradient[j];
+          const int col = (q + j) * d.stride_w + s * d.dilation_w - d.pad_w;
+          const bool inside = h >= 0 && h < d.h && col >= 0 && col < d.w && q + j < d.q;
+          if (inside) sum += gradient[j] * row_of(n, h)[col];
+        }
+      });
+      sum = block_combine(sum, 1, plus);
+      if (threadIdx.x == 0) dw[i] = sum;
+    }
+  }
+  if (!db) return;
+  bias = block_combine(bias, 1, plus);
+  if (threadIdx.x == 0) db[blockIdx.y * stride + k] = bias;
+}
+
+/// Calls visit(size, stride), constants; 0 and 1 where the kernel is not unrolled.
+template <class Visit>
+void with_size(const Conv2dProblem& d, Visit&& visit) {
+  const auto with_stride = [&](auto size) {
+    if (d.stride_h == 1) return visit(size, std::integral_constant<int, 1>());
+    visit(size, std::integral_constant<int, 2>());
+  };
+  const bool unrolled = d.r == d.s && d.stride_h == d.stride_w && d.stride_h <= 2 &&
+                        d.dilation_h == 1 && d.dilation_w == 1;
+  if (unrolled && d.r == 3) return with_stride(std::integral_constant<int, 3>());
+  if (unrolled && d.r == 5) return with_stride(std::integral_constant<int, 5>());
+  if (unrolled && d.r == 7) return with_stride(std::integral_constant<int, 7>());
+  visit(std::integral_constant<int, 0>(), std::integral_constant<int, 1>());
+}
+
+template <class T>
+class Conv2dCustomDepthwise : public Conv2dImpl {
+ public:
+  explicit Conv2dCustomDepthwise(const Conv2dProblem& problem)
+      : Conv2dImpl(problem), geometry_(problem), turned_(turned_round(problem)) {
+    constexpr int kBlocksPerMultiprocessor = 4, kLeastUnits = 4 * kThreads;
+    plan_ = plan_split(problem.k, units(geometry_, 1), kLeastUnits,
+                       kBlocksPerMultiprocessor * multiprocessor_count());
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    if (pass != Pass::kBackwardFilter || plan_.splits == 1) return 0;
+    return plan_.splits * stride() * sizeof(float);
+  }
+  std::string detail(Pass pass) const override {
+    if (pass == Pass::kBackwardFilter) return std::to_string(plan_.splits) + " splits";
+    std::string text = "any size";
+    if (pass == Pass::kBackwardData && !can_turn()) return text;
+    with_size(problem_, [&](auto size, auto) {
+      if (size > 0) text = std::to_string(size) + "x" + std::to_string(size) + " unrolled";
+    });
+    return text;
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    outputs<false>(run, geometry_, problem_.k, x, w, b, y);
+  }
+
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (can_turn()) return outputs<true>(run, turned_, problem_.c, dy, w, {}, dx);
+    const int count = static_cast<int>(dx.elements());
+    conv2d_backward_data_depthwise_kernel<<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
+        geometry_, count, dy.data<T>(), w.data<float>(), dx.data<T>());
+    DUET_LAUNCHED();
+  }
+
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const int weights = static_cast<int>(dw.elements());
+    float* const parts = static_cast<float*>(run.workspace);
+    const bool split = plan_.splits > 1;
+    float* const bias = split ? parts + weights : db.data<float>();
+    with_size(problem_, [&](auto size, auto step) {
+      const dim3 grid(static_cast<unsigned>(problem_.k), static_cast<unsigned>(plan_.splits));
+      conv2d_backward_filter_depthwise_kernel<size(), step()><<<grid, kThreads, 0, run.stream()>>>(
+          geometry_, units(geometry_, 1), plan_.depth_per_split, stride(), x.data<T>(),
+          dy.data<T>(), split ? parts : dw.data<float>(), db ? bias : nullptr);
+      DUET_LAUNCHED();
+    });
+    if (!split) return;
+    launch_reduce_splits(parts, plan_.splits, stride(), db ? weights + problem_.k : weights,
+                         weights, dw.data<float>(), db.data<float>(), run.stream());
+  }
+
+ private:
+  /// Runs of outputs in `channels` channels.
+  static int units(const Depthwise& g, int channels) { return g.d.n * channels * g.d.p * g.runs; }
+  /// Floats between the partial results of two splits.
+  size_t stride() const { return partial_stride(problem_.k, problem_.r * problem_.s); }
+  bool can_turn() const {
+    return problem_.stride_h == 1 && problem_.stride_w == 1 && problem_.dilation_h == 1 &&
+           problem_.dilation_w == 1;
+  }
+
+  template <bool kTurned>
+  void outputs(const Run& run, const Depthwise& g, int channels, const Tensor& from,
+               const Tensor& w, const Tensor& b, const Tensor& to) const {
+    const int count = units(g, channels);
+    with_size(problem_, [&](auto size, auto step) {
+      conv2d_outputs_depthwise_kernel<size(), step(), kTurned>
+          <<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
+              g, count, from.data<T>(), w.data<float>(), b.data<float>(), to.data<T>());
+      DUET_LAUNCHED();
+    });
+  }
+
+  const Depthwise geometry_, turned_;
+  SplitPlan plan_;
+};
+
+std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = fp32_only(d, pass)) return reason;
+  if (d.groups != d.c) {
+    return "is for depthwise convolutions, whose groups are their channels: groups is " +
+           std::to_string(d.groups) + " of " + std::to_string(d.c) + " channels";
+  }
+  if (d.layout != Layout::kNCHW) return "takes nchw only";
+  // Runs are numbered up to whole blocks, hence the margin.
+  constexpr int64_t kMost = (int64_t{1} << 31) - 4096;
+  for (const TensorDesc& t : {d.x_desc(), d.w_desc(), d.y_desc()}) {
+    if (t.elements() > kMost) return "numbers elements in 32 bits; use a smaller batch";
+  }
+  return {};
+}
+
+}  // namespace
+
+ImplEntry<Conv2dProblem> conv2d_custom_depthwise() {
+  return gpu_entry<Conv2dCustomDepthwise>("custom_depthwise", unsupported);
+}
+
+}  // namespace duet

@@ -1,0 +1,104 @@
+// linear custom_mma: tensor cores by the warp-wide mma.sync; tf32 or bf16. The product is that of
+//           kernels/product.cuh, its operands gathered from plain matrices.
+// Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, warp = 64x32 (or 32x32, or 32x16)
+//           sums in pieces of 16x8 (kernels/mma_tile.cuh). Where tiles are too few a sum is split,
+//           and a second kernel adds up.
+// Traffic:  an operand is read once for each tile along the other, x and dy by 16 bytes and weights
+//           too where their lines start on 16 bytes. Operands are rounded on their way to shared
+//           memory.
+// Limits:   math tf32 or bf16, 32-bit element numbers; compute capability 8.0.
+#include <array>
+
+#include "kernels/matrix_gathers.cuh"
+#include "kernels/mma_tile.cuh"
+#include "kernels/products.cuh"
+#include "layers/linear/linear.h"
+
+namespace duet {
+namespace {
+
+template <class T>
+class LinearCustomMma : public LinearImpl {
+ public:
+  using Tiles = MmaTiles<std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>>;
+
+  LinearCustomMma(const LinearProblem& problem, const Context& context) : LinearImpl(problem) {
+    require_mma();
+    const int multiprocessors = multiprocessor_count();
+    const size_t limit = context.workspace_limit();
+    forward_ = {problem.n, problem.out, problem.in, multiprocessors, limit};
+    backward_data_ = {problem.n, problem.in, problem.out, multiprocessors, limit};
+    backward_filter_ = {problem.out, problem.in, problem.n, multiprocessors};
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    if (pass == Pass::kBackwardFilter) return backward_filter_.workspace_bytes();
+    return (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
+  }
+  std::string detail(Pass pass) const override {
+    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    return (pass == Pass::kForward ? forward_ : backward_data_).text();
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    const auto by = [&]<int vec_x, int vec_w>(Lanes<vec_x, vec_w>) {
+      launch_image_product<Layout::kNHWC>(
+          forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
+          MatrixByDepth<vec_w>{{w.data<float>()}, problem_.out, problem_.in}, 1, b.data<float>(),
+          y.data<T>(), run.workspace, run.stream());
+    };
+    problem_.in % kWide == 0 ? by(Lanes<kWide, 4>{}) : by(Lanes<1, 1>{});
+  }
+
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    const auto by = [&]<int vec_dy, int vec_w>(Lanes<vec_dy, vec_w>) {
+      launch_image_product<Layout::kNHWC>(
+          backward_data_, MatrixByDepth<vec_dy, T>{{dy.data<T>()}, problem_.n, problem_.out},
+          MatrixByRow<vec_w>{{w.data<float>()}, problem_.in}, 1, nullptr, dx.data<T>(),
+          run.workspace, run.stream());
+    };
+    problem_.in % 4 == 0 && problem_.out % kWide == 0 ? by(Lanes<kWide, 4>{}) : by(Lanes<1, 1>{});
+  }
+
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const auto by = [&]<int vec_dy, int vec_x>(Lanes<vec_dy, vec_x>) {
+      launch_weight_product(backward_filter_, MatrixByRow<vec_dy, T>{{dy.data<T>()}, problem_.out},
+                            MatrixByRow<vec_x, T>{{x.data<T>()}, problem_.in}, dw.data<float>(),
+                            db.data<float>(), run.workspace, run.stream());
+    };
+    problem_.in % kWide == 0 && problem_.out % kWide == 0 ? by(Lanes<kWide, kWide>{})
+                                                          : by(Lanes<1, 1>{});
+  }
+
+ private:
+  // Values of the two operands that are fetched at once.
+  template <int vec_a, int vec_b>
+  struct Lanes {};
+  static constexpr int kWide = kWidest<T>;
+
+  ImageProduct<Tiles> forward_, backward_data_;
+  WeightProduct<Tiles> backward_filter_;
+};
+
+std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
+  // Row numbers are rounded up to whole tiles, hence the margin.
+  constexpr int64_t kMost = (int64_t{1} << 31) - 4096;
+  for (const TensorDesc& t : {problem.x_desc(), problem.w_desc(), problem.y_desc()}) {
+    if (t.elements() > kMost) return "numbers elements in 32 bits; use a smaller batch";
+  }
+  constexpr int64_t kMostLines = 32 * 65535;  // 65535 is the end of a grid's second dimension
+  if (problem.in > kMostLines || problem.out > kMostLines) {
+    return "has tiles for up to " + std::to_string(kMostLines) + " features";
+  }
+  return tensor_cores_only(problem, pass);
+}
+
+}  // namespace
+
+ImplEntry<LinearProblem> linear_custom_mma() {
+  return gpu_entry<LinearCustomMma>("custom_mma", unsupported);
+}
+
+}  // namespace duet

@@ -1,0 +1,169 @@
+// softmax custom_online: one walk finds maximum and sum together. Each thread has the exponentials
+//           of its own values, below its own maximum; two such parts are joined by scaling the one
+//           with the smaller maximum down (M. Milakov, N. Gimelshein: Online normalizer calculation
+//           for softmax, 2018). The row stays in registers, so that the quotients need no more
+//           reads and no more exponentials, but for one a thread.
+// Mapping:  up to 1024 columns warp = 1 row, block = 8; longer block = 1 row, 256 threads; 8 to 32
+//           values a thread, 16 bytes at a time where the row's length allows it, else one by one.
+// Traffic:  forward x once, y once; backward y (in bf16 x) and dy once, dx once. Rows beyond 8192
+//           values are read a second time (in bf16 backward x a third time).
+// Limits:   fp32 or bf16, any rank; of images nchw.
+#include <cfloat>
+
+#include "device/check.h"
+#include "kernels/register_rows.cuh"
+#include "layers/softmax/softmax.h"
+
+namespace duet {
+namespace {
+
+/// Of some values: the largest, and the sum of exp(value - max). Nothing at all, and -infinities
+/// alone, are {-FLT_MAX, 0}: their max less another is a number.
+struct Part {
+  float max = -FLT_MAX, sum = 0.0f;
+};
+__device__ __forceinline__ Part join(const Part& a, const Part& b) {
+  const float max = fmaxf(a.max, b.max);
+  return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max)};
+}
+
+/// The softmax of a row, as many values at a time as fit into the registers of its team.
+template <class F, class T>
+struct RowSoftmax {
+  const T* x;
+  int columns;
+  float values[F::kValues];
+  Part own, all;  // of `values`, and of the row
+
+  __device__ __forceinline__ RowSoftmax(const T* row, int count) : x(row), columns(count) {
+    for (int begin = 0; begin < columns; begin += F::kMost) {
+      read(begin);
+      all = join(all, own);
+    }
+    all = F::combine_row(all, join);
+  }
+  /// values = softmax of the thread's columns behind `begin`.
+  __device__ __forceinline__ void evaluate(int begin) {
+    if (columns > F::kMost) read(begin);
+    const float scale = expf(own.max - all.max) / all.sum;
+#pragma unroll
+    for (float& value : values) value *= scale;
+  }
+
+ private:
+  /// values = exp(x - own.max)
+  __device__ __forceinline__ void read(int begin) {
+    F::load_row(x + begin, columns - begin, -INFINITY, values);
+    own = {};
+#pragma unroll
+    for (const float value : values) own.max = fmaxf(own.max, value);
+#pragma unroll
+    for (float& value : values) {
+      value = expf(value - own.max);
+      own.sum += value;
+    }
+  }
+};
+
+/// The same of a row that is stored in full.
+template <class F>
+struct StoredRow {
+  const float* y;
+  int columns;
+  float values[F::kValues];
+
+  __device__ __forceinline__ StoredRow(const float* row, int count) : y(row), columns(count) {}
+  __device__ __forceinline__ void evaluate(int begin) {
+    F::load_row(y + begin, columns - begin, 0.0f, values);
+  }
+};
+
+template <class F, class T>
+__global__ void __launch_bounds__(kCombineThreads)
+    softmax_forward_online_kernel(int64_t rows, int columns, const T* x, T* y) {
+  const int64_t row = F::team();
+  if (row >= rows) return;  // the whole team
+  RowSoftmax<F, T> softmax(x + row * columns, columns);
+  for (int begin = 0; begin < columns; begin += F::kMost) {
+    softmax.evaluate(begin);
+    F::store_row(y + row * columns + begin, columns - begin, softmax.values);
+  }
+}
+
+template <class F, class T, class Row>
+__global__ void __launch_bounds__(kCombineThreads)
+    softmax_backward_online_kernel(int64_t rows, int columns, const T* from, const T* dy, T* dx) {
+  const int64_t row = F::team();
+  if (row >= rows) return;
+  Row y(from + row * columns, columns);
+  float gradient[F::kValues];
+  const auto read = [&](int begin) {
+    y.evaluate(begin);
+    F::load_row(dy + row * columns + begin, columns - begin, 0.0f, gradient);
+  };
+  float sum = 0.0f;
+  for (int begin = 0; begin < columns; begin += F::kMost) {
+    read(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) sum += gradient[i] * y.values[i];
+  }
+  sum = F::combine_row(sum, [](float a, float b) { return a + b; });
+  for (int begin = 0; begin < columns; begin += F::kMost) {
+    if (columns > F::kMost) read(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) gradient[i] = y.values[i] * (gradient[i] - sum);
+    F::store_row(dx + row * columns + begin, columns - begin, gradient);
+  }
+}
+
+template <class T>
+class SoftmaxCustomOnline : public SoftmaxImpl {
+ public:
+  using SoftmaxImpl::SoftmaxImpl;
+
+  std::string detail(Pass) const override {
+    std::string text;
+    with_register_row<T>(problem_.columns(), [&](auto form) { text = form.text(); });
+    return text;
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    with_register_row<T>(problem_.columns(), [&](auto form) {
+      using F = decltype(form);
+      softmax_forward_online_kernel<F>
+          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
+              problem_.rows(), columns(), x.data<T>(), y.data<T>());
+      DUET_LAUNCHED();
+    });
+  }
+
+  void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
+                const Tensor& dx) override {
+    with_register_row<T>(problem_.columns(), [&](auto form) {
+      using F = decltype(form);
+      constexpr bool kStored = std::is_same_v<T, float>;
+      using Row = std::conditional_t<kStored, StoredRow<F>, RowSoftmax<F, T>>;
+      softmax_backward_online_kernel<F, T, Row>
+          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
+              problem_.rows(), columns(), kStored ? y.data<T>() : x.data<T>(), dy.data<T>(),
+              dx.data<T>());
+      DUET_LAUNCHED();
+    });
+  }
+
+ private:
+  int columns() const { return static_cast<int>(problem_.columns()); }
+};
+
+std::optional<std::string> unsupported(const SoftmaxProblem& problem, Pass) {
+  if (problem.inner() == 1) return {};
+  return "takes rows whose values are neighbours in memory: of images nchw, not nhwc";
+}
+
+}  // namespace
+
+ImplEntry<SoftmaxProblem> softmax_custom_online() {
+  return gpu_entry<SoftmaxCustomOnline>("custom_online", unsupported);
+}
+
+}  // namespace duet
