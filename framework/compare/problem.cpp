@@ -36,7 +36,16 @@ std::optional<std::vector<int64_t>> sizes_of(const std::string& text) {
   }
 }
 
+// A number, sizes joined by 'x', or numbers joined by ':'.
 ConfigNode node_of(const std::string& value) {
+  if (value.find(':') != std::string::npos) {
+    ConfigNode list{.kind = ConfigNode::Kind::kList};
+    std::istringstream items(value);
+    for (std::string item; std::getline(items, item, ':');) {
+      list.items.push_back(ConfigNode::of(item));
+    }
+    return list;
+  }
   const auto sizes = sizes_of(value);
   if (!sizes || sizes->size() < 2) return ConfigNode::of(value);
   ConfigNode list{.kind = ConfigNode::Kind::kList};

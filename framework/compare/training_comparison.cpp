@@ -112,7 +112,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const double seconds = watch.seconds();
   if (training.state().halted) result->halted_seeds.push_back(seed);
   Metrics metrics;
-  run_interruptibly([&] { metrics = training.evaluation().run(); });
+  run_interruptibly([&] { metrics = training.evaluate(); });
   share->add_evaluation(index);
   result->accuracy.push_back(metrics.accuracy);
   result->final_loss.push_back(metrics.loss);

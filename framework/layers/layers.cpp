@@ -14,6 +14,7 @@
 #include "layers/linear/linear.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
+#include "layers/row_loss/row_loss.h"
 #include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
@@ -29,6 +30,7 @@ const std::vector<const LayerType*>& layer_types() {
       &batch_norm1d_relu_type(),
       &batch_norm2d_type(),
       &batch_norm2d_relu_type(),
+      &bce_with_logits_type(),
       &concat_type(),
       &conv2d_type(),
       &conv2d_pool_relu_type(),
@@ -40,6 +42,8 @@ const std::vector<const LayerType*>& layer_types() {
       &leaky_relu_type(),
       &linear_type(),
       &max_pool2d_type(),
+      &mse_type(),
+      &multi_margin_type(),
       &relu_type(),
       &reorder_type(),
       &sigmoid_type(),

@@ -283,6 +283,18 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   reject_misplaced(train, "train.");
   spec.train.epochs = train.integer("epochs", 5);
   spec.train.log_every = train.integer("log_every", 100);
+  // Keys that are not given are not written either: checkpoints from before there were any agree.
+  const std::vector<std::string> metrics = {"val_loss", "val_accuracy", "val_top5", "train_loss",
+                                            "train_accuracy"};
+  if (train.raw("best")) spec.train.best = train.choice("best", metrics);
+  if (train.raw("early_stopping")) {
+    ConfigReader stopping = train.map("early_stopping");
+    TrainSpec::EarlyStopping& read = spec.train.early_stopping;
+    read.metric = stopping.choice("metric", metrics, read.metric);
+    read.patience = stopping.integer("patience");
+    read.min_delta = stopping.number("min_delta", 0.0, 0.0, 1e30);
+    stopping.finish();
+  }
   train.finish();
 
   reader.raw("optimizer");

@@ -45,7 +45,14 @@ struct DataSpec {
 
 struct TrainSpec {
   int64_t epochs = 5;
-  int64_t log_every = 100;  // steps between metric lines
+  int64_t log_every = 100;            // steps between metric lines
+  std::string best = "val_accuracy";  // the metric of the best checkpoint
+  /// A training ends when `metric` has not improved by more than min_delta for `patience` epochs.
+  struct EarlyStopping {
+    std::string metric = "val_loss";
+    int64_t patience = 0;  // 0: it does not
+    double min_delta = 0.0;
+  } early_stopping;
 };
 
 struct NetSpec {

@@ -1,6 +1,5 @@
 // Optimizers update all parameters at once: one flat buffer of values, one of gradients, one for
-// each state, one kernel. A new optimizer is a rule in a file of its own and a line in
-// optimizers.cpp.
+// each state, one kernel. A new optimizer is a rule in rules.h and a line in optimizers.cpp.
 #pragma once
 
 #include <memory>
@@ -15,11 +14,38 @@
 
 namespace duet {
 
+/// Where a parameter stands in the flat buffers, in elements.
+struct ParameterPlace {
+  int64_t offset = 0;  // a multiple of kKindElements (update.h)
+  Shape shape;
+};
+
 /// float32 tensors of one size, on the context's device.
 struct OptimizerTensors {
   Tensor w;                   // updated
   Tensor dw;                  // read
   std::vector<Tensor> state;  // state_names().size() of them, zero before the first step
+  Tensor ema = {};            // the average of w, if options().ema; the first step sets it
+  std::vector<ParameterPlace> parameters = {};
+};
+
+/// What any optimizer may be asked for.
+struct OptimizerOptions {
+  double clip_norm = 0.0;    // torch.nn.utils.clip_grad_norm_ of all gradients together; 0: none
+  bool decay_biases = true;  // else only parameters of two axes or more decay
+  double ema = 0.0;          // decay of the average of the weights; 0: none
+};
+
+/// An optimizer on the tensors of a training.
+class Update {
+ public:
+  virtual ~Update() = default;
+
+  /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss
+  /// is not finite, so that a bad step cannot spoil the parameters.
+  virtual void queue(const StepState* state, const float* loss) = 0;
+  /// Device memory beside the tensors.
+  virtual size_t memory_bytes() const = 0;
 };
 
 class Optimizer {
@@ -30,17 +56,18 @@ class Optimizer {
   /// PyTorch's names: {"momentum_buffer"}, {"exp_avg", "exp_avg_sq"}.
   virtual std::vector<std::string> state_names() const = 0;
   double learning_rate() const { return learning_rate_; }
+  const OptimizerOptions& options() const { return options_; }
+  void set_options(const OptimizerOptions& options) { options_ = options; }
 
-  /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss
-  /// is not finite, so that a bad step cannot spoil the parameters.
-  virtual void update(Context& context, const OptimizerTensors& tensors, const StepState* state,
-                      const float* loss) const = 0;
+  /// Takes what other memory it needs. `context` and the tensors' memory must outlive the result.
+  virtual std::unique_ptr<Update> bind(Context& context, const OptimizerTensors& tensors) const = 0;
 
  protected:
   explicit Optimizer(double learning_rate) : learning_rate_(learning_rate) {}
 
  private:
   double learning_rate_;
+  OptimizerOptions options_;
 };
 
 struct OptimizerType {

@@ -1,66 +1,112 @@
 // The list of optimizers.
 #include <cmath>
 
+#include "optim/muon.h"
 #include "optim/optimizer.h"
-#include "optim/rules.h"
+#include "optim/update.h"
 
 namespace duet {
 namespace {
 
-class Sgd : public Optimizer {
- public:
-  Sgd(double learning_rate, const SgdRule& rule) : Optimizer(learning_rate), rule_(rule) {}
+const double kBelowOne = std::nextafter(1.0, 0.0);
 
-  std::string_view type() const override { return "sgd"; }
-  std::vector<std::string> state_names() const override {
-    return rule_.momentum != 0.0f ? std::vector<std::string>{"momentum_buffer"}
-                                  : std::vector<std::string>{};
+template <class Rule>
+class RuleUpdate : public Update {
+ public:
+  RuleUpdate(Context& context, const OptimizerTensors& tensors, const Rule& rule,
+             const OptimizerOptions& options)
+      : context_(context), tensors_(tensors), rule_(rule), options_(context, tensors, options) {}
+
+  void queue(const StepState* state, const float* loss) override {
+    options_.queue();
+    update_parameters(context_, rule_, tensors_, options_.extras(), state, loss);
   }
-  void update(Context& context, const OptimizerTensors& tensors, const StepState* state,
-              const float* loss) const override {
-    update_parameters(context, rule_, tensors, state, loss);
+  size_t memory_bytes() const override { return options_.memory_bytes(); }
+
+ private:
+  Context& context_;
+  const OptimizerTensors tensors_;
+  const Rule rule_;
+  UpdateOptions options_;
+};
+
+template <class Rule>
+class RuleOptimizer : public Optimizer {
+ public:
+  /// The first rule.states() of `states` are kept.
+  RuleOptimizer(std::string_view type, double learning_rate, const Rule& rule,
+                std::vector<std::string> states)
+      : Optimizer(learning_rate), type_(type), rule_(rule), states_(std::move(states)) {
+    states_.resize(static_cast<size_t>(rule.states()));
+  }
+
+  std::string_view type() const override { return type_; }
+  std::vector<std::string> state_names() const override { return states_; }
+  std::unique_ptr<Update> bind(Context& context, const OptimizerTensors& tensors) const override {
+    return std::make_unique<RuleUpdate<Rule>>(context, tensors, rule_, options());
   }
 
  private:
-  SgdRule rule_;
+  std::string_view type_;
+  Rule rule_;
+  std::vector<std::string> states_;
 };
 
-class Adam : public Optimizer {
- public:
-  Adam(double learning_rate, const AdamRule& rule) : Optimizer(learning_rate), rule_(rule) {}
-
-  std::string_view type() const override { return "adam"; }
-  std::vector<std::string> state_names() const override { return {"exp_avg", "exp_avg_sq"}; }
-  void update(Context& context, const OptimizerTensors& tensors, const StepState* state,
-              const float* loss) const override {
-    update_parameters(context, rule_, tensors, state, loss);
-  }
-
- private:
-  AdamRule rule_;
-};
+float read_decay(ConfigReader& reader, double fallback) {
+  return static_cast<float>(reader.number("weight_decay", fallback, 0.0));
+}
 
 std::unique_ptr<Optimizer> make_sgd(ConfigReader& reader) {
   const double rate = reader.number("learning_rate", 0.01, 0.0);
   SgdRule rule;
   rule.momentum = static_cast<float>(reader.number("momentum", 0.0, 0.0, 1.0));
   rule.nesterov = reader.flag("nesterov", false);
-  rule.weight_decay = static_cast<float>(reader.number("weight_decay", 0.0, 0.0));
+  rule.weight_decay = read_decay(reader, 0.0);
   if (rule.nesterov && rule.momentum == 0.0f) {
     reader.error("nesterov", "needs a momentum above 0");
   }
-  return std::make_unique<Sgd>(rate, rule);
+  const std::vector<std::string> states = {"momentum_buffer"};
+  return std::make_unique<RuleOptimizer<SgdRule>>("sgd", rate, rule, states);
 }
 
+std::unique_ptr<Optimizer> make_rmsprop(ConfigReader& reader) {
+  const double rate = reader.number("learning_rate", 0.01, 0.0);
+  RmspropRule rule;
+  rule.alpha = reader.number("alpha", 0.99, 0.0, kBelowOne);
+  rule.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
+  rule.momentum = static_cast<float>(reader.number("momentum", 0.0, 0.0, 1.0));
+  rule.weight_decay = read_decay(reader, 0.0);
+  const std::vector<std::string> states = {"square_avg", "momentum_buffer"};
+  return std::make_unique<RuleOptimizer<RmspropRule>>("rmsprop", rate, rule, states);
+}
+
+template <bool kDecoupled>
 std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
   const double rate = reader.number("learning_rate", 0.001, 0.0);
-  const double below_one = std::nextafter(1.0, 0.0);
   AdamRule rule;
-  rule.beta1 = reader.number("beta1", 0.9, 0.0, below_one);
-  rule.beta2 = reader.number("beta2", 0.999, 0.0, below_one);
+  rule.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
+  rule.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);
   rule.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
-  rule.weight_decay = static_cast<float>(reader.number("weight_decay", 0.0, 0.0));
-  return std::make_unique<Adam>(rate, rule);
+  rule.decoupled = kDecoupled;
+  rule.weight_decay = read_decay(reader, kDecoupled ? 0.01 : 0.0);
+  const std::vector<std::string> states = {"exp_avg", "exp_avg_sq"};
+  return std::make_unique<RuleOptimizer<AdamRule>>(kDecoupled ? "adamw" : "adam", rate, rule,
+                                                   states);
+}
+
+// Keys that are not given are not written either: checkpoints from before there were any agree.
+OptimizerOptions read_options(ConfigReader& reader) {
+  OptimizerOptions options;
+  if (reader.raw("clip_norm")) {
+    options.clip_norm = reader.number("clip_norm", {}, 0.0, 1e30);
+    if (options.clip_norm == 0.0) reader.error("clip_norm", "expected a number above 0");
+  }
+  if (reader.raw("decay_biases")) options.decay_biases = reader.flag("decay_biases");
+  if (reader.raw("ema")) {
+    options.ema = reader.number("ema", {}, 0.0, kBelowOne);
+    if (options.ema == 0.0) reader.error("ema", "expected a number above 0 and below 1");
+  }
+  return options;
 }
 
 }  // namespace
@@ -68,9 +114,19 @@ std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
 const std::vector<const OptimizerType*>& optimizer_types() {
   static const OptimizerType sgd = {
       "sgd", "stochastic gradient descent; momentum, nesterov, weight_decay", make_sgd};
+  static const OptimizerType rmsprop = {
+      "rmsprop", "RMSprop; alpha, epsilon, momentum, weight_decay", make_rmsprop};
   static const OptimizerType adam = {"adam", "Adam; beta1, beta2, epsilon, weight_decay",
-                                     make_adam};
-  static const std::vector<const OptimizerType*> types = {&sgd, &adam};
+                                     make_adam<false>};
+  static const OptimizerType adamw = {
+      "adamw", "Adam with decoupled weight decay; beta1, beta2, epsilon, weight_decay",
+      make_adam<true>};
+  static const OptimizerType muon = {
+      "muon",
+      "Muon for matrices, AdamW for the rest; momentum, nesterov, adjust_lr_fn, "
+      "adamw_learning_rate, beta1, beta2, epsilon, weight_decay",
+      make_muon};
+  static const std::vector<const OptimizerType*> types = {&sgd, &rmsprop, &adam, &adamw, &muon};
   return types;
 }
 
@@ -82,6 +138,7 @@ std::unique_ptr<Optimizer> read_optimizer(ConfigReader& reader) {
   for (const OptimizerType* type : optimizer_types()) {
     if (type->name == name) optimizer = type->make(reader);
   }
+  optimizer->set_options(read_options(reader));
   reader.finish();
   return optimizer;
 }

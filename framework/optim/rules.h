@@ -1,10 +1,11 @@
-// The update rules, each written once for the CPU and the GPU: step numbers count from 1.
+// The update rules, each written once for the CPU and the GPU: step numbers count from 1. `decay` of
+// apply() is the rule's weight_decay, or 0 for parameters without.
 #pragma once
 
 #include <cmath>
+#include <cstdint>
 
-#include "core/philox.h"  // DUET_HOST_DEVICE
-#include "optim/optimizer.h"
+#include "core/host_device.h"
 
 namespace duet {
 
@@ -20,8 +21,9 @@ struct SgdRule {
   };
   DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t) const { return {learning_rate}; }
   DUET_HOST_DEVICE int states() const { return momentum != 0.0f ? 1 : 0; }
-  DUET_HOST_DEVICE void apply(const Factors& f, float g, float& w, float (&state)[2]) const {
-    g += weight_decay * w;
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
+                              float (&state)[2]) const {
+    g += decay * w;
     if (momentum != 0.0f) {
       state[0] = momentum * state[0] + g;
       g = nesterov ? g + momentum * state[0] : state[0];
@@ -32,40 +34,70 @@ struct SgdRule {
 
 /// torch.optim.Adam (Kingma & Ba 2015): g += weight_decay * w; m += (1-beta1)(g-m);
 /// v = beta2 v + (1-beta2) g^2; w -= lr/(1-beta1^t) * m / (sqrt(v)/sqrt(1-beta2^t) + epsilon).
+/// torch.optim.AdamW, if `decoupled`: first w *= 1 - lr * weight_decay, and g as it is.
 struct AdamRule {
   double beta1 = 0.9;
   double beta2 = 0.999;
   float epsilon = 1e-8f;
   float weight_decay = 0.0f;
+  float rate = 1.0f;  // times the learning rate
+  bool decoupled = false;
 
   struct Factors {
+    float learning_rate;
     float step_size;
     float root_correction2;
     float one_minus_beta1, beta2, one_minus_beta2;
   };
   DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t step) const {
     const double t = static_cast<double>(step);
-    return {static_cast<float>(learning_rate / (1.0 - pow(beta1, t))),
-            static_cast<float>(sqrt(1.0 - pow(beta2, t))), static_cast<float>(1.0 - beta1),
-            static_cast<float>(beta2), static_cast<float>(1.0 - beta2)};
+    learning_rate *= rate;
+    return {learning_rate,
+            static_cast<float>(learning_rate / (1.0 - pow(beta1, t))),
+            static_cast<float>(sqrt(1.0 - pow(beta2, t))),
+            static_cast<float>(1.0 - beta1),
+            static_cast<float>(beta2),
+            static_cast<float>(1.0 - beta2)};
   }
   DUET_HOST_DEVICE int states() const { return 2; }
-  DUET_HOST_DEVICE void apply(const Factors& f, float g, float& w, float (&state)[2]) const {
-    g += weight_decay * w;
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
+                              float (&state)[2]) const {
+    const float shrink = decoupled ? 1.0f - f.learning_rate * decay : 1.0f;
+    const float l2 = decoupled ? 0.0f : decay;
+    w *= shrink;
+    g += l2 * w;
     state[0] += f.one_minus_beta1 * (g - state[0]);
     state[1] = f.beta2 * state[1] + f.one_minus_beta2 * g * g;
     w -= f.step_size * state[0] / (sqrtf(state[1]) / f.root_correction2 + epsilon);
   }
 };
 
-/// Queues (GPU) or computes (CPU) one update of all parameters by `rule`.
-template <class Rule>
-void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const StepState* state, const float* loss);
+/// torch.optim.RMSprop: g += weight_decay * w; v = alpha v + (1-alpha) g^2; g /= sqrt(v) + epsilon;
+/// with momentum b = momentum * b + g and w -= lr * b, else w -= lr * g.
+struct RmspropRule {
+  double alpha = 0.99;
+  float epsilon = 1e-8f;
+  float momentum = 0.0f;
+  float weight_decay = 0.0f;
 
-/// The GPU half, in update_custom.cu.
-template <class Rule>
-void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const StepState* state, const float* loss);
+  struct Factors {
+    float learning_rate, alpha, one_minus_alpha;
+  };
+  DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t) const {
+    return {learning_rate, static_cast<float>(alpha), static_cast<float>(1.0 - alpha)};
+  }
+  DUET_HOST_DEVICE int states() const { return momentum != 0.0f ? 2 : 1; }
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
+                              float (&state)[2]) const {
+    g += decay * w;
+    state[0] = f.alpha * state[0] + f.one_minus_alpha * g * g;
+    g /= sqrtf(state[0]) + epsilon;
+    if (momentum != 0.0f) {
+      state[1] = momentum * state[1] + g;
+      g = state[1];
+    }
+    w -= f.learning_rate * g;
+  }
+};
 
 }  // namespace duet

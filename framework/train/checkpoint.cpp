@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -17,7 +18,9 @@
 namespace duet {
 namespace {
 
+constexpr const char* kAccuracy = "val_accuracy";
 constexpr const char* kFormat = "duet checkpoint 2";
+const std::string kOptimizer = "optimizer.";  // what names of its tensors begin with
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
@@ -28,7 +31,7 @@ std::string exact(double value) {
 }
 
 std::string state_name(const std::string& state, const Parameter& parameter) {
-  return "optimizer." + state + "." + parameter.name;
+  return kOptimizer + state + "." + parameter.name;
 }
 
 // Every buffer a training saves: (prefix-maker, memory) of the parameters and of each optimizer
@@ -39,23 +42,27 @@ struct Saved {
   Tensor memory;
 };
 
-std::vector<Saved> saved_parameters(const Weights& weights) {
+// `trained` is where those with a gradient stand: the weights' own memory, or their average.
+std::vector<Saved> saved_parameters(const Weights& weights, const Tensor& trained) {
   std::vector<Saved> list;
   for (const Parameter& parameter : weights.parameters()) {
-    list.push_back({parameter.name, &parameter,
-                    parameter.spec.trained() ? weights.trained() : weights.buffers()});
+    list.push_back(
+        {parameter.name, &parameter, parameter.spec.trained() ? trained : weights.buffers()});
   }
   return list;
 }
 
+std::vector<Saved> saved_parameters(const Weights& weights) {
+  return saved_parameters(weights, weights.trained());
+}
+
 std::vector<Saved> saved_tensors(Training& training) {
   const Weights& weights = training.weights();
-  std::vector<Saved> list = saved_parameters(weights);
-  const std::vector<std::string> states = training.optimizer().state_names();
-  for (size_t i = 0; i < states.size(); ++i) {
+  std::vector<Saved> list = saved_parameters(weights, training.result());
+  for (const auto& [state, memory] : training.optimizer_states()) {
     for (const Parameter& parameter : weights.parameters()) {
       if (!parameter.spec.trained()) continue;
-      list.push_back({state_name(states[i], parameter), &parameter, training.optimizer_state(i)});
+      list.push_back({state_name(state, parameter), &parameter, memory});
     }
   }
   return list;
@@ -79,8 +86,10 @@ void check_tensors(const std::filesystem::path& path, const safetensors::File& f
   for (const Saved& saved : list) {
     const safetensors::Entry* entry = file.find(saved.name);
     if (!entry) {
-      throw DataError(path.string() + ": is a checkpoint of another network: it has no '" +
-                      saved.name + "'");
+      const bool of_optimizer = saved.name.starts_with(kOptimizer);
+      throw DataError(path.string() + ": is a checkpoint of another " +
+                      (of_optimizer ? "optimizer" : "network") + ": it has no '" + saved.name +
+                      "'");
     }
     const std::vector<int64_t> dims = dims_of(saved.parameter->spec.desc.shape);
     if (entry->shape != dims || entry->dtype != DType::kFloat32) {
@@ -104,7 +113,7 @@ void check_parameters(const std::filesystem::path& path, const safetensors::File
   }
   for (const safetensors::Entry& entry : file.entries()) found += entry.bytes();
   for (const safetensors::Entry& entry : file.entries()) {
-    if (entry.name.starts_with("optimizer.") || known.count(entry.name)) continue;
+    if (entry.name.starts_with(kOptimizer) || known.count(entry.name)) continue;
     throw DataError(path.string() + ": is a checkpoint of another network: it has '" +
                     printable(entry.name) + "', which this network has not");
   }
@@ -173,6 +182,20 @@ class Metadata {
     if (value >= -1.0 && value <= 1.0) return value;  // false for nan
     damaged("'best_accuracy' is '" + printable(text("best_accuracy")) +
             "', expected a number from -1 to 1");
+  }
+  double best_score(const std::string& metric) const {
+    const double accuracy = best_accuracy();
+    if (metric == kAccuracy) return accuracy < 0.0 ? kNoScore : accuracy;
+    return has("best_metric", metric) ? score("best_score") : kNoScore;
+  }
+  double score(const std::string& key) const {
+    const auto value = number<double>(key);
+    if (!std::isnan(value)) return value;
+    damaged("'" + key + "' is not a number");
+  }
+  bool has(const std::string& key, const std::string& value) const {
+    const auto found = map_.find(key);
+    return found != map_.end() && found->second == value;
   }
   ConfigNode config() const {
     try {
@@ -261,10 +284,12 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     entries.push_back({saved.name, DType::kFloat32, dims_of(saved.parameter->spec.desc.shape),
                        values.back().data()});
   }
+  const bool by_accuracy = info.best_metric == kAccuracy && info.best_score != kNoScore;
+  const double best_accuracy = by_accuracy ? info.best_score : -1.0;
   safetensors::Metadata metadata = {{"format", kFormat},
                                     {"config", info.config},
                                     {"data", info.data},
-                                    {"best_accuracy", exact(info.best_accuracy)},
+                                    {"best_accuracy", exact(best_accuracy)},
                                     {"steps_per_epoch", std::to_string(training.steps_per_epoch())},
                                     {"step", std::to_string(state.step)},
                                     {"loss_sum", exact(state.loss_sum)},
@@ -272,6 +297,15 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
                                     {"counted", std::to_string(state.counted)},
                                     {"last_loss", exact(state.last_loss)}};
   if (!info.dataset.name.empty()) metadata["dataset"] = dataset_metadata(info.dataset, info.data);
+  if (info.best_metric != kAccuracy) {
+    metadata["best_metric"] = info.best_metric;
+    metadata["best_score"] = exact(info.best_score);
+  }
+  if (!info.stopping_metric.empty()) {
+    metadata["stopping_metric"] = info.stopping_metric;
+    metadata["stopping_score"] = exact(info.stopping_score);
+    metadata["stopping_epochs"] = std::to_string(info.stopping_epochs);
+  }
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
 }
@@ -299,7 +333,8 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   const Metadata saved(path, file.metadata());
   std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
-  if (allow_changes && !has_all(file, list)) {
+  const bool list_has_states = !allow_changes || has_all(file, list);
+  if (!list_has_states) {
     list = saved_parameters(training.weights());
     resumed.changes.push_back("the optimizer's state begins anew");
   }
@@ -312,7 +347,11 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   state.hits = saved.number<int64_t>("hits");
   state.counted = saved.number<int64_t>("counted");
   state.last_loss = saved.number<float>("last_loss");
-  resumed.info.best_accuracy = saved.best_accuracy();
+  resumed.info.best_score = saved.best_score(now.best_metric);
+  if (saved.has("stopping_metric", now.stopping_metric)) {
+    resumed.info.stopping_score = saved.score("stopping_score");
+    resumed.info.stopping_epochs = saved.number<int64_t>("stopping_epochs");
+  }
   const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
   const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
   if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {
@@ -333,18 +372,20 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   for (size_t i = 0; i < list.size(); ++i) {
     training.weights().write(*list[i].parameter, list[i].memory, values[i]);
   }
+  if (!list_has_states) training.restart_average();
   training.set_state(state);
   return resumed;
 }
 
-double best_accuracy_of(const std::filesystem::path& path, Training& training) {
+double best_score_of(const std::filesystem::path& path, Training& training,
+                     const std::string& metric) {
   try {
     const safetensors::File file = safetensors::read(path, [&](const safetensors::File& described) {
       check_parameters(path, described, saved_parameters(training.weights()));
     });
-    return Metadata(path, file.metadata()).best_accuracy();
+    return Metadata(path, file.metadata()).best_score(metric);
   } catch (const DataError&) {
-    return -1.0;
+    return kNoScore;
   }
 }
 

@@ -1,10 +1,12 @@
 // Checkpoints: safetensors files with PyTorch's names and layouts ("conv1.weight" is KCRS), the
 // optimizer's state ("optimizer.exp_avg.conv1.weight"), and configuration, step and totals as
-// metadata. The random numbers are a function of seed and step, so those two are the generator's
+// metadata. Where the weights are averaged, the average has the names and the weights themselves are
+// the optimizer's ("optimizer.weights.conv1.weight"). The random numbers are a function of seed and step, so those two are the generator's
 // whole state.
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,12 +18,19 @@
 
 namespace duet {
 
+/// What is kept of a metric: a larger score is better. This is none.
+inline constexpr double kNoScore = -std::numeric_limits<double>::infinity();
+
 /// What a resumed run must share with the one that saved, and where that one stood.
 struct CheckpointInfo {
-  std::string config;                // resolved, as YAML
-  std::string data;                  // fingerprint() of the data set
-  DatasetInfo dataset;               // what inputs and classes mean; without a name it is not saved
-  double best_accuracy = -1.0;       // of the validation data, over the epochs done
+  std::string config;   // resolved, as YAML
+  std::string data;     // fingerprint() of the data set
+  DatasetInfo dataset;  // what inputs and classes mean; without a name it is not saved
+  std::string best_metric = "val_accuracy";
+  double best_score = kNoScore;  // of that metric, over the epochs done
+  std::string stopping_metric;   // of early stopping, with its best score and the epochs since then
+  double stopping_score = kNoScore;
+  int64_t stopping_epochs = 0;
   std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };
 
@@ -39,7 +48,7 @@ struct CheckpointDescription {
 std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::path& path);
 
 struct Resumed {
-  CheckpointInfo info;   // `now`, with the checkpoint's best accuracy, and its changes and the new
+  CheckpointInfo info;   // `now`, with the checkpoint's scores, and its changes and the new
   RunPosition position;  // of the run that saved
   std::vector<std::string> changes;  // the new ones, "key: before -> now"
 };
@@ -53,9 +62,10 @@ struct Resumed {
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
                         const CheckpointInfo& now, bool allow_changes = false);
 
-/// The best accuracy that a checkpoint of this network knows of; -1 if there is none, or it is
-/// damaged.
-double best_accuracy_of(const std::filesystem::path& path, Training& training);
+/// The best score of `metric` that a checkpoint of this network knows of; kNoScore if there is none,
+/// or it is damaged.
+double best_score_of(const std::filesystem::path& path, Training& training,
+                     const std::string& metric);
 
 /// Reads the parameters only, from any safetensors file that has them (also one saved by PyTorch).
 /// A checkpoint knows what it was trained as: throws ConfigError, naming every difference with

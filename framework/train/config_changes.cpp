@@ -97,7 +97,8 @@ bool is_any_of(const std::string& text, const std::vector<std::string>& list) {
 }
 
 ConfigChange::Kind kind_of(const Key& key) {
-  if (is_any_of(key.text(), {"train.epochs", "train.log_every"})) {
+  if (is_any_of(key.text(), {"train.epochs", "train.log_every"}) ||
+      key.text().starts_with("train.early_stopping")) {
     return ConfigChange::Kind::kLength;
   }
   const bool implementation =

@@ -16,11 +16,21 @@ Metrics metrics_of(const StepState& state) {
   return {state.loss_sum / rows, static_cast<double>(state.hits) / rows, state.counted};
 }
 
+double ClassMetrics::precision() const {
+  return static_cast<double>(right) / static_cast<double>(predicted);
+}
+
+double ClassMetrics::recall() const {
+  return static_cast<double>(right) / static_cast<double>(rows);
+}
+
 Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
     : net_(net),
       context_(net.context()),
       batches_(context_, info, split, {.batch = net.input().desc.shape[0]}),
-      state_(context_.device(), sizeof(StepState)) {
+      state_(context_.device(), sizeof(StepState)),
+      counts_(context_.device(),
+              static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)) {
   restart();
   const uint64_t* number = &device_state()->step;
   program_.push_back(gather_operation(
@@ -31,6 +41,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
   program_.push_back(advance_operation([this] {
+    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()));
     advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>(), {});
   }));
 }
@@ -49,7 +60,19 @@ Metrics Evaluation::run() {
   const Range range("evaluation");
   restart();
   for (int64_t i = 0; i < batches_.per_epoch(); ++i) step();
-  return metrics_of(state());
+  Metrics metrics = metrics_of(state());
+  const ClassCounts at{outputs().desc.shape[1]};
+  std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
+  copy_bytes(counts.data(), Device::kCpu, counts_.data(), context_.device(), counts_.bytes());
+  const auto count = [&](int64_t i) {
+    return static_cast<int64_t>(counts[static_cast<size_t>(i)]);
+  };
+  for (int64_t c = 0; c < at.classes; ++c) {
+    metrics.classes.push_back({count(at.labelled(c)), count(at.predicted(c)), count(at.right(c))});
+  }
+  metrics.top5 = static_cast<double>(count(at.in_top5())) /
+                 static_cast<double>(std::max<int64_t>(metrics.rows, 1));
+  return metrics;
 }
 
 void Evaluation::step() {
@@ -63,6 +86,7 @@ void Evaluation::step() {
 void Evaluation::restart() {
   const StepState zero;
   copy_bytes(state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
+  fill_bytes(counts_.data(), context_.device(), 0, counts_.bytes());
 }
 
 StepState Evaluation::state() {

@@ -2,21 +2,36 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/step_state.h"
 #include "data/batches.h"
 #include "data/dataset.h"
 #include "device/step_graph.h"
 #include "net/net.h"
+#include "train/class_counts.h"
 #include "train/program.h"
 
 namespace duet {
+
+/// Of the rows that count.
+struct ClassMetrics {
+  int64_t rows = 0;  // of the class
+  int64_t predicted = 0, right = 0;
+
+  /// Shares of the rows predicted to be of the class, and of those that are; nan without any.
+  double precision() const;
+  double recall() const;
+};
 
 /// Means over the rows counted.
 struct Metrics {
   double loss = 0.0;
   double accuracy = 0.0;
   int64_t rows = 0;
+  // Of an evaluation:
+  double top5 = 0.0;  // share of rows whose label is among the five largest outputs
+  std::vector<ClassMetrics> classes = {};
 };
 Metrics metrics_of(const StepState& state);
 
@@ -46,15 +61,18 @@ class Evaluation {
   const Program& program() const { return program_; }
 
   /// Device memory for data and totals.
-  size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes(); }
+  size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
 
  private:
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
+  /// What the loss reads.
+  const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
 
   Net& net_;
   Context& context_;
   Batches batches_;
-  Buffer state_;  // StepState
+  Buffer state_;   // StepState
+  Buffer counts_;  // ClassCounts
   Program program_;
   StepGraph graph_;
 };

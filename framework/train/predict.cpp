@@ -75,11 +75,6 @@ std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo
   return predictions;
 }
 
-// A network may have outputs that the data set has no class for.
-std::string class_name(const DatasetInfo& info, size_t number) {
-  return number < info.class_names.size() ? info.class_names[number] : std::to_string(number);
-}
-
 std::string table_of(const Pictures& pictures, const DatasetInfo& info,
                      const std::vector<std::vector<Prediction>>& predictions) {
   std::vector<std::vector<std::string>> rows = {{"image", "class", "confidence"}};

@@ -62,6 +62,10 @@ DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescripti
   return info;
 }
 
+std::string class_name(const DatasetInfo& info, size_t number) {
+  return number < info.class_names.size() ? info.class_names[number] : std::to_string(number);
+}
+
 void check_device(const NetSpec& spec) {
   if (device_of(spec) == Device::kCpu || gpu_available()) return;
   throw UnsupportedError("backend '" + spec.backend.name + "': " + gpu_missing_reason());

@@ -32,6 +32,9 @@ Trained open_trained(const TrainedOptions& options);
 /// checkpoint where it has them and is of the same data set. Warns of another normalisation.
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
 
+/// The name of a class, or of an output that the data set has no class for its number.
+std::string class_name(const DatasetInfo& info, size_t number);
+
 /// Throws UnsupportedError if the network is for a GPU and there is none.
 void check_device(const NetSpec& spec);
 

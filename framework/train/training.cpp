@@ -34,12 +34,26 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       state_(context.device(), sizeof(StepState)) {
   optimizer_tensors_.w = weights_.trained();
   optimizer_tensors_.dw = net_.gradients();
-  for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
+  const auto take = [&] {
     const Buffer& memory =
         optimizer_memory_.emplace_back(context.device(), optimizer_tensors_.w.bytes());
     fill_bytes(memory.data(), context.device(), 0, memory.bytes());
-    optimizer_tensors_.state.push_back({optimizer_tensors_.w.desc, memory.data()});
+    return Tensor{optimizer_tensors_.w.desc, memory.data()};
+  };
+  for (size_t i = 0; i < optimizer_->state_names().size(); ++i) {
+    optimizer_tensors_.state.push_back(take());
   }
+  if (optimizer_->options().ema > 0.0) {
+    optimizer_tensors_.ema = take();
+    aside_ = take();
+    restart_average();
+  }
+  for (const Parameter& parameter : weights_.parameters()) {
+    if (!parameter.spec.trained()) continue;
+    const auto offset = static_cast<int64_t>(parameter.offset / sizeof(float));
+    optimizer_tensors_.parameters.push_back({offset, parameter.spec.desc.shape});
+  }
+  update_ = optimizer_->bind(context, optimizer_tensors_);
   set_state({});
   write_program();
 }
@@ -52,7 +66,7 @@ void Training::write_program() {
   }
   const float* loss = net_.loss().data<float>();
   program_.push_back(update_operation(std::string(optimizer_->type()), [this, loss] {
-    optimizer_->update(context_, optimizer_tensors_, device_state(state_), loss);
+    update_->queue(device_state(state_), loss);
   }));
   program_.push_back(advance_operation([this, loss] {
     advance(context_, device_state(state_), loss, net_.hits().data<int32_t>(), schedule_);
@@ -104,9 +118,35 @@ void Training::clear_totals() {
   set_state(now);
 }
 
+Metrics Training::evaluate() {
+  const Tensor &w = optimizer_tensors_.w, &ema = optimizer_tensors_.ema;
+  if (!ema) return evaluation_.run();
+  context_.queue_copy(aside_.memory, w.memory, w.bytes());
+  context_.queue_copy(w.memory, ema.memory, w.bytes());
+  const Metrics metrics = evaluation_.run();
+  context_.queue_copy(w.memory, aside_.memory, w.bytes());
+  return metrics;
+}
+
+std::vector<std::pair<std::string, Tensor>> Training::optimizer_states() const {
+  std::vector<std::pair<std::string, Tensor>> states;
+  const std::vector<std::string> names = optimizer_->state_names();
+  for (size_t i = 0; i < names.size(); ++i) {
+    states.emplace_back(names[i], optimizer_tensors_.state[i]);
+  }
+  if (optimizer_tensors_.ema) states.emplace_back("weights", optimizer_tensors_.w);
+  return states;
+}
+
+void Training::restart_average() {
+  const Tensor &w = optimizer_tensors_.w, &ema = optimizer_tensors_.ema;
+  if (!ema) return;
+  copy_bytes(ema.memory, context_.device(), w.memory, context_.device(), w.bytes());
+}
+
 size_t Training::memory_bytes() const {
   size_t bytes = net_.memory_bytes() + train_batches_.memory_bytes() + evaluation_.memory_bytes() +
-                 state_.bytes();
+                 state_.bytes() + update_->memory_bytes();
   for (const Buffer& memory : optimizer_memory_) bytes += memory.bytes();
   return bytes;
 }

@@ -44,8 +44,10 @@ class Training {
   /// Starts new totals; the step number stays.
   void clear_totals();
 
-  /// Of the validation data.
+  /// Of the validation data, with the weights as they are being trained: what times and checks take.
   Evaluation& evaluation() { return evaluation_; }
+  /// One pass over the validation data, with the averaged weights if the optimizer keeps them.
+  Metrics evaluate();
 
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
   /// libraries take for themselves is not known here.
@@ -64,8 +66,15 @@ class Training {
   Weights& weights() { return weights_; }
   const Optimizer& optimizer() const { return *optimizer_; }
   const ScheduleRule& schedule() const { return schedule_; }
-  /// The optimizer's state number i, laid out as weights().trained().
-  const Tensor& optimizer_state(size_t i) const { return optimizer_tensors_.state[i]; }
+  /// What the optimizer keeps beside the weights, laid out as weights().trained(): its states, and
+  /// where it averages the weights ("ema") those that it trains ("weights").
+  std::vector<std::pair<std::string, Tensor>> optimizer_states() const;
+  /// What is evaluated and saved as the parameters: the averaged weights, or the weights.
+  const Tensor& result() const {
+    return optimizer_tensors_.ema ? optimizer_tensors_.ema : optimizer_tensors_.w;
+  }
+  /// The average begins with the weights as they are. Nothing where there is none.
+  void restart_average();
   Context& context() const { return context_; }
 
  private:
@@ -82,8 +91,10 @@ class Training {
   ScheduleRule schedule_;
   Evaluation evaluation_;
   OptimizerTensors optimizer_tensors_;
-  std::vector<Buffer> optimizer_memory_;
-  Buffer state_;  // StepState of the training
+  Tensor aside_;  // where the weights are while the averaged ones stand in their place
+  std::unique_ptr<Update> update_;
+  std::vector<Buffer> optimizer_memory_;  // of the states, the average and aside_
+  Buffer state_;                          // StepState of the training
   Program program_;
   StepGraph step_graph_;
 };

@@ -51,6 +51,17 @@ double shortest(float value) { return std::strtod(fmt::format("{}", value).c_str
 
 std::string percent(double fraction) { return fmt::format("{:.2f}%", 100.0 * fraction); }
 
+// The value of a metric of an epoch's line; a larger score is better.
+double score_of(const std::string& metric, const json& epoch) {
+  const double value = epoch.at(metric);
+  return metric.ends_with("_loss") ? -value : value;
+}
+
+std::string score_text(const std::string& metric, double score) {
+  if (metric.ends_with("_loss")) return fmt::format("{} {:.4f}", metric, -score);
+  return metric + " " + percent(score);
+}
+
 }  // namespace
 
 std::string device_name(const NetSpec& spec) {
@@ -62,7 +73,12 @@ TrainingRun::TrainingRun(const TrainerOptions& options, const Setup& setup, cons
     : options_(options), setup_(setup), spec_(setup.spec), data_(data), training_(training) {}
 
 int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint) {
-  info_ = {.config = write_yaml(setup_.config), .data = fingerprint(data_), .dataset = data_};
+  const TrainSpec::EarlyStopping& stopping = spec_.train.early_stopping;
+  info_ = {.config = write_yaml(setup_.config),
+           .data = fingerprint(data_),
+           .dataset = data_,
+           .best_metric = spec_.train.best,
+           .stopping_metric = stopping.patience > 0 ? stopping.metric : ""};
   try {
     if (!checkpoint.empty()) resume(checkpoint);
     const fs::path out = options_.out;
@@ -83,18 +99,26 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     if (setup_.schedule.ends && static_cast<uint64_t>(schedule_end) < end) {
       spdlog::warn("the schedule of the learning rate ends at step {} of {}", schedule_end, end);
     }
-    if (step < end) {
+    if (step < end && !has_stopped()) {
       start_folder(checkpoint);
       return train(step, per_epoch, end);
     }
-    spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
-                 checkpoint.string(), step / per_epoch, spec_.train.epochs);
+    if (step < end) {
+      spdlog::warn(
+          "{} stopped early, after {} epochs; go on with a larger "
+          "train.early_stopping.patience",
+          checkpoint.string(), step / per_epoch);
+    } else {
+      spdlog::warn("{} has done {} epochs and {} are asked for; ask for more with --epochs",
+                   checkpoint.string(), step / per_epoch, spec_.train.epochs);
+    }
     finish_folder();
-    const Metrics validation = training_.evaluation().run();
+    const Metrics validation = training_.evaluate();
     check_finite(validation, static_cast<int64_t>(step / per_epoch));
     summary_ = {{"epoch", step / per_epoch},
                 {"val_loss", validation.loss},
-                {"val_accuracy", validation.accuracy}};
+                {"val_accuracy", validation.accuracy},
+                {"val_top5", validation.top5}};
     print_summary(false);
     return kExitDone;
   } catch (const DeviceError& e) {
@@ -125,11 +149,11 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   folder_->make_checkpoints();
   std::error_code error;
   if (!checkpoint.empty()) {
-    const double best = best_accuracy_of(folder_->best(), training_);
-    if (best < info_.best_accuracy) {
+    const double best = best_score_of(folder_->best(), training_, info_.best_metric);
+    if (best < info_.best_score) {
       spdlog::warn("{} does not hold the best epoch so far ({}); from here on the best is kept",
-                   folder_->best().string(), percent(info_.best_accuracy));
-      info_.best_accuracy = best;
+                   folder_->best().string(), score_text(info_.best_metric, info_.best_score));
+      info_.best_score = best;
     }
     // Before metrics are removed, which the last checkpoint must not be ahead of.
     if (!fs::equivalent(checkpoint, folder_->last(), error)) save(folder_->last());
@@ -152,8 +176,13 @@ int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) {
     if (InterruptGuard::requested() && step % per_epoch != 0) break;
     finish_epoch(static_cast<int64_t>(step / per_epoch));
     if (InterruptGuard::requested()) break;
+    if (has_stopped()) {
+      spdlog::info("stopped early: {} has not improved for {} epochs", info_.stopping_metric,
+                   info_.stopping_epochs);
+      break;
+    }
   }
-  const bool interrupted = InterruptGuard::requested() && step < end;
+  const bool interrupted = InterruptGuard::requested() && step < end && !has_stopped();
   if (interrupted) {
     save(folder_->last());
     spdlog::warn("interrupted after step {}; saved. Go on with: --resume {}", step,
@@ -255,7 +284,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   const Elapsed watch;
   std::optional<Running> running;
   name_replay(running, "evaluation after epoch", static_cast<uint64_t>(epoch));
-  const Metrics validation = training_.evaluation().run();
+  const Metrics validation = training_.evaluate();
   running.reset();
   const double evaluation_seconds = watch.seconds();
   const double rate = per_second(epoch_images_, epoch_seconds_);
@@ -271,19 +300,36 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"learning_rate", shortest(state.last_learning_rate)},
               {"val_loss", validation.loss},
               {"val_accuracy", validation.accuracy},
+              {"val_top5", validation.top5},
               {"images_per_second", rate},
               {"seconds", epoch_seconds_},
               {"evaluation_seconds", evaluation_seconds}};
   folder_->append_metrics(summary_);
   check_finite(validation, epoch);
   training_.clear_totals();
-  if (validation.accuracy > info_.best_accuracy) {
-    info_.best_accuracy = validation.accuracy;
-    // Before the last one, which says by its best accuracy that this one is there: a run that is
+  watch_for_the_end();
+  const double score = score_of(info_.best_metric, summary_);
+  if (score > info_.best_score) {
+    info_.best_score = score;
+    // Before the last one, which says by its best score that this one is there: a run that is
     // ended between the two goes on from the epoch before, and comes to the same.
     save(folder_->best());
   }
   save(folder_->last());
+}
+
+void TrainingRun::watch_for_the_end() {
+  const TrainSpec::EarlyStopping& stopping = spec_.train.early_stopping;
+  if (stopping.patience == 0) return;
+  const double score = score_of(stopping.metric, summary_);
+  const bool improved = score > info_.stopping_score + stopping.min_delta;
+  if (improved) info_.stopping_score = score;
+  info_.stopping_epochs = improved ? 0 : info_.stopping_epochs + 1;
+}
+
+bool TrainingRun::has_stopped() const {
+  const int64_t patience = spec_.train.early_stopping.patience;
+  return patience > 0 && info_.stopping_epochs >= patience;
 }
 
 void TrainingRun::check_finite(const Metrics& validation, int64_t epoch) const {
@@ -323,6 +369,7 @@ void TrainingRun::print_summary(bool interrupted) {
   object["images_per_second"] = per_second(train_images_, train_seconds_);
   object["startup_seconds"] = startup_seconds_;
   object["interrupted"] = interrupted;
+  if (!info_.stopping_metric.empty()) object["stopped_early"] = has_stopped();
   object["out"] = folder_->path().string();
   if (options_.json) std::printf("%s\n", json_text(object).c_str());
 }

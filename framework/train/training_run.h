@@ -42,6 +42,9 @@ class TrainingRun {
   /// What a replay of the network's graph runs as (core/running.h): no layer can tell that it does.
   void name_replay(std::optional<Running>& running, std::string_view what, uint64_t number) const;
   void finish_epoch(int64_t epoch);
+  /// Early stopping: what the epoch of summary_ adds, and whether training has ended by it.
+  void watch_for_the_end();
+  bool has_stopped() const;
   /// Throws RunError.
   void check_finite(const Metrics& validation, int64_t epoch) const;
   void save(const std::filesystem::path& path);

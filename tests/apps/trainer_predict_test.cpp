@@ -85,6 +85,17 @@ TEST_F(TrainedNetwork, EvaluatesAsItsEpochDid) {
   EXPECT_EQ(result["val_loss"], epochs.back()["val_loss"]);
   EXPECT_EQ(result["val_accuracy"], epochs.back()["val_accuracy"]);
   EXPECT_EQ(result["images"], 32);
+  EXPECT_EQ(result["val_top5"], 1.0);  // of four classes
+  EXPECT_EQ(result["val_top5"], epochs.back()["val_top5"]);
+  double images = 0, right = 0;
+  for (const json& found : result["classes"]) {
+    images += found["images"].get<double>();
+    if (!found["recall"].is_null()) {
+      right += found["recall"].get<double>() * found["images"].get<double>();
+    }
+  }
+  EXPECT_EQ(images, 32);
+  EXPECT_NEAR(right / 32, result["val_accuracy"], 1e-9);
   EXPECT_EQ(result["checkpoint"], last);
   EXPECT_EQ(result["dataset"], "synthetic_images");
   // The other way to ask for it, and other batches and implementations.

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cmath>
+
 #include "apps/trainer_process.h"
 #include "core/error.h"
+#include "train/safetensors.h"
 
 namespace duet {
 namespace {
@@ -151,6 +154,78 @@ TEST(Trainer, ResolvedConfigurationRunsAgain) {
   EXPECT_TRUE(tensors(folder / "a/checkpoints/last.safetensors") ==
               tensors(folder / "b/checkpoints/last.safetensors"));
   EXPECT_EQ(folder.read("a/config.yaml"), folder.read("b/config.yaml"));
+}
+
+TEST(Trainer, StopsEarlyAndResumesToTheSame) {
+  const TrainerFolder folder;
+  const std::string stopping =
+      "--config tiny.yaml --quiet --set train.early_stopping.metric=val_accuracy --set "
+      "train.early_stopping.min_delta=1 --set train.early_stopping.patience=";
+  // No epoch improves by more than 1, but the first.
+  const Outcome outcome = folder.run(stopping + "2 --epochs 9 --json --out whole");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_EQ(json::parse(outcome.out)["epoch"], 3);
+  EXPECT_EQ(json::parse(outcome.out)["stopped_early"], true);
+  EXPECT_EQ(metrics(folder, "whole", "epoch").size(), 3u);
+  EXPECT_OUTCOME(folder.run(stopping + "2 --epochs 2 --out parts"), kExitDone);
+  EXPECT_OUTCOME(folder.run(stopping + "2 --epochs 9 --out parts --resume last"), kExitDone);
+  EXPECT_TRUE(tensors(folder / "whole/checkpoints/last.safetensors") ==
+              tensors(folder / "parts/checkpoints/last.safetensors"));
+  EXPECT_OUTCOME(folder.run("--config parts/config.yaml --epochs 9 --out parts --resume last"),
+                 kExitDone, "stopped early, after 3 epochs", "patience");
+  EXPECT_EQ(metrics(folder, "parts", "epoch").size(), 3u);
+  EXPECT_OUTCOME(folder.run(stopping + "4 --epochs 9 --out parts --resume last"), kExitDone);
+  EXPECT_EQ(metrics(folder, "parts", "epoch").size(), 5u);
+}
+
+TEST(Trainer, KeepsTheBestEpochOfAnyMetric) {
+  const TrainerFolder folder;
+  for (const std::string metric : {"val_loss", "val_top5", "train_loss", "train_accuracy"}) {
+    EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 4 --set "
+                              "optimizer.learning_rate=0.3 --set train.best=" +
+                              metric + " --out " + metric),
+                   kExitDone);
+    double best = metric.ends_with("loss") ? -INFINITY : -1.0;
+    double step = 0;
+    for (const json& epoch : metrics(folder, metric, "epoch")) {
+      const double value = epoch[metric];
+      const double score = metric.ends_with("loss") ? -value : value;
+      if (score <= best) continue;
+      best = score;
+      step = 4 * epoch["epoch"].get<double>();
+    }
+    const auto saved = safetensors::read(folder / (metric + "/checkpoints/best.safetensors"));
+    EXPECT_EQ(std::strtod(saved.metadata().at("step").c_str(), nullptr), step) << metric;
+  }
+}
+
+TEST(Trainer, RefusesUnknownMetricsAndLosses) {
+  const TrainerFolder folder;
+  const auto refused = [&](const std::string& assignment, const std::string& words) {
+    EXPECT_OUTCOME(folder.run("--config tiny.yaml --set " + assignment), kExitUsage, words);
+  };
+  refused("train.best=val_acuracy", "did you mean 'val_accuracy'");
+  refused("train.early_stopping.metric=val_loss", "patience");
+  refused("train.early_stopping.patience=0", "patience");
+  refused("layers.loss.label_smoothing=2", "label_smoothing");
+  refused("layers.loss.class_weights=1", "class_weights has 1");
+  refused("layers.loss.type=mse2", "mse");
+}
+
+// The whole of a run by each loss: training, evaluation, prediction.
+TEST(Trainer, TrainsAndPredictsByEveryLoss) {
+  const TrainerFolder folder;
+  for (const std::string loss : {"mse", "bce_with_logits", "multi_margin"}) {
+    EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 6 --set layers.loss.type=" +
+                              loss + " --out " + loss),
+                   kExitDone);
+    EXPECT_GT(metrics(folder, loss, "epoch").back()["val_accuracy"], 0.4) << loss;  // chance: 0.25
+    const Outcome outcome = folder.run("evaluate --json --quiet --checkpoint " + loss +
+                                       "/checkpoints/last.safetensors");
+    EXPECT_OUTCOME(outcome, kExitDone);
+    EXPECT_EQ(json::parse(outcome.out)["val_loss"],
+              metrics(folder, loss, "epoch").back()["val_loss"]);
+  }
 }
 
 TEST(Trainer, ResumesWhereItStood) {

@@ -59,6 +59,10 @@ TEST(Problem, HasTheWordsOfTheField) {
   EXPECT_EQ(parse("leaky_relu", "n=8,c=3,h=4,w=5,slope=0.1,layout=nhwc")->problem_text(),
             "x=8x3x4x5 float32 nhwc slope=0.1");
   EXPECT_EQ(parse("softmax_cross_entropy", "n=64,c=10")->problem_text(), "n=64 c=10");
+  EXPECT_EQ(parse("softmax_cross_entropy", "n=64,c=3,label_smoothing=0.1,class_weights=1:0.5:2")
+                ->problem_text(),
+            "n=64 c=3 label_smoothing=0.1 class_weights=1:0.5:2");
+  EXPECT_EQ(parse("multi_margin", "n=64,c=10,p=2")->problem_text(), "n=64 c=10 p=2 margin=1");
   EXPECT_EQ(parse("relu", "x=64x128,n=7")->problem_text(), "x=7x128 float32");
 }
 

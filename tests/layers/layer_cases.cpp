@@ -8,6 +8,7 @@ std::vector<LayerCase> batch_norm1d_cases();
 std::vector<LayerCase> batch_norm1d_relu_cases();
 std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
+std::vector<LayerCase> bce_with_logits_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
 std::vector<LayerCase> conv2d_pool_relu_cases();
@@ -19,6 +20,8 @@ std::vector<LayerCase> layer_norm_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
 std::vector<LayerCase> max_pool2d_cases();
+std::vector<LayerCase> mse_cases();
+std::vector<LayerCase> multi_margin_cases();
 std::vector<LayerCase> relu_cases();
 std::vector<LayerCase> reorder_cases();
 std::vector<LayerCase> sigmoid_cases();
@@ -38,6 +41,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"batch_norm1d_relu", batch_norm1d_relu_cases()},
       {"batch_norm2d", batch_norm2d_cases()},
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
+      {"bce_with_logits", bce_with_logits_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
       {"conv2d_pool_relu", conv2d_pool_relu_cases()},
@@ -49,6 +53,8 @@ const std::vector<CasesOfType>& layer_cases() {
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
       {"max_pool2d", max_pool2d_cases()},
+      {"mse", mse_cases()},
+      {"multi_margin", multi_margin_cases()},
       {"relu", relu_cases()},
       {"reorder", reorder_cases()},
       {"sigmoid", sigmoid_cases()},

@@ -66,6 +66,25 @@ layers:
 )";
 }
 
+namespace {
+
+std::string residual_training_by(const std::string& backend, const std::string& optimizer) {
+  std::string yaml = small_residual_training(backend);
+  const std::string adam = "type: adam";
+  return yaml.replace(yaml.find(adam), adam.size(), optimizer);
+}
+
+}  // namespace
+
+std::string averaged_training(const std::string& backend) {
+  return residual_training_by(backend,
+                              "type: adamw, ema: 0.9, clip_norm: 0.5, decay_biases: false");
+}
+
+std::string muon_training(const std::string& backend) {
+  return residual_training_by(backend, "type: muon, ema: 0.9");
+}
+
 std::vector<double> snapshot(TestTraining& t) {
   Training& training = *t.training;
   const StepState state = training.state();
@@ -80,8 +99,10 @@ std::vector<double> snapshot(TestTraining& t) {
       values.push_back(v);
     }
     if (!parameter.spec.trained()) continue;
-    for (size_t i = 0; i < training.optimizer().state_names().size(); ++i) {
-      for (float v : training.weights().read(parameter, training.optimizer_state(i))) {
+    std::vector<std::pair<std::string, Tensor>> states = training.optimizer_states();
+    states.emplace_back("result", training.result());
+    for (const auto& [name, tensor] : states) {
+      for (float v : training.weights().read(parameter, tensor)) {
         values.push_back(v);
       }
     }

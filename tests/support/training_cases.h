@@ -16,6 +16,10 @@ std::string small_training(const std::string& backend);
 /// The same data on a residual network with batch normalisation.
 std::string small_residual_training(const std::string& backend);
 
+/// The latter by AdamW with clipping, averaged weights and biases that do not decay; and by Muon.
+std::string averaged_training(const std::string& backend);
+std::string muon_training(const std::string& backend);
+
 /// Everything that training changes: step, totals, parameters and optimizer state.
 std::vector<double> snapshot(TestTraining& t);
 

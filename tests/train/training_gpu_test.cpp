@@ -32,6 +32,42 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnGpu, EveryOptimizerIsTheSameInAGraphAndAfterAStop) {
+  for (const auto network : {averaged_training, muon_training}) {
+    TestTraining graph(network("custom")), eager("graph: false\n" + network("custom"));
+    for (int i = 0; i < 12; ++i) {
+      graph.training->step();
+      eager.training->step();
+    }
+    EXPECT_EQ(snapshot(graph), snapshot(eager));
+    EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss);
+    EXPECT_EQ(snapshot(graph), snapshot(eager));  // the weights are back in their place
+    for (const std::string backend : {"custom", "cudnn"}) check_resume(backend, backend, network);
+  }
+}
+
+TEST_F(TrainingOnGpu, LossesOfEveryKindAndOptimizerAgreeWithTheCpu) {
+  const std::string loss = "type: softmax_cross_entropy";
+  for (const std::string& kind :
+       {loss + ", label_smoothing: 0.1, class_weights: [1, 2, 0.5, 1, 1, 1, 1, 1, 1, 1]",
+        std::string("type: mse"), std::string("type: bce_with_logits"),
+        std::string("type: multi_margin")}) {
+    for (const auto network : {averaged_training, muon_training}) {
+      const auto with_loss = [&](const std::string& backend) {
+        std::string yaml = network(backend);
+        return yaml.replace(yaml.find(loss), loss.size(), kind);
+      };
+      TestTraining cpu(with_loss("cpu")), custom(with_loss("custom")), cudnn(with_loss("cudnn"));
+      for (int i = 0; i < 10; ++i) {
+        for (TestTraining* t : {&cpu, &custom, &cudnn}) t->training->step();
+        const double expected = cpu.training->state().last_loss;
+        EXPECT_NEAR(custom.training->state().last_loss, expected, 1e-3 * expected) << kind << i;
+        EXPECT_NEAR(cudnn.training->state().last_loss, expected, 1e-3 * expected) << kind << i;
+      }
+    }
+  }
+}
+
 TEST_F(TrainingOnGpu, TwoRunsGiveTheSameBits) {
   for (const std::string backend : {"custom", "cudnn"}) {
     TestTraining first(small_training(backend)), second(small_training(backend));

@@ -9,6 +9,7 @@
 
 #include "core/error.h"
 #include "support/network.h"
+#include "support/text.h"
 #include "support/training_cases.h"
 #include "train/checkpoint.h"
 
@@ -65,6 +66,54 @@ TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu", small_residual_training);
 }
 
+TEST(Training, ResumesAveragedWeightsToTheSameBits) {
+  check_resume("cpu", "cpu", averaged_training);
+}
+
+TEST(Training, LearnsAndResumesByMuon) {
+  check_resume("cpu", "cpu", muon_training);
+  TestTraining t(muon_training("cpu"));
+  for (int64_t i = 0; i < 12 * t.training->steps_per_epoch(); ++i) t.training->step();
+  EXPECT_GT(t.training->evaluate().accuracy, 0.6);
+}
+
+TEST(Checkpoint, RefusesTheStateOfAnotherOptimizer) {
+  const std::filesystem::path path = temporary_path("optimizer.safetensors");
+  const CheckpointInfo info{.config = small_residual_training("cpu"), .data = "0"};
+  TestTraining adam(small_residual_training("cpu"));
+  save_checkpoint(path, *adam.training, info);
+  TestTraining averaged(averaged_training("cpu"));
+  const CheckpointInfo other{.config = averaged_training("cpu"), .data = "0"};
+  EXPECT_THROW(load_checkpoint(path, *averaged.training, other), ConfigError);
+  try {  // told as the same configuration, which it is not
+    load_checkpoint(path, *averaged.training, info);
+    ADD_FAILURE() << "taken";
+  } catch (const DataError& error) {
+    EXPECT_TRUE(has(error.what(), "another optimizer", "optimizer.weights.conv1.weight"));
+  }
+  load_checkpoint(path, *averaged.training, other, true);
+  const auto& parameter = averaged.training->weights().parameters()[0];
+  EXPECT_EQ(averaged.training->weights().read(parameter, averaged.training->result()),
+            adam.training->weights().read(parameter));
+  std::filesystem::remove(path);
+}
+
+TEST(Training, EvaluatesAndSavesTheAveragedWeights) {
+  const std::filesystem::path path = temporary_path("averaged.safetensors");
+  const CheckpointInfo info{.config = averaged_training("cpu"), .data = "0"};
+  TestTraining t(averaged_training("cpu"));
+  for (int i = 0; i < 20; ++i) t.training->step();
+  const std::vector<double> before = snapshot(t);
+  const double loss = t.training->evaluate().loss;
+  EXPECT_EQ(snapshot(t), before);
+  EXPECT_NE(loss, t.training->evaluation().run().loss);  // that of the weights in training
+  save_checkpoint(path, *t.training, info);
+  TestTraining plain(small_residual_training("cpu"));
+  load_parameters(path, plain.training->weights(), {.config = small_residual_training("cpu")});
+  EXPECT_EQ(plain.training->evaluate().loss, loss);
+  std::filesystem::remove(path);
+}
+
 // A block saves what its layers would, under their names, and the parts compute it.
 TEST(Training, ACheckpointOfABlockIsThatOfItsLayers) {
   for (const std::string backend : {"cpu", "cpu\nmath: bf16"}) {
@@ -94,9 +143,10 @@ TEST(Training, OptimizersAgreeWithTheirDefinition) {
     const auto view = [](std::vector<float>& v) { return Tensor{{{4}}, v.data()}; };
     OptimizerTensors tensors{view(w), view(dw), {view(s0), view(s1)}};
     StepState state{.learning_rate = static_cast<float>(optimizer->learning_rate())};
+    const auto update = optimizer->bind(context, tensors);
     for (float g : gradients) {
       dw.assign(4, g);
-      optimizer->update(context, tensors, &state, &loss);
+      update->queue(&state, &loss);
       ++state.step;
     }
     return w[0];

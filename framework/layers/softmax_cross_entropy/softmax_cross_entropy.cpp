@@ -1,5 +1,7 @@
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
 
+#include <sstream>
+
 namespace duet {
 
 // Each in the file of its name.
@@ -21,8 +23,20 @@ std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls(
 }
 
 std::string SoftmaxCrossEntropyProblem::to_string() const {
-  const std::string text = "n=" + std::to_string(n) + " c=" + std::to_string(c);
-  return dtype == DType::kFloat32 ? text : text + " " + std::string(duet::to_string(dtype));
+  std::ostringstream keys;
+  if (label_smoothing != 0.0f) keys << " label_smoothing=" << label_smoothing;
+  for (size_t j = 0; j < class_weights.size(); ++j) {
+    keys << (j == 0 ? " class_weights=" : ":") << class_weights[j];
+  }
+  return loss_text(n, c, dtype, keys.str());
+}
+
+SoftTargets::SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights)
+    : class_weights(problem.class_weights.empty() ? nullptr : class_weights),
+      kept(1.0f - problem.label_smoothing),
+      spread(problem.label_smoothing / static_cast<float>(problem.c)),
+      total(problem.class_weights.empty() ? static_cast<float>(problem.c) : 0.0f) {
+  for (float weight : problem.class_weights) total += weight;
 }
 
 namespace {
@@ -30,26 +44,48 @@ namespace {
 class SoftmaxCrossEntropyLayer
     : public LayerOf<SoftmaxCrossEntropyLayer, SoftmaxCrossEntropyProblem> {
  public:
-  SoftmaxCrossEntropyLayer() : LayerOf("softmax_cross_entropy", softmax_cross_entropy_impls()) {}
+  // Keys that are not given are not written either: checkpoints from before there were any agree.
+  explicit SoftmaxCrossEntropyLayer(ConfigReader& reader)
+      : LayerOf("softmax_cross_entropy", softmax_cross_entropy_impls()) {
+    if (reader.raw("label_smoothing")) {
+      label_smoothing_ = static_cast<float>(reader.number("label_smoothing", {}, 0.0, 1.0));
+    }
+    if (!reader.raw("class_weights")) return;
+    double sum = 0.0;
+    for (double weight : reader.numbers("class_weights", {})) {
+      if (!(weight >= 0.0 && weight <= kMostWeight)) {
+        reader.error("class_weights", "expected numbers from 0 to 1e6");
+        return;
+      }
+      sum += weight;
+      class_weights_.push_back(static_cast<float>(weight));
+    }
+    if (!(sum > 0.0)) reader.error("class_weights", "expected a number above 0 among them");
+  }
 
   bool takes_labels() const override { return true; }
 
  protected:
   SoftmaxCrossEntropyProblem infer(const std::vector<TensorDesc>& inputs,
                                    const LayerOptions&) override {
+    outputs_ = loss_outputs(inputs);
     const TensorDesc& x = inputs[0];
-    if (x.shape.rank() != 2) {
-      throw ShapeError("takes logits N x C, not " + x.shape.to_string() +
-                       "; put flatten or linear before it");
+    const int64_t given = static_cast<int64_t>(class_weights_.size());
+    if (given != 0 && given != x.shape[1]) {
+      throw ShapeError("takes a class weight for each of the " + std::to_string(x.shape[1]) +
+                       " logits of a row, and class_weights has " + std::to_string(given));
     }
-    const TensorDesc labels{{x.shape[0]}, DType::kInt32};
-    if (inputs[1].shape != labels.shape || inputs[1].dtype != labels.dtype) {
-      throw ShapeError("takes labels " + labels.to_string() + ", not " + inputs[1].to_string());
-    }
-    if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
-    outputs_ = {TensorDesc{{1}, accumulator_of(x.dtype)}, TensorDesc{{2}, DType::kInt32}};
-    return {.n = static_cast<int>(x.shape[0]), .c = static_cast<int>(x.shape[1]), .dtype = x.dtype};
+    return {.n = static_cast<int>(x.shape[0]),
+            .c = static_cast<int>(x.shape[1]),
+            .dtype = x.dtype,
+            .label_smoothing = label_smoothing_,
+            .class_weights = class_weights_};
   }
+
+ private:
+  static constexpr double kMostWeight = 1e6;
+  float label_smoothing_ = 0.0f;
+  std::vector<float> class_weights_;
 };
 
 }  // namespace

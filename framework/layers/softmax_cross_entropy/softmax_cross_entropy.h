@@ -1,51 +1,53 @@
-// softmax_cross_entropy: the loss of a classifier, as torch.nn.CrossEntropyLoss on class indices.
+// softmax_cross_entropy: the loss of a classifier, as torch.nn.CrossEntropyLoss on class indices; the
+// tensors are those of loss.h.
 //
-//   x[0]  logits, N x C            y[0]  loss, {1}: mean over counted rows of -log
-//   softmax(x)[label] x[1]  labels, int32 {N}        y[1]  int32 {2}: rows whose largest logit is
-//   the label's, rows
-//                                        counted
+//   p = softmax(x); e = label_smoothing; v = class_weights (1 each if there are none)
+//   loss of row i = (1 - e) * v[label] * -log p[label] + e / C * sum over j of v[j] * -log p[j]
+//   y[0] = their sum / W, with W the sum of v[label] over the counted rows; 0 where W is 0
+//   dx   = dy / W * (((1 - e) * v[label] + e / C * sum of v) * p
+//                    - (1 - e) * v[label] * onehot(label) - e / C * v); 0 where W is 0
 //
-// A row counts if its label is in 0 .. C-1; label -1 marks rows to leave out (the padding of an
-// epoch's last batch). Without a counted row the loss is 0. Of equal logits the first is the
-// largest; a row with a NaN is never a hit, and its NaN reaches the loss.
-//   dx[0] = dy[0] * (softmax(x) - onehot(label)) / counted, 0 in rows that do not count.
-// No keys.
+// Keys: label_smoothing 0 (to 1), class_weights (one a class, not negative, not all 0).
 #pragma once
 
-#include "layers/layer.h"
+#include "core/host_device.h"
+#include "layers/loss.h"
 
 namespace duet {
 
 struct SoftmaxCrossEntropyProblem {
   int n = 1, c = 1;
   DType dtype = DType::kFloat32;
+  float label_smoothing = 0.0f;
+  std::vector<float> class_weights;  // c of them, or none
 
   int64_t elements() const { return int64_t{n} * c; }
   std::string to_string() const;
 };
 
+/// What the softmax of a row is compared with.
+struct SoftTargets {
+  const float* class_weights = nullptr;  // null: 1 each
+  float kept = 1.0f;                     // 1 - label_smoothing
+  float spread = 0.0f;                   // label_smoothing / c
+  float total = 0.0f;                    // sum of the class weights
+
+  SoftTargets() = default;
+  /// `class_weights` are the problem's, in memory that the caller's loops can read.
+  SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights);
+
+  DUET_HOST_DEVICE float weight(int j) const { return class_weights ? class_weights[j] : 1.0f; }
+  /// The factor of -log p[j].
+  DUET_HOST_DEVICE float of(int j, int label) const {
+    return (j == label ? kept * weight(j) : 0.0f) + spread * weight(j);
+  }
+  /// The sum of of(j, label) over j.
+  DUET_HOST_DEVICE float sum(int label) const { return kept * weight(label) + spread * total; }
+};
+
 const LayerType& softmax_cross_entropy_type();
 
-/// Shapes as softmax_cross_entropy.h says. `state` is what forward left for backward. No label, in
-/// or out of range, may lead to an access out of bounds.
-class SoftmaxCrossEntropyImpl : public ImplementationOf<SoftmaxCrossEntropyProblem> {
- public:
-  using ImplementationOf::ImplementationOf;
-
-  virtual void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
-                       const Tensor& hits, const Tensor& state) = 0;
-  /// `hits` is forward's second output, whose second entry is the number of counted rows.
-  virtual void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
-                        const Tensor& dloss, const Tensor& state, const Tensor& dx) = 0;
-
-  void run(Pass pass, const Run& run, const LayerTensors& t) final {
-    if (pass == Pass::kForward) {
-      forward(run, t.x[0], t.x[1], t.y[0], t.y[1], t.state);
-    } else if (t.dx[0]) {
-      backward(run, t.x[0], t.x[1], t.y[1], t.dy[0], t.state, t.dx[0]);
-    }
-  }
-};
+using SoftmaxCrossEntropyImpl = LossImpl<SoftmaxCrossEntropyProblem>;
 
 std::vector<ImplEntry<SoftmaxCrossEntropyProblem>>& softmax_cross_entropy_impls();
 

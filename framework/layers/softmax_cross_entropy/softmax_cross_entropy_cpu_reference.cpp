@@ -37,25 +37,39 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
 
   void forward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor&) override {
-    Value total = 0;
+    const SoftTargets targets(problem_, problem_.class_weights.data());
+    Value total = 0, weight = 0;
     int32_t hit = 0, counted = 0;
     for (int i = 0; i < problem_.n; ++i) {
       const int label = labels.data<int32_t>()[i];
       if (!counts(label)) continue;
       const T* logits = x.data<T>() + int64_t{i} * problem_.c;
       const Row<T> row(logits, problem_.c);
-      total += std::log(row.sum) - (logits[label] - row.max);
+      const Value log_sum = std::log(row.sum);
+      total += targets.kept * targets.weight(label) * (log_sum - (logits[label] - row.max));
+      if (targets.spread != 0.0f) {
+        for (int j = 0; j < problem_.c; ++j) {
+          total += targets.spread * targets.weight(j) * (log_sum - (logits[j] - row.max));
+        }
+      }
+      weight += targets.weight(label);
       hit += !row.has_nan && row.argmax == label;
       ++counted;
     }
-    loss.data<Value>()[0] = counted > 0 ? total / static_cast<Value>(counted) : Value(0);
+    loss.data<Value>()[0] = weight > 0 ? total / weight : Value(0);
     hits.data<int32_t>()[0] = hit;
     hits.data<int32_t>()[1] = counted;
   }
 
-  void backward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run&, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor&, const Tensor& dx) override {
-    const Value scale = dloss.data<Value>()[0] / static_cast<Value>(hits.data<int32_t>()[1]);
+    const SoftTargets targets(problem_, problem_.class_weights.data());
+    Value weight = 0;
+    for (int i = 0; i < problem_.n; ++i) {
+      const int label = labels.data<int32_t>()[i];
+      if (counts(label)) weight += targets.weight(label);
+    }
+    const Value scale = weight > 0 ? dloss.data<Value>()[0] / weight : Value(0);
     for (int i = 0; i < problem_.n; ++i) {
       const int label = labels.data<int32_t>()[i];
       const T* logits = x.data<T>() + int64_t{i} * problem_.c;
@@ -67,7 +81,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
       const Row<T> row(logits, problem_.c);
       for (int j = 0; j < problem_.c; ++j) {
         const Value probability = std::exp(logits[j] - row.max) / row.sum;
-        gradient[j] = T(scale * (probability - (j == label ? Value(1) : Value(0))));
+        gradient[j] = T(scale * (targets.sum(label) * probability - targets.of(j, label)));
       }
     }
   }

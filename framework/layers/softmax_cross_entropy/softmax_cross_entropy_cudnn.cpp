@@ -1,7 +1,7 @@
 // Softmax cross-entropy, cudnn. cuDNN has the softmax but no loss: cudnnSoftmaxForward gives
 // log softmax(x), kernels of our own (softmax_cross_entropy_pick.cu) pick the labels' entries, take
 // the mean and count the hits. Backwards they write the gradient of the log-softmax, zero but for
-// one entry a row, and cudnnSoftmaxBackward makes dx of it:
+// one entry a row without label smoothing, and cudnnSoftmaxBackward makes dx of it:
 //   dx = d - exp(log_softmax) * sum over the row of d.
 // All of that is in float32. Logits in bfloat16 are widened before, and dx is rounded after
 // (kernels/convert.h): log_softmax in bfloat16 would have too few digits for the loss.
@@ -32,7 +32,7 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
     if (!narrow()) return pass == Pass::kForward ? pick_.workspace_bytes() : logits_bytes();
     return wide_offset(pass) + logits_bytes();
   }
-  size_t state_bytes() const override { return logits_bytes(); }
+  size_t state_bytes() const override { return logits_bytes() + sizeof(float); }
   std::string detail(Pass) const override {
     return std::string("softmax log + own label pick") + (narrow() ? " and conversion" : "");
   }
@@ -51,13 +51,13 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
     }
     DUET_CUDNN(cudnnSoftmaxForward(run.context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
                                    logits, &kZero, logits_.get(), state.memory));
-    pick_.forward(run, logits, state.data<float>(), labels, loss, hits);
+    pick_.forward(run, logits, state.data<float>(), labels, loss, hits, weight(state));
   }
 
-  void backward(const Run& run, const Tensor&, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor&, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     float* d_log_softmax = static_cast<float*>(run.workspace);
-    pick_.backward(run, labels, hits, dloss, d_log_softmax);
+    pick_.backward(run, labels, dloss, weight(state), d_log_softmax);
     float* gradient = narrow() ? wide_part(run, Pass::kBackward) : dx.data<float>();
     DUET_CUDNN(cudnnSoftmaxBackward(run.context.cudnn(), kAlgorithm, kMode, &kOne, logits_.get(),
                                     state.memory, logits_.get(), d_log_softmax, &kZero,
@@ -76,6 +76,7 @@ class SoftmaxCrossEntropyCudnn : public SoftmaxCrossEntropyImpl {
   float* wide_part(const Run& run, Pass pass) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + wide_offset(pass));
   }
+  float* weight(const Tensor& state) const { return state.data<float>() + problem_.elements(); }
   size_t logits_bytes() const { return problem_.elements() * sizeof(float); }
 
   LabelPick pick_;

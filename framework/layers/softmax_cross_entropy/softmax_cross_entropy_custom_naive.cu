@@ -4,8 +4,9 @@
 //           read c values apart. Backward x once, dx once, as far apart.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
+#include "layers/loss_rows.cuh"
+#include "layers/softmax_cross_entropy/soft_targets_cuda.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
 
 namespace duet {
 namespace {
@@ -38,10 +39,11 @@ __global__ void softmax_cross_entropy_sum_naive_kernel(int n, int c, const T* x,
 
 // One block, so no ticket.
 template <class T>
-__global__ void softmax_cross_entropy_loss_naive_kernel(int n, int c, const T* x, const int* labels,
+__global__ void softmax_cross_entropy_loss_naive_kernel(SoftTargets targets, int n, int c,
+                                                        const T* x, const int* labels,
                                                         const float* max, const float* sum,
-                                                        float* loss, int* hits) {
-  loss_rows::Totals mine = {0.0f, 0, 0};
+                                                        float* loss, int* hits, float* weight) {
+  loss_rows::Totals mine = {};
   for (int row = threadIdx.x; row < n; row += blockDim.x) {
     const int label = labels[row];
     if (label < 0 || label >= c) continue;
@@ -49,36 +51,46 @@ __global__ void softmax_cross_entropy_loss_naive_kernel(int n, int c, const T* x
     const float target = logits[label];
     bool beaten = false;
     for (int j = 0; j < c; ++j) beaten |= loss_rows::beats(logits[j], j, target, label);
-    mine.loss += logf(sum[row]) - (target - max[row]);
+    const float log_sum = logf(sum[row]);
+    float others = 0.0f;
+    for (int j = 0; targets.spread != 0.0f && j < c; ++j) {
+      others += targets.weight(j) * (log_sum - (logits[j] - max[row]));
+    }
+    const float row_weight = targets.weight(label);
+    mine.loss += targets.kept * row_weight * (log_sum - (target - max[row]));
+    mine.loss += targets.spread * others;
+    mine.weight += row_weight;
     mine.hits += !beaten;
     mine.counted += 1;
   }
-  loss_rows::finish(mine, nullptr, nullptr, loss, hits);
+  loss_rows::finish(mine, nullptr, nullptr, loss, hits, weight);
 }
 
 template <class T>
-__global__ void softmax_cross_entropy_backward_naive_kernel(int n, int c, const T* x,
-                                                            const int* labels, const int* hits,
-                                                            const float* dloss, const float* max,
-                                                            const float* sum, T* dx) {
+__global__ void softmax_cross_entropy_backward_naive_kernel(SoftTargets targets, int n, int c,
+                                                            const T* x, const int* labels,
+                                                            const float* weight, const float* dloss,
+                                                            const float* max, const float* sum,
+                                                            T* dx) {
   const int row = row_of_thread();
   if (row >= n) return;
   const int label = labels[row];
   const bool counts = label >= 0 && label < c;
-  const float scale = dloss[0] / static_cast<float>(hits[1]);
+  const float scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
   for (int j = 0; j < c; ++j) {
     const int64_t i = static_cast<int64_t>(row) * c + j;
     const float probability = expf(x[i] - max[row]) / sum[row];
-    dx[i] = T(counts ? scale * (probability - (j == label ? 1.0f : 0.0f)) : 0.0f);
+    dx[i] = T(counts ? scale * (targets.sum(label) * probability - targets.of(j, label)) : 0.0f);
   }
 }
 
 template <class T>
 class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
  public:
-  using SoftmaxCrossEntropyImpl::SoftmaxCrossEntropyImpl;
+  explicit SoftmaxCrossEntropyCustomNaive(const SoftmaxCrossEntropyProblem& problem)
+      : SoftmaxCrossEntropyImpl(problem), targets_(problem) {}
 
-  size_t state_bytes() const override { return 2 * problem_.n * sizeof(float); }
+  size_t state_bytes() const override { return (2 * problem_.n + 1) * sizeof(float); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
@@ -91,15 +103,15 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
         n, c, from, max(state), sum(state));
     DUET_LAUNCHED();
     softmax_cross_entropy_loss_naive_kernel<<<1, kLossThreads, 0, run.stream()>>>(
-        n, c, from, labels.data<int>(), max(state), sum(state), loss.data<float>(),
-        hits.data<int>());
+        targets_.get(), n, c, from, labels.data<int>(), max(state), sum(state), loss.data<float>(),
+        hits.data<int>(), weight(state));
     DUET_LAUNCHED();
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     softmax_cross_entropy_backward_naive_kernel<<<blocks(), kThreads, 0, run.stream()>>>(
-        problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+        targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(), weight(state),
         dloss.data<float>(), max(state), sum(state), dx.data<T>());
     DUET_LAUNCHED();
   }
@@ -108,6 +120,9 @@ class SoftmaxCrossEntropyCustomNaive : public SoftmaxCrossEntropyImpl {
   int blocks() const { return (problem_.n + kThreads - 1) / kThreads; }
   float* max(const Tensor& state) const { return state.data<float>(); }
   float* sum(const Tensor& state) const { return state.data<float>() + problem_.n; }
+  float* weight(const Tensor& state) const { return state.data<float>() + 2 * problem_.n; }
+
+  const SoftTargetsOnGpu targets_;
 };
 
 }  // namespace

@@ -1,11 +1,12 @@
 // softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
 //           256.
-// Traffic:  forward x once (the second look hits L1), 8 bytes a row kept; backward x once, dx once.
+// Traffic:  forward x once (later looks hit L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
+#include "layers/loss_rows.cuh"
+#include "layers/softmax_cross_entropy/soft_targets_cuda.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
-#include "layers/softmax_cross_entropy/softmax_cross_entropy_rows.cuh"
 
 namespace duet {
 namespace {
@@ -16,13 +17,14 @@ using loss_rows::Totals;
 // the small differences between logits of 1e4 to rounding.
 template <int kLanes, class T>
 __global__ void __launch_bounds__(1024)
-    softmax_cross_entropy_forward_warp_kernel(int n, int c, const T* __restrict__ x,
+    softmax_cross_entropy_forward_warp_kernel(SoftTargets targets, int n, int c,
+                                              const T* __restrict__ x,
                                               const int* __restrict__ labels, float2* kept,
                                               Totals* totals, unsigned* ticket, float* loss,
-                                              int* hits) {
+                                              int* hits, float* weight) {
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
-  Totals mine = {0.0f, 0, 0};
+  Totals mine = {};
   // All lanes go round equally often: a warp shuffles as a whole even where its last rows are
   // missing.
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
@@ -45,24 +47,34 @@ __global__ void __launch_bounds__(1024)
     }
     sum = loss_rows::lanes_sum<kLanes>(sum);
     beaten = loss_rows::lanes_any<kLanes>(beaten);
+    float others = 0.0f;
+    if (targets.spread != 0.0f) {
+      for (int j = lane; counts && j < c; j += kLanes) {
+        others += targets.weight(j) * (logf(sum) - (logits[j] - max));
+      }
+      others = loss_rows::lanes_sum<kLanes>(others);
+    }
 
     if (lane == 0 && inside) {
       kept[row] = make_float2(max, 1.0f / sum);
       if (counts) {
-        mine.loss += logf(sum) - (target - max);
+        const float row_weight = targets.weight(label);
+        mine.loss += targets.kept * row_weight * (logf(sum) - (target - max));
+        mine.loss += targets.spread * others;
+        mine.weight += row_weight;
         mine.hits += !beaten;
         mine.counted += 1;
       }
     }
   }
-  loss_rows::finish(mine, totals, ticket, loss, hits);
+  loss_rows::finish(mine, totals, ticket, loss, hits, weight);
 }
 
 template <class T>
-__global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, const T* x,
-                                                           const int* labels, const int* hits,
-                                                           const float* dloss, const float2* kept,
-                                                           T* dx) {
+__global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, int elements, int c,
+                                                           const T* x, const int* labels,
+                                                           const float* weight, const float* dloss,
+                                                           const float2* kept, T* dx) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
@@ -70,9 +82,10 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(int elements, int c, 
   const int label = labels[row];
   float gradient = 0.0f;
   if (label >= 0 && label < c) {
-    const float scale = dloss[0] / static_cast<float>(hits[1]);
+    const float scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
     const float2 k = kept[row];
-    gradient = scale * (expf(x[i] - k.x) * k.y - (j == label ? 1.0f : 0.0f));
+    const float probability = expf(x[i] - k.x) * k.y;
+    gradient = scale * (targets.sum(label) * probability - targets.of(j, label));
   }
   dx[i] = T(gradient);
 }
@@ -81,12 +94,12 @@ template <class T>
 class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
  public:
   explicit SoftmaxCrossEntropyCustomWarp(const SoftmaxCrossEntropyProblem& problem)
-      : SoftmaxCrossEntropyImpl(problem), plan_(problem.n, problem.c) {}
+      : SoftmaxCrossEntropyImpl(problem), targets_(problem), plan_(problem.n, problem.c) {}
 
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kForward ? plan_.totals_bytes() : 0;
   }
-  size_t state_bytes() const override { return problem_.n * sizeof(float2); }
+  size_t state_bytes() const override { return problem_.n * sizeof(float2) + sizeof(float); }
   std::string detail(Pass pass) const override {
     if (pass != Pass::kForward) return "";
     return std::to_string(plan_.lanes) + " lanes a row";
@@ -97,25 +110,28 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
     loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
       softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
           <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-              problem_.n, problem_.c, x.data<T>(), labels.data<int>(), state.data<float2>(),
-              static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-              hits.data<int>());
+              targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
+              state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
+              loss.data<float>(), hits.data<int>(), weight(state));
       DUET_LAUNCHED();
     });
   }
 
-  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
+  void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
     softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
                                                  run.stream()>>>(
-        elements, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+        targets_.get(), elements, problem_.c, x.data<T>(), labels.data<int>(), weight(state),
         dloss.data<float>(), state.data<float2>(), dx.data<T>());
     DUET_LAUNCHED();
   }
 
  private:
+  float* weight(const Tensor& state) const { return state.data<float>() + 2 * problem_.n; }
+
+  const SoftTargetsOnGpu targets_;
   const loss_rows::Plan plan_;
   const loss_rows::Ticket ticket_;
 };

@@ -13,17 +13,18 @@ using loss_rows::Totals;
 // Rows that do not count are set to 0 in log_softmax: a NaN there would be 0 * NaN in dx.
 template <int kLanes>
 __global__ void __launch_bounds__(1024)
-    softmax_cross_entropy_pick_kernel(int n, int c, const float* x, float* log_softmax,
-                                      const int* labels, Totals* totals, unsigned* ticket,
-                                      float* loss, int* hits) {
+    softmax_cross_entropy_pick_kernel(SoftTargets targets, int n, int c, const float* x,
+                                      float* log_softmax, const int* labels, Totals* totals,
+                                      unsigned* ticket, float* loss, int* hits, float* weight) {
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
-  Totals mine = {0.0f, 0, 0};
+  Totals mine = {};
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
   for (int base = 0; base < n; base += stride, row += stride) {
     const int label = row < n ? labels[row] : -1;
     const bool counts = label >= 0 && label < c;
     bool beaten = false;
+    float others = 0.0f;
     if (row < n && !counts) {
       for (int j = lane; j < c; j += kLanes) log_softmax[static_cast<int64_t>(row) * c + j] = 0.0f;
     } else if (counts) {
@@ -32,49 +33,58 @@ __global__ void __launch_bounds__(1024)
       for (int j = lane; j < c; j += kLanes) {
         beaten |= loss_rows::beats(logits[j], j, target, label);
       }
+      for (int j = lane; targets.spread != 0.0f && j < c; j += kLanes) {
+        others -= targets.weight(j) * log_softmax[static_cast<int64_t>(row) * c + j];
+      }
     }
     beaten = loss_rows::lanes_any<kLanes>(beaten);
+    if (targets.spread != 0.0f) others = loss_rows::lanes_sum<kLanes>(others);
     if (lane == 0 && counts) {
-      mine.loss -= log_softmax[static_cast<int64_t>(row) * c + label];
+      const float row_weight = targets.weight(label);
+      mine.loss -= targets.kept * row_weight * log_softmax[static_cast<int64_t>(row) * c + label];
+      mine.loss += targets.spread * others;
+      mine.weight += row_weight;
       mine.hits += !beaten;
       mine.counted += 1;
     }
   }
-  loss_rows::finish(mine, totals, ticket, loss, hits);
+  loss_rows::finish(mine, totals, ticket, loss, hits, weight);
 }
 
-__global__ void softmax_cross_entropy_unpick_kernel(unsigned elements, int c, const int* labels,
-                                                    const int* hits, const float* dloss,
-                                                    float* d_log_softmax) {
+__global__ void softmax_cross_entropy_unpick_kernel(SoftTargets targets, unsigned elements, int c,
+                                                    const int* labels, const float* weight,
+                                                    const float* dloss, float* d_log_softmax) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
   const int j = i % static_cast<unsigned>(c);
-  d_log_softmax[i] = j == labels[row] ? -dloss[0] / static_cast<float>(hits[1]) : 0.0f;
+  const int label = labels[row];
+  const bool counts = label >= 0 && label<c&& * weight> 0.0f;
+  d_log_softmax[i] = counts ? -dloss[0] / *weight * targets.of(j, label) : 0.0f;
 }
 
 }  // namespace
 
 void LabelPick::forward(const Run& run, const float* x, float* log_softmax, const Tensor& labels,
-                        const Tensor& loss, const Tensor& hits) {
+                        const Tensor& loss, const Tensor& hits, float* weight) {
   loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
     softmax_cross_entropy_pick_kernel<decltype(lanes)::value>
         <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-            problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
+            targets_.get(), problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
             static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-            hits.data<int>());
+            hits.data<int>(), weight);
     DUET_LAUNCHED();
   });
 }
 
-void LabelPick::backward(const Run& run, const Tensor& labels, const Tensor& hits,
-                         const Tensor& dloss, float* d_log_softmax) {
+void LabelPick::backward(const Run& run, const Tensor& labels, const Tensor& dloss,
+                         const float* weight, float* d_log_softmax) {
   constexpr int kThreads = 256;
   const unsigned elements = static_cast<unsigned>(problem_.elements());
   softmax_cross_entropy_unpick_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
-                                        run.stream()>>>(elements, problem_.c, labels.data<int>(),
-                                                        hits.data<int>(), dloss.data<float>(),
-                                                        d_log_softmax);
+                                        run.stream()>>>(targets_.get(), elements, problem_.c,
+                                                        labels.data<int>(), weight,
+                                                        dloss.data<float>(), d_log_softmax);
   DUET_LAUNCHED();
 }
 

@@ -1,4 +1,4 @@
-// How the GPU implementations of the loss share out rows, and how they add up what the rows give:
+// How the GPU implementations of the losses share out rows, and how they add up what the rows give:
 // in one kernel, in the same order every time.
 //
 // 1 to 32 lanes of a warp share a row, so that a warp of a ten-class problem computes eight rows.
@@ -16,6 +16,7 @@ namespace duet::loss_rows {
 
 struct Totals {
   float loss;
+  float weight;  // of the counted rows
   int hits;
   int counted;
 };
@@ -104,16 +105,18 @@ __device__ __forceinline__ Totals block_sum(Totals mine, Totals* warps) {
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
     mine.loss += __shfl_xor_sync(0xFFFFFFFFu, mine.loss, step);
+    mine.weight += __shfl_xor_sync(0xFFFFFFFFu, mine.weight, step);
     mine.hits += __shfl_xor_sync(0xFFFFFFFFu, mine.hits, step);
     mine.counted += __shfl_xor_sync(0xFFFFFFFFu, mine.counted, step);
   }
   __syncthreads();  // `warps` may still be read from the call before
   if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = mine;
   __syncthreads();
-  Totals sum = {0.0f, 0, 0};
+  Totals sum = {};
   if (threadIdx.x == 0) {
     for (int w = 0; w < blockDim.x / 32; ++w) {
       sum.loss += warps[w].loss;
+      sum.weight += warps[w].weight;
       sum.hits += warps[w].hits;
       sum.counted += warps[w].counted;
     }
@@ -122,9 +125,10 @@ __device__ __forceinline__ Totals block_sum(Totals mine, Totals* warps) {
 }
 
 /// Writes the layer's two outputs from what every thread counted. Called once, by every thread of
-/// every block; blockDim.x is a multiple of 32. `totals` holds gridDim.x entries.
+/// every block; blockDim.x is a multiple of 32. `totals` holds gridDim.x entries. The sum of the
+/// weights goes to *weight, unless that is null.
 __device__ __forceinline__ void finish(Totals mine, Totals* totals, unsigned* ticket, float* loss,
-                                       int* hits) {
+                                       int* hits, float* weight) {
   __shared__ Totals warps[32];
   __shared__ bool last;
   Totals sum = block_sum(mine, warps);
@@ -137,16 +141,18 @@ __device__ __forceinline__ void finish(Totals mine, Totals* totals, unsigned* ti
     __syncthreads();
     if (!last) return;
     __threadfence();
-    mine = {0.0f, 0, 0};
+    mine = {};
     for (int b = threadIdx.x; b < gridDim.x; b += blockDim.x) {
       mine.loss += __ldcg(&totals[b].loss);
+      mine.weight += __ldcg(&totals[b].weight);
       mine.hits += __ldcg(&totals[b].hits);
       mine.counted += __ldcg(&totals[b].counted);
     }
     sum = block_sum(mine, warps);
   }
   if (threadIdx.x == 0) {
-    *loss = sum.counted > 0 ? sum.loss / static_cast<float>(sum.counted) : 0.0f;
+    *loss = sum.weight > 0.0f ? sum.loss / sum.weight : 0.0f;
+    if (weight) *weight = sum.weight;
     hits[0] = sum.hits;
     hits[1] = sum.counted;
   }

@@ -1,0 +1,24 @@
+#include "layers/loss.h"
+
+namespace duet {
+
+std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs) {
+  const TensorDesc& x = inputs[0];
+  if (x.shape.rank() != 2) {
+    throw ShapeError("takes logits N x C, not " + x.shape.to_string() +
+                     "; put flatten or linear before it");
+  }
+  const TensorDesc labels{{x.shape[0]}, DType::kInt32};
+  if (inputs[1].shape != labels.shape || inputs[1].dtype != labels.dtype) {
+    throw ShapeError("takes labels " + labels.to_string() + ", not " + inputs[1].to_string());
+  }
+  if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
+  return {TensorDesc{{1}, accumulator_of(x.dtype)}, TensorDesc{{2}, DType::kInt32}};
+}
+
+std::string loss_text(int n, int c, DType dtype, const std::string& keys) {
+  const std::string text = "n=" + std::to_string(n) + " c=" + std::to_string(c) + keys;
+  return dtype == DType::kFloat32 ? text : text + " " + std::string(to_string(dtype));
+}
+
+}  // namespace duet

@@ -1,0 +1,45 @@
+// What the losses share: the last layer of a network in training, which reads the labels.
+//
+//   x[0]  outputs of the network, N x C        y[0]  loss, {1}: a mean over the rows that count
+//   x[1]  labels, int32 {N}                    y[1]  int32 {2}: rows whose largest output is the
+//                                                    label's, rows that count
+//
+// A row counts if its label is in 0 .. C-1; label -1 marks rows to leave out (the padding of an
+// epoch's last batch). Without a counted row the loss is 0. Of equal outputs the first is the
+// largest; a row with a NaN is never a hit, and its NaN reaches the loss. dx is 0 in rows that do
+// not count.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace duet {
+
+/// `state` is what forward left for backward. No label, in or out of range, may lead to an access
+/// out of bounds.
+template <class P>
+class LossImpl : public ImplementationOf<P> {
+ public:
+  using ImplementationOf<P>::ImplementationOf;
+
+  virtual void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
+                       const Tensor& hits, const Tensor& state) = 0;
+  /// `hits` is forward's second output, whose second entry is the number of counted rows.
+  virtual void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& hits,
+                        const Tensor& dloss, const Tensor& state, const Tensor& dx) = 0;
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) final {
+    if (pass == Pass::kForward) {
+      forward(run, t.x[0], t.x[1], t.y[0], t.y[1], t.state);
+    } else if (t.dx[0]) {
+      backward(run, t.x[0], t.x[1], t.y[1], t.dy[0], t.state, t.dx[0]);
+    }
+  }
+};
+
+/// The shape rule: the two outputs. Throws ShapeError.
+std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs);
+
+/// "n=64 c=10", and what it is stored in where that is not float32.
+std::string loss_text(int n, int c, DType dtype, const std::string& keys = "");
+
+}  // namespace duet

@@ -1,0 +1,98 @@
+#include "layers/row_loss/row_loss.h"
+
+#include <sstream>
+
+namespace duet {
+
+// Each in the file of its name.
+ImplEntry<RowLossProblem> row_loss_cpu_reference();
+ImplEntry<RowLossProblem> row_loss_custom_warp();
+
+namespace {
+
+// No cudnn entry: cuDNN has no losses. The cudnn family takes the shared entry.
+RowLossImpls all_impls() {
+  return {
+    row_loss_cpu_reference(),
+#if DUET_WITH_CUDA
+        row_loss_custom_warp(),
+#endif
+  };
+}
+
+constexpr std::string_view kNames[] = {"mse", "bce_with_logits", "multi_margin"};  // by kind
+
+class RowLossLayer : public LayerOf<RowLossLayer, RowLossProblem> {
+ public:
+  RowLossLayer(ConfigReader& reader, RowLossKind kind, const ImplList& list)
+      : LayerOf(kNames[static_cast<int>(kind)], list), kind_(kind) {
+    if (kind != RowLossKind::kMultiMargin) return;
+    p_ = static_cast<int>(reader.integer("p", 1, 1, 2));
+    margin_ = reader.number("margin", 1.0, -kMostMargin, kMostMargin);
+  }
+
+  bool takes_labels() const override { return true; }
+
+ protected:
+  RowLossProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
+    outputs_ = loss_outputs(inputs);
+    const TensorDesc& x = inputs[0];
+    return {.kind = kind_,
+            .n = static_cast<int>(x.shape[0]),
+            .c = static_cast<int>(x.shape[1]),
+            .dtype = x.dtype,
+            .margin = margin_,
+            .p = p_};
+  }
+
+ private:
+  static constexpr double kMostMargin = 1e6;
+  RowLossKind kind_;
+  double margin_ = 1.0;
+  int p_ = 1;
+};
+
+template <RowLossKind kind, auto& impls>
+const LayerType& type_of(std::string_view summary) {
+  static const LayerType type = {kNames[static_cast<int>(kind)], summary,
+                                 [](ConfigReader& reader) -> std::unique_ptr<Layer> {
+                                   return std::make_unique<RowLossLayer>(reader, kind, impls());
+                                 },
+                                 [] { return infos_of(impls()); }};
+  return type;
+}
+
+}  // namespace
+
+RowLossImpls& mse_impls() {
+  static RowLossImpls list = all_impls();
+  return list;
+}
+RowLossImpls& bce_with_logits_impls() {
+  static RowLossImpls list = all_impls();
+  return list;
+}
+RowLossImpls& multi_margin_impls() {
+  static RowLossImpls list = all_impls();
+  return list;
+}
+
+const LayerType& mse_type() {
+  return type_of<RowLossKind::kMse, mse_impls>("loss = mean of (x - onehot(label))^2");
+}
+const LayerType& bce_with_logits_type() {
+  return type_of<RowLossKind::kBceWithLogits, bce_with_logits_impls>(
+      "loss = mean of the binary cross-entropy of sigmoid(x) with onehot(label)");
+}
+const LayerType& multi_margin_type() {
+  return type_of<RowLossKind::kMultiMargin, multi_margin_impls>(
+      "multi-class hinge: loss = mean of max(0, margin - x[label] + x)^p; p, margin");
+}
+
+std::string RowLossProblem::to_string() const {
+  std::ostringstream keys;
+  if (kind == RowLossKind::kMultiMargin) keys << " p=" << p << " margin=" << margin;
+  return loss_text(n, c, dtype, keys.str());
+}
+
+}  // namespace duet

@@ -1,0 +1,72 @@
+// class_counts: which class each row of outputs predicts, counted by class.
+// Mapping:  warp = 1 row.
+// Traffic:  x once; up to four atomic additions of whole numbers a row.
+// Limits:   fp32 or bf16; the counts do not depend on the order of the additions.
+#include <climits>
+
+#include "core/storage.h"
+#include "device/check.h"
+#include "train/class_counts.h"
+
+namespace duet {
+namespace {
+
+constexpr int kThreads = 256;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
+                        const int* __restrict__ labels, ClassCounts at,
+                        unsigned long long* counts) {
+  const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
+  if (i >= n) return;
+  const int label = labels[i];
+  if (label < 0 || label >= c) return;
+  const int lane = threadIdx.x % 32;
+  const T* row = x + i * c;
+  const float target = row[label];
+  float value = -INFINITY;
+  int largest = INT_MAX, above = 0;
+  bool has_nan = false;
+  for (int j = lane; j < c; j += 32) {
+    const float v = row[j];
+    has_nan |= v != v;
+    if (v > value || (v == value && j < largest)) {
+      value = v;
+      largest = j;
+    }
+    above += v > target || (v == target && j < label);
+  }
+  for (int step = 16; step > 0; step /= 2) {
+    const float v = __shfl_xor_sync(0xFFFFFFFFu, value, step);
+    const int j = __shfl_xor_sync(0xFFFFFFFFu, largest, step);
+    if (v > value || (v == value && j < largest)) {
+      value = v;
+      largest = j;
+    }
+    above += __shfl_xor_sync(0xFFFFFFFFu, above, step);
+  }
+  has_nan = __any_sync(0xFFFFFFFFu, has_nan);
+  if (lane != 0) return;
+  atomicAdd(counts + label, 1ull);
+  if (has_nan) return;
+  atomicAdd(counts + at.classes + largest, 1ull);
+  if (largest == label) atomicAdd(counts + 2 * at.classes + label, 1ull);
+  if (above < 5) atomicAdd(counts + 3 * at.classes, 1ull);
+}
+
+}  // namespace
+
+void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& labels,
+                       uint64_t* counts) {
+  const int64_t n = outputs.desc.shape[0], c = outputs.desc.shape[1];
+  const auto blocks = static_cast<unsigned>((n * 32 + kThreads - 1) / kThreads);
+  visit_gpu_storage(outputs.desc.dtype, [&]<class T>(T) {
+    class_counts_kernel<<<blocks, kThreads, 0, context.stream()>>>(
+        n, c, outputs.data<T>(), labels.data<int>(), ClassCounts{c},
+        reinterpret_cast<unsigned long long*>(counts));
+    DUET_LAUNCHED();
+  });
+}
+
+}  // namespace duet

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Writes losses.json: what PyTorch makes of the losses. Needs torch (the CPU's is enough)."""
+import json
+import pathlib
+
+import torch
+from torch.nn import functional as F
+
+torch.manual_seed(7)
+ROWS, CLASSES = 7, 5
+X = (2 * torch.randn(ROWS, CLASSES)).double()
+LABELS = torch.tensor([0, 4, -1, 2, 2, 1, 3])
+WEIGHTS = [0.5, 2.0, 1.0, 0.0, 3.0]
+
+
+def one_hot(labels):
+    return F.one_hot(labels, CLASSES).double()
+
+
+def cross_entropy(**keys):
+    if "class_weights" in keys:
+        keys["weight"] = torch.tensor(keys.pop("class_weights"), dtype=torch.float64)
+    return lambda x, labels: F.cross_entropy(x, labels, **keys)
+
+
+def case(layer, keys, loss):
+    x = X.clone().requires_grad_()
+    counted = LABELS >= 0
+    value = loss(x[counted], LABELS[counted])
+    value.backward()
+    return {"type": layer, "keys": keys, "loss": value.item(), "dx": x.grad.flatten().tolist()}
+
+
+def main():
+    cases = [
+        case("softmax_cross_entropy", keys, cross_entropy(**keys))
+        for keys in (
+            {},
+            {"label_smoothing": 0.1},
+            {"class_weights": WEIGHTS},
+            {"label_smoothing": 0.3, "class_weights": WEIGHTS},
+        )
+    ]
+    cases.append(case("mse", {}, lambda x, y: F.mse_loss(x, one_hot(y))))
+    cases.append(
+        case("bce_with_logits", {}, lambda x, y: F.binary_cross_entropy_with_logits(x, one_hot(y)))
+    )
+    for keys in ({}, {"p": 2}, {"margin": 0.5}, {"p": 2, "margin": 2.5}):
+        cases.append(
+            case("multi_margin", keys, lambda x, y, keys=keys: F.multi_margin_loss(x, y, **keys))
+        )
+    path = pathlib.Path(__file__).parent / "losses.json"
+    result = {
+        "made_by": f"make_losses.py, PyTorch {torch.__version__}",
+        "x": X.flatten().tolist(),
+        "labels": LABELS.tolist(),
+        "cases": cases,
+    }
+    path.write_text(json.dumps(result) + "\n")
+
+
+main()

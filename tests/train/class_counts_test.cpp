@@ -1,0 +1,74 @@
+// Metrics by class, counted from outputs and labels, on every device.
+#include "train/class_counts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "device/device.h"
+
+namespace duet {
+namespace {
+
+std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs,
+                                const std::vector<int32_t>& labels) {
+  Context context(device);
+  const auto n = static_cast<int64_t>(labels.size());
+  const int64_t c = static_cast<int64_t>(outputs.size()) / n;
+  const ClassCounts at{c};
+  std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
+  const Buffer x(device, outputs.size() * sizeof(float)),
+      y(device, labels.size() * sizeof(int32_t)), sums(device, counts.size() * sizeof(uint64_t));
+  copy_bytes(x.data(), device, outputs.data(), Device::kCpu, x.bytes());
+  copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
+  fill_bytes(sums.data(), device, 0, sums.bytes());
+  count_classes(context, {{{n, c}}, x.data()}, {{{n}, DType::kInt32}, y.data()},
+                static_cast<uint64_t*>(sums.data()));
+  context.synchronize();
+  copy_bytes(counts.data(), Device::kCpu, sums.data(), device, sums.bytes());
+  return counts;
+}
+
+std::vector<Device> devices() {
+  if (gpu_available()) return {Device::kCpu, Device::kGpu};
+  return {Device::kCpu};
+}
+
+TEST(ClassCounts, OfAFewRows) {
+  // Right; the first of equal outputs; wrong; a NaN, which predicts nothing; rows without a class.
+  const float nan = NAN;
+  const std::vector<float> outputs = {3, 1, 2, 5, 5, 1, 0, 2, 1, nan, 1, 2, 9, 1, 1, 9, 1, 1};
+  for (Device device : devices()) {
+    EXPECT_EQ(counts_of(device, outputs, {0, 1, 2, 0, -1, 3}),
+              (std::vector<uint64_t>{2, 1, 1, 2, 1, 0, 1, 0, 0, 3}));
+  }
+}
+
+TEST(ClassCounts, TopFiveIsByRank) {
+  // Of eight outputs the label's is the r-th largest; of equal ones the first is the larger.
+  for (Device device : devices()) {
+    for (int rank = 1; rank <= 8; ++rank) {
+      const std::vector<float> outputs = {8, 7, 6, 5, 4, 3, 2, 1};
+      EXPECT_EQ(counts_of(device, outputs, {rank - 1}).back(), rank <= 5 ? 1u : 0u) << rank;
+      EXPECT_EQ(counts_of(device, std::vector<float>(8), {rank - 1}).back(), rank <= 5 ? 1u : 0u);
+    }
+  }
+}
+
+TEST(ClassCounts, AreTheSameOnEveryDevice) {
+  std::mt19937 random(5);
+  for (const int64_t c : {1, 3, 10, 33, 1000}) {
+    std::vector<int32_t> labels(301);
+    for (int32_t& label : labels) {
+      label = static_cast<int32_t>(random() % static_cast<uint64_t>(c + 1)) - 1;
+    }
+    std::vector<float> outputs(static_cast<size_t>(301 * c));
+    for (float& output : outputs) output = static_cast<float>(random() % 17) - 8;  // many ties
+    const std::vector<uint64_t> expected = counts_of(Device::kCpu, outputs, labels);
+    for (Device device : devices()) EXPECT_EQ(counts_of(device, outputs, labels), expected) << c;
+  }
+}
+
+}  // namespace
+}  // namespace duet
