@@ -23,9 +23,8 @@ __global__ void __launch_bounds__(kThreads)
   int outer, inner;
   by_inner.divmod(i, outer, inner);
   const bool nchw = kLayout == Layout::kNCHW;
-  Packed<T, 1> value;
-  patches.read(patches.origin(nchw ? inner : outer), patches.tap(nchw ? outer : inner), value);
-  columns[i] = value.values().v[0];
+  const T* x = patches.locate(patches.origin(nchw ? inner : outer), patches.tap(nchw ? outer : inner));
+  columns[i] = x ? *x : T(0.f);
 }
 
 template <Layout kLayout, class T>
