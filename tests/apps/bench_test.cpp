@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "test_paths.h"

@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "compare/report.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "train/safetensors.h"
 

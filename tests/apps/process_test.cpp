@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 

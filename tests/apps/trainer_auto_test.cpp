@@ -1,7 +1,7 @@
 // `backend: auto` as people meet it: measured once, shown, kept, and used by the next run.
 #include <gtest/gtest.h>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 
 namespace duet {

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <set>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "device/device.h"

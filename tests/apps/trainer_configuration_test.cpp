@@ -1,7 +1,7 @@
 // Wrong configurations: each is refused before anything starts, with place, reason and remedy.
 #include <gtest/gtest.h>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
 

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "train/safetensors.h"
 

@@ -2,7 +2,7 @@
 // well, so this needs no GPU.
 #include <gtest/gtest.h>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "test_paths.h"
 

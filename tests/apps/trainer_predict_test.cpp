@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "train/safetensors.h"

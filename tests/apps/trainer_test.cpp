@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "core/error.h"
 #include "train/safetensors.h"
 

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "net/yaml.h"

@@ -9,7 +9,7 @@
 #include <cstdlib>
 
 #include "compare/compare.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "layers/linear/linear.h"

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/in_network.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "compare/step_times.h"
 #include "compare/training_comparison.h"
 #include "core/error.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "compare/results_json.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "compare/summary.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"

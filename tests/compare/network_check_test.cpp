@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "compare/step_times.h"
 #include "support/network_doubles.h"
 #include "support/text.h"

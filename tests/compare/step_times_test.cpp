@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "support/network_doubles.h"
 #include "support/text.h"
 

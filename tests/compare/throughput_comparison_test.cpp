@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/results_json.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "compare/summary.h"
 #include "support/network_doubles.h"
 #include "support/text.h"

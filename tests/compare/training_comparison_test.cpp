@@ -8,7 +8,7 @@
 
 #include "compare/records.h"
 #include "compare/results_json.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "compare/summary.h"
 #include "support/text.h"
 

@@ -9,7 +9,7 @@
 
 #include "compare/bench.h"
 #include "compare/compare.h"
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "layers/activation/activation.h"

@@ -1,4 +1,4 @@
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-#include "compare/small_comparison.h"
+#include "support/small_comparison.h"
 
-#include "apps/trainer_process.h"
+#include "support/trainer_process.h"
 #include "support/text.h"
 
 namespace duet {

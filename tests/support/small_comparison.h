@@ -12,7 +12,7 @@ namespace duet {
 
 class ComparisonFolder : public TemporaryFolder {
  public:
-  /// Holds tiny.yaml: kTinyNetwork (apps/trainer_process.h).
+  /// Holds tiny.yaml: kTinyNetwork (support/trainer_process.h).
   ComparisonFolder() { write("tiny.yaml", {}); }
 
   /// The same network with parts of its text replaced.
