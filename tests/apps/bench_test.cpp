@@ -3,9 +3,9 @@
 
 #include <csignal>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "support/trainer_process.h"
 #include "test_paths.h"
 
 namespace duet {

@@ -4,11 +4,11 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "support/trainer_process.h"
 #include "compare/report.h"
 #include "compare/results_fixture.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "support/trainer_process.h"
 #include "test_paths.h"
 
 namespace duet {

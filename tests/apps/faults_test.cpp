@@ -8,8 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
+#include "support/trainer_process.h"
 #include "train/safetensors.h"
 
 namespace duet {

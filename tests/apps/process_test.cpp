@@ -6,9 +6,9 @@
 #include <chrono>
 #include <thread>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "support/trainer_process.h"
 
 namespace duet {
 namespace {

@@ -5,9 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "net/yaml.h"
+#include "support/trainer_process.h"
 #include "train/config_changes.h"
 #include "train/run_folder.h"
 

@@ -1,8 +1,8 @@
 // `backend: auto` as people meet it: measured once, shown, kept, and used by the next run.
 #include <gtest/gtest.h>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
+#include "support/trainer_process.h"
 
 namespace duet {
 namespace {

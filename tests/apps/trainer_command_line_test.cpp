@@ -5,7 +5,6 @@
 #include <fstream>
 #include <set>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "data/dataset.h"
 #include "device/device.h"
@@ -13,6 +12,7 @@
 #include "net/expand.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "support/trainer_process.h"
 #include "test_paths.h"
 
 namespace duet {

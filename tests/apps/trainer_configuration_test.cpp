@@ -1,9 +1,9 @@
 // Wrong configurations: each is refused before anything starts, with place, reason and remedy.
 #include <gtest/gtest.h>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "support/trainer_process.h"
 
 namespace duet {
 namespace {

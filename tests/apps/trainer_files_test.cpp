@@ -5,8 +5,8 @@
 
 #include <limits>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
+#include "support/trainer_process.h"
 #include "train/safetensors.h"
 
 namespace duet {

@@ -2,8 +2,8 @@
 // well, so this needs no GPU.
 #include <gtest/gtest.h>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
+#include "support/trainer_process.h"
 #include "test_paths.h"
 
 namespace duet {

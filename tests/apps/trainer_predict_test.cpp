@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
 #include "device/device.h"
+#include "support/trainer_process.h"
 #include "train/safetensors.h"
 
 namespace duet {

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "support/trainer_process.h"
 #include "core/error.h"
+#include "support/trainer_process.h"
 #include "train/safetensors.h"
 
 namespace duet {

@@ -5,10 +5,10 @@
 
 #include <fstream>
 
-#include "support/small_comparison.h"
 #include "core/error.h"
 #include "device/device.h"
 #include "net/yaml.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

@@ -9,12 +9,12 @@
 #include <cstdlib>
 
 #include "compare/compare.h"
-#include "support/small_comparison.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "layers/linear/linear.h"
 #include "support/death_test_file.h"
 #include "support/double_base.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

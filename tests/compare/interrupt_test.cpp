@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/in_network.h"
-#include "support/small_comparison.h"
 #include "compare/step_times.h"
 #include "compare/training_comparison.h"
 #include "core/error.h"
@@ -19,6 +18,7 @@
 #include "net/auto_trial.h"
 #include "support/case_rig.h"
 #include "support/layer_case.h"
+#include "support/small_comparison.h"
 
 namespace duet {
 namespace {

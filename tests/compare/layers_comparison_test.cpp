@@ -7,10 +7,10 @@
 #include <set>
 
 #include "compare/results_json.h"
-#include "support/small_comparison.h"
 #include "compare/summary.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

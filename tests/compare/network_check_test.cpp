@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "support/small_comparison.h"
 #include "compare/step_times.h"
 #include "support/network_doubles.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

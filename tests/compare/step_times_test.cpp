@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "support/small_comparison.h"
 #include "support/network_doubles.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

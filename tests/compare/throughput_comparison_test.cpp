@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "compare/results_json.h"
-#include "support/small_comparison.h"
 #include "compare/summary.h"
 #include "support/network_doubles.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

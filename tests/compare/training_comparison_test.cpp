@@ -8,8 +8,8 @@
 
 #include "compare/records.h"
 #include "compare/results_json.h"
-#include "support/small_comparison.h"
 #include "compare/summary.h"
+#include "support/small_comparison.h"
 #include "support/text.h"
 
 namespace duet {

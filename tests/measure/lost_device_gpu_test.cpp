@@ -9,7 +9,6 @@
 
 #include "compare/bench.h"
 #include "compare/compare.h"
-#include "support/small_comparison.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "layers/activation/activation.h"
@@ -19,6 +18,7 @@
 #include "support/double_base.h"
 #include "support/double_kernels.h"
 #include "support/gpu_test.h"
+#include "support/small_comparison.h"
 
 namespace duet {
 namespace {

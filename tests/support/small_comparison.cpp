@@ -1,7 +1,7 @@
 #include "support/small_comparison.h"
 
-#include "support/trainer_process.h"
 #include "support/text.h"
+#include "support/trainer_process.h"
 
 namespace duet {
 
