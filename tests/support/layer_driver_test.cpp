@@ -82,7 +82,7 @@ TEST(LayerLists, AnEntrySaysWhatItStores) {
     if (in_both.count(info.id)) {
       EXPECT_FALSE(reason);
     } else if (info.id == "custom_depthwise") {  // stores both, and asks for other groups
-      EXPECT_TRUE(has(reason.value_or(""), "groups is 1 of 2 channels")) << reason.value_or("");
+      EXPECT_TRUE(has(reason.value_or(""), "groups is 1 of 3 channels")) << reason.value_or("");
     } else {
       EXPECT_EQ(reason, "stores float32 only, and 'math' is bf16") << info.id;
     }
