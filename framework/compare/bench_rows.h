@@ -46,7 +46,7 @@ struct BenchMessage {
 };
 using BenchSink = std::function<void(const BenchMessage& message)>;
 
-/// Throws what ends the measuring; in a child, a UnusableProcessError also where an implementation left
+/// Throws what ends the measuring; in a child, an UnusableProcessError also where an implementation left
 /// behind what nobody can undo.
 /// REQUIRES: an InterruptGuard.
 void measure_rows(const std::vector<ProblemSelection>& selections, const BenchOptions& options,

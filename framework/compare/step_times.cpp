@@ -34,6 +34,8 @@ std::unique_ptr<RunningArm> start(const Arm& arm, const Dataset& dataset, int64_
     *reason = error.what();
   } catch (const InterruptedError&) {
     throw;
+  } catch (const UnusableProcessError&) {
+    throw;
   } catch (const Error& error) {
     *reason = error.what();
   } catch (const std::bad_alloc&) {

@@ -40,7 +40,7 @@ class ProcessState {
 };
 
 /// "failed: ..." of the exception that is being handled, of whatever type, thrown where
-/// implementation `id` ran; an interrupt and a UnusableProcessError go on. Throws UnusableProcessError, which
+/// implementation `id` ran; an interrupt and an UnusableProcessError go on. Throws UnusableProcessError, which
 /// names `id`, if the GPU does nothing more for this process. REQUIRES: called in a catch block.
 std::string text_of_failure(std::string_view id, Device device);
 

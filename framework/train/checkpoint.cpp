@@ -333,7 +333,11 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   const Metadata saved(path, file.metadata());
   std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
-  const bool list_has_states = !allow_changes || has_all(file, list);
+  // Optimizers call different states by the same name.
+  const bool same_optimizer =
+      std::none_of(differences.all.begin(), differences.all.end(),
+                   [](const std::string& text) { return text.starts_with("optimizer.type"); });
+  const bool list_has_states = !allow_changes || (same_optimizer && has_all(file, list));
   if (!list_has_states) {
     list = saved_parameters(training.weights());
     resumed.changes.push_back("the optimizer's state begins anew");

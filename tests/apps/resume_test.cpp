@@ -183,11 +183,19 @@ TEST_F(Resume, MeantChangesAreMadeAndRecorded) {
                              "--allow-changes --set optimizer.type=sgd "
                              "--set optimizer.momentum=0.5"),
                  kExitDone, "optimizer.type: adam -> sgd", "state begins anew", "epoch 5/5");
+  // rmsprop's momentum buffer is none of sgd's, though both are called so.
+  const auto with = [&](const std::string& type, int epochs) {
+    return folder_.run("--config net.yaml --out run --resume last --epochs " +
+                       std::to_string(epochs) + " --allow-changes --set optimizer.type=" + type +
+                       " --set optimizer.momentum=0.5");
+  };
+  EXPECT_OUTCOME(with("rmsprop", 6), kExitDone, "optimizer.type: sgd -> rmsprop", "epoch 6/6");
+  EXPECT_OUTCOME(with("sgd", 7), kExitDone, "optimizer.type: rmsprop -> sgd", "state begins anew");
   const json changes = json::parse(folder_.read("run/run.json"))["changes"];
   ASSERT_GT(changes.size(), 3u);
   EXPECT_EQ(changes[0], first[0]);
   // Weights that do not fit stay an error.
-  EXPECT_OUTCOME(folder_.run("--config run/config.yaml --out run --resume last --epochs 6 "
+  EXPECT_OUTCOME(folder_.run("--config run/config.yaml --out run --resume last --epochs 8 "
                              "--allow-changes --set layers.conv1.out_channels=5"),
                  kExitUsage, "another network", "conv1.weight");
 }

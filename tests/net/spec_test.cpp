@@ -135,7 +135,8 @@ TEST(Spec, RefusalsSayWhyAndExitWithUnsupported) {
     return;
   }
   expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom_naive}\n",
-                 {"layer conv2d1", "'custom_naive' cannot run forward", "tf32", "these can: cudnn"},
+                 {"layer conv2d1", "'custom_naive' cannot run forward", "tf32",
+                  "these can: custom_mma, cudnn"},
                  "backend: cudnn\nmath: tf32\n", kExitUnsupported);
 }
 

@@ -57,8 +57,8 @@ class SoftmaxCrossEntropyLayer
         reader.error("class_weights", "expected numbers from 0 to 1e6");
         return;
       }
-      sum += weight;
       class_weights_.push_back(static_cast<float>(weight));
+      sum += class_weights_.back();
     }
     if (!(sum > 0.0)) reader.error("class_weights", "expected a number above 0 among them");
   }
