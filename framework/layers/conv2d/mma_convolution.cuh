@@ -68,7 +68,7 @@ class MmaConvolution {
     });
   }
 
-  /// Calls launch(tile, gather, weights, stream) for a product whose rows run window by window.
+  /// Calls launch(tile, patches, filters, rows, depth) for a product whose rows run window by window.
   template <class Launch>
   void forward_windows(const Run& run, const Tensor& x, const Tensor& w, Launch launch) const {
     const Operands o = stage_forward(run, x, w);
@@ -79,7 +79,6 @@ class MmaConvolution {
           {o.image, geometry_, rows, forward_.depth}};
       launch(tile, patches, filters(o), rows, forward_.depth);
     });
-    DUET_LAUNCHED();
   }
   TileSize window_tile() const {
     return choose_tile(problem_.n * geometry_.windows * 4, problem_.k, multiprocessor_count());
