@@ -16,10 +16,10 @@ struct OffsetGather {
   struct Col {
     int offset, unused;
   };
-  const T* __restrict__ data;
-  __device__ __forceinline__ const T* begin() const { return data; }
-  __device__ __forceinline__ const T* locate(Row row, const Col& col) const {
-    return (row | col.offset) >= 0 ? data + (row + col.offset) : nullptr;
+  const T* __restrict__ from;
+  __device__ __forceinline__ const T* data() const { return from; }
+  __device__ __forceinline__ int offset(Row row, const Col& col) const {
+    return (row | col.offset) < 0 ? -1 : row + col.offset;
   }
 };
 

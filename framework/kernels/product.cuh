@@ -16,10 +16,10 @@
 //   Row, Col    what is worth computing once for a row and once for a k; row(i) and col(k) build
 //               them, col(-1) the Col of a k beyond the end. A Col is two or four ints: with
 //               kRowLanes it goes through shared memory.
-//   locate(Row, Col)   where the values lie; nullptr outside the tensor or beyond the last row or k,
-//               where they count as zeros
-//   begin()     any address in the tensor
-//   fetch(Row, Col, Packed<Value, kVec>&)   instead of locate() where they do not lie as they are
+//   offset(Row, Col)   where the values lie in data(); negative outside the tensor or beyond the last
+//               row or k, where they count as zeros. (A pointer, nullptr outside, costs a 64-bit
+//               select, and nvcc 13.0 has dropped the test of one.)
+//   fetch(Row, Col, Packed<Value, kVec>&)   instead of both where they do not lie as they are
 //
 // A tile says how large a block's part of the product is and computes with slices of it:
 //   kM, kN, kK          rows, columns and depth; kThreads of a block
@@ -46,7 +46,7 @@ namespace duet {
 template <class Gather, class Tile>
 constexpr bool kCopied = [] {
   if constexpr (requires(const Gather& g, typename Gather::Row r, typename Gather::Col c) {
-                  g.locate(r, c);
+                  g.offset(r, c);
                 }) {
     return Tile::template kStoredAs<typename Gather::Value> &&
            sizeof(typename Gather::Value) * Gather::kVec == 16;
@@ -62,8 +62,8 @@ __device__ __forceinline__ void fetch_from(const Gather& gather, const typename 
     gather.fetch(row, col, value);
   } else {
     value = {};
-    if (const auto* at = gather.locate(row, col))
-      value = Packed<typename Gather::Value, Gather::kVec>::load(at);
+    const int offset = gather.offset(row, col);
+    if (offset >= 0) value = value.load(gather.data() + offset);
   }
 }
 
@@ -149,11 +149,11 @@ struct OperandPipe {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       if constexpr (Gather::kRowLanes) col = cols[depth_of(j)];
-      const void* from = gather.locate(row_state[j % kSlots], col);
+      const int offset = gather.offset(row_state[j % kSlots], col);
       const auto to = uint32_t(__cvta_generic_to_shared(Slice::at(slice, row_of(j), depth_of(j))));
       // Nothing is read where 0 bytes are; the address must be one all the same.
       asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                   "l"(from ? from : static_cast<const void*>(gather.begin())), "r"(from ? 16 : 0)
+                   "l"(gather.data() + max(offset, 0)), "r"(offset < 0 ? 0 : 16)
                    : "memory");
     }
   }

@@ -67,10 +67,10 @@ struct PatchReader {
         kLayout == Layout::kNCHW ? c * g.pixels_in + h * g.d.w + w : (h * g.d.w + w) * g.d.c + c;
     return {offset, h | w << 16};
   }
-  __device__ __forceinline__ const T* locate(const PatchOrigin& o, const PatchTap& t) const {
+  __device__ __forceinline__ int offset(const PatchOrigin& o, const PatchTap& t) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
-    return inside ? x + (o.base + t.offset) : nullptr;
+    return inside ? o.base + t.offset : -1;
   }
 };
 
@@ -85,9 +85,9 @@ struct PatchByPosition {
   PatchReader<kLayout, Order, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.origin(i); }
   __device__ __forceinline__ Col col(int k) const { return reader.tap(k); }
-  __device__ __forceinline__ const T* begin() const { return reader.x; }
-  __device__ __forceinline__ const T* locate(const Row& o, const Col& t) const {
-    return reader.locate(o, t);
+  __device__ __forceinline__ const T* data() const { return reader.x; }
+  __device__ __forceinline__ int offset(const Row& o, const Col& t) const {
+    return reader.offset(o, t);
   }
 };
 
@@ -107,9 +107,9 @@ struct PatchByTap {
     const PatchOrigin o = reader.origin(k);
     return {o.base, o.h, o.w, 0};
   }
-  __device__ __forceinline__ const T* begin() const { return reader.x; }
-  __device__ __forceinline__ const T* locate(const Row& t, const Col& o) const {
-    return reader.locate(PatchOrigin{o.base, o.h, o.w}, t);
+  __device__ __forceinline__ const T* data() const { return reader.x; }
+  __device__ __forceinline__ int offset(const Row& t, const Col& o) const {
+    return reader.offset(PatchOrigin{o.base, o.h, o.w}, t);
   }
 };
 
@@ -187,12 +187,12 @@ struct GradByInput {
     return {k * (kLayout == Layout::kNCHW ? pixels() : 1), (k / 8) * pixels(),
             r * step_h | (s * step_w) << 16, (k % 8) * 4};
   }
-  __device__ __forceinline__ const T* begin() const { return dy; }
-  __device__ __forceinline__ const T* locate(const Row& row, const Col& col) const
+  __device__ __forceinline__ const T* data() const { return dy; }
+  __device__ __forceinline__ int offset(const Row& row, const Col& col) const
       requires(!kUnpool) {
     const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
-    if ((p | q) < 0 || p >= g.d.p || q >= g.d.q) return nullptr;
-    return dy + (row.base + col.offset + (p * g.d.q + q) * pixel_stride());
+    if ((p | q) < 0 || p >= g.d.p || q >= g.d.q) return -1;
+    return row.base + col.offset + (p * g.d.q + q) * pixel_stride();
   }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
                                         Packed<T, kVec>& value) const requires(kUnpool) {
@@ -226,12 +226,11 @@ struct PhaseGather {
   using Col = typename Whole::Col;
   const Whole& whole;
   const Phase& phase;
-  __device__ __forceinline__ const Value* begin() const { return whole.begin(); }
-  __device__ __forceinline__ const Value* locate(const Row& row,
-                                                 const Col& col) const requires requires {
-    whole.locate(row, col);
+  __device__ __forceinline__ const Value* data() const { return whole.data(); }
+  __device__ __forceinline__ int offset(const Row& row, const Col& col) const requires requires {
+    whole.offset(row, col);
   }
-  { return whole.locate(row, col); }
+  { return whole.offset(row, col); }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
                                         Packed<Value, kVec>& value) const requires requires {
     whole.fetch(row, col, value);
