@@ -69,7 +69,7 @@ const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_fuse
 
 // With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
 TEST_F(ConvolutionKernels, LargeTiles) {
-  const std::vector<std::string_view> ids = {"custom_implicit_gemm"};
+  const std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_im2col"};
   check("conv2d",
         {.name = "k264",
          .keys = {{"out_channels", "264"}, {"kernel", "[1, 2]"}},
@@ -123,7 +123,7 @@ TEST_F(ConvolutionKernels, LongSums) {
         {.name = "c1_k70",
          .keys = {{"out_channels", "70"}, {"kernel", "3"}},
          .x = {image(100, 1, 27, 28)}},
-        {"custom_direct", "custom_implicit_gemm", "custom_depthwise"});
+        {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
@@ -150,7 +150,8 @@ TEST_F(ConvolutionKernels, NansAndInfinities) {
                    .keys = {{"out_channels", "11"}, {"kernel", kernel}, {"padding", "1"}},
                    .x = {image(3, 1, 13, 12)},
                    .data = Data::kNonFinite};
-    std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_depthwise"};
+    std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_im2col",
+                                         "custom_depthwise"};
     if (direct) ids.push_back("custom_direct");
     check("conv2d", c, ids);
     c.keys.emplace_back("pool_kernel", "2");

@@ -8,11 +8,13 @@ namespace duet {
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_im2col();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
+ImplEntry<Conv2dProblem> conv2d_cudnn_im2col_cublas();
 
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
   static std::vector<ImplEntry<Conv2dProblem>> list = {
@@ -24,8 +26,10 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_depthwise(),
+    conv2d_custom_im2col(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
+    conv2d_cudnn_im2col_cublas(),
 #endif
   };
   return list;

@@ -188,8 +188,7 @@ struct GradByInput {
             r * step_h | (s * step_w) << 16, (k % 8) * 4};
   }
   __device__ __forceinline__ const T* data() const { return dy; }
-  __device__ __forceinline__ int offset(const Row& row, const Col& col) const
-      requires(!kUnpool) {
+  __device__ __forceinline__ int offset(const Row& row, const Col& col) const requires(!kUnpool) {
     const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
     if ((p | q) < 0 || p >= g.d.p || q >= g.d.q) return -1;
     return row.base + col.offset + (p * g.d.q + q) * pixel_stride();

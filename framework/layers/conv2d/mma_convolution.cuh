@@ -38,7 +38,8 @@ class MmaConvolution {
       const size_t staged = staged_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
     };
-    const int positions = problem.n * geometry_.pixels_out, taps = geometry_.taps * padded_.c;
+    const int positions = problem.n * geometry_.pixels_out;
+    const int taps = geometry_.taps * padded_.c;
     forward_ = {positions, problem.k, taps, multiprocessors, left(Pass::kForward)};
     Conv2dProblem inputs = padded_;
     inputs.c = problem.c;
