@@ -134,6 +134,32 @@ TEST_F(ConvolutionKernels, LongSums) {
   check_block("many_images", 100, "3", "0", image(70, 64, 13, 13), kNoDirect);
 }
 
+// Boxes of positions that do not divide images, channels and filters that are no whole 64, several
+// tiles along both, and sums in splits.
+TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
+  const auto check_wgmma = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                               std::vector<std::pair<std::string, std::string>> keys) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    LayerCase c{.name = name, .keys = keys, .x = {x}};
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_wgmma"});
+    c.keys.emplace_back("pool_kernel", "2");
+    c.data = Data::kIntegers;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+  };
+  check_wgmma("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
+  check_wgmma("stride_2", 64, image(5, 64, 15, 17),
+              {{"kernel", "3"}, {"padding", "1"}, {"stride", "2"}});
+  check_wgmma("dilation_2", 40, image(2, 72, 13, 12),
+              {{"kernel", "5"}, {"padding", "2"}, {"dilation", "2"}});
+  check_wgmma("k1", 200, image(20, 96, 7, 7), {{"kernel", "1"}});
+  check_wgmma("many_tiles", 328, image(70, 136, 11, 11), {{"kernel", "[3, 1]"}});
+  check_wgmma("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("no_bias", 64, image(9, 64, 8, 8),
+              {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
+}
+
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
   check_block("c3", 20, "3", "1", image(2, 3, 9, 8), kBlocks);
