@@ -2,6 +2,7 @@
 // CPU, or decided by bits that a library's transforms round away (ties, NaNs).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,8 @@ namespace {
 
 class ConvolutionKernels : public GpuTest {
  protected:
-  /// Every pass of `c`, in both layouts, in fp32 by each of `ids` that supports it and in tf32 and
-  /// bf16 on tensor cores; they must support the forward pass in NCHW.
+  /// Every pass of `c`, in both layouts, in fp32 by each of `ids` that supports it, in tf32 on tensor
+  /// cores and in bf16 there and by custom_direct; they must support the forward pass in NCHW.
   void check(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     check_math(type, c, ids);
     c.options.math = Math::kTF32;
@@ -23,7 +24,9 @@ class ConvolutionKernels : public GpuTest {
     if (c.data == Data::kNonFinite) return;  // bf16 would decide windows, and nothing settles them
     c.options.math = Math::kBF16;
     c.exact = false;
-    check_math(type, c, {"custom_mma"});
+    std::vector<std::string_view> ids_in_bf16 = {"custom_mma"};
+    if (std::count(ids.begin(), ids.end(), "custom_direct")) ids_in_bf16.push_back("custom_direct");
+    check_math(type, c, ids_in_bf16);
   }
   void check_math(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {

@@ -10,7 +10,7 @@
 //           it saves (custom_winograd: 22, 34, 24).
 #include "kernels/fma_tile.cuh"
 #include "layers/conv2d/strided_product.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/window_product.cuh"
 
 namespace duet {

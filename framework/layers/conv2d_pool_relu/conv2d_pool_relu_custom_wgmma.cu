@@ -5,7 +5,7 @@
 //           Backward unpools dy while it stages it.
 // Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
 #include "layers/conv2d/wgmma_convolution.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {
 namespace {
