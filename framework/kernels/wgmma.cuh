@@ -45,16 +45,6 @@ template <int groups>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
 }
-/// Registers of each thread of this warpgroup from now on.
-template <int count>
-__device__ __forceinline__ void take_registers() {
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(count));
-}
-template <int count>
-__device__ __forceinline__ void leave_registers() {
-  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
-}
-
 /// multiply(d, a, b, adds): d = a * b, or d += a * b, for n columns.
 template <int n, bool kTurnA, bool kTurnB>
 struct Wgmma;

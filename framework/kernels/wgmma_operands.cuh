@@ -7,7 +7,7 @@
 //                      across them (true: see matrix_descriptor())
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring
-//   copy<kRows, kBlocks>(start, step, shared, barrier)   starts them, as copy_box<kBlocks>()
+//   copy<kRows>(start, step, shared, barrier)   starts them
 //   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned)
 #pragma once
 
@@ -106,14 +106,13 @@ struct TapImage {
         by_taps_w(w.count) {}
 
   /// Positions from `at` on, under tap and channels number `term` / channel_blocks and % of it.
-  template <int kBlocks>
   __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block, r, s;
     by_blocks.divmod(term, tap, block);
     by_taps_w.divmod(tap, r, s);
-    copy_box<kBlocks>(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
-                      at.h * stride_h + first_h + r * tap_h, at.n, barrier);
+    copy_box(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
+             at.h * stride_h + first_h + r * tap_h, at.n, barrier);
   }
 };
 
@@ -131,10 +130,10 @@ struct ImageByPosition {
   __device__ __forceinline__ Start start(int tile) const {
     return boxes.start(tile);
   }
-  template <int kRows, int kBlocks>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
                                        const CopyBarrier& barrier) const {
-    image.copy<kBlocks>(start, step, shared, barrier);
+    image.copy(start, step, shared, barrier);
   }
   __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
                                          int& number) const {
@@ -155,13 +154,13 @@ struct ImageByTap {
   __device__ __forceinline__ int bytes() const {
     return kRows / kStepDepth * boxes.box() * kRowBytes;
   }
-  template <int kRows, int kBlocks>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     const PositionBoxes::Start at = boxes.start(step);
 #pragma unroll
     for (int i = 0; i < kRows / kStepDepth; ++i)
-      image.copy<kBlocks>(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
+      image.copy(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -192,12 +191,12 @@ struct WeightByRow {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows, int kBlocks>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
-    copy_box<kBlocks>(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
+    copy_box(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -222,15 +221,15 @@ struct WeightByChannel {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows, int kBlocks>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
 #pragma unroll
     for (int i = 0; i < kRows / kStepDepth; ++i)
-      copy_box<kBlocks>(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
-                        block * kStepDepth, 0, barrier);
+      copy_box(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
+               block * kStepDepth, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {

@@ -1,12 +1,11 @@
 // A product of bfloat16 by Hopper's wgmma: out[row][column] = sum of A(row, k) * B(column, k), operands
 // brought by the copy engine (wgmma_operands.cuh).
 //
-// Mapping: block = 128 rows x kN columns. Of its three warpgroups two multiply, 64 rows x kN each, with
-// all sums in registers; one thread of the third starts copies, kStages steps of 64 terms ahead. A
-// stage passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
-// warpgroups have read it. With the widest tile two blocks are a cluster: each brings half of B to both,
-// which takes the load off L2, and waits for the warpgroups of both. Registers move from the third warpgroup to the others (setmaxnreg).
-// Where A's row sums are wanted (a bias' gradient), blocks of the first columns multiply A by ones too.
+// Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
+// registers; one thread of one more warp starts copies, up to kStages steps of 64 terms ahead. A stage
+// passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
+// warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
+// multiply A by ones too.
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
@@ -23,12 +22,11 @@
 
 namespace duet {
 
-/// Of 128 x `columns`; `blocks` that are neighbours along the rows share what they read of B.
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once.
 template <int columns, int stages, int blocks>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kSharedColumns = kN / kBlocks;  // that a block brings for all
-  static constexpr int kMultipliers = 256, kThreads = 384;
+  static constexpr int kMultipliers = 256, kThreads = kMultipliers + 32;
 };
 
 template <class Tile>
@@ -54,18 +52,6 @@ struct WgmmaSmem {
 template <class Tile>
 __device__ __forceinline__ void wait_multipliers() {
   asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
-}
-
-/// All threads of a cluster's blocks, or of the block alone.
-template <int kBlocks>
-__device__ __forceinline__ void wait_blocks() {
-  if constexpr (kBlocks == 1) {
-    __syncthreads();
-  } else {
-    __syncwarp();
-    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
-                     : "memory");
-  }
 }
 
 /// Calls write(row, column, pair) with the sums d (wgmma.cuh) of this thread, + bias of `columns`, or
@@ -171,12 +157,12 @@ struct WgmmaResult {
 
 // blockIdx.x is a tile of A's rows, y one of B's, z a split of the steps.
 template <class Tile, class A, class B, class Result>
-__global__ void __launch_bounds__(Tile::kThreads, 1)
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b, int steps,
                          int steps_per_split, const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
   using Smem = WgmmaSmem<Tile>;
-  constexpr int kStages = Tile::kStages, kBlocks = Tile::kBlocks;
+  constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
   const int tid = threadIdx.x, group = tid / 128;
@@ -186,7 +172,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (tid == 0) {
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
-      smem.empty[i].init(2 * kBlocks);
+      smem.empty[i].init(2);
     }
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -205,28 +191,24 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     for (int i = tid; i < 8 * kStepDepth; i += Tile::kThreads) smem.ones[i] = bfloat16(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  wait_blocks<kBlocks>();
+  __syncthreads();
   if (group == 2) {
-    leave_registers<40>();
     if (tid == Tile::kMultipliers) {
       wait_for_primary();
       const auto start_a = a.template start<Tile::kM>(blockIdx.x);
-      const int rank = kBlocks == 1 ? 0 : blockIdx.x % kBlocks;
-      const auto start_b = b.template start<Tile::kSharedColumns>(blockIdx.y * kBlocks + rank);
+      const auto start_b = b.template start<Tile::kN>(blockIdx.y);
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       int stage = 0, phase = 0;
       for (int i = 0; i < count; ++i) {
         if (i >= kStages) smem.empty[stage].wait(phase ^ 1);
         smem.full[stage].expect(bytes);
         auto& to = smem.stage[stage];
-        a.template copy<Tile::kM, 1>(start_a, first + i, to.a, smem.full[stage]);
-        b.template copy<Tile::kSharedColumns, kBlocks>(
-            start_b, first + i, to.b + rank * Tile::kSharedColumns * kRowBytes, smem.full[stage]);
+        a.template copy<Tile::kM>(start_a, first + i, to.a, smem.full[stage]);
+        b.template copy<Tile::kN>(start_b, first + i, to.b, smem.full[stage]);
         if (++stage == kStages) stage = 0, phase ^= 1;
       }
     }
   } else {
-    take_registers<232>();
     float d[Tile::kN / 2], row_sums[4];
     int stage = 0, phase = 0;
     for (int i = 0; i < count; ++i) {
@@ -251,10 +233,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       }
       wgmma_commit();
       wgmma_wait<1>();  // the step before has read its stage
-      if (i > 0 && tid % 128 < kBlocks) {
-        CopyBarrier& empty = smem.empty[stage == 0 ? kStages - 1 : stage - 1];
-        kBlocks == 1 ? empty.arrive() : empty.arrive_at(tid % 128);
-      }
+      if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? kStages - 1 : stage - 1].arrive();
       if (++stage == kStages) stage = 0, phase ^= 1;
     }
     wgmma_wait<0>();
@@ -270,8 +249,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     }
     result.template store<Tile>(d, a, start, smem);
   }
-  // Nobody leaves while another block may still reach its shared memory.
-  if constexpr (kBlocks > 1) wait_blocks<kBlocks>();
 #else
   __trap();
 #endif
@@ -280,18 +257,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace.
 struct WgmmaPlan {
-  int row_tiles = 1, columns = 1, steps = 1, tile_columns = 128, splits = 1, steps_per_split = 1;
+  int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
+  int tile_columns = 128, splits = 1, steps_per_split = 1;
 
   WgmmaPlan() = default;
   /// `results` of the product, of which `limit` bytes of partial ones may be written.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
-            int multiprocessors)
-      : row_tiles(row_tiles_), columns(columns_), steps(steps_) {
+            int multiprocessors_)
+      : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
     // In cycles of a multiprocessor, as measured on an H200 to within what ranks plans: a step takes
     // four a column, a block about 4000 besides, and a second kernel 3000 and its memory traffic.
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
-      if (tile == 256 && row_tiles == 1) continue;  // two blocks share
       const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
@@ -313,9 +290,11 @@ struct WgmmaPlan {
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
-    if (tile_columns == 256) return visit(WgmmaTile<256, 4, 2>{});
-    if (tile_columns == 128) return visit(WgmmaTile<128, 6, 1>{});
-    visit(WgmmaTile<64, 8, 1>{});
+    // Two blocks at once hide each other's beginning and end, one has more stages.
+    const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
+    if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+    if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
+    several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
   }
 };
 
@@ -325,13 +304,11 @@ void launch_wgmma_product(const WgmmaPlan& plan, const A& a, const B& b, const R
   const auto kernel = wgmma_product_kernel<Tile, A, B, Result>;
   constexpr int kBytes = sizeof(WgmmaSmem<Tile>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const int row_tiles = round_up(plan.row_tiles, Tile::kBlocks);
-  launch({.gridDim = dim3(row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
+  launch({.gridDim = dim3(plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
           .blockDim = Tile::kThreads,
           .dynamicSmemBytes = kBytes,
           .stream = stream},
-         {overlaps_primary(), in_clusters_of(Tile::kBlocks)}, kernel, a, b, plan.steps,
-         plan.steps_per_split, result);
+         {overlaps_primary()}, kernel, a, b, plan.steps, plan.steps_per_split, result);
 }
 
 /// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.

@@ -148,7 +148,7 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
     const Conv2dProblem& d = padded_;
     const ImageByPosition a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow(filters, problem_.k, geometry_.taps, d.c, Tile::kSharedColumns));
+      launch(tile, a, WeightByRow(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
     });
   }
   TapAxis taps_h() const {
