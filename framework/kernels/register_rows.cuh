@@ -53,41 +53,25 @@ struct RegisterRow {
     }
   }
 
-  /// The thread's values as they are stored.
-  template <class T>
-  struct Stored {
-    Packed<T, V> parts[kValues / V];
-  };
-  /// Zeros behind the row's end. Nothing but loads, so that all are under way before the first is
-  /// waited for: to choose between a loaded value and `fill` here makes each load wait for the one
-  /// before. REQUIRES: `row` and `columns` are multiples of V; nothing writes the row while the
-  /// kernel runs.
-  template <class T>
-  static __device__ __forceinline__ Stored<T> fetch_row(const T* row, int columns) {
-    Stored<T> stored;
-    const T* const first = row + column(0);
-#pragma unroll
-    for (int i = 0; i < kValues; i += V) {
-      if (column(i) < columns) stored.parts[i / V] = Packed<T, V>::load(first + distance(i));
-    }
-    return stored;
-  }
-  /// Behind the row's end, `fill`.
-  template <class T>
-  static __device__ __forceinline__ void widen_row(const Stored<T>& stored, int columns, float fill,
-                                                   float (&to)[kValues]) {
-#pragma unroll
-    for (int i = 0; i < kValues; i += V) {
-      const Vector<float, V> part = widened(stored.parts[i / V].values());
-#pragma unroll
-      for (int k = 0; k < V; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
-    }
-  }
-  /// REQUIRES: as fetch_row().
+  /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V; nothing writes
+  /// the row while the kernel runs.
   template <class T>
   static __device__ __forceinline__ void load_row(const T* row, int columns, float fill,
                                                   float (&to)[kValues]) {
-    widen_row(fetch_row(row, columns), columns, fill, to);
+    // Nothing but loads, so that all are under way before the first is waited for: to choose between
+    // a loaded value and `fill` here made each load wait for the one before.
+    Packed<T, V> parts[kValues / V];
+    const T* const first = row + column(0);
+#pragma unroll
+    for (int i = 0; i < kValues; i += V) {
+      if (column(i) < columns) parts[i / V] = Packed<T, V>::load(first + distance(i));
+    }
+#pragma unroll
+    for (int i = 0; i < kValues; i += V) {
+      const Vector<float, V> part = widened(parts[i / V].values());
+#pragma unroll
+      for (int k = 0; k < V; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
+    }
   }
   /// Leaves out what is behind the row's end.
   template <class T>

@@ -104,13 +104,11 @@ __global__ void __launch_bounds__(kCombineThreads)
     softmax_backward_online_kernel(int64_t rows, int columns, const T* from, const T* dy, T* dx) {
   const int64_t row = F::team();
   if (row >= rows) return;
-  auto stored = F::fetch_row(dy + row * columns, columns);  // on its way while y is found
   Row y(from + row * columns, columns);
   float gradient[F::kValues];
   const auto read = [&](int begin) {
-    if (!F::kWhole) stored = F::fetch_row(dy + row * columns + begin, columns - begin);
     y.evaluate(begin);
-    F::widen_row(stored, columns - begin, 0.0f, gradient);
+    F::load_row(dy + row * columns + begin, columns - begin, 0.0f, gradient);
   };
   float sum = 0.0f;
   F::for_each_piece(columns, [&](int begin) {
