@@ -55,15 +55,27 @@ inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis,
 }
 
 // By one thread, after expect() of the box's bytes: the box whose first element is at (i, j, k, l), which
-// may lie outside. `shared` is a multiple of 1024 bytes.
+// may lie outside. `shared` is a multiple of 1024 bytes. With kBlocks > 1 it comes to the same place of
+// all blocks of this block's cluster, so many, and is announced on the barrier of each.
+template <int kBlocks = 1>
 __device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, int i, int j, int k,
                                          int l, const CopyBarrier& barrier) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
-      "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.address())
-      : "memory");
+  const auto to = uint32_t(__cvta_generic_to_shared(shared));
+  if constexpr (kBlocks == 1) {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+        "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(to),
+        "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.address())
+        : "memory");
+  } else {
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+        ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(to),
+        "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.address()),
+        "h"(uint16_t((1 << kBlocks) - 1))
+        : "memory");
+  }
 #endif
 }
 

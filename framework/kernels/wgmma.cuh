@@ -63,6 +63,19 @@ struct Wgmma;
 #define DUET_ACC16(i) DUET_ACC4(i), DUET_ACC4(i + 4), DUET_ACC4(i + 8), DUET_ACC4(i + 12)
 
 template <bool kTurnA, bool kTurnB>
+struct Wgmma<8, kTurnA, kTurnB> {
+  __device__ __forceinline__ static void multiply(float (&d)[4], uint64_t a, uint64_t b,
+                                                  bool adds) {
+    asm volatile(
+        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %6, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, adds, 1, 1, "
+        "%7, %8;\n}"
+        : DUET_ACC4(0)
+        : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));
+  }
+};
+
+template <bool kTurnA, bool kTurnB>
 struct Wgmma<64, kTurnA, kTurnB> {
   __device__ __forceinline__ static void multiply(float (&d)[32], uint64_t a, uint64_t b,
                                                   bool adds) {

@@ -7,7 +7,7 @@
 //                      across them (true: see matrix_descriptor())
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring
-//   copy<kRows>(start, step, shared, barrier)   starts them
+//   copy<kRows, kBlocks>(start, step, shared, barrier)   starts them, as copy_box<kBlocks>()
 //   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned)
 #pragma once
 
@@ -24,21 +24,24 @@ struct PositionBoxes {
   int n = 1, h = 1, w = 1;  // of a box
   FastDivisor by_w, by_h, by_boxes_w, by_boxes_h;
 
-  /// With as few boxes as can be. With `whole`, of boxes that divide an image without a rest. Their
-  /// height and width, and the image's, are rounded down to multiples of `unit`.
-  PositionBoxes(int images_, int height_, int width_, int most, bool whole, int unit = 1)
+  /// With as few boxes as can be, and where results lie in planes of pixels (`planes`) in long runs of
+  /// these. With `whole`, of boxes that divide an image without a rest. Their height and width, and
+  /// the image's, are rounded down to multiples of `unit`.
+  PositionBoxes(int images_, int height_, int width_, int most, bool whole, bool planes = false,
+                int unit = 1)
       : images(images_), height(height_ / unit * unit), width(width_ / unit * unit) {
-    int64_t fewest = INT64_MAX;
+    double best = 1e300;
     for (int box_w = std::min(width, most / unit / unit * unit); box_w >= unit; box_w -= unit) {
       if (whole && width % box_w != 0) continue;
       const int most_h = std::min(height, most / box_w / unit * unit);
       for (int box_h = most_h; box_h >= unit; box_h -= unit) {
         if (whole && height % box_h != 0) continue;
         const int box_n = std::min(images, most / (box_w * box_h));
-        const int64_t boxes =
-            int64_t{ceil_div(images, box_n)} * ceil_div(height, box_h) * ceil_div(width, box_w);
-        if (boxes >= fewest) continue;
-        fewest = boxes;
+        const int run = box_w == width ? box_w * box_h : box_w;
+        const double cost = double(ceil_div(images, box_n)) * ceil_div(height, box_h) *
+                            ceil_div(width, box_w) * (planes ? 1 + 8. / run : 1);
+        if (cost >= best) continue;
+        best = cost;
         n = box_n, h = box_h, w = box_w;
       }
     }
@@ -103,13 +106,14 @@ struct TapImage {
         by_taps_w(w.count) {}
 
   /// Positions from `at` on, under tap and channels number `term` / channel_blocks and % of it.
+  template <int kBlocks>
   __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block, r, s;
     by_blocks.divmod(term, tap, block);
     by_taps_w.divmod(tap, r, s);
-    copy_box(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
-             at.h * stride_h + first_h + r * tap_h, at.n, barrier);
+    copy_box<kBlocks>(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
+                      at.h * stride_h + first_h + r * tap_h, at.n, barrier);
   }
 };
 
@@ -127,10 +131,10 @@ struct ImageByPosition {
   __device__ __forceinline__ Start start(int tile) const {
     return boxes.start(tile);
   }
-  template <int kRows>
+  template <int kRows, int kBlocks>
   __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
                                        const CopyBarrier& barrier) const {
-    image.copy(start, step, shared, barrier);
+    image.copy<kBlocks>(start, step, shared, barrier);
   }
   __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
                                          int& number) const {
@@ -151,13 +155,13 @@ struct ImageByTap {
   __device__ __forceinline__ int bytes() const {
     return kRows / kStepDepth * boxes.box() * kRowBytes;
   }
-  template <int kRows>
+  template <int kRows, int kBlocks>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     const PositionBoxes::Start at = boxes.start(step);
 #pragma unroll
     for (int i = 0; i < kRows / kStepDepth; ++i)
-      image.copy(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
+      image.copy<kBlocks>(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -188,12 +192,12 @@ struct WeightByRow {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows>
+  template <int kRows, int kBlocks>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
-    copy_box(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
+    copy_box<kBlocks>(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -218,15 +222,15 @@ struct WeightByChannel {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows>
+  template <int kRows, int kBlocks>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
 #pragma unroll
     for (int i = 0; i < kRows / kStepDepth; ++i)
-      copy_box(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
-               block * kStepDepth, 0, barrier);
+      copy_box<kBlocks>(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
+                        block * kStepDepth, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {

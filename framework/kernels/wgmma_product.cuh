@@ -4,8 +4,9 @@
 // Mapping: block = 128 rows x kN columns. Of its three warpgroups two multiply, 64 rows x kN each, with
 // all sums in registers; one thread of the third starts copies, kStages steps of 64 terms ahead. A
 // stage passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
-// warpgroups have read it. Registers move from the third warpgroup to the others (setmaxnreg).
-// Two more of its warps add up A's rows where somebody wants that (a bias' gradient).
+// warpgroups have read it. With the widest tile two blocks are a cluster: each brings half of B to both,
+// which takes the load off L2, and waits for the warpgroups of both. Registers move from the third warpgroup to the others (setmaxnreg).
+// Where A's row sums are wanted (a bias' gradient), blocks of the first columns multiply A by ones too.
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
@@ -22,9 +23,11 @@
 
 namespace duet {
 
-template <int columns, int stages>
+/// Of 128 x `columns`; `blocks` that are neighbours along the rows share what they read of B.
+template <int columns, int stages, int blocks>
 struct WgmmaTile {
-  static constexpr int kM = 128, kN = columns, kStages = stages;
+  static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
+  static constexpr int kSharedColumns = kN / kBlocks;  // that a block brings for all
   static constexpr int kMultipliers = 256, kThreads = 384;
 };
 
@@ -35,6 +38,7 @@ struct WgmmaSmem {
     alignas(1024) char b[Tile::kN * kRowBytes];
   };
   Stage stage[Tile::kStages];
+  alignas(1024) bfloat16 ones[8 * kStepDepth];
   CopyBarrier full[Tile::kStages], empty[Tile::kStages];
   int row_at[Tile::kM];
   // After the product the stages' memory holds the tile, for 16-byte stores.
@@ -46,9 +50,22 @@ struct WgmmaSmem {
   static_assert(sizeof(Stage) * Tile::kStages >= sizeof(float) * Tile::kN * kPixelPitch);
 };
 
-// Threads of the two multiplying warpgroups, and others that only arrive.
-__device__ __forceinline__ void wait_multipliers(int threads) {
-  asm volatile("bar.sync 1, %0;" ::"r"(threads) : "memory");
+// For the threads of the two multiplying warpgroups.
+template <class Tile>
+__device__ __forceinline__ void wait_multipliers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
+}
+
+/// All threads of a cluster's blocks, or of the block alone.
+template <int kBlocks>
+__device__ __forceinline__ void wait_blocks() {
+  if constexpr (kBlocks == 1) {
+    __syncthreads();
+  } else {
+    __syncwarp();
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::
+                     : "memory");
+  }
 }
 
 /// Calls write(row, column, pair) with the sums d (wgmma.cuh) of this thread, + bias of `columns`, or
@@ -84,7 +101,7 @@ __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile:
 #pragma unroll
     for (int e = 0; e < 2; ++e) tile[(column + e) * WgmmaSmem<Tile>::kPixelPitch + row] = pair.v[e];
   });
-  wait_multipliers(Tile::kMultipliers);
+  wait_multipliers<Tile>();
   return tile;
 }
 
@@ -130,7 +147,7 @@ struct WgmmaResult {
       for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
         duet::store(tile + row * kPitch + column, pair);
       });
-      wait_multipliers(Tile::kMultipliers);
+      wait_multipliers<Tile>();
       constexpr int kVec = kWidest<T>, kLanes = Tile::kN / kVec;
       const bool whole = columns % kVec == 0;
       const int column = tid % kLanes * kVec, n = n0 + column;
@@ -159,19 +176,17 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                          int steps_per_split, const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
   using Smem = WgmmaSmem<Tile>;
-  constexpr int kStages = Tile::kStages, kSumWarps = 2;
+  constexpr int kStages = Tile::kStages, kBlocks = Tile::kBlocks;
   extern __shared__ char dynamic[];
   Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
   const int tid = threadIdx.x, group = tid / 128;
   const int first = blockIdx.z * steps_per_split;
   const int count = min(steps, first + steps_per_split) - first;
   const bool sums = A::kTurned && result.row_sums != nullptr && blockIdx.y == 0;
-  // At the end: both multiplying warpgroups, and the warps that add up rows.
-  const int readers = Tile::kMultipliers + (sums ? 32 * kSumWarps : 0);
   if (tid == 0) {
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
-      smem.empty[i].init(2 + (sums ? kSumWarps : 0));
+      smem.empty[i].init(2 * kBlocks);
     }
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -187,57 +202,32 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
               : smem.stage[stage].b + (block - Tile::kM / kStepDepth) * kStepDepth * kRowBytes;
       *reinterpret_cast<float4*>(at + (a.unwritten() + row) * kRowBytes + piece * 16) = {};
     }
+    for (int i = tid; i < 8 * kStepDepth; i += Tile::kThreads) smem.ones[i] = bfloat16(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  __syncthreads();
+  wait_blocks<kBlocks>();
   if (group == 2) {
     leave_registers<40>();
-    const int warp = tid / 32 - Tile::kMultipliers / 32, lane = tid % 32;
-    if (warp == 0 && lane == 0) {
+    if (tid == Tile::kMultipliers) {
       wait_for_primary();
       const auto start_a = a.template start<Tile::kM>(blockIdx.x);
-      const auto start_b = b.template start<Tile::kN>(blockIdx.y);
+      const int rank = kBlocks == 1 ? 0 : blockIdx.x % kBlocks;
+      const auto start_b = b.template start<Tile::kSharedColumns>(blockIdx.y * kBlocks + rank);
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       int stage = 0, phase = 0;
       for (int i = 0; i < count; ++i) {
         if (i >= kStages) smem.empty[stage].wait(phase ^ 1);
         smem.full[stage].expect(bytes);
-        a.template copy<Tile::kM>(start_a, first + i, smem.stage[stage].a, smem.full[stage]);
-        b.template copy<Tile::kN>(start_b, first + i, smem.stage[stage].b, smem.full[stage]);
+        auto& to = smem.stage[stage];
+        a.template copy<Tile::kM, 1>(start_a, first + i, to.a, smem.full[stage]);
+        b.template copy<Tile::kSharedColumns, kBlocks>(
+            start_b, first + i, to.b + rank * Tile::kSharedColumns * kRowBytes, smem.full[stage]);
         if (++stage == kStages) stage = 0, phase ^= 1;
-      }
-    } else if (sums && warp >= 1 && warp <= kSumWarps) {
-      // A lane adds up two rows; 64 of them are one row of 128 bytes a term.
-      const int chunk = warp - 1;
-      float total[2] = {};
-      int stage = 0, phase = 0;
-      for (int i = 0; i < count; ++i) {
-        smem.full[stage].wait(phase);
-        const char* const rows = smem.stage[stage].a + chunk * kStepDepth * kRowBytes;
-#pragma unroll 8
-        for (int k = 0; k < kStepDepth; ++k) {
-          const int piece = lane / 4 ^ (k & 7);
-          const auto pair =
-              *reinterpret_cast<const uint32_t*>(rows + k * kRowBytes + piece * 16 + lane % 4 * 4);
-          total[0] += __uint_as_float(pair << 16);
-          total[1] += __uint_as_float(pair & 0xffff0000u);
-        }
-        __syncwarp();
-        if (lane == 0) smem.empty[stage].arrive();
-        if (++stage == kStages) stage = 0, phase ^= 1;
-      }
-      asm volatile("bar.arrive 1, %0;" ::"r"(readers) : "memory");
-      const auto start = a.template start<Tile::kM>(blockIdx.x);
-#pragma unroll
-      for (int e = 0; e < 2; ++e) {
-        int image, row;
-        if (a.locate(start, chunk * kStepDepth + lane * 2 + e, image, row))
-          result.row_sums[blockIdx.z * result.stride + row] = total[e];
       }
     }
   } else {
     take_registers<232>();
-    float d[Tile::kN / 2];
+    float d[Tile::kN / 2], row_sums[4];
     int stage = 0, phase = 0;
     for (int i = 0; i < count; ++i) {
       smem.full[stage].wait(phase);
@@ -252,15 +242,36 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
             d, matrix_descriptor(rows_a + k * kNextA, kBlock),
             matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
       }
+      if (A::kTurned && sums) {
+#pragma unroll
+        for (int k = 0; k < kStepDepth / 16; ++k)
+          Wgmma<8, A::kTurned, false>::multiply(row_sums,
+                                                matrix_descriptor(rows_a + k * 16 * kRowBytes, 0),
+                                                matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
+      }
       wgmma_commit();
       wgmma_wait<1>();  // the step before has read its stage
-      if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? kStages - 1 : stage - 1].arrive();
+      if (i > 0 && tid % 128 < kBlocks) {
+        CopyBarrier& empty = smem.empty[stage == 0 ? kStages - 1 : stage - 1];
+        kBlocks == 1 ? empty.arrive() : empty.arrive_at(tid % 128);
+      }
       if (++stage == kStages) stage = 0, phase ^= 1;
     }
     wgmma_wait<0>();
-    wait_multipliers(readers);  // nobody reads the stages any more
-    result.template store<Tile>(d, a, a.template start<Tile::kM>(blockIdx.x), smem);
+    wait_multipliers<Tile>();  // nobody reads the stages any more
+    const auto start = a.template start<Tile::kM>(blockIdx.x);
+    if (A::kTurned && sums && tid % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        int image, row;
+        if (a.locate(start, tid / 32 * 16 + tid % 32 / 4 + 8 * i, image, row))
+          result.row_sums[blockIdx.z * result.stride + row] = row_sums[2 * i];
+      }
+    }
+    result.template store<Tile>(d, a, start, smem);
   }
+  // Nobody leaves while another block may still reach its shared memory.
+  if constexpr (kBlocks > 1) wait_blocks<kBlocks>();
 #else
   __trap();
 #endif
@@ -280,6 +291,7 @@ struct WgmmaPlan {
     // four a column, a block about 4000 besides, and a second kernel 3000 and its memory traffic.
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
+      if (tile == 256 && row_tiles == 1) continue;  // two blocks share
       const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
@@ -301,9 +313,9 @@ struct WgmmaPlan {
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
-    if (tile_columns == 256) return visit(WgmmaTile<256, 4>{});
-    if (tile_columns == 128) return visit(WgmmaTile<128, 6>{});
-    visit(WgmmaTile<64, 8>{});
+    if (tile_columns == 256) return visit(WgmmaTile<256, 4, 2>{});
+    if (tile_columns == 128) return visit(WgmmaTile<128, 6, 1>{});
+    visit(WgmmaTile<64, 8, 1>{});
   }
 };
 
@@ -313,11 +325,13 @@ void launch_wgmma_product(const WgmmaPlan& plan, const A& a, const B& b, const R
   const auto kernel = wgmma_product_kernel<Tile, A, B, Result>;
   constexpr int kBytes = sizeof(WgmmaSmem<Tile>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  launch({.gridDim = dim3(plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
+  const int row_tiles = round_up(plan.row_tiles, Tile::kBlocks);
+  launch({.gridDim = dim3(row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
           .blockDim = Tile::kThreads,
           .dynamicSmemBytes = kBytes,
           .stream = stream},
-         {overlaps_primary()}, kernel, a, b, plan.steps, plan.steps_per_split, result);
+         {overlaps_primary(), in_clusters_of(Tile::kBlocks)}, kernel, a, b, plan.steps,
+         plan.steps_per_split, result);
 }
 
 /// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.

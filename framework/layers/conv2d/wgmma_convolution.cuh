@@ -31,9 +31,9 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
  public:
   WgmmaConvolution(const Conv2dProblem& d, size_t workspace_limit)
       : StagedConvolution(d),
-        outputs_(d.n, d.p, d.q, kTileRows, false),
-        windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, 2),
-        inputs_(d.n, d.h, d.w, kTileRows, false),
+        outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
+        windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
+        inputs_(d.n, d.h, d.w, kTileRows, false, planes()),
         terms_(d.n, d.p, d.q, kStepDepth, true) {
     const int multiprocessors = multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
@@ -123,6 +123,7 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
 
  private:
   static constexpr int kTileRows = 128;
+  bool planes() const { return problem_.layout == Layout::kNCHW; }
   static int blocks(int channels) { return ceil_div(channels, kStepDepth); }
   /// Of a tap in dw's parts.
   int filter_channels() const { return blocks(problem_.c) * kStepDepth; }
@@ -147,7 +148,7 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
     const Conv2dProblem& d = padded_;
     const ImageByPosition a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
+      launch(tile, a, WeightByRow(filters, problem_.k, geometry_.taps, d.c, Tile::kSharedColumns));
     });
   }
   TapAxis taps_h() const {

@@ -49,7 +49,7 @@ class LinearCustomWgmma : public LinearImpl {
     const ImageByPosition a = by_row(x, problem_.in);
     forward_.with_tile([&]<class Tile>(Tile) {
       launch_rows<Tile>(run, Pass::kForward, a,
-                        WeightByRow(weights, problem_.out, 1, problem_.in, Tile::kN),
+                        WeightByRow(weights, problem_.out, 1, problem_.in, Tile::kSharedColumns),
                         b.data<float>(), y);
     });
   }
