@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 
+#include "compare/running_graph.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "device/stopwatch.h"
@@ -227,19 +228,9 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   prepare_seconds_ = watch.seconds();
 }
 
-namespace {
-
-// A GPU replays a graph of the whole network; on a CPU each layer tells that it runs.
-std::unique_ptr<Running> running_graph(RunningArm& arm, const char* what) {
-  if (arm.context().device() == Device::kCpu) return nullptr;
-  return std::make_unique<Running>("arm " + arm.arm().name, "a whole network's", what);
-}
-
-}  // namespace
-
 Workload training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-            const auto running = running_graph(arm, "training step");
+            const auto running = running_graph(arm, "a training step");
             return seconds_of(
                 arm.context(), [&] { arm.training().step(); }, calls);
           },
@@ -248,7 +239,7 @@ Workload training_steps(RunningArm& arm) {
 
 Workload inference_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
-            const auto running = running_graph(arm, "evaluation step");
+            const auto running = running_graph(arm, "the evaluation of a batch");
             return seconds_of(
                 arm.context(), [&] { arm.training().evaluation().step(); }, calls);
           },

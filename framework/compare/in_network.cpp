@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "compare/records.h"
+#include "compare/running_graph.h"
 #include "core/interrupt.h"
 #include "device/step_graph.h"
 
@@ -73,7 +74,13 @@ std::vector<InNetwork::Part> parts_on_gpu(RunningArm& arm, TimingPlan plan) {
     pieces.push_back(std::make_unique<Piece>(arm.context(), operations[k].queue, kRepetitions));
   }
   std::vector<Workload> workloads;
-  for (const auto& piece : pieces) workloads.push_back(piece->workload());
+  for (const auto& piece : pieces) {
+    Workload& workload = workloads.emplace_back(piece->workload());
+    workload.seconds = [&arm, seconds = std::move(workload.seconds)](int64_t calls) {
+      const auto graph = running_graph(arm, "operations of a training step");
+      return seconds(calls);
+    };
+  }
   const auto times = time_interleaved(workloads, plan);
   std::vector<InNetwork::Part> parts;
   for (size_t k = 0; k < operations.size(); ++k) {
@@ -108,6 +115,7 @@ InNetwork measure_in_network(RunningArms& arms, const TimingPlan& plan) {
   InNetwork result;
   for (auto& arm : arms) {
     // What runs for the first time must not do so while it is captured.
+    const auto graph = running_graph(*arm, "a training step");
     run_interruptibly([&] { arm->training().step(); });
     arm->context().synchronize();
     result.memory_bytes.push_back(arm->training().net().memory_bytes());

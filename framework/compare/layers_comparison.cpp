@@ -9,6 +9,7 @@
 #include "compare/in_network.h"
 #include "compare/layer_rows.h"
 #include "compare/records.h"
+#include "compare/running_graph.h"
 #include "core/interrupt.h"
 #include "core/storage.h"
 
@@ -72,7 +73,7 @@ class LayersComparison {
     for (size_t a = 0; a < arms_.size(); ++a) {
       for (const Net::Call& call : arms_[a]->training().net().calls()) add_row(a, call, &rows);
     }
-    if (ended(kInNetwork)) return;
+    if (ended(kInNetwork) || ended(kActivations)) return;
     plan_.progress(0.95, kInNetwork);
     const InNetwork network = measure_in_network(arms_, plan_.network);
     network.add_to(&rows);
@@ -83,11 +84,12 @@ class LayersComparison {
 
  private:
   static constexpr const char* kInNetwork = "layers, each layer in the network";
+  static constexpr const char* kActivations = "layers, the activations";
 
   /// Nobody knows by whom.
   bool ended(const std::string& work) const {
     return std::any_of(plan_.ended.begin(), plan_.ended.end(), [&](const EndedWork& each) {
-      return each.work == work && (each.id.empty() || work == kInNetwork);
+      return each.work == work && (each.id.empty() || work == kInNetwork || work == kActivations);
     });
   }
   const EndedWork* ended_in(const std::string& layer, const std::string& id) const {
@@ -114,6 +116,7 @@ class LayersComparison {
     });
     if (is_there || ended(work)) return;
     share_ = std::min(0.95, work_before_ / work_of(*arms_[a]));
+    if (!take_activations_of(a)) return;
     work_before_ += work_of(call);
     plan_.progress(share_, work);
     spdlog::info("measuring {} {}", call.node->name, to_string(call.step->pass));
@@ -219,7 +222,7 @@ class LayersComparison {
     if (!slot) {
       std::vector<Pass> passes;
       for (const auto& step : node.steps) passes.push_back(step.pass);
-      LayerData data = std::move(activations_of(arm).at(node.name));
+      LayerData data = std::move(activations_.at(arm).at(node.name));
       data.step = static_cast<uint64_t>(plan_.steps);
       const auto narrow = any_in_bf16_ ? in_bfloat16(*node.layer) : nullptr;
       const Layer& layer = narrow ? *narrow : *node.layer;
@@ -229,15 +232,20 @@ class LayersComparison {
     return *slot;
   }
 
-  /// Taken from arms that feed a layer, after some training.
-  Activations& activations_of(size_t arm) {
-    auto& activations = activations_[arm];
-    if (activations.empty()) {
-      Training& training = arms_[arm]->training();
-      for (int64_t i = 0; i < plan_.steps; ++i) run_interruptibly([&] { training.step(); });
-      run_interruptibly([&] { activations = take_activations(training); });
+  /// Trains the arm a little and takes what feeds its layers, once. False if another process ended
+  /// in it, whoever it was: no row then knows its data.
+  bool take_activations_of(size_t arm) {
+    if (activations_.contains(arm)) return true;
+    if (ended(kActivations)) return false;
+    plan_.progress(share_, kActivations);
+    Training& training = arms_[arm]->training();
+    for (int64_t i = 0; i < plan_.steps; ++i) {
+      const auto graph = running_graph(*arms_[arm], "a training step");
+      run_interruptibly([&] { training.step(); });
     }
-    return activations;
+    training.context().synchronize();  // what goes wrong here is none of what follows
+    run_interruptibly([&] { activations_[arm] = take_activations(training); });
+    return true;
   }
 
   ArmCall find(size_t arm, const Net::Node& like, Pass pass) {

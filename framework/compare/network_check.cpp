@@ -5,6 +5,7 @@
 #include <map>
 
 #include "compare/activations.h"
+#include "compare/running_graph.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "measure/classify.h"
@@ -282,7 +283,7 @@ class TensorWatch {
 class NetworkCheck {
  public:
   explicit NetworkCheck(RunningArm& arm)
-      : training_(arm.training()), net_(training_.net()), context_(arm.context()) {
+      : arm_(arm), training_(arm.training()), net_(training_.net()), context_(arm.context()) {
     training_.weights().initialise(arm.setup().spec.seed);
   }
 
@@ -365,9 +366,12 @@ class NetworkCheck {
                           context_.device());
       layers.back().poison_outputs(Pass::kForward);
     }
-    training_.evaluation().restart();
-    training_.evaluation().step();
-    context_.synchronize();
+    {
+      const auto graph = running_graph(arm_, "the evaluation of a batch");
+      training_.evaluation().restart();
+      training_.evaluation().step();
+      context_.synchronize();
+    }
     for (SeenLayer& layer : layers) {
       layer.read_inputs(0);
       layer.read_outputs(Pass::kForward);
@@ -387,6 +391,7 @@ class NetworkCheck {
     for (NetworkFault& fault : faults) faults_.push_back(std::move(fault));
   }
 
+  RunningArm& arm_;
   Training& training_;
   Net& net_;
   Context& context_;

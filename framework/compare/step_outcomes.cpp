@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "compare/format.h"
+#include "compare/running_graph.h"
 #include "core/interrupt.h"
 
 namespace duet {
@@ -68,6 +69,7 @@ std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> 
       }
       training.evaluation().restart();
       for (int64_t i = 0; i < outcome.evaluations; ++i) {
+        const auto graph = running_graph(fresh, "the evaluation of a batch");
         run_interruptibly([&] { training.evaluation().step(); });
       }
       fresh.context().synchronize();

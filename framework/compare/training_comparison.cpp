@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "compare/records.h"
+#include "compare/running_graph.h"
 #include "core/interrupt.h"
 #include "device/stopwatch.h"
 
@@ -74,6 +75,7 @@ std::vector<double> losses(const std::vector<Arm>& arms, size_t index, const Dat
   bool halted = false;
   for (int64_t i = 0; i < steps; ++i) {
     if (!halted) {
+      const auto graph = running_graph(running, "a training step");
       run_interruptibly([&] { running.training().step(); });
       const StepState state = running.training().state();
       halted = state.halted != 0;
@@ -105,6 +107,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
   const Elapsed watch;
   for (int64_t i = 0; i < steps; ++i) {
+    const auto graph = running_graph(running, "a training step");
     run_interruptibly([&] { training.step(); });
     share->add_step(index);
   }
@@ -112,6 +115,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const double seconds = watch.seconds();
   if (training.state().halted) result->halted_seeds.push_back(seed);
   Metrics metrics;
+  const auto graph = running_graph(running, "the evaluation of a batch");
   run_interruptibly([&] { metrics = training.evaluate(); });
   share->add_evaluation(index);
   result->accuracy.push_back(metrics.accuracy);

@@ -33,20 +33,23 @@ void write_all(int fd, const void* data, size_t bytes) {
   }
 }
 
-/// What comes out of the pipe; passes an interrupt on to the child once.
+/// What comes out of the pipe, whose end is also that of the child: a process that it has started may
+/// hold the pipe open for ever. Passes an interrupt on to the child once.
 class Reader {
  public:
   Reader(int fd, pid_t child) : fd_(fd), child_(child) {}
 
   bool read_all(void* data, size_t bytes) {
     char* at = static_cast<char*>(data);
-    while (bytes > 0) {
+    for (bool ended = false; bytes > 0;) {
       pollfd waited = {.fd = fd_, .events = POLLIN, .revents = 0};
       const int ready = poll(&waited, 1, kLookMilliseconds);
       if (InterruptGuard::requested() && !told_) {
         for (const int signal : {SIGINT, SIGTERM}) kill(child_, signal);  // one may be ignored
         told_ = true;
       }
+      if (ready == 0 && ended) return false;  // and what it wrote is read
+      if (ready == 0) ended = has_ended();
       if (ready <= 0) continue;
       const ssize_t got = read(fd_, at, bytes);
       if (got < 0 && errno == EINTR) continue;
@@ -58,6 +61,12 @@ class Reader {
   }
 
  private:
+  bool has_ended() const {
+    siginfo_t info = {};
+    return waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == child_;
+  }
+
   const int fd_;
   const pid_t child_;
   bool told_ = false;

@@ -20,7 +20,8 @@ namespace {
 
 constexpr const char* kAccuracy = "val_accuracy";
 constexpr const char* kFormat = "duet checkpoint 2";
-const std::string kOptimizer = "optimizer.";  // what names of its tensors begin with
+const std::string kOptimizer = "optimizer.";    // what names of its tensors begin with
+const std::string kTrainedWeights = "weights";  // of Training::optimizer_states()
 constexpr uint64_t kMostTensors = 8;  // of a parameter: itself, and what an optimizer keeps of it
 
 // Doubles as hexadecimal floats, so that they come back with the same bits.
@@ -176,6 +177,11 @@ class Metadata {
   T number(const std::string& key) const {
     return number_of<T>(path_, key, text(key));
   }
+  int64_t count(const std::string& key) const {
+    const auto value = number<int64_t>(key);
+    if (value >= 0) return value;
+    damaged("'" + key + "' is '" + printable(text(key)) + "', expected a number of at least 0");
+  }
   // A fraction, or -1 before the first epoch's end.
   double best_accuracy() const {
     const auto value = number<double>("best_accuracy");
@@ -246,7 +252,7 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
   Differences found;
   bool other_data = false;
   for (const ConfigChange& change :
-       config_changes(saved.config(), read_yaml(now.config, "configuration"))) {
+       config_changes(resolved(saved.config()), resolved(read_yaml(now.config, "configuration")))) {
     if (change.kind == ConfigChange::Kind::kLength) continue;
     found.all.push_back(to_string(change));
     if (change.kind == ConfigChange::Kind::kTraining)
@@ -269,6 +275,42 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
 bool has_all(const safetensors::File& file, const std::vector<Saved>& list) {
   return std::all_of(list.begin(), list.end(),
                      [&](const Saved& saved) { return file.find(saved.name); });
+}
+
+// Which tensors of a file a training takes that may average its weights ("ema") where the one that
+// saved it did not, or the other way round: it goes on from the weights that were trained.
+struct Restored {
+  std::vector<Saved> parameters, states;
+  bool average = true;  // among the parameters, or there is none
+};
+
+Restored restored_tensors(const safetensors::File& file, Training& training, bool allow_changes) {
+  const Weights& weights = training.weights();
+  const std::vector<Parameter>& parameters = weights.parameters();
+  const bool averages = training.optimizer().options().ema > 0.0;
+  const bool averaged =
+      (averages && !allow_changes) ||
+      std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& parameter) {
+        return file.find(state_name(kTrainedWeights, parameter));
+      });
+  Restored restored = {.average = averaged || !averages};
+  for (const Parameter& parameter : parameters) {
+    const auto add = [&](const std::string& name, const Tensor& memory) {
+      restored.parameters.push_back({name, &parameter, memory});
+    };
+    if (!parameter.spec.trained()) {
+      add(parameter.name, weights.buffers());
+      continue;
+    }
+    const std::string trained = state_name(kTrainedWeights, parameter);
+    add(averaged ? trained : parameter.name, weights.trained());
+    if (averaged && averages) add(parameter.name, training.result());
+    for (const auto& [state, memory] : training.optimizer_states()) {
+      if (state == kTrainedWeights) continue;
+      restored.states.push_back({state_name(state, parameter), &parameter, memory});
+    }
+  }
+  return restored;
 }
 
 }  // namespace
@@ -331,30 +373,32 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
     check_parameters(path, described, saved_parameters(training.weights()));
   });
   const Metadata saved(path, file.metadata());
-  std::vector<Saved> list = saved_tensors(training);
   Resumed resumed{.info = now, .changes = differences.all};
   // Optimizers call different states by the same name.
   const bool same_optimizer =
       std::none_of(differences.all.begin(), differences.all.end(),
                    [](const std::string& text) { return text.starts_with("optimizer.type"); });
-  const bool list_has_states = !allow_changes || (same_optimizer && has_all(file, list));
-  if (!list_has_states) {
-    list = saved_parameters(training.weights());
+  const Restored restored = restored_tensors(file, training, allow_changes);
+  std::vector<Saved> list = restored.parameters;
+  if (!allow_changes || (same_optimizer && has_all(file, restored.states))) {
+    list.insert(list.end(), restored.states.begin(), restored.states.end());
+  } else {
     resumed.changes.push_back("the optimizer's state begins anew");
   }
+  if (!restored.average) resumed.changes.push_back("the average of the weights begins anew");
   check_tensors(path, file, list);
   const std::vector<std::vector<float>> values = values_of(file, list);
 
   StepState state = training.state();
   state.step = saved.number<uint64_t>("step");
   state.loss_sum = saved.number<double>("loss_sum");
-  state.hits = saved.number<int64_t>("hits");
-  state.counted = saved.number<int64_t>("counted");
+  state.hits = saved.count("hits");
+  state.counted = saved.count("counted");
   state.last_loss = saved.number<float>("last_loss");
   resumed.info.best_score = saved.best_score(now.best_metric);
   if (saved.has("stopping_metric", now.stopping_metric)) {
     resumed.info.stopping_score = saved.score("stopping_score");
-    resumed.info.stopping_epochs = saved.number<int64_t>("stopping_epochs");
+    resumed.info.stopping_epochs = saved.count("stopping_epochs");
   }
   const auto per_epoch = saved.number<uint64_t>("steps_per_epoch");
   const auto per_epoch_now = static_cast<uint64_t>(training.steps_per_epoch());
@@ -376,7 +420,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   for (size_t i = 0; i < list.size(); ++i) {
     training.weights().write(*list[i].parameter, list[i].memory, values[i]);
   }
-  if (!list_has_states) training.restart_average();
+  if (!restored.average) training.restart_average();
   training.set_state(state);
   return resumed;
 }

@@ -57,8 +57,9 @@ struct Resumed {
 /// its parameters do not fit, and ConfigError, naming every difference, if it was trained with
 /// another configuration or other data than `now` has; the training is unchanged then. Who computes
 /// (backend, layout, ...) and the number of epochs may differ. With `allow_changes` everything may
-/// that leaves the parameters' shapes: an optimizer without state in the file begins with none, and
-/// with another batch or number of images the epoch that was begun starts over.
+/// that leaves the parameters' shapes: an optimizer without state in the file begins with none, a
+/// training that averages its weights goes on from those that were trained, as one that no more
+/// does, and with another batch or number of images the epoch that was begun starts over.
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
                         const CheckpointInfo& now, bool allow_changes = false);
 

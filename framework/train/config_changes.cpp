@@ -5,6 +5,9 @@
 #include <map>
 #include <set>
 
+#include "core/error.h"
+#include "train/setup.h"
+
 namespace duet {
 namespace {
 
@@ -115,7 +118,41 @@ bool decides_results(const Key& key) {
   return key.of_layer() || key.key.starts_with("data.");
 }
 
+void erase_if(ConfigNode* map, const char* key, const std::string& value) {
+  const ConfigNode* node = map ? map->find(key) : nullptr;
+  if (node && same_value(value_text(*node), value)) map->erase(key);
+}
+
 }  // namespace
+
+ConfigNode resolved(ConfigNode config) {
+  try {
+    config = read_setup(config, {.training = false}).config;
+  } catch (const Error&) {
+  }
+  erase_if(config.find("train"), "best", TrainSpec().best);
+  erase_if(config.find("optimizer"), "decay_biases", "true");
+  if (ConfigNode* schedule = config.find("schedule")) {
+    for (const char* warmup : {"warmup_epochs", "warmup_steps"}) erase_if(schedule, warmup, "0");
+    if (schedule->entries.size() == 1) erase_if(schedule, "type", "constant");
+    if (schedule->entries.empty()) config.erase("schedule");
+  }
+  ConfigNode* layers = config.find("layers");
+  if (!layers) return config;
+  std::string before = "images";
+  for (ConfigNode& layer : layers->items) {
+    const ConfigNode *inputs = layer.find("inputs"), *kernel = layer.find("kernel");
+    if (inputs && inputs->items.size() < 2) erase_if(&layer, "inputs", before);
+    erase_if(&layer, "label_smoothing", "0");
+    const bool pools = layer.find("type") && layer.find("type")->scalar.ends_with("pool2d");
+    if (pools && kernel && kernel->kind == ConfigNode::Kind::kList) {
+      erase_if(&layer, "stride", value_text(*kernel));
+    }
+    const ConfigNode* name = layer.find("name");
+    before = name ? name->scalar : "";
+  }
+  return config;
+}
 
 std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigNode& now) {
   std::vector<ConfigChange> changes;

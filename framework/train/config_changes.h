@@ -20,8 +20,12 @@ struct ConfigChange {
   bool of_results = false;  // the same parameters give other results, beyond rounding
 };
 
+/// `config` with the keys that this version knows, without those that say what their absence does:
+/// two that mean the same are then the same. What this version cannot read is left as it is.
+ConfigNode resolved(ConfigNode config);
+
 /// The keys whose values differ, by name. Values are compared by meaning: 0.001 is 1e-3, and
-/// [3, 3] is 3. Layers are known by their names. REQUIRES: both are resolved.
+/// [3, 3] is 3. Layers are known by their names. REQUIRES: both are resolved().
 std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigNode& now);
 
 /// "optimizer.learning_rate: 0.01 -> 0.1"

@@ -84,16 +84,22 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   if (!std::isfinite(metrics.loss)) {
     throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
   }
-  const nlohmann::json result = {
-      {"name", spec.name},        {"backend", spec.backend.name},
-      {"dataset", data.name},     {"checkpoint", checkpoint.string()},
-      {"val_loss", metrics.loss}, {"val_accuracy", metrics.accuracy},
-      {"val_top5", metrics.top5}, {"classes", classes_json(data, metrics)},
-      {"images", metrics.rows},   {"images_per_second", per_second(metrics.rows, seconds)}};
+  nlohmann::json result = {{"name", spec.name},
+                           {"backend", spec.backend.name},
+                           {"dataset", data.name},
+                           {"checkpoint", checkpoint.string()},
+                           {"val_loss", metrics.loss},
+                           {"val_accuracy", metrics.accuracy},
+                           {"images", metrics.rows},
+                           {"images_per_second", per_second(metrics.rows, seconds)},
+                           {"classes", classes_json(data, metrics)}};
+  if (!std::isnan(metrics.top5)) result["val_top5"] = metrics.top5;
+  const std::string top5 =
+      std::isnan(metrics.top5) ? "" : fmt::format(", top-5 {:.2f}%", 100.0 * metrics.top5);
   const std::string text =
-      fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images, top-5 {:.2f}%\n{}",
+      fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images{}\n{}",
                   checkpoint.string(), metrics.loss, 100.0 * metrics.accuracy,
-                  format_count(metrics.rows), 100.0 * metrics.top5, classes_table(data, metrics));
+                  format_count(metrics.rows), top5, classes_table(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

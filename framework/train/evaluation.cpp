@@ -41,7 +41,6 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
   program_.push_back(advance_operation([this] {
-    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()));
     advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>(), {});
   }));
 }
@@ -59,7 +58,10 @@ void Evaluation::capture() {
 Metrics Evaluation::run() {
   const Range range("evaluation");
   restart();
-  for (int64_t i = 0; i < batches_.per_epoch(); ++i) step();
+  for (int64_t i = 0; i < batches_.per_epoch(); ++i) {
+    step();
+    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()));
+  }
   Metrics metrics = metrics_of(state());
   const ClassCounts at{outputs().desc.shape[1]};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
@@ -70,8 +72,9 @@ Metrics Evaluation::run() {
   for (int64_t c = 0; c < at.classes; ++c) {
     metrics.classes.push_back({count(at.labelled(c)), count(at.predicted(c)), count(at.right(c))});
   }
-  metrics.top5 = static_cast<double>(count(at.in_top5())) /
-                 static_cast<double>(std::max<int64_t>(metrics.rows, 1));
+  metrics.top5 = at.classes > 5 ? static_cast<double>(count(at.in_top5())) /
+                                      static_cast<double>(std::max<int64_t>(metrics.rows, 1))
+                                : std::numeric_limits<double>::quiet_NaN();
   return metrics;
 }
 

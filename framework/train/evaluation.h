@@ -30,7 +30,8 @@ struct Metrics {
   double accuracy = 0.0;
   int64_t rows = 0;
   // Of an evaluation:
-  double top5 = 0.0;  // share of rows whose label is among the five largest outputs
+  double top5 =
+      0.0;  // share of rows whose label is among the five largest outputs; nan of no more than 5
   std::vector<ClassMetrics> classes = {};
 };
 Metrics metrics_of(const StepState& state);

@@ -53,6 +53,20 @@ int64_t epochs_of(const ConfigNode& config) {
   return ConfigReader(train, "train", ignored).integer("epochs", TrainSpec().epochs);
 }
 
+// A share that is always 1 says nothing of an epoch.
+void check_metrics(const Setup& setup, ConfigErrors& errors) {
+  if (setup.layers.back().layer->inputs()[0].shape[1] > 5) return;
+  const ConfigNode* train = setup.config.find("train");
+  const auto check = [&](const ConfigNode* map, const char* key, const std::string& place) {
+    const ConfigNode* value = map ? map->find(key) : nullptr;
+    if (!value || value->scalar != "val_top5") return;
+    errors.add(value->mark, "train: " + place + key +
+                                ": 'val_top5' is always 1 of a network of no more than 5 outputs");
+  };
+  check(train, "best", "");
+  check(train->find("early_stopping"), "metric", "early_stopping: ");
+}
+
 }  // namespace
 
 Setup read_setup(const SetupOptions& options) {
@@ -86,6 +100,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
     setup.layers = resolve(setup.spec, input, info.classes, errors, options.training);
   }
+  if (options.training && errors.empty()) check_metrics(setup, errors);
   errors.raise_if_any();
   return setup;
 }

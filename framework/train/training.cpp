@@ -51,7 +51,11 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
   for (const Parameter& parameter : weights_.parameters()) {
     if (!parameter.spec.trained()) continue;
     const auto offset = static_cast<int64_t>(parameter.offset / sizeof(float));
-    optimizer_tensors_.parameters.push_back({offset, parameter.spec.desc.shape});
+    const ParameterSpec& spec = parameter.spec;
+    const Shape& shape = spec.desc.shape;
+    // What joins one value with one is no matrix, however many axes it has: a layer_norm's weight.
+    const bool joins = spec.fan_in > 1 || spec.fan_out > 1;
+    optimizer_tensors_.parameters.push_back({offset, joins ? shape : Shape{shape.elements()}});
   }
   update_ = optimizer_->bind(context, optimizer_tensors_);
   set_state({});

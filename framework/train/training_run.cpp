@@ -117,8 +117,8 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     check_finite(validation, static_cast<int64_t>(step / per_epoch));
     summary_ = {{"epoch", step / per_epoch},
                 {"val_loss", validation.loss},
-                {"val_accuracy", validation.accuracy},
-                {"val_top5", validation.top5}};
+                {"val_accuracy", validation.accuracy}};
+    if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
     print_summary(false);
     return kExitDone;
   } catch (const DeviceError& e) {
@@ -300,10 +300,10 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"learning_rate", shortest(state.last_learning_rate)},
               {"val_loss", validation.loss},
               {"val_accuracy", validation.accuracy},
-              {"val_top5", validation.top5},
               {"images_per_second", rate},
               {"seconds", epoch_seconds_},
               {"evaluation_seconds", evaluation_seconds}};
+  if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
   folder_->append_metrics(summary_);
   check_finite(validation, epoch);
   training_.clear_totals();

@@ -236,6 +236,31 @@ TEST(Compare, InterruptedLeavesTheRowsOfLayers) {
   EXPECT_EQ(folder.read("page.md"), page);
 }
 
+// Whatever runs then: blocks of steps, a reference in double, an examination. It takes 0.2 s, and much
+// else may run on the machine.
+TEST(Compare, InterruptedEndsWithinFiveSeconds) {
+  const CompareFolder folder;
+  folder.write("net.yaml", changed(kTinyNetwork,
+                                   {{"size: 8", "size: 24"},
+                                    {"out_channels: 4, kernel: 3", "out_channels: 8, kernel: 5"}}));
+  const std::string arguments =
+      std::string("--config net.yaml ") + kCpuArms + kShort + "--set data.batch=16 --out r.json";
+  const auto interrupt = [&](const std::string& text) {  // as soon as that is logged
+    fs::remove(folder / "r.json");
+    const Outcome outcome = folder.run_until(arguments, "stderr", SIGINT, text);
+    EXPECT_OUTCOME(outcome, kExitInterrupted, "interrupted", text);
+    EXPECT_LT(outcome.seconds_after_signal, 5) << text;
+  };
+  interrupt("steps of batch");
+  EXPECT_FALSE(fs::exists(folder / "r.json"));  // nothing is measured yet
+  for (const char* text : {"measuring conv1 backward_filter", "training: 20 losses"}) {
+    interrupt(text);
+    const json results = json::parse(folder.read("r.json"));
+    EXPECT_EQ(results["stopped"], "interrupted") << text;
+    EXPECT_GE(results["layers"][0]["rows"].size(), 2u) << text;
+  }
+}
+
 TEST(Compare, KilledLeavesTheRowsThatAreFinished) {
   const CompareFolder folder;
   const std::string arguments = std::string("--config tiny.yaml ") + kCpuArms + kShort;

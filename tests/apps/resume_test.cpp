@@ -170,6 +170,23 @@ TEST_F(Resume, MayChangeWhoComputesAndHowLong) {
   EXPECT_EQ(run["changes"], json::array({"at step 8: backend: cpu -> cpu_reference"}));
 }
 
+TEST_F(Resume, AKeyThatIsGivenItsDefaultIsNoChange) {
+  const std::string same = changed(
+      network_, {{"train: {", "train: {best: val_accuracy, "},
+                 {"optimizer: {", "optimizer: {beta1: 9e-1, decay_biases: true, "},
+                 {"type: softmax_cross_entropy", "type: softmax_cross_entropy, label_smoothing: 0"},
+                 {"name: flatten,", "name: flatten, inputs: drop,"}});
+  folder_.write("same.yaml", same + "schedule: {type: constant}\n");
+  const Outcome outcome = resume("", "same.yaml");
+  EXPECT_OUTCOME(outcome, kExitDone, "epoch 4/4");
+  EXPECT_EQ(outcome.err.find("otherwise than"), std::string::npos) << outcome.err;
+  // And back, also where what saved it wrote them.
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --out run --resume last --epochs 5"), kExitDone,
+                 "epoch 5/5");
+  EXPECT_OUTCOME(resume("--set optimizer.decay_biases=false"), kExitUsage,
+                 "optimizer.decay_biases: (none) -> false");
+}
+
 TEST_F(Resume, MeantChangesAreMadeAndRecorded) {
   EXPECT_OUTCOME(
       resume("--allow-changes --set optimizer.learning_rate=0.002 --set layers.drop.p=0"),

@@ -196,12 +196,16 @@ TEST_F(TrainerCheckpoint, DamagedNumbersAreRefused) {
 // The last checkpoint with other metadata.
 class TrainerMetadata : public TrainerCheckpoint {
  protected:
-  std::string resume_with(const std::string& key, const std::string& value) {
+  std::string resume_with(const std::string& key, const std::string& value,
+                          const std::string& arguments = "") {
     const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
     safetensors::Metadata metadata = file.metadata();
+    metadata["stopping_metric"] = "val_accuracy";
+    metadata["stopping_score"] = "0.5";
     metadata[key] = value;
     safetensors::write(folder_ / "bad.safetensors", file.entries(), metadata);
-    const Outcome outcome = folder_.run("--config tiny.yaml --epochs 9 --resume bad.safetensors");
+    const Outcome outcome =
+        folder_.run("--config tiny.yaml --epochs 9 --resume bad.safetensors" + arguments);
     EXPECT_EQ(outcome.code, kExitUsage);
     return outcome.err;
   }
@@ -211,6 +215,16 @@ TEST_F(TrainerMetadata, AnAccuracyIsAFraction) {
   for (const char* value : {"nan", "inf", "-inf", "1.5", "-2", "1e300"}) {
     EXPECT_TRUE(has(resume_with("best_accuracy", value), "bad.safetensors: is damaged",
                     std::string("'best_accuracy' is '") + value));
+  }
+}
+
+TEST_F(TrainerMetadata, CountsAreNotNegative) {
+  for (const char* key : {"hits", "counted", "stopping_epochs"}) {
+    EXPECT_TRUE(has(resume_with(key, "-3",
+                                " --set train.early_stopping.patience=2 --set "
+                                "train.early_stopping.metric=val_accuracy"),
+                    "bad.safetensors: is damaged",
+                    std::string("'") + key + "' is '-3', expected a number of at least 0"));
   }
 }
 

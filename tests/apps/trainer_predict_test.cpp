@@ -85,8 +85,8 @@ TEST_F(TrainedNetwork, EvaluatesAsItsEpochDid) {
   EXPECT_EQ(result["val_loss"], epochs.back()["val_loss"]);
   EXPECT_EQ(result["val_accuracy"], epochs.back()["val_accuracy"]);
   EXPECT_EQ(result["images"], 32);
-  EXPECT_EQ(result["val_top5"], 1.0);  // of four classes
-  EXPECT_EQ(result["val_top5"], epochs.back()["val_top5"]);
+  // Of four outputs it is always 1.
+  EXPECT_FALSE(result.contains("val_top5") || epochs.back().contains("val_top5"));
   double images = 0, right = 0;
   for (const json& found : result["classes"]) {
     images += found["images"].get<double>();

@@ -182,7 +182,8 @@ TEST(Trainer, KeepsTheBestEpochOfAnyMetric) {
   const TrainerFolder folder;
   for (const std::string metric : {"val_loss", "val_top5", "train_loss", "train_accuracy"}) {
     EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 4 --set "
-                              "optimizer.learning_rate=0.3 --set train.best=" +
+                              "optimizer.learning_rate=0.3 --set layers.fc1.out_features=9 "
+                              "--set train.best=" +
                               metric + " --out " + metric),
                    kExitDone);
     double best = metric.ends_with("loss") ? -INFINITY : -1.0;
@@ -206,6 +207,10 @@ TEST(Trainer, RefusesUnknownMetricsAndLosses) {
   };
   refused("train.best=val_acuracy", "did you mean 'val_accuracy'");
   refused("train.early_stopping.metric=val_loss", "patience");
+  refused("train.best=val_top5", "command line: train: best: 'val_top5' is always 1");
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --set train.early_stopping.patience=1 --set "
+                            "train.early_stopping.metric=val_top5"),
+                 kExitUsage, "train: early_stopping: metric: 'val_top5' is always 1");
   refused("train.early_stopping.patience=0", "patience");
   refused("layers.loss.label_smoothing=2", "label_smoothing");
   refused("layers.loss.class_weights=1", "class_weights has 1");

@@ -134,12 +134,12 @@ TEST(Running, ALostGpuEndsTheMeasuringAndBlamesNobodyElse) {
 TEST(Running, AnErrorOfTheDeviceNamesWhoRanLast) {
   { const Running running("custom_mine", "conv2d", "forward", std::string(500, 'x')); }
   EXPECT_EQ(Running::last().find("custom_mine in conv2d forward (layer xxx"), 0u);
-  { const Running running("arm mine", "a whole network's", "training step"); }
+  { const Running running("arm mine", "the graph of", "a training step"); }
   try {
     throw DeviceError("cudaErrorSomething");
   } catch (...) {
     EXPECT_EQ(message_of(named_error()),
-              "cudaErrorSomething (arm mine in a whole network's training step ran last)");
+              "cudaErrorSomething (arm mine in the graph of a training step ran last)");
   }
   try {
     throw RunError("the disk is full");

@@ -3,11 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "compare/results_json.h"
 #include "compare/summary.h"
+#include "core/running.h"
 #include "support/doubles.h"
 #include "support/network_doubles.h"
 #include "support/small_comparison.h"
@@ -20,7 +22,7 @@ using nlohmann::json;
 
 constexpr TimingPlan kBrief = {.block_seconds = 2e-3, .rounds = 2, .most_rounds = 2};
 
-json layers_of(const ArmsOptions& options) {
+json layers_of(const ArmsOptions& options, LayersPlan plan = {}) {
   const auto arms = read_arms(options);
   const Setup setup = arms[0].setup();
   const Dataset dataset = setup.dataset.load("");
@@ -30,8 +32,9 @@ json layers_of(const ArmsOptions& options) {
   Context context(Device::kCpu);
   const Ceilings ceilings = {.copy_bytes_per_second = 1e10, .fp32_flops_per_second = 1e11};
   LayersSection section;
-  compare_layers(running, timer.at(arms[0].spec.data.batch), ceilings,
-                 {.pass = {.timing = kBrief}, .network = kBrief, .steps = 2}, &section);
+  plan.pass.timing = plan.network = kBrief;
+  plan.steps = 2;
+  compare_layers(running, timer.at(arms[0].spec.data.batch), ceilings, plan, &section);
   return JsonWriter::write(section);
 }
 
@@ -101,6 +104,32 @@ TEST(LayersComparison, HasARowForEveryLayerAndPassAndSumsThatAddUp) {
                 total["step_us"]["median"].get<double>() - total["sum_us"].get<double>(), 1e-6);
   }
   EXPECT_EQ(layers["step_ratios"].size(), 1u);
+}
+
+// Who crashes in the steps that make the activations is in the network, not in the row that wants them.
+TEST(LayersComparison, TellsOfTheActivationsAsSuch) {
+  const ComparisonFolder folder;
+  std::vector<std::string> begun;
+  uint64_t before = 0;
+  LayersPlan plan;
+  plan.progress = [&](double, const std::string& work) {
+    begun.push_back(work);
+    if (begun.size() == 1) before = Running::count();
+    if (begun.size() == 2) before = Running::count() - before;
+  };
+  layers_of(folder.options({"cpu_blas", "cpu_reference"}), plan);
+  ASSERT_GT(begun.size(), 3u);
+  EXPECT_EQ(begun[0], "layers, the activations");
+  EXPECT_GE(before, 3u * 7u);  // three steps of that many passes
+  EXPECT_EQ(begun[1], "layers, conv1 forward");
+  EXPECT_EQ(std::count(begun.begin(), begun.end(), begun[0]), 1);
+  EXPECT_EQ(begun.back(), "layers, each layer in the network");
+
+  begun.clear();
+  plan.ended = {{"layers, the activations", "cpu_mine", "cpu_mine in relu forward crashed"}};
+  const json layers = layers_of(folder.options({"cpu_blas", "cpu_reference"}), plan);
+  EXPECT_TRUE(begun.empty());
+  EXPECT_TRUE(layers["rows"].empty() && !layers.contains("totals")) << layers.dump(1);
 }
 
 TEST(LayersComparison, ArmsOfTheSameCodeAreMeasuredOnceAndNotCompared) {

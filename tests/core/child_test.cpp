@@ -76,6 +76,32 @@ TEST_F(ChildDeathTest, TellsHowItEnded) {
   EXPECT_EXIT(ends(), done_, "");
 }
 
+// Such a process may live for ever, and the pipe with it.
+TEST_F(ChildDeathTest, IsNotWaitedForOnceItHasEnded) {
+  const auto ends = [] {
+    const InterruptGuard guard;
+    int received = 0;
+    pid_t left = 0;
+    const ChildEnd end = run_in_child(
+        [](const Send& send) {
+          const pid_t own_child = fork();
+          if (own_child == 0) {
+            for (;;) pause();
+          }
+          send(std::to_string(own_child));
+          send(std::string(1'000'000, 'x'));
+          _exit(7);
+        },
+        [&](const std::string& text) {
+          if (++received == 1) left = static_cast<pid_t>(std::stol(text));
+        });
+    REQUIRE(received == 2 && kill(left, SIGKILL) == 0);
+    REQUIRE(!end.finished && end.text() == "ended the process with exit code 7");
+    _exit(0);
+  };
+  EXPECT_EXIT(ends(), done_, "");
+}
+
 TEST_F(ChildDeathTest, IsInterruptedWithItsParent) {
   const auto interrupted = [](int signal) {
     if (signal != SIGINT) ::signal(SIGINT, SIG_IGN);  // as in the background of a script

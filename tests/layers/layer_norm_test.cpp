@@ -109,6 +109,9 @@ TEST(LayerNorm, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(has(mistake({4}, "axes", "1"), "the last 1 axis"));
   EXPECT_NE(mistake({4, 4}, "axes", "4"), "");
   EXPECT_TRUE(has(mistake({4, 4}, "eps", "0"), "must be above 0"));
+  for (const char* eps : {"-1", "1e39", "1e7", "inf"}) {
+    EXPECT_TRUE(has(mistake({4, 4}, "eps", eps), "expected a number from 0 to")) << eps;
+  }
 }
 
 // The variance as the mean of squares less the square of the mean: wrong where the mean is large.

@@ -119,8 +119,12 @@ Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& s
     if (!error && bytes > 0 && read(started).find(text) != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  const auto signalled = std::chrono::steady_clock::now();
   kill(process, signal);
-  return finish(process);
+  Outcome outcome = finish(process);
+  outcome.seconds_after_signal =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - signalled).count();
+  return outcome;
 }
 
 std::vector<nlohmann::json> metrics(const TrainerFolder& folder, const std::string& run,

@@ -17,9 +17,10 @@ namespace duet {
 
 /// What a process left.
 struct Outcome {
-  int code = -1;    // exit code, or 128 + the signal that ended it
-  std::string out;  // standard output
-  std::string err;  // standard error
+  int code = -1;                    // exit code, or 128 + the signal that ended it
+  std::string out;                  // standard output
+  std::string err;                  // standard error
+  double seconds_after_signal = 0;  // run_until()
 };
 
 /// A folder with tiny.yaml in which trainers run. Nothing of the user's environment that the

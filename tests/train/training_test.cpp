@@ -98,6 +98,65 @@ TEST(Checkpoint, RefusesTheStateOfAnotherOptimizer) {
   std::filesystem::remove(path);
 }
 
+// It goes on from the weights that were trained and keeps what the optimizer knows; where the average
+// is new, it begins there.
+TEST(Checkpoint, AveragingCanBeTurnedOnAndOff) {
+  const std::filesystem::path path = temporary_path("turned.safetensors");
+  const std::string with = averaged_training("cpu"), ema = "ema: 0.9, ";
+  const std::string without = std::string(with).erase(with.find(ema), ema.size());
+  const auto trained = [](TestTraining& t, const Tensor& memory) {
+    std::vector<float> all;
+    for (const Parameter& parameter : t.training->weights().parameters()) {
+      if (!parameter.spec.trained()) continue;
+      for (float v : t.training->weights().read(parameter, memory)) all.push_back(v);
+    }
+    return all;
+  };
+  const auto resumed = [&](const std::string& before, const std::string& now) {
+    TestTraining first(before);
+    for (int i = 0; i < 15; ++i) first.training->step();
+    save_checkpoint(path, *first.training, {.config = before, .data = "0"});
+    TestTraining second(now);
+    const Resumed how = load_checkpoint(path, *second.training, {.config = now, .data = "0"}, true);
+    const Tensor w = second.training->weights().trained();
+    EXPECT_EQ(trained(second, w), trained(first, first.training->weights().trained())) << now;
+    EXPECT_EQ(trained(second, second.training->result()), trained(second, w)) << now;
+    const auto before_states = first.training->optimizer_states();
+    const auto now_states = second.training->optimizer_states();
+    for (size_t i = 0; i < 2; ++i) {  // exp_avg, exp_avg_sq
+      EXPECT_EQ(trained(second, now_states[i].second), trained(first, before_states[i].second));
+    }
+    return join(how.changes, "; ");
+  };
+  EXPECT_EQ(resumed(with, without), "optimizer.ema: 0.9 -> (none)");
+  EXPECT_EQ(resumed(without, with),
+            "optimizer.ema: (none) -> 0.9; the average of the weights begins anew");
+  std::filesystem::remove(path);
+}
+
+// A layer_norm over three axes has a weight of three. AdamW moves it in muon, and decay_biases: false
+// leaves it out, as if it were flat.
+TEST(Training, AWeightOfANormIsNoMatrix) {
+  const std::string layers =
+      "\nlayers:\n  - {name: norm, type: layer_norm, axes: 3}\n  - {type: flatten}\n  - {name: fc, "
+      "type: linear, out_features: 10}\n  - {type: softmax_cross_entropy}\n";
+  const std::string flat =
+      changed(layers, {{"  - {name: norm, type: layer_norm, axes: 3}\n", ""},
+                       {"{type: flatten}", "{type: flatten}\n  - {name: norm, type: layer_norm}"}});
+  for (const std::string optimizer :
+       {"{type: muon}", "{type: adamw, weight_decay: 0.5, decay_biases: false}"}) {
+    const auto moved = [&](const std::string& network) {
+      TestTraining t(
+          "backend: cpu\ndata: {dataset: synthetic_images, batch: 50, size: 8, classes: 4, "
+          "train_count: 200, validation_count: 50}\noptimizer: " +
+          optimizer + network);
+      for (int i = 0; i < 5; ++i) t.training->step();
+      return t.training->weights().read(t.training->weights().parameters()[0]);
+    };
+    EXPECT_EQ(moved(layers), moved(flat)) << optimizer;
+  }
+}
+
 TEST(Training, EvaluatesAndSavesTheAveragedWeights) {
   const std::filesystem::path path = temporary_path("averaged.safetensors");
   const CheckpointInfo info{.config = averaged_training("cpu"), .data = "0"};

@@ -56,8 +56,8 @@ std::string exact_text(double value) {
 
 BatchNormParams BatchNormParams::read(ConfigReader& reader) {
   BatchNormParams params;
-  params.eps = reader.number("eps", params.eps);
-  if (!(static_cast<float>(params.eps) > 0.0f)) reader.error("eps", "must be above 0");
+  params.eps = reader.number("eps", params.eps, 0.0, 1e6);
+  if (static_cast<float>(params.eps) == 0.0f) reader.error("eps", "must be above 0");
   params.momentum = reader.number("momentum", params.momentum, 0.0, 1.0);
   params.affine = reader.flag("affine", params.affine);
   return params;

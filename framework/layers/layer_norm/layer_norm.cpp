@@ -45,9 +45,9 @@ std::string LayerNormProblem::to_string() const {
 LayerNormLayer::LayerNormLayer(ConfigReader& reader)
     : LayerOf("layer_norm", layer_norm_impls()),
       axes_(static_cast<int>(reader.integer("axes", 1, 1, Shape::kMaxRank - 1))),
-      eps_(reader.number("eps", 1e-5)),
+      eps_(reader.number("eps", 1e-5, 0.0, 1e6)),
       affine_(reader.flag("affine", true)) {
-  if (!(static_cast<float>(eps_) > 0.0f)) reader.error("eps", "must be above 0");
+  if (static_cast<float>(eps_) == 0.0f) reader.error("eps", "must be above 0");
 }
 
 LayerNormProblem LayerNormLayer::infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) {
