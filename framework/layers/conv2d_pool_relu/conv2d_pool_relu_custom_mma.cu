@@ -46,9 +46,9 @@ class Conv2dPoolReluCustomMma : public Conv2dPoolReluImpl {
     convolution_.forward_windows(
         run, x, w,
         [&]<class Tile>(Tile, const auto& patches, const auto& filters, int rows, int depth) {
-          const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(problem_.conv.k, Tile::kN));
-          conv2d_pool_relu_forward_kernel<kLayout, Tile><<<grid, Tile::kThreads, 0, run.stream()>>>(
-              patches, filters, problem_.conv.k, depth, b.data<float>(), y.data<T>(), state.memory);
+          launch_window_product<kLayout, Tile>(patches, filters, rows, problem_.conv.k, depth,
+                                               b.data<float>(), y.data<T>(), state.memory,
+                                               run.stream());
         });
   }
 
