@@ -12,8 +12,8 @@ namespace {
 
 // Reads `mean` and `stddev` into `info`: a number a channel, or one for all.
 void read_normalisation(ConfigReader& reader, DatasetInfo& info) {
-  const bool given = reader.has("mean");
-  if (given != reader.has("stddev")) {
+  const bool given = reader.raw("mean");
+  if (given != static_cast<bool>(reader.raw("stddev"))) {
     return reader.error(given ? "mean" : "stddev", "give mean and stddev, or neither");
   }
   if (!given) return;

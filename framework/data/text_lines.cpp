@@ -6,7 +6,7 @@
 namespace duet {
 namespace {
 
-constexpr size_t kChunk = size_t{1} << 20;
+constexpr size_t kChunk = size_t{1} << 16;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 void take_line(const std::filesystem::path& file, int64_t number, std::string_view text,

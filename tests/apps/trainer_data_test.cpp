@@ -39,6 +39,27 @@ TEST(TrainerData, APerceptronDoesNotLearnXor) {
   EXPECT_LT(last_epoch(folder, "run")["val_accuracy"].get<double>(), 0.8);
 }
 
+// What is drawn follows from the step alone.
+TEST(TrainerData, AnAugmentedTrainingIsResumedToTheSameBits) {
+  const TrainerFolder folder;
+  folder.write("augmented.yaml",
+               changed(kTinyNetwork, {{"batch: 16",
+                                       "batch: 16, augment: [{type: random_crop, padding: 2}, "
+                                       "{type: horizontal_flip, alternate: true}, "
+                                       "{type: cutout, size: 3}, {type: random_resized_crop}, "
+                                       "{type: colour_jitter, contrast: 0.5}]"}}));
+  const std::string arguments = "--config augmented.yaml --quiet";
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 3 --out whole"), kExitDone);
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 1 --out parts"), kExitDone);
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 3 --out parts --resume last"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 3 --out plain"), kExitDone);
+  const auto weights = [&](const std::string& run) {
+    return tensors(folder / (run + "/checkpoints/last.safetensors"));
+  };
+  EXPECT_EQ(weights("whole"), weights("parts"));
+  EXPECT_NE(weights("whole"), weights("plain"));
+}
+
 const char* const kTable =
     "name: table\nbackend: cpu\n"
     "data: {dataset: csv, folder: iris, features: 2, classes: 2, batch: 8}\n"
