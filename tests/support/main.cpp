@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string_view>
 
 #include "support/layer_driver.h"
 
@@ -14,8 +16,14 @@ constexpr int kSkipped = 77;  // SKIP_RETURN_CODE in CMakeLists.txt
 int main(int argc, char** argv) {
   // A shell that starts a program in the background has it ignore SIGINT; nohup, SIGHUP.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) signal(number, SIG_DFL);
+  // The process of a death test has no use for the layers' tests, and must not have asked for a GPU,
+  // as some implementations do to tell what they support. GoogleTest takes the flag away.
+  const bool death_test = std::any_of(argv, argv + argc, [](std::string_view argument) {
+    return argument.starts_with("--gtest_internal_run_death_test");
+  });
   testing::InitGoogleTest(&argc, argv);
-  duet::register_layer_tests(DUET_TESTS_GPU ? duet::Device::kGpu : duet::Device::kCpu);
+  if (!death_test)
+    duet::register_layer_tests(DUET_TESTS_GPU ? duet::Device::kGpu : duet::Device::kCpu);
   const int result = RUN_ALL_TESTS();
   const testing::UnitTest& all = *testing::UnitTest::GetInstance();
   if (all.skipped_test_count() > 0) {
