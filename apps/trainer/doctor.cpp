@@ -21,6 +21,7 @@ std::string identity_of(const duet::Dataset& data) {
     if (type->name == data.name) return "as published";
     return "but they are those of " + std::string(type->name) + ", whose files have the same names";
   }
+  if (duet::find_dataset_type(data.name)->published.empty()) return "all whole";
   return "not those published as " + data.name;
 }
 
@@ -30,7 +31,7 @@ std::string content_of(const duet::DatasetType& type, const std::string& folder)
   duet::ConfigErrors errors("doctor");
   duet::ConfigReader reader(keys, "data", errors);
   try {
-    const duet::Dataset data = type.read(reader).load(folder);
+    const duet::Dataset data = duet::read_dataset(type, reader).load(folder);
     return folder + ": " + duet::format_count(data.train.count) + " + " +
            duet::format_count(data.validation.count) + " images, " + identity_of(data);
   } catch (const duet::DataError& error) {
@@ -40,14 +41,16 @@ std::string content_of(const duet::DatasetType& type, const std::string& folder)
 
 // A data set on this machine: its folder, and that in words.
 struct Found {
-  std::string folder;  // empty: there is none; "generated": it needs none
+  std::string
+      folder;  // empty: there is none, or a configuration names it; "generated": it needs none
   std::string text;
 };
 
 Found find(const duet::DatasetType& type, const std::string& data) {
+  if (type.keys_name_files) return {"", "files that a configuration names"};
   if (type.files.empty()) return {"generated", "generated"};
   std::vector<std::string> looked_in;
-  const std::string folder = duet::find_dataset_folder(type, data, &looked_in).string();
+  const std::string folder = duet::find_data_folder(type.data_files(), data, &looked_in).string();
   if (folder.empty()) return {"", "not found: " + duet::join(looked_in, "; ")};
   return {folder, data.empty() ? folder : content_of(type, folder)};
 }

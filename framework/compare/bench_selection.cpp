@@ -6,6 +6,7 @@
 #include "compare/problem.h"
 #include "core/error.h"
 #include "layers/layers.h"
+#include "measure/ceilings.h"
 
 namespace duet {
 namespace {

@@ -25,6 +25,7 @@
 #include "device/host_load.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
+#include "train/evaluate.h"
 
 namespace duet {
 
@@ -214,10 +215,7 @@ class Comparison {
     results_.name = spec.name;
     results_.math = to_string(spec.math);
     const Setup setup = arms_[0].setup();
-    Dataset dataset = setup.dataset.load(options_.data);
-    spdlog::info("{}: {} training and {} validation images, {}", dataset.name,
-                 format_count(dataset.train.count), format_count(dataset.validation.count),
-                 dataset.source == "generated" ? dataset.source : "from " + dataset.source);
+    Dataset dataset = load_dataset(setup, options_.data);
     check_batch(setup, arms_[0].options.config, dataset);
     check_schedule(setup, arms_[0].options.config, dataset);
     for (const int64_t batch : wants("throughput") ? options_.batches : std::vector<int64_t>()) {

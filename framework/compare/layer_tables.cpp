@@ -28,11 +28,22 @@ auto of(size_t i, double MeasuredArm::*number) {
       [i, number](const MeasuredRow& row) { return row.arm(i) ? row.arm(i)->*number : kUnknown; };
 }
 
-// Not `> 1`: a share that is not a number is beyond every limit.
 Cell share_cell(const TensorError& tensor) {
   const double share = tensor.share_of_limit;
-  const bool beyond = !std::isnan(share) && !(share <= 1);
-  return {shown(share, format_share), beyond ? Tone::kBad : Tone::kPlain};
+  return {shown(share, format_share), share > 1 ? Tone::kBad : Tone::kPlain};
+}
+
+// Of the tensor that is nearest to its limit.
+Cell worst_share_cell(const MeasuredArm& arm) {
+  return {shown(arm.worst_share(), format_share), arm.is_wrong() ? Tone::kBad : Tone::kPlain};
+}
+
+TableOf<RowPart> arm_rows(const std::vector<RowPart>& parts) {
+  TableOf<RowPart> table(parts);
+  table.words("layer", &RowPart::layer)
+      .words("pass", &RowPart::pass)
+      .words("arm", &RowPart::arm_name);
+  return table;
 }
 
 }  // namespace
@@ -61,15 +72,9 @@ ResultTable layer_table(const Results& results, const LayersSection& batch) {
   return table;
 }
 
-ResultTable layer_detail_table(const Results& results, const LayersSection& batch) {
+ResultTable rate_table(const Results& results, const LayersSection& batch) {
   const auto parts = arms_of(results, batch);
-  return TableOf(parts)
-      .words("layer", &RowPart::layer)
-      .words("pass", &RowPart::pass)
-      .words("arm", &RowPart::arm_name)
-      .words("implementation", of_arm(implementation_text))
-      .words("detail", of_arm(&MeasuredArm::detail))
-      .numbers("workspace", of_arm(&MeasuredArm::workspace_bytes), format_size)
+  return arm_rows(parts)
       .numbers("µs", of_arm(time_cell))
       .numbers("p20 to p80", of_arm(spread_of))
       .numbers("cold µs", of_arm(&MeasuredArm::cold_us))
@@ -78,12 +83,19 @@ ResultTable layer_detail_table(const Results& results, const LayersSection& batc
       .numbers("GB/s", of_arm(&MeasuredArm::gb_per_s));
 }
 
+ResultTable implementation_table(const Results& results, const LayersSection& batch) {
+  std::vector<RowPart> parts = arms_of(results, batch);
+  std::erase_if(parts, [](const RowPart& part) { return part.arm->implementation.empty(); });
+  return arm_rows(parts)
+      .words("implementation", of_arm(implementation_text))
+      .numbers("error, share of limit", of_arm(worst_share_cell))
+      .numbers("workspace", of_arm(&MeasuredArm::workspace_bytes), format_size)
+      .words("detail", of_arm(&MeasuredArm::detail));
+}
+
 ResultTable error_table(const Results& results, const LayersSection& batch) {
   const auto parts = tensors_of(results, batch);
-  return TableOf(parts)
-      .words("layer", &RowPart::layer)
-      .words("pass", &RowPart::pass)
-      .words("arm", &RowPart::arm_name)
+  return arm_rows(parts)
       .words("tensor", of_tensor(&TensorError::name))
       .numbers("share of limit", of_tensor(share_cell))
       .numbers("max error", of_tensor(&TensorError::max_error), format_error)

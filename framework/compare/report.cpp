@@ -31,7 +31,8 @@ json layers_json(const Results& results) {
   json all = json::array();
   for (const LayersSection& batch : results.layers) {
     all.push_back({{"layers", table_json(layer_table(results, batch))},
-                   {"details", table_json(layer_detail_table(results, batch))},
+                   {"rates", table_json(rate_table(results, batch))},
+                   {"implementations", table_json(implementation_table(results, batch))},
                    {"errors", table_json(error_table(results, batch))},
                    {"worst_errors", table_json(worst_error_table(results, batch))},
                    {"error_ratios", table_json(error_ratio_table(results, batch))},

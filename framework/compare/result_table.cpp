@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <cctype>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace duet {
 namespace {
 
-constexpr size_t kWidest = 200;  // a cell that is longer pushes the others of its row aside
+// In letters, on a console.
+constexpr size_t kWidest = 200;        // a longer cell pushes the others of its row aside
+constexpr size_t kWidestTable = 136;   // of a wider one headings take several lines, or it is split
+constexpr size_t kWidestHeading = 12;  // then, of cells that are shorter
+constexpr size_t kWidestVerdict = 16;  // words that stay in one part with the number before them
 
 bool has_content(const ResultTable& table, size_t column) {
   return std::any_of(table.rows.begin(), table.rows.end(), [&](const auto& row) {
@@ -15,34 +20,120 @@ bool has_content(const ResultTable& table, size_t column) {
   });
 }
 
+// Letters, not bytes: all but the first byte of a letter begin with the bits 10.
+size_t width_of(const std::string& text) {
+  return static_cast<size_t>(
+      std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));
+}
+
+using Lines = std::vector<std::string>;
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+// Its words in lines of at most `width` letters, or of one word that is longer.
+Lines wrapped(const std::string& text, size_t width) {
+  Lines lines;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (lines.empty() || width_of(lines.back()) + 1 + width_of(word) > width) {
+      lines.push_back(word);
+    } else {
+      lines.back() += " " + word;
+    }
+  }
+  return lines;
+}
+
+/// A column on a console, its heading and cells in lines.
+struct ShownColumn {
+  bool number;
+  size_t width = 0;
+  Lines heading;
+  std::vector<Lines> cells;
+
+  ShownColumn(const ResultTable& table, size_t column, size_t widest_heading)
+      : number(table.columns[column].number) {
+    for (const auto& row : table.rows) {
+      cells.push_back(lines_of(row[column].text));
+      for (const auto& line : cells.back()) width = std::max(width, width_of(line));
+    }
+    width = std::min(width, kWidest);
+    heading = wrapped(table.columns[column].name, std::max(width, widest_heading));
+    for (const auto& line : heading) width = std::max(width, width_of(line));
+  }
+
+  // Line `n` of a cell, filled with blanks.
+  std::string line(const Lines& cell, size_t n) const {
+    const std::string text = n < cell.size() ? cell[n] : "";
+    const std::string blanks(width - std::min(width, width_of(text)), ' ');
+    return number ? blanks + text : text + blanks;
+  }
+};
+
+std::string part_text(const std::vector<const ShownColumn*>& part) {
+  std::string text;
+  const auto add = [&](size_t height, const auto& line_of) {
+    for (size_t n = 0; n < height; ++n) {
+      std::string line;
+      for (const ShownColumn* column : part) line += line_of(*column, n) + "  ";
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + "\n";
+    }
+  };
+  size_t height = 0;
+  for (const ShownColumn* column : part) height = std::max(height, column->heading.size());
+  add(height, [&](const ShownColumn& column, size_t n) {  // the last lines stand side by side
+    return column.line(column.heading, n + column.heading.size() - height);
+  });
+  for (size_t row = 0; row < part[0]->cells.size(); ++row) {
+    height = 1;
+    for (const ShownColumn* column : part) height = std::max(height, column->cells[row].size());
+    add(height,
+        [&](const ShownColumn& column, size_t n) { return column.line(column.cells[row], n); });
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string console_text(const ResultTable& table) {
   if (table.rows.empty()) return "";
-  std::vector<size_t> columns, widths;
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    if (!has_content(table, i)) continue;
-    columns.push_back(i);
-    widths.push_back(table.columns[i].name.size());
-    for (const auto& row : table.rows) widths.back() = std::max(widths.back(), row[i].text.size());
-    widths.back() = std::min(widths.back(), kWidest);
-  }
-  std::string text;
-  const auto add = [&](const auto& cell_of) {
-    std::string line;
-    for (size_t j = 0; j < columns.size(); ++j) {
-      const std::string& cell = cell_of(columns[j]);
-      const std::string space(widths[j] - std::min(widths[j], cell.size()), ' ');
-      line += (j ? "  " : "") + (table.columns[columns[j]].number ? space + cell : cell + space);
+  std::vector<ShownColumn> columns;
+  for (const size_t widest_heading : {kWidest, kWidestHeading}) {
+    columns.clear();
+    size_t all = 0;
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (!has_content(table, i)) continue;
+      all += columns.emplace_back(table, i, widest_heading).width + 2;
     }
-    line.erase(line.find_last_not_of(' ') + 1);
-    text += line + "\n";
-  };
-  add([&](size_t i) -> const std::string& { return table.columns[i].name; });
-  for (const auto& row : table.rows) {
-    add([&](size_t i) -> const std::string& { return row[i].text; });
+    if (all <= kWidestTable) break;
   }
-  return text;
+  if (columns.empty()) return "";
+  size_t keys = 1, width = 0;  // what the parts of a wide table have in common, and its width
+  while (keys < columns.size() && !columns[keys].number) ++keys;
+  std::vector<const ShownColumn*> part;
+  std::string text;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    size_t wanted = width + columns[i].width;
+    if (i + 1 < columns.size() && !columns[i + 1].number &&
+        columns[i + 1].width <= kWidestVerdict) {
+      wanted += 2 + columns[i + 1].width;
+    }
+    if (part.size() > keys && columns[i].number && wanted > kWidestTable) {
+      text += part_text(part) + "\n";
+      part.resize(keys);
+      width = 0;
+      for (const ShownColumn* key : part) width += key->width + 2;
+    }
+    part.push_back(&columns[i]);
+    width += columns[i].width + 2;
+  }
+  return text + part_text(part);
 }
 
 std::string markdown_table(const ResultTable& table) {

@@ -30,7 +30,8 @@ struct ResultTable {
 };
 
 /// For a console; numbers are aligned at the right, nothing is wider than it must be, and columns
-/// without content are left out. "" without rows.
+/// without content are left out. In a table that is too wide long headings take several lines; if
+/// that is not enough, it is shown in parts that begin with the same columns. "" without rows.
 std::string console_text(const ResultTable& table);
 std::string markdown_table(const ResultTable& table);
 /// For the report: {"columns": [{"name", "number"}], "rows": [[{"text", "tone"}]]}

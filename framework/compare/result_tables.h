@@ -21,8 +21,10 @@ std::vector<Figure> key_figures(const Results& results);
 
 /// A row for each layer and pass: time of each arm, floor and share of it, speedups and verdicts.
 ResultTable layer_table(const Results& results, const LayersSection& batch);
-/// A row for each layer, pass and arm: implementation, workspace, all times and rates.
-ResultTable layer_detail_table(const Results& results, const LayersSection& batch);
+/// A row for each layer, pass and arm: all times and rates.
+ResultTable rate_table(const Results& results, const LayersSection& batch);
+/// The same rows: implementation, largest error, workspace and what the library chose.
+ResultTable implementation_table(const Results& results, const LayersSection& batch);
 /// A row for each layer, pass, arm and tensor: its errors against the reference in double.
 ResultTable error_table(const Results& results, const LayersSection& batch);
 /// A row for each arm: of all its tensors the one nearest to its limit, or beyond it.

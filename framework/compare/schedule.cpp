@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 #include <utility>
 
 namespace duet {
@@ -38,11 +39,11 @@ int64_t images_in(double seconds, double each, int64_t batch, int64_t fewest_bat
   return wanted >= available / batch ? available : wanted * batch;
 }
 
-Split first_of(const Split& split, int64_t count, int64_t pixels) {
+Split first_of(const Split& split, int64_t count) {
   if (count >= split.count) return split;
-  return {.count = count,
-          .images = {split.images.begin(), split.images.begin() + count * pixels},
-          .labels = {split.labels.begin(), split.labels.begin() + count}};
+  std::vector<int64_t> samples(static_cast<size_t>(count));
+  std::iota(samples.begin(), samples.end(), 0);
+  return selected(split, samples);
 }
 
 }  // namespace
@@ -57,12 +58,12 @@ TrainingSize quick_training(const StepTimes& steps, int64_t seeds, const Dataset
 }
 
 Dataset first_images(const Dataset& dataset, const TrainingSize& size) {
-  const int64_t pixels = dataset.channels * dataset.height * dataset.width;
   Dataset first;
   static_cast<DatasetInfo&>(first) = dataset;
   first.source = dataset.source;
-  first.train = first_of(dataset.train, size.train, pixels);
-  first.validation = first_of(dataset.validation, size.validation, pixels);
+  first.augment = dataset.augment;
+  first.train = first_of(dataset.train, size.train);
+  first.validation = first_of(dataset.validation, size.validation);
   return first;
 }
 

@@ -7,9 +7,8 @@
 
 namespace duet {
 
-/// Why the run stopped early, if it did, the first mismatch if there is one, the headlines, then a
-/// table for each section that was measured. Numbers are aligned at the right; nothing is wider
-/// than it must be.
+/// Why the run stopped early, if it did, the first mismatch if there is one, the headlines, then the
+/// tables of each section that was measured.
 std::string results_text(const Results& results);
 
 }  // namespace duet

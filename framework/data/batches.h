@@ -1,5 +1,5 @@
-// Batches of a split: kept as bytes in a network's memory, gathered and normalised where the
-// network runs, by one kernel that finds its samples from the step number.
+// Batches of a split: kept as bytes (or numbers) in a network's memory, gathered, augmented and
+// normalised where the network runs, by one kernel that finds its samples from the step number.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ struct BatchOptions {
   int64_t batch = 1;
   uint64_t seed = 0;     // of the order; unused without shuffle
   bool shuffle = false;  // training; without it the order is the split's, for evaluation
+  Augment augment = {};  // of images; drawn from the seed, the epoch and the sample
 };
 
 class Batches {
@@ -27,7 +28,8 @@ class Batches {
 
   /// Of the device.
   size_t memory_bytes() const {
-    return images_.bytes() + labels_.bytes() + scale_.bytes() + shift_.bytes();
+    return samples_.bytes() + labels_.bytes() + grey_means_.bytes() + scale_.bytes() +
+           shift_.bytes();
   }
   int64_t count() const { return count_; }
   int64_t batch() const { return options_.batch; }
@@ -38,8 +40,9 @@ class Batches {
   /// Queues batch s, s = *step in memory of the device: batch s % per_epoch() of epoch s /
   /// per_epoch(). Row r gets sample shuffled(first + r, count, seed, epoch), or first + r without
   /// shuffle:
-  ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, rounded once, the same bits on CPU and
-  ///   GPU; labels[r] = its label.
+  ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, or number / stddev - mean / stddev,
+  ///   rounded once, the same bits on CPU and GPU; labels[r] = its label.
+  /// An augmented image's bytes have 16 bits more (data/augment_pixels.h); its hole gets x = 0.
   /// Rows past the end of the split get x = 0 and label -1.
   /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
   /// rounded once more), {batch, channels, height, width} in either layout, labels int32
@@ -51,9 +54,11 @@ class Batches {
   Shape sample_;  // channels, height, width
   int64_t count_ = 0;
   int64_t per_epoch_ = 0;
-  Buffer images_;
+  bool numbers_ = false;
+  Buffer samples_;  // bytes of images, or float32 numbers
   Buffer labels_;
-  Buffer scale_;  // float32 a channel
+  Buffer grey_means_;  // uint32 a sample, where augment.contrast asks for them
+  Buffer scale_;       // float32 a channel
   Buffer shift_;
   std::vector<float> values_;  // of every byte: channels x 256; for the CPU
 };

@@ -1,9 +1,9 @@
 // batches custom gather: finds the samples of the step, turns their bytes into normalised values.
-// Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample, then thread = 4
-//           pixels.
+// Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample (and draws how it is
+//           augmented), then thread = 4 pixels, or 1 of an augmented image.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
-//           several channels or pixels not a multiple of 4: single accesses, bytes of a row
-//           several times through L1.
+//           several channels, pixels not a multiple of 4, numbers and augmented images: single
+//           accesses, bytes of a row several times through L1.
 // Limits:   a sample under 2^31 values, at most 2^31 samples.
 #include <algorithm>
 
@@ -19,13 +19,17 @@ constexpr unsigned kMostParts = 64;  // blocks a row; each of them finds the sam
 
 // The row's sample in every thread of the block; thread 0 of the row's first block writes its
 // label.
-__device__ uint32_t find_sample(const GatherProblem& p) {
+// `draw`, in shared memory, gets how the sample is augmented, unless it is nullptr.
+__device__ uint32_t find_sample(const GatherProblem& p, AugmentDraw* draw = nullptr) {
   __shared__ uint32_t found;
   const uint32_t row = blockIdx.x;
   if (threadIdx.x == 0) {
-    const uint32_t sample = sample_of(p, *p.step, row);
-    found = sample;
-    if (blockIdx.y == 0) p.labels[row] = sample < p.count ? p.sample_labels[sample] : -1;
+    const SampleOfEpoch place = sample_of(p, *p.step, row);
+    found = place.sample;
+    if (draw && place.sample < p.count) *draw = draw_of(p, place);
+    if (blockIdx.y == 0) {
+      p.labels[row] = place.sample < p.count ? p.sample_labels[place.sample] : -1;
+    }
   }
   __syncthreads();
   return found;
@@ -53,11 +57,12 @@ __global__ void gather_vector_kernel(GatherProblem p) {
   }
 }
 
-template <class T>
-__global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
+// Source: uint8_t of images, float of numbers.
+template <class T, class Source>
+__global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, bool nhwc) {
   const uint32_t sample = find_sample(p);
   const uint32_t size = p.channels * p.pixels;
-  const uint8_t* image = p.images + size_t{sample} * size;
+  const Source* image = samples + size_t{sample} * size;
   T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
     const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
@@ -66,12 +71,32 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
   }
 }
 
+template <class T>
+__global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
+  __shared__ AugmentDraw draw;
+  const uint32_t sample = find_sample(p, &draw);
+  const uint32_t size = p.channels * p.pixels;
+  T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
+  for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
+    const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
+    const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
+    const int32_t y = pixel / p.width, x = pixel % p.width;
+    float value = 0.0f;
+    if (sample < p.count && !is_in_hole(p.augment, draw, y, x)) {
+      const float byte = static_cast<float>(drawn_pixel(p, draw, sample, c, y, x)) * 0x1p-16f;
+      value = fmaf(byte, p.scale[c], p.shift[c]);
+    }
+    batch[i] = T(value);
+  }
+}
+
 }  // namespace
 
 void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_st* stream) {
   const bool nhwc = layout == Layout::kNHWC && p.channels > 1;
+  const bool plain = !p.numbers && !p.augment.any();
   const bool vector =
-      !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
+      plain && !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
   const unsigned work = p.channels * p.pixels / (vector ? 4 : 1);
   const unsigned threads = std::min((work + 31) / 32 * 32, kMostThreads);
   const dim3 grid(p.batch, std::min((work + threads - 1) / threads, kMostParts));
@@ -79,8 +104,12 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
     using T = decltype(zero);
     if (vector) {
       gather_vector_kernel<T><<<grid, threads, 0, stream>>>(p);
+    } else if (p.numbers) {
+      gather_scalar_kernel<T, float><<<grid, threads, 0, stream>>>(p, p.numbers, nhwc);
+    } else if (plain) {
+      gather_scalar_kernel<T, uint8_t><<<grid, threads, 0, stream>>>(p, p.images, nhwc);
     } else {
-      gather_scalar_kernel<T><<<grid, threads, 0, stream>>>(p, nhwc);
+      gather_augmented_kernel<T><<<grid, threads, 0, stream>>>(p, nhwc);
     }
   });
   DUET_LAUNCHED();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/error.h"
 #include "data/dataset_types.h"
 
 namespace duet {
@@ -16,21 +17,30 @@ fs::path environment_path(const char* name) {
   return value ? value : "";
 }
 
-std::vector<fs::path> candidate_folders(const DatasetType& type, const fs::path& data_dir) {
-  if (!data_dir.empty()) return {data_dir / type.name, data_dir};
+std::vector<fs::path> candidate_folders(const DataFiles& of, const fs::path& data_dir) {
+  const fs::path name = of.folder;
   std::vector<fs::path> folders;
-  if (const fs::path data = environment_path("DUET_DATA"); !data.empty()) {
-    folders.push_back(data / type.name);  // not `data` itself: MNIST's files have the same names
+  if (!data_dir.empty()) {
+    folders = {data_dir / name, data_dir};
+  } else if (name.is_absolute()) {
+    folders = {name};
+  } else {
+    if (const fs::path data = environment_path("DUET_DATA"); !data.empty()) {
+      folders.push_back(data / name);  // not `data` itself: MNIST's files have the same names
+    }
+    std::string system_name = name.string();
+    std::replace(system_name.begin(), system_name.end(), '_', '-');
+    folders.push_back(fs::path("/usr/share/datasets") / system_name);
+    if (const fs::path cache = environment_path("XDG_CACHE_HOME"); !cache.empty()) {
+      folders.push_back(cache / "duet" / name);
+    } else if (const fs::path home = environment_path("HOME"); !home.empty()) {
+      folders.push_back(home / ".cache" / "duet" / name);
+    }
   }
-  std::string system_name(type.name);
-  std::replace(system_name.begin(), system_name.end(), '_', '-');
-  folders.push_back(fs::path("/usr/share/datasets") / system_name);
-  if (const fs::path cache = environment_path("XDG_CACHE_HOME"); !cache.empty()) {
-    folders.push_back(cache / "duet" / type.name);
-  } else if (const fs::path home = environment_path("HOME"); !home.empty()) {
-    folders.push_back(home / ".cache" / "duet" / type.name);
-  }
-  return folders;
+  if (of.unpacked.empty()) return folders;
+  std::vector<fs::path> all;
+  for (const fs::path& folder : folders) all.insert(all.end(), {folder, folder / of.unpacked});
+  return all;
 }
 
 // What keeps `folder` from being used; empty if nothing does.
@@ -50,9 +60,16 @@ std::string missing_in(const fs::path& folder, const std::vector<std::string>& f
 
 const std::vector<const DatasetType*>& dataset_types() {
   static const std::vector<const DatasetType*> types = {
+      &cifar10_type(),
+      &cifar100_type(),
+      &csv_type(),
       &fashion_mnist_type(),
+      &idx_type(),
+      &image_folder_type(),
       &mnist_type(),
       &synthetic_images_type(),
+      &synthetic_points_type(),
+      &tiny_imagenet_type(),
   };
   return types;
 }
@@ -70,15 +87,42 @@ const DatasetType* find_dataset_type(std::string_view name) {
   return nullptr;
 }
 
-fs::path find_dataset_folder(const DatasetType& type, const fs::path& data_dir,
-                             std::vector<std::string>* looked_in) {
-  if (type.files.empty()) return {};
-  for (const fs::path& folder : candidate_folders(type, data_dir)) {
-    const std::string missing = missing_in(folder, type.files);
+Split selected(const Split& split, const std::vector<int64_t>& samples) {
+  Split some{static_cast<int64_t>(samples.size()), {}, {}, {}};
+  const auto append = [&](const auto& from, auto& to) {
+    const size_t size = split.count > 0 ? from.size() / static_cast<size_t>(split.count) : 0;
+    to.reserve(size * samples.size());
+    for (const int64_t sample : samples) {
+      const auto first = from.begin() + sample * static_cast<int64_t>(size);
+      to.insert(to.end(), first, first + static_cast<int64_t>(size));
+    }
+  };
+  append(split.images, some.images);
+  append(split.labels, some.labels);
+  append(split.numbers, some.numbers);
+  return some;
+}
+
+fs::path find_data_folder(const DataFiles& files, const fs::path& data_dir,
+                          std::vector<std::string>* looked_in) {
+  if (files.files.empty()) return {};
+  for (const fs::path& folder : candidate_folders(files, data_dir)) {
+    const std::string missing = missing_in(folder, files.files);
     if (missing.empty()) return folder;
     if (looked_in) looked_in->push_back(folder.string() + ": " + missing);
   }
   return {};
+}
+
+fs::path data_folder(const DataFiles& files, std::string_view advice, const fs::path& data_dir) {
+  std::vector<std::string> looked_in;
+  fs::path folder = find_data_folder(files, data_dir, &looked_in);
+  if (!folder.empty()) return folder;
+  throw DataError("data set " + files.folder + " was not found. Looked in:\n  " +
+                  join(looked_in, "\n  ") + "\n" + std::string(advice) +
+                  (advice.empty() ? "Put its" : " Or put its") + " files (" + join(files.files) +
+                  "; plain or .gz) in a folder and name that with --data DIR or with the "
+                  "environment variable DUET_DATA.");
 }
 
 }  // namespace duet

@@ -1,5 +1,5 @@
-// Data sets of labelled images, whole in host memory as bytes. data/batches.h makes batches of
-// them.
+// Data sets of labelled images, or of labelled numbers, whole in host memory. data/batches.h makes
+// batches of them.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/config.h"
+#include "data/augment.h"
 
 namespace duet {
 
@@ -17,7 +18,10 @@ struct Split {
   int64_t count = 0;
   std::vector<uint8_t> images;  // count x channels x height x width, row-major
   std::vector<int32_t> labels;  // count, each in [0, classes)
+  std::vector<float> numbers;   // instead of images, of the same sizes (DatasetInfo::numbers)
 };
+/// These samples, in this order.
+Split selected(const Split& split, const std::vector<int64_t>& samples);
 
 /// What is known of a data set before it is loaded.
 struct DatasetInfo {
@@ -26,11 +30,14 @@ struct DatasetInfo {
   int64_t height = 0;
   int64_t width = 0;
   int64_t classes = 0;
-  /// Of byte / 255, per channel; batches hold (byte / 255 - mean) / stddev.
+  /// Of byte / 255, per channel; batches hold (byte / 255 - mean) / stddev. Of numbers: of the
+  /// number itself. Empty before the data set is loaded: they are computed then.
   std::vector<double> mean;
   std::vector<double> stddev;
-  /// A name a class.
+  /// A name a class; may be empty before the data set is loaded.
   std::vector<std::string> class_names;
+  /// Samples are numbers (a channel each, height and width 1), not images.
+  bool numbers = false;
 };
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
@@ -38,7 +45,9 @@ std::vector<std::string> numbered_classes(int64_t classes);
 struct Dataset : DatasetInfo {
   Split train;
   Split validation;
-  std::string source;  // the folder it was read from, or "generated"
+  std::string source;                 // the folder it was read from, or "generated"
+  Augment augment = {};               // of the training images
+  std::vector<std::string> warnings;  // for the user, a line each
 };
 
 /// A data set whose keys have been read, not yet loaded.
@@ -48,30 +57,52 @@ struct DatasetLoader {
   std::function<Dataset(const std::filesystem::path& data_dir)> load;
 };
 
+/// What a data set is read from.
+struct DataFiles {
+  std::string folder;              // its name, or a path
+  std::vector<std::string> files;  // in it, each without ".gz"
+  std::string unpacked = {};       // folder of the published archive; looked for in `folder`
+};
+
 /// A row of the list of data sets in dataset.cpp. A new one is a file and a line there.
 struct DatasetType {
   std::string_view name;
   std::string_view summary;
   /// Reads the data set's own keys; mistakes go to the reader. Touches no file.
   DatasetLoader (*read)(ConfigReader& reader);
-  /// The files it is read from, without ".gz"; empty if it is generated.
+  /// The files it is read from, without ".gz"; empty if it is generated, or if its keys name them.
   std::vector<std::string> files;
   /// Where its files come from, as a sentence for the user; may be empty.
   std::string_view advice;
-  /// fingerprint() of the data set as it was published; empty if there is no such one.
+  /// fingerprint() of the data set as it was published; empty if it is not known.
   std::string_view published;
+  /// DataFiles::unpacked
+  std::string_view unpacked = {};
+  /// The files are the user's: keys name them.
+  bool keys_name_files = false;
+
+  DataFiles data_files() const { return {std::string(name), files, std::string(unpacked)}; }
 };
 
 const std::vector<const DatasetType*>& dataset_types();
 /// nullptr if there is none of that name.
 const DatasetType* find_dataset_type(std::string_view name);
 
-/// The first folder that holds all files of `type`, each plain or as .gz; empty if there is none.
-/// Looks in `data_dir`/name and `data_dir` if `data_dir` is given, and nowhere else then; otherwise
-/// in $DUET_DATA/name, the system's /usr/share/datasets (name with '-' for '_') and
-/// $XDG_CACHE_HOME (or ~/.cache)/duet/name. Notes a line about each folder in `looked_in`.
-std::filesystem::path find_dataset_folder(const DatasetType& type,
-                                          const std::filesystem::path& data_dir = {},
-                                          std::vector<std::string>* looked_in = nullptr);
+/// Reads the keys of the data set and those of every data set: `mean`, `stddev`, `augment`. What it
+/// loads is checked, and normalised by what was given or else, if the type says nothing, by what its
+/// training data have.
+DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader);
+
+/// The first folder that holds all of `files`, each plain or as .gz; empty if there is none, or if
+/// there are no files. Looks in `data_dir`/folder and `data_dir` if `data_dir` is given, and nowhere
+/// else then; otherwise in $DUET_DATA/folder, the system's /usr/share/datasets (folder with '-' for
+/// '_') and $XDG_CACHE_HOME (or ~/.cache)/duet/folder; an absolute path is looked for as it is.
+/// Notes a line about each folder in `looked_in`.
+std::filesystem::path find_data_folder(const DataFiles& files,
+                                       const std::filesystem::path& data_dir = {},
+                                       std::vector<std::string>* looked_in = nullptr);
+/// The same, or throws DataError: where it looked, and what to do. `advice` may be empty.
+std::filesystem::path data_folder(const DataFiles& files, std::string_view advice,
+                                  const std::filesystem::path& data_dir);
 
 }  // namespace duet

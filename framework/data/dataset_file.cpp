@@ -115,4 +115,12 @@ std::optional<uint64_t> DatasetFile::size() const {
   return file_.size();
 }
 
+std::filesystem::path plain_or_packed(const std::filesystem::path& file) {
+  std::error_code ignored;
+  const std::filesystem::path packed = file.string() + ".gz";
+  return !std::filesystem::exists(file, ignored) && std::filesystem::exists(packed, ignored)
+             ? packed
+             : file;
+}
+
 }  // namespace duet

@@ -32,4 +32,7 @@ class DatasetFile {
   std::unique_ptr<Inflater> inflater_;  // of a gzip file
 };
 
+/// `file`, or the same with ".gz" if that is what there is.
+std::filesystem::path plain_or_packed(const std::filesystem::path& file);
+
 }  // namespace duet

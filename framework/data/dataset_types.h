@@ -5,8 +5,15 @@
 
 namespace duet {
 
+const DatasetType& cifar10_type();
+const DatasetType& cifar100_type();
+const DatasetType& csv_type();
 const DatasetType& fashion_mnist_type();
+const DatasetType& idx_type();
+const DatasetType& image_folder_type();
 const DatasetType& mnist_type();
 const DatasetType& synthetic_images_type();
+const DatasetType& synthetic_points_type();
+const DatasetType& tiny_imagenet_type();
 
 }  // namespace duet

@@ -38,6 +38,7 @@ std::string fingerprint(const Dataset& dataset) {
   for (const Split* split : {&dataset.train, &dataset.validation}) {
     hash.add(split->labels.data(), split->labels.size() * sizeof split->labels[0]);
     hash.add(split->images.data(), split->images.size());
+    if (dataset.numbers) hash.add(split->numbers.data(), split->numbers.size() * sizeof(float));
   }
   char text[17];
   std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash.value()));

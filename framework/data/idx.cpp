@@ -36,12 +36,6 @@ std::string dims_text(const std::vector<int64_t>& dims) {
   return text;
 }
 
-// The file itself, or the same with .gz. REQUIRES: one of them was there a moment ago.
-fs::path existing(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(file, ignored) ? file : fs::path(file.string() + ".gz");
-}
-
 // The sizes that the header announces.
 std::vector<int64_t> read_header(const fs::path& path, DatasetFile& file, int rank) {
   std::array<uint8_t, 4 + 4 * 255> bytes;
@@ -130,55 +124,53 @@ void check_header(const fs::path& path, int rank, const Check& check) {
   check(dims);
 }
 
-// The files of one split: what their headers have to say, to be held to before any data is read.
-struct SplitFiles {
-  fs::path images;
-  fs::path labels;
-
-  void check_images(const std::vector<int64_t>& dims, const DatasetInfo& info) const {
-    if (dims[1] != info.height || dims[2] != info.width) {
-      fail(images, 8,
-           "expected images of " + dims_text({info.height, info.width}) + " pixels, found " +
-               dims_text({dims[1], dims[2]}));
-    }
-    if (dims[0] == 0) fail(images, 4, "expected at least one image, found none");
+// What the headers have to say, to be held to before any data is read.
+void check_images(const IdxFiles& files, const std::vector<int64_t>& dims) {
+  if (!std::equal(files.shape.begin(), files.shape.end(), dims.begin() + 1)) {
+    fail(files.images, 8,
+         "expected images of " + dims_text(files.shape) + " pixels, found " +
+             dims_text({dims.begin() + 1, dims.end()}));
   }
-  void check_labels(const std::vector<int64_t>& dims, int64_t count) const {
-    if (dims[0] == count) return;
-    fail(labels, 4,
-         "expected " + std::to_string(count) + " labels, one for each image of " + images.string() +
-             ", found " + std::to_string(dims[0]));
-  }
-};
+  if (dims[0] == 0) fail(files.images, 4, "expected at least one image, found none");
+}
 
-void check_headers(const SplitFiles& files, const DatasetInfo& info) {
+void check_labels(const IdxFiles& files, const std::vector<int64_t>& dims, int64_t count) {
+  if (dims[0] == count) return;
+  fail(files.labels, 4,
+       "expected " + std::to_string(count) + " labels, one for each image of " +
+           files.images.string() + ", found " + std::to_string(dims[0]));
+}
+
+int rank_of(const IdxFiles& files) { return static_cast<int>(files.shape.size()) + 1; }
+
+}  // namespace
+
+void check_idx_headers(const IdxFiles& files) {
   int64_t count = 0;
-  check_header(files.images, 3, [&](const std::vector<int64_t>& dims) {
-    files.check_images(dims, info);
+  check_header(files.images, rank_of(files), [&](const std::vector<int64_t>& dims) {
+    check_images(files, dims);
     count = dims[0];
   });
   check_header(files.labels, 1,
-               [&](const std::vector<int64_t>& dims) { files.check_labels(dims, count); });
+               [&](const std::vector<int64_t>& dims) { check_labels(files, dims, count); });
 }
 
 // The headers are looked at again: the files may have been replaced.
-Split load_split(const SplitFiles& files, const DatasetInfo& info) {
-  IdxArray images = read_idx(
-      files.images, 3, [&](const std::vector<int64_t>& dims) { files.check_images(dims, info); });
+Split read_idx_split(const IdxFiles& files, int64_t classes) {
+  IdxArray images = read_idx(files.images, rank_of(files),
+                             [&](const std::vector<int64_t>& dims) { check_images(files, dims); });
   const int64_t count = images.dims[0];
   const IdxArray labels = read_idx(
-      files.labels, 1, [&](const std::vector<int64_t>& dims) { files.check_labels(dims, count); });
+      files.labels, 1, [&](const std::vector<int64_t>& dims) { check_labels(files, dims, count); });
   for (size_t i = 0; i < labels.bytes.size(); ++i) {
-    if (labels.bytes[i] >= info.classes) {
+    if (labels.bytes[i] >= classes) {
       fail(files.labels, 8 + i,
-           "expected a label from 0 to " + std::to_string(info.classes - 1) + ", found " +
+           "expected a label from 0 to " + std::to_string(classes - 1) + ", found " +
                std::to_string(labels.bytes[i]));
     }
   }
   return {count, std::move(images.bytes), {labels.bytes.begin(), labels.bytes.end()}};
 }
-
-}  // namespace
 
 IdxArray read_idx(const fs::path& path, int rank,
                   const std::function<void(const std::vector<int64_t>& dims)>& check) {
@@ -213,23 +205,15 @@ const std::vector<std::string>& idx_dataset_files() {
 
 Dataset load_idx_dataset(const DatasetType& type, const DatasetInfo& info,
                          const fs::path& data_dir) {
-  std::vector<std::string> looked_in;
-  const fs::path folder = find_dataset_folder(type, data_dir, &looked_in);
-  if (folder.empty()) {
-    throw DataError("data set " + std::string(type.name) + " was not found. Looked in:\n  " +
-                    join(looked_in, "\n  ") + "\n" + std::string(type.advice) +
-                    (type.advice.empty() ? "Put its" : " Or put its") + " files (" +
-                    join(type.files) +
-                    "; plain or .gz) in a folder and name that with --data DIR or with the "
-                    "environment variable DUET_DATA.");
-  }
-  const auto file = [&](size_t i) { return existing(folder / idx_dataset_files()[i]); };
+  const fs::path folder = data_folder(type.data_files(), type.advice, data_dir);
+  const auto files = [&](size_t first) {
+    const auto file = [&](size_t i) { return plain_or_packed(folder / idx_dataset_files()[i]); };
+    return IdxFiles{file(first), file(first + 1), {info.height, info.width}};
+  };
   Dataset dataset{info};
-  const SplitFiles train = {file(0), file(1)}, validation = {file(2), file(3)};
-  check_headers(train, info);
-  check_headers(validation, info);
-  dataset.train = load_split(train, info);
-  dataset.validation = load_split(validation, info);
+  for (const size_t first : {0, 2}) check_idx_headers(files(first));
+  dataset.train = read_idx_split(files(0), info.classes);
+  dataset.validation = read_idx_split(files(2), info.classes);
   dataset.source = folder.string();
   return dataset;
 }

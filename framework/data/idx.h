@@ -24,9 +24,21 @@ struct IdxArray {
 IdxArray read_idx(const std::filesystem::path& file, int rank,
                   const std::function<void(const std::vector<int64_t>& dims)>& check = {});
 
+/// The files of one split. `shape` is that of an image: height and width, or before them channels.
+struct IdxFiles {
+  std::filesystem::path images;
+  std::filesystem::path labels;
+  std::vector<int64_t> shape;
+};
+/// Throws DataError if the headers are not right: sizes that the files do not have, images of
+/// another shape, as many labels as there are not images.
+void check_idx_headers(const IdxFiles& files);
+/// The same of all that the files hold; each label is below `classes`.
+Split read_idx_split(const IdxFiles& files, int64_t classes);
+
 /// The four files of an IDX data set of images and labels.
 const std::vector<std::string>& idx_dataset_files();
-/// Finds the folder of `type` (find_dataset_folder) and reads it, holding it to `info`.
+/// Finds the folder of `type` (data_folder) and reads it, holding it to `info`.
 Dataset load_idx_dataset(const DatasetType& type, const DatasetInfo& info,
                          const std::filesystem::path& data_dir);
 

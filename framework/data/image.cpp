@@ -103,4 +103,29 @@ Image resize(const Image& image, int64_t height, int64_t width) {
   return height == rows.height ? rows : resize_columns(rows, height);
 }
 
+Image upright(Image image, int orientation) {
+  if (orientation < 2 || orientation > 8) return image;
+  const bool transposed = orientation >= 5;
+  const bool mirrored =
+      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool upside_down =
+      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  // As it lies in the file, (row, column) is read where the upright one has (y, x).
+  Image result{transposed ? image.width : image.height,
+               transposed ? image.height : image.width,
+               image.channels,
+               {}};
+  result.pixels.reserve(image.pixels.size());
+  for (int64_t y = 0; y < result.height; ++y) {
+    for (int64_t x = 0; x < result.width; ++x) {
+      int64_t row = transposed ? x : y, column = transposed ? y : x;
+      if (upside_down) row = image.height - 1 - row;
+      if (mirrored) column = image.width - 1 - column;
+      const auto pixel = image.pixels.begin() + (row * image.width + column) * image.channels;
+      result.pixels.insert(result.pixels.end(), pixel, pixel + image.channels);
+    }
+  }
+  return result;
+}
+
 }  // namespace duet

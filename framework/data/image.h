@@ -22,4 +22,8 @@ Image to_rgb(const Image& image);
 /// Pillow's resize((width, height), BILINEAR) gives. The shape may change with it.
 Image resize(const Image& image, int64_t height, int64_t width);
 
+/// Turned and mirrored as EXIF's orientation (1 to 8) says that it is to be seen; what Pillow's
+/// ImageOps.exif_transpose gives.
+Image upright(Image image, int orientation);
+
 }  // namespace duet

@@ -4,10 +4,12 @@
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "device/host_memory.h"
 
 namespace duet {
 namespace {
 
+constexpr uint64_t kLargeImage = uint64_t{1} << 24;  // bytes, worth asking how many are free
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
 constexpr std::string_view kJpegStart = "\xff\xd8\xff";
 constexpr std::string_view kIdxStart = std::string_view("\0\0\x08", 3);
@@ -29,10 +31,16 @@ FileKind kind_of_file(const std::filesystem::path& path) {
 }
 
 void check_image_size(uint64_t height, uint64_t width) {
-  if (height <= kMostSide && width <= kMostSide && height * width <= kMostPixels) return;
-  throw DataError("is " + std::to_string(width) + " pixels wide and " + std::to_string(height) +
-                  " high; at most " + std::to_string(kMostSide) + " either way, and " +
-                  std::to_string(kMostPixels) + " in all, are possible");
+  const std::string size =
+      "is " + std::to_string(width) + " pixels wide and " + std::to_string(height) + " high; ";
+  if (height > kMostSide || width > kMostSide || height * width > kMostPixels) {
+    throw DataError(size + "at most " + std::to_string(kMostSide) + " either way, and " +
+                    std::to_string(kMostPixels) + " in all, are possible");
+  }
+  const uint64_t bytes = 2 * 3 * height * width;  // read, and resized
+  if (bytes > kLargeImage && bytes > available_memory().value_or(bytes)) {
+    throw DataError(size + "there is too little memory for it");
+  }
 }
 
 Image read_image_file(const std::filesystem::path& path) {

@@ -15,8 +15,8 @@ enum class FileKind { kPng, kJpeg, kIdx, kGzip, kOther };
 FileKind kind_of_file(const std::filesystem::path& path);
 
 /// Reads a PNG or JPEG file, grey or colour as it is. Palettes and fewer than 8 bits a channel are
-/// expanded, 16 bits scaled to 8; colour profiles, gamma and EXIF's orientation are ignored, as by
-/// Pillow. Throws DataError, with the file: no picture, truncated or corrupt, more than
+/// expanded, 16 bits scaled to 8; a JPEG is turned as its EXIF orientation says; colour profiles and
+/// gamma are ignored, as by Pillow. Throws DataError, with the file: no picture, truncated or corrupt, more than
 /// kMostFileBytes, kMostPixels or kMostSide (before memory is taken), transparent pixels, or CMYK.
 Image read_image_file(const std::filesystem::path& path);
 
@@ -27,7 +27,8 @@ inline constexpr uint64_t kMostSide = 65535;
 /// The same of a file's content; errors are without its name.
 Image read_png(std::string_view bytes);
 Image read_jpeg(std::string_view bytes);
-/// Throws DataError if an image has more than kMostPixels, or a side is longer than kMostSide.
+/// Throws DataError if an image has more than kMostPixels, or more than fit into the memory that is
+/// free, or if a side is longer than kMostSide.
 void check_image_size(uint64_t height, uint64_t width);
 
 }  // namespace duet

@@ -13,11 +13,14 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "data/exif.h"
 #include "data/image_file.h"
 
 namespace duet {
 namespace {
 
+constexpr int kExifMarker = JPEG_APP0 + 1;
+constexpr unsigned kMostExif = 65535;
 constexpr int kMostScans = 200;  // of a progressive file; each goes over the whole image
 
 struct Errors {
@@ -48,6 +51,7 @@ void on_progress(j_common_ptr jpeg) {
 bool read_header(jpeg_decompress_struct* jpeg, Errors* errors, std::string_view bytes) {
   if (setjmp(errors->jump)) return false;
   jpeg_create_decompress(jpeg);
+  jpeg_save_markers(jpeg, kExifMarker, kMostExif);
   jpeg_mem_src(jpeg, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(jpeg, TRUE);
   return true;
@@ -88,11 +92,19 @@ class JpegReader {
     jpeg_.progress = &progress_;
     Image image{jpeg_.image_height, jpeg_.image_width, grey ? 1 : 3, {}};
     image.pixels.resize(static_cast<size_t>(image.height * image.width * image.channels));
+    const int orientation = exif_orientation_of_markers();
     if (!read_rows(&jpeg_, &errors_, image.pixels.data())) fail();
-    return image;
+    return upright(std::move(image), orientation);
   }
 
  private:
+  int exif_orientation_of_markers() const {
+    for (const jpeg_marker_struct* m = jpeg_.marker_list; m; m = m->next) {
+      const std::string_view data(reinterpret_cast<const char*>(m->data), m->data_length);
+      if (m->marker == kExifMarker && data.starts_with(kExifStart)) return exif_orientation(data);
+    }
+    return 1;
+  }
   [[noreturn]] void fail() const {
     throw DataError("the JPEG data cannot be read: " + printable(errors_.message));
   }

@@ -36,6 +36,9 @@ Argument read_argument(const std::string& text) {
 class PicturesReader {
  public:
   PicturesReader(const DatasetInfo& info, bool resize) : info_(info), resize_(resize) {
+    if (info.numbers) {
+      throw DataError("the network takes the numbers of " + info.name + ", not pictures");
+    }
     if (info.channels == 1 || info.channels == 3) return;
     throw DataError("the network takes images of " + std::to_string(info.channels) +
                     " channels; pictures have 1 (grey) or 3 (colour)");

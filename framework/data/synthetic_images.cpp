@@ -10,8 +10,8 @@
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/philox.h"
+#include "data/data_memory.h"
 #include "data/dataset_types.h"
-#include "device/device.h"
 
 namespace duet {
 namespace {
@@ -114,11 +114,8 @@ DatasetLoader read_synthetic_images(ConfigReader& reader) {
                  numbered_classes(s.classes)};
   loader.load = [s, info = loader.info](const std::filesystem::path&) {
     const int64_t bytes = (s.train_count + s.validation_count) * s.channels * s.size * s.size;
-    if (static_cast<size_t>(bytes) > host_memory()) {
-      throw RunError("out of memory: synthetic_images would take " + std::to_string(bytes >> 20) +
-                     " MiB, and the machine has " + std::to_string(host_memory() >> 20) +
-                     " MiB; choose a smaller train_count, validation_count or size");
-    }
+    require_memory("synthetic_images", static_cast<uint64_t>(bytes),
+                   "choose a smaller train_count, validation_count or size");
     std::vector<std::vector<uint8_t>> templates;
     for (int64_t i = 0; i < s.classes * s.channels; ++i) templates.push_back(make_template(s, i));
     Dataset dataset{info};

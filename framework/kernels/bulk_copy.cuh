@@ -39,12 +39,14 @@ struct CopyBarrier {
   __device__ __forceinline__ uint32_t address() const {
     return uint32_t(__cvta_generic_to_shared(this));
   }
-  // By one thread, before a __syncthreads().
-  __device__ __forceinline__ void init() {
+  // By one thread, before a __syncthreads(). A phase ends with so many calls of expect() or arrive()
+  // and all the bytes.
+  __device__ __forceinline__ void init(int arrivals = 1) {
 #if __CUDA_ARCH__ >= 900
     asm volatile(
-        "mbarrier.init.shared::cta.b64 [%0], 1;\nfence.mbarrier_init.release.cluster;" ::"r"(
-            address())
+        "mbarrier.init.shared::cta.b64 [%0], %1;\nfence.mbarrier_init.release.cluster;" ::"r"(
+            address()),
+        "r"(arrivals)
         : "memory");
 #else
     __trap();
@@ -56,6 +58,12 @@ struct CopyBarrier {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address()),
                  "r"(bytes)
                  : "memory");
+#endif
+  }
+  // As expect(), where no bytes come.
+  __device__ __forceinline__ void arrive() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
 #endif
   }
   // By every reader: until phase number `phase` (0, 1, ...) is complete.

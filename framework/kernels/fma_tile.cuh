@@ -10,7 +10,9 @@ template <int block_m, int block_n, int thread_n = 8>
 struct FmaTile {
   static constexpr int kM = block_m, kN = block_n, kK = 8;
   static constexpr int kThreadM = 8, kThreadN = thread_n;
-  static constexpr int kRowRun = 4, kRun = 4, kSpan = 1;
+  static constexpr int kRowRun = 4, kRun = 4, kSpan = 1, kStages = 2;
+  template <class T>
+  static constexpr bool kStoredAs = false;  // nothing is copied
   static constexpr int kThreadsX = kN / kThreadN, kThreads = (kM / kThreadM) * kThreadsX;
   // Blocks a multiprocessor, which caps the registers: 128 a thread, but 168 where 128 would spill.
   static constexpr int kMinBlocks = kThreads == 256 ? 2 : kThreadN == 8 ? 3 : 512 / kThreads;

@@ -6,14 +6,6 @@
 
 namespace duet {
 
-/// V neighbouring values, or zeros without an access.
-template <int V, class T>
-__device__ __forceinline__ void read_if(bool inside, const T* __restrict__ from, int offset,
-                                        Packed<T, V>& value) {
-  value = {};
-  if (inside) value = Packed<T, V>::load(from + offset);
-}
-
 // Where the element of a row and a k is the sum of two offsets; a negative one is outside.
 template <int vec, bool row_lanes, class T>
 struct OffsetGather {
@@ -24,10 +16,10 @@ struct OffsetGather {
   struct Col {
     int offset, unused;
   };
-  const T* __restrict__ data;
-  __device__ __forceinline__ void fetch(Row row, const Col& col, Packed<T, vec>& value) const {
-    const bool inside = (row | col.offset) >= 0;
-    read_if(inside, data, row + col.offset, value);
+  const T* __restrict__ from;
+  __device__ __forceinline__ const T* data() const { return from; }
+  __device__ __forceinline__ int offset(Row row, const Col& col) const {
+    return (row | col.offset) < 0 ? -1 : row + col.offset;
   }
 };
 

@@ -46,6 +46,9 @@ struct MmaBf16 {
 
   __device__ __forceinline__ static uint16_t operand(bfloat16 value) { return value.bits; }
   __device__ __forceinline__ static uint16_t operand(float value) { return bfloat16(value).bits; }
+  __device__ __forceinline__ static float value(uint16_t element) {
+    return __uint_as_float(uint32_t{element} << 16);
+  }
 
   __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
                                                   const uint32_t (&a)[4], uint32_t b0,
@@ -80,16 +83,20 @@ struct MmaBf16 {
   }
 };
 
-/// Operands in TF32: float32 rounded to 11 digits, to nearest.
+/// Operands in TF32: float32 in the slices, rounded to nearest, to 11 digits, behind them.
 struct MmaTf32 {
   using Element = uint32_t;
   static constexpr int kSliceDepth = 16, kDepth = 8;
   static constexpr const char* kText = ", mma tf32";
 
-  __device__ __forceinline__ static uint32_t operand(float value) {
-    uint32_t rounded;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(rounded) : "f"(value));
-    return rounded;
+  __device__ __forceinline__ static uint32_t operand(float value) { return __float_as_uint(value); }
+  __device__ __forceinline__ static float value(uint32_t element) {
+    return __uint_as_float(element);
+  }
+  __device__ __forceinline__ static void round(uint32_t (&words)[4]) {
+#pragma unroll
+    for (uint32_t& word : words)
+      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
   }
 
   __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
@@ -128,13 +135,16 @@ struct MmaTf32 {
 };
 
 /// Warps lie warps_m x warps_n over the tile.
-template <class Mma, int block_m, int block_n, int warps_m, int warps_n, int min_blocks>
+template <class Mma, int block_m, int block_n, int warps_m, int warps_n, int stages, int min_blocks>
 struct MmaTile {
   static constexpr int kM = block_m, kN = block_n, kK = Mma::kSliceDepth;
   static constexpr int kThreads = 32 * warps_m * warps_n, kMinBlocks = min_blocks;
   static constexpr int kWarpM = kM / warps_m, kWarpN = kN / warps_n;
   static constexpr int kThreadM = kWarpM / 8, kThreadN = kWarpN / 4;
   static constexpr int kRowRun = 1, kRun = 2, kSpan = 4, kThreadsX = 4 * warps_n;
+  static constexpr int kStages = stages;
+  template <class T>
+  static constexpr bool kStoredAs = sizeof(T) == sizeof(typename Mma::Element);
   static_assert(kWarpM % 32 == 0 && kWarpN % 16 == 0);
 
   /// acc[4w] to acc[4w + 3] of a thread are rows eight apart: the elements of one window where rows
@@ -158,15 +168,24 @@ struct MmaTile {
     static constexpr int kPitch = row_lanes ? rows + 8 : kK + 16 / int(sizeof(Element));
     static constexpr int kElements = (row_lanes ? kK : rows) * kPitch;
 
+    template <class E>
+    __device__ __forceinline__ static E* at(E* slice, int row, int k) {
+      return slice + (row_lanes ? k * kPitch + row : row * kPitch + k);
+    }
     template <class T, int V>
     __device__ __forceinline__ static void put(Element* slice, int row, int k,
                                                const Vector<T, V>& values) {
       Vector<Element, V> operands;
 #pragma unroll
       for (int e = 0; e < V; ++e) operands.v[e] = Mma::operand(values.v[e]);
-      Packed<Element, V>(operands).store(slice + (row_lanes ? k * kPitch + row : row * kPitch + k));
+      Packed<Element, V>(operands).store(at(slice, row, k));
     }
   };
+
+  /// An element of a slice.
+  __device__ __forceinline__ static float value(typename Mma::Element element) {
+    return Mma::value(element);
+  }
 
   template <bool row_lanes_a, bool row_lanes_b>
   __device__ __forceinline__ static void multiply(const typename Mma::Element* slice_a,
@@ -198,10 +217,10 @@ struct MmaTile {
 /// As FmaTiles.
 template <class Mma>
 struct MmaTiles {
-  using Large = MmaTile<Mma, 128, 128, 2, 4, 1>;
-  using Medium = MmaTile<Mma, 128, 64, 2, 2, 3>;
-  using Small = MmaTile<Mma, 64, 64, 2, 2, 4>;
-  using Narrow = MmaTile<Mma, 64, 32, 2, 2, 5>;
+  using Large = MmaTile<Mma, 128, 128, 2, 4, 3, 2>;
+  using Medium = MmaTile<Mma, 128, 64, 2, 2, 3, 3>;
+  using Small = MmaTile<Mma, 64, 64, 2, 2, 4, 4>;
+  using Narrow = MmaTile<Mma, 64, 32, 2, 2, 4, 5>;
   static constexpr const char* kText = Mma::kText;
 };
 

@@ -3,9 +3,10 @@
 // tensors by small policy classes ("gathers"). What multiplies is the tile's matter: ordinary FMA
 // (kernels/fma_tile.cuh) or tensor cores (kernels/mma_tile.cuh).
 //
-// One step of the main loop: the next slice of A and B, kK deep, travels from global memory to
-// registers while the present one, in shared memory, is multiplied; then it is stored to the other
-// shared-memory buffer. One barrier a step.
+// One step of the main loop: a slice of A and B, kK deep, in shared memory is multiplied. Meanwhile
+// the next one travels from global memory to registers, and is then stored to the other of two
+// buffers. Where both operands lie in 16 bytes as the tile takes them they are copied past the
+// registers (cp.async), several slices ahead. One barrier a step.
 //
 // A gather G maps (row, k) to a value, row being m for A and n for B:
 //   Value       what the tensor stores: float or bfloat16
@@ -15,8 +16,10 @@
 //   Row, Col    what is worth computing once for a row and once for a k; row(i) and col(k) build
 //               them, col(-1) the Col of a k beyond the end. A Col is two or four ints: with
 //               kRowLanes it goes through shared memory.
-//   fetch(Row, Col, Packed<Value, kVec>&)   the values, zero outside the tensor or beyond the last
-//               row or k
+//   offset(Row, Col)   where the values lie in data(); negative outside the tensor or beyond the last
+//               row or k, where they count as zeros. (A pointer, nullptr outside, costs a 64-bit
+//               select, and nvcc 13.0 has dropped the test of one.)
+//   fetch(Row, Col, Packed<Value, kVec>&)   instead of both where they do not lie as they are
 //
 // A tile says how large a block's part of the product is and computes with slices of it:
 //   kM, kN, kK          rows, columns and depth; kThreads of a block
@@ -24,6 +27,8 @@
 //   kRun, kRowRun       so many neighbouring columns j (rows i) of acc are neighbours in the product
 //   kThreadsX           threads that hold different columns; thread_x() is this thread's number
 //   row(i), col(j, x)   the block's row of acc[i][...], and column of acc[...][j] of thread x
+//   kStages             slices in shared memory where they are copied
+//   kStoredAs<T>        whether a T of a tensor can be copied into a slice
 //   kSpan               k that a thread fetches at least where lanes run along k
 //   Slice<rows, row_lanes>   an operand in shared memory: Element, kElements, and put(slice, row, k,
 //               values)
@@ -32,9 +37,35 @@
 
 #include <cuda_runtime.h>
 
+#include "device/check.h"
 #include "kernels/vector.cuh"
 
 namespace duet {
+
+/// Whether 16 bytes of the tensor are 16 bytes of a slice, so that they can be copied.
+template <class Gather, class Tile>
+constexpr bool kCopied = [] {
+  if constexpr (requires(const Gather& g, typename Gather::Row r, typename Gather::Col c) {
+                  g.offset(r, c);
+                }) {
+    return Tile::template kStoredAs<typename Gather::Value> &&
+           sizeof(typename Gather::Value) * Gather::kVec == 16;
+  }
+  return false;
+}();
+
+template <class Gather>
+__device__ __forceinline__ void fetch_from(const Gather& gather, const typename Gather::Row& row,
+                                           const typename Gather::Col& col,
+                                           Packed<typename Gather::Value, Gather::kVec>& value) {
+  if constexpr (requires { gather.fetch(row, col, value); }) {
+    gather.fetch(row, col, value);
+  } else {
+    value = {};
+    const int offset = gather.offset(row, col);
+    if (offset >= 0) value = value.load(gather.data() + offset);
+  }
+}
 
 // One operand's trip from global memory to shared memory.
 template <class Gather, class Tile, int rows>
@@ -83,14 +114,14 @@ struct OperandPipe {
     if constexpr (Gather::kRowLanes) {
 #pragma unroll
       for (int j = 0; j < kCount; ++j)
-        gather.fetch(row_state[j % kSlots], cols[depth_of(j)], value[j][0]);
+        fetch_from(gather, row_state[j % kSlots], cols[depth_of(j)], value[j][0]);
     } else {
 #pragma unroll
       for (int part = 0; part < kParts; ++part) {
         const int k = k0 + depth_of(0) + part * kVec;
         const typename Gather::Col col = gather.col(k < k_end ? k : -1);
 #pragma unroll
-        for (int j = 0; j < kCount; ++j) gather.fetch(row_state[j], col, value[j][part]);
+        for (int j = 0; j < kCount; ++j) fetch_from(gather, row_state[j], col, value[j][part]);
       }
     }
   }
@@ -105,6 +136,25 @@ struct OperandPipe {
         for (int e = 0; e < kVec; ++e) run.v[part * kVec + e] = values.v[e];
       }
       Slice::put(slice, row_of(j), depth_of(j), run);
+    }
+  }
+  // Starts copying instead of fetch() and store(); kCopied only.
+  __device__ __forceinline__ void copy(const Gather& gather, int k0, int k_end,
+                                       const typename Gather::Col* cols, Element* slice) const {
+    typename Gather::Col col;
+    if constexpr (!Gather::kRowLanes) {
+      const int k = k0 + depth_of(0);
+      col = gather.col(k < k_end ? k : -1);
+    }
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) {
+      if constexpr (Gather::kRowLanes) col = cols[depth_of(j)];
+      const int offset = gather.offset(row_state[j % kSlots], col);
+      const auto to = uint32_t(__cvta_generic_to_shared(Slice::at(slice, row_of(j), depth_of(j))));
+      // Nothing is read where 0 bytes are; the address must be one all the same.
+      asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to),
+                   "l"(gather.data() + max(offset, 0)), "r"(offset < 0 ? 0 : 16)
+                   : "memory");
     }
   }
   // Adds the slice's values to the sums of its rows.
@@ -126,18 +176,39 @@ struct alignas(16) ProductSmem {
   using SliceA = typename Tile::template Slice<Tile::kM, GatherA::kRowLanes>;
   using SliceB = typename Tile::template Slice<Tile::kN, GatherB::kRowLanes>;
   static_assert(SliceA::kElements * sizeof(typename SliceA::Element) % 16 == 0);
+  static constexpr bool kCopies = kCopied<GatherA, Tile> && kCopied<GatherB, Tile>;
+  static constexpr int kStages = kCopies ? Tile::kStages : 2;
   struct Stage {
     alignas(16) typename SliceA::Element a[SliceA::kElements];
     alignas(16) typename SliceB::Element b[SliceB::kElements];
   };
-  static constexpr int kScratchFloats = 2 * sizeof(Stage) / sizeof(float);
-  Stage stage[2];
+  static constexpr int kScratchFloats = kStages * sizeof(Stage) / sizeof(float);
+  Stage stage[kStages];
   alignas(16) typename GatherA::Col cols_a[2][Tile::kK];
   alignas(16) typename GatherB::Col cols_b[2][Tile::kK];
 
   // The slices' memory, for who comes after the main loop: kScratchFloats.
   __device__ __forceinline__ float* scratch() { return reinterpret_cast<float*>(stage); }
 };
+
+/// In a kernel: its dynamic shared memory.
+template <class Smem>
+__device__ __forceinline__ Smem& product_smem() {
+  extern __shared__ __align__(16) unsigned char product_memory[];
+  return *reinterpret_cast<Smem*>(product_memory);
+}
+
+/// Launches a kernel that has a Smem, whatever its size.
+template <class Smem, class... Parameters, class... Arguments>
+void launch_product_kernel(void (*kernel)(Parameters...), dim3 grid, int threads,
+                           cudaStream_t stream, const Arguments&... arguments) {
+  if constexpr (sizeof(Smem) > 46 * 1024) {  // of 48 KiB, some of which may be declared
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(sizeof(Smem))));
+  }
+  kernel<<<grid, threads, sizeof(Smem), stream>>>(arguments...);
+  DUET_LAUNCHED();
+}
 
 // acc[i][j] = sum of A(row i, k) * B(k, column j) over k in [k_begin, k_end). With kWantRowSums,
 // row_sums_out[row] = sum of A(row, k), in shared memory, unless row_sums_out is nullptr. At the
@@ -148,6 +219,7 @@ __device__ __forceinline__ void compute_product(const GatherA& gather_a, const G
                                                 ProductSmem<Tile, GatherA, GatherB>& smem,
                                                 float (&acc)[Tile::kThreadM][Tile::kThreadN],
                                                 float* row_sums_out) {
+  using Smem = ProductSmem<Tile, GatherA, GatherB>;
   using PipeA = OperandPipe<GatherA, Tile, Tile::kM>;
   using PipeB = OperandPipe<GatherB, Tile, Tile::kN>;
   const int tid = threadIdx.x;
@@ -159,11 +231,11 @@ __device__ __forceinline__ void compute_product(const GatherA& gather_a, const G
   for (int i = 0; i < Tile::kThreadM; ++i)
 #pragma unroll
     for (int j = 0; j < Tile::kThreadN; ++j) acc[i][j] = 0.f;
-  float row_sum[PipeA::kSlots][PipeA::kStoredRows] = {};
 
   const int steps = (k_end - k_begin + Tile::kK - 1) / Tile::kK;
+  constexpr bool kHasCols = GatherA::kRowLanes || GatherB::kRowLanes;
   auto write_cols = [&](int step) {
-    if (tid < Tile::kK) {
+    if (kHasCols && tid < Tile::kK) {
       const int k = k_begin + step * Tile::kK + tid;
       if constexpr (GatherA::kRowLanes)
         smem.cols_a[step & 1][tid] = gather_a.col(k < k_end ? k : -1);
@@ -171,40 +243,82 @@ __device__ __forceinline__ void compute_product(const GatherA& gather_a, const G
         smem.cols_b[step & 1][tid] = gather_b.col(k < k_end ? k : -1);
     }
   };
-  constexpr bool kHasCols = GatherA::kRowLanes || GatherB::kRowLanes;
-  if constexpr (kHasCols) {
-    write_cols(0);
-    write_cols(1);
-    __syncthreads();
-  }
-  auto fetch = [&](int step) {
-    pipe_a.fetch(gather_a, k_begin + step * Tile::kK, k_end, smem.cols_a[step & 1]);
-    pipe_b.fetch(gather_b, k_begin + step * Tile::kK, k_end, smem.cols_b[step & 1]);
-  };
-  auto store = [&](int step) {
-    auto& stage = smem.stage[step & 1];
-    pipe_a.store(stage.a);
-    pipe_b.store(stage.b);
-    if constexpr (kWantRowSums) pipe_a.add_to(row_sum);
-  };
-  fetch(0);
-  store(0);
-  __syncthreads();
-
-  for (int step = 0; step < steps; ++step) {
-    if (step + 1 < steps) fetch(step + 1);
-    if constexpr (kHasCols) write_cols(step + 2);
-    const auto& stage = smem.stage[step & 1];
+  auto multiply = [&](const typename Smem::Stage& stage) {
     Tile::template multiply<GatherA::kRowLanes, GatherB::kRowLanes>(stage.a, stage.b, acc);
-    if (step + 1 < steps) store(step + 1);
-    __syncthreads();
-  }
+  };
 
-  if constexpr (kWantRowSums) {
-    if (row_sums_out != nullptr) {      // uniform over the block
-      float* scratch = smem.scratch();  // [contributor][row]
-      static_assert(PipeA::kContributors * Tile::kM <=
-                    ProductSmem<Tile, GatherA, GatherB>::kScratchFloats);
+  if constexpr (Smem::kCopies) {
+    constexpr int kStages = Smem::kStages;
+    int copied = 0, copy_stage = 0;
+    auto copy = [&] {
+      if (copied < steps) {
+        const int k = k_begin + copied * Tile::kK;
+        auto& stage = smem.stage[copy_stage];
+        pipe_a.copy(gather_a, k, k_end, smem.cols_a[copied & 1], stage.a);
+        pipe_b.copy(gather_b, k, k_end, smem.cols_b[copied & 1], stage.b);
+      }
+      ++copied;
+      copy_stage = copy_stage + 1 == kStages ? 0 : copy_stage + 1;
+      asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    write_cols(0);
+#pragma unroll
+    for (int step = 0; step < kStages - 1; ++step) {
+      if constexpr (kHasCols) __syncthreads();
+      copy();
+      write_cols(step + 1);
+    }
+    float row_sum = 0.f;
+    int now = 0;
+    for (int step = 0; step < steps; ++step) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kStages - 2) : "memory");
+      __syncthreads();
+      copy();
+      write_cols(step + kStages);
+      const auto& stage = smem.stage[now];
+      now = now + 1 == kStages ? 0 : now + 1;
+      multiply(stage);
+      if (kWantRowSums && row_sums_out != nullptr && tid < Tile::kM) {
+#pragma unroll
+        for (int k = 0; k < Tile::kK; ++k)
+          row_sum += Tile::value(*PipeA::Slice::at(stage.a, tid, k));
+      }
+    }
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    static_assert(!kWantRowSums || Tile::kThreads >= Tile::kM);
+    if (kWantRowSums && row_sums_out != nullptr && tid < Tile::kM) row_sums_out[tid] = row_sum;
+    __syncthreads();
+  } else {
+    float row_sum[PipeA::kSlots][PipeA::kStoredRows] = {};
+    if constexpr (kHasCols) {
+      write_cols(0);
+      write_cols(1);
+      __syncthreads();
+    }
+    auto fetch = [&](int step) {
+      pipe_a.fetch(gather_a, k_begin + step * Tile::kK, k_end, smem.cols_a[step & 1]);
+      pipe_b.fetch(gather_b, k_begin + step * Tile::kK, k_end, smem.cols_b[step & 1]);
+    };
+    auto store = [&](int step) {
+      auto& stage = smem.stage[step & 1];
+      pipe_a.store(stage.a);
+      pipe_b.store(stage.b);
+      if constexpr (kWantRowSums) pipe_a.add_to(row_sum);
+    };
+    fetch(0);
+    store(0);
+    __syncthreads();
+
+    for (int step = 0; step < steps; ++step) {
+      if (step + 1 < steps) fetch(step + 1);
+      if constexpr (kHasCols) write_cols(step + 2);
+      multiply(smem.stage[step & 1]);
+      if (step + 1 < steps) store(step + 1);
+      __syncthreads();
+    }
+    if (kWantRowSums && row_sums_out != nullptr) {  // uniform over the block
+      float* scratch = smem.scratch();              // [contributor][row]
+      static_assert(PipeA::kContributors * Tile::kM <= Smem::kScratchFloats);
 #pragma unroll
       for (int j = 0; j < PipeA::kSlots; ++j)
 #pragma unroll

@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
                          const float* __restrict__ bias, T* __restrict__ out, int depth_per_split,
                          size_t stride) {
   using Smem = ProductSmem<Tile, GatherA, GatherB>;
-  __shared__ Smem smem;
+  Smem& smem = product_smem<Smem>();
   const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
   int k_begin = 0, k_end = depth;
   if constexpr (kSplit) {
@@ -127,10 +127,10 @@ void launch_image_product(TileSize tile, const GatherA& a, const GatherB& b, int
   const FastDivisor by_pixels(pixels);
   with_tile<Tiles>(tile, [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(cols, Tile::kN));
-    image_product_kernel<kLayout, false, Tile><<<grid, Tile::kThreads, 0, stream>>>(
-        a, b, rows, cols, depth, pixels, by_pixels, bias, out, depth, 0);
+    launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
+        image_product_kernel<kLayout, false, Tile, T, GatherA, GatherB>, grid, Tile::kThreads,
+        stream, a, b, rows, cols, depth, pixels, by_pixels, bias, out, depth, size_t{0});
   });
-  DUET_LAUNCHED();
 }
 
 /// A product as planned. `workspace` has workspace_bytes() of the plan.
@@ -146,12 +146,12 @@ void launch_image_product(const ImageProduct<Tiles>& p, const GatherA& a, const 
   float* partial = static_cast<float*>(workspace);
   const auto launch = [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(p.rows, Tile::kM), ceil_div(p.cols, Tile::kN), p.split.splits);
-    image_product_kernel<kLayout, true, Tile><<<grid, Tile::kThreads, 0, stream>>>(
-        a, b, p.rows, p.cols, p.depth, pixels, FastDivisor(pixels), nullptr, partial,
+    launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
+        image_product_kernel<kLayout, true, Tile, float, GatherA, GatherB>, grid, Tile::kThreads,
+        stream, a, b, p.rows, p.cols, p.depth, pixels, FastDivisor(pixels), nullptr, partial,
         p.split.depth_per_split, p.stride());
   };
   p.tile == TileSize::kNarrow ? launch(typename Tiles::Narrow{}) : launch(typename Tiles::Small{});
-  DUET_LAUNCHED();
   launch_sum_images<kLayout>(partial, p.split.splits, p.stride(), p.rows * p.cols, p.cols, pixels,
                              bias, out, stream);
 }
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     weight_product_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
                           int rows, int cols, int depth, int depth_per_split, float* dw,
                           float* row_sums, size_t stride) {
-  __shared__ ProductSmem<Tile, GatherA, GatherB> smem;
+  auto& smem = product_smem<ProductSmem<Tile, GatherA, GatherB>>();
   __shared__ float block_sums[Tile::kM];
   const int n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM, split = blockIdx.z;
   const int k_begin = split * depth_per_split, k_end = min(depth, k_begin + depth_per_split);
@@ -214,12 +214,11 @@ void launch_weight_parts(const WeightProduct<Tiles>& p, const GatherA& a, const 
                          float* dw, float* db, cudaStream_t stream) {
   const auto launch = [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(p.cols, Tile::kN), ceil_div(p.rows, Tile::kM), p.split.splits);
-    weight_product_kernel<Tile><<<grid, Tile::kThreads, 0, stream>>>(
-        a, b, p.rows, p.cols, p.depth, p.split.depth_per_split, dw, db,
-        partial_stride(p.rows, p.cols));
+    launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
+        weight_product_kernel<Tile, GatherA, GatherB>, grid, Tile::kThreads, stream, a, b, p.rows,
+        p.cols, p.depth, p.split.depth_per_split, dw, db, partial_stride(p.rows, p.cols));
   };
   p.tile == TileSize::kSmall ? launch(typename Tiles::Small{}) : launch(typename Tiles::Medium{});
-  DUET_LAUNCHED();
 }
 
 /// dw and db (or nullptr), whole. `workspace` has workspace_bytes() of the plan.

@@ -10,13 +10,17 @@
 
 namespace duet {
 
+/// The longest row that fits into registers.
+inline constexpr int64_t kLongestRegisterRow = kCombineThreads * 32;
+
 /// How a row lies in its team: `threads` threads, a warp or a block of kCombineThreads; each keeps
 /// `values` values, v neighbours at a time, as they are moved. Device functions are called by the
 /// whole team.
 template <int threads, int values, int v>
 struct RegisterRow {
   static constexpr int kThreads = threads, kValues = values, V = v;
-  static constexpr int kMost = kThreads * kValues;  // columns
+  static constexpr int kMost = kThreads * kValues;             // columns
+  static constexpr bool kWhole = kMost < kLongestRegisterRow;  // no row is longer
   static constexpr int kRowsPerBlock = kCombineThreads / kThreads;
   static_assert(kThreads == 32 || kThreads == kCombineThreads);
   static_assert(kValues % V == 0);
@@ -34,33 +38,52 @@ struct RegisterRow {
   static __device__ __forceinline__ int64_t team() {
     return static_cast<int64_t>(blockIdx.x) * kRowsPerBlock + threadIdx.x / kThreads;
   }
-  /// The column of the thread's value i.
+  /// The column of the thread's value i, and how far it is from that of value 0.
   static __device__ __forceinline__ int column(int i) {
-    return (i / V * kThreads + static_cast<int>(threadIdx.x) % kThreads) * V + i % V;
+    return static_cast<int>(threadIdx.x % kThreads) * V + distance(i);
   }
-  /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V, as in load().
+  static constexpr __device__ int distance(int i) { return i / V * kThreads * V + i % V; }
+  /// Calls visit(begin) with the first column of each piece of a row that fits into registers.
+  template <class Visit>
+  static __device__ __forceinline__ void for_each_piece(int columns, Visit visit) {
+    if constexpr (kWhole) {
+      visit(0);
+    } else {
+      for (int begin = 0; begin < columns; begin += kMost) visit(begin);
+    }
+  }
+
+  /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V; nothing writes
+  /// the row while the kernel runs.
   template <class T>
   static __device__ __forceinline__ void load_row(const T* row, int columns, float fill,
                                                   float (&to)[kValues]) {
+    // Nothing but loads, so that all are under way before the first is waited for: to choose between
+    // a loaded value and `fill` here made each load wait for the one before.
+    Packed<T, V> parts[kValues / V];
+    const T* const first = row + column(0);
 #pragma unroll
     for (int i = 0; i < kValues; i += V) {
-      const bool inside = column(i) < columns;
-      Vector<float, V> part;
-      if (inside) part = load<V>(row + column(i));
+      if (column(i) < columns) parts[i / V] = Packed<T, V>::load(first + distance(i));
+    }
 #pragma unroll
-      for (int k = 0; k < V; ++k) to[i + k] = inside ? part.v[k] : fill;
+    for (int i = 0; i < kValues; i += V) {
+      const Vector<float, V> part = widened(parts[i / V].values());
+#pragma unroll
+      for (int k = 0; k < V; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
     }
   }
   /// Leaves out what is behind the row's end.
   template <class T>
   static __device__ __forceinline__ void store_row(T* row, int columns,
                                                    const float (&from)[kValues]) {
+    T* const first = row + column(0);
 #pragma unroll
     for (int i = 0; i < kValues; i += V) {
       Vector<float, V> part;
 #pragma unroll
       for (int k = 0; k < V; ++k) part.v[k] = from[i + k];
-      if (column(i) < columns) store(row + column(i), part);
+      if (column(i) < columns) store(first + distance(i), part);
     }
   }
   /// As warp_combine() and block_combine(), over the team; every thread gets the same bits.
@@ -80,9 +103,6 @@ struct RegisterRow {
     }
   }
 };
-
-/// The longest row that fits into registers.
-inline constexpr int64_t kLongestRegisterRow = kCombineThreads * 32;
 
 /// Calls visit(RegisterRow()) with what fits rows of `columns` values of T best, or for longer rows
 /// than kLongestRegisterRow with the largest there is.

@@ -1,6 +1,8 @@
 // What rounding may cost a sum of products: the one table, the same for every implementation.
 #pragma once
 
+#include <cmath>
+
 #include "core/tensor.h"
 
 namespace duet {
@@ -54,5 +56,13 @@ inline constexpr double kWorstElement = 16;
 /// several channels at once mix their errors. cuDNN leaves 3e-7 of the RMS where all operands of a
 /// channel are zero (backward_filter, n = 1, on an H200).
 inline constexpr double kMixedChannels = 1.0 / 32;
+
+/// The size of a value, of the sum of its terms' squares. An error of 2^-126, below which float32
+/// loses bits or is flushed to zero, is always allowed.
+inline double square(double value) { return value * value; }
+inline double size_of_squares(double squares) {
+  constexpr double kUnderflow = 0x1p-126 / 0x1p-24;
+  return std::sqrt(squares + square(kUnderflow));
+}
 
 }  // namespace duet

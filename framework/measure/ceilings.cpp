@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "core/parallel.h"
 #include "core/single_threaded_blas.h"
 #include "measure/measure_pass.h"
-#include "measure/timing.h"
 
 namespace duet {
 namespace {
@@ -62,6 +62,18 @@ Ceilings measure_ceilings(Context& context) {
           .fp32_flops_per_second = cpu_products(context)};
 }
 
+double least_bytes(const Layer& layer, Pass pass) {
+  double x = 0, y = 0, w = 0;
+  for (const TensorDesc& tensor : layer.inputs()) x += static_cast<double>(tensor.bytes());
+  for (const TensorDesc& tensor : layer.outputs()) y += static_cast<double>(tensor.bytes());
+  for (const ParameterSpec& p : layer.parameters()) w += static_cast<double>(p.desc.bytes());
+  if (layer.is_sum()) {  // one y, or one dx, in memory
+    const double one = static_cast<double>(layer.outputs()[0].bytes());
+    return pass == Pass::kForward ? x + one : y + one;
+  }
+  return x + y + w;  // the same for every pass: x w -> y, dy w -> dx, x dy -> dw, dy -> dx
+}
+
 std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {
   const double products = layer.flops(pass);
   const double rate = ceilings.flops_per_second(layer.options().math);
@@ -79,6 +91,23 @@ double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer
   return std::max({rate > 0 ? layer.flops(pass) / rate / kFewerProducts : 0.0,
                    copy > 0 ? least_bytes(layer, pass) / copy / cache : 0.0,
                    ceilings.launch_seconds / 2});
+}
+
+Fault impossible_time(const std::string& what, double seconds, double least) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "takes %.3g us for %s, and nothing on this machine does that in less than %.3g us: "
+                "it computes something else, and no time is given",
+                1e6 * seconds, what.c_str(), 1e6 * least);
+  return {FaultKind::kImpossiblyFast, text};
+}
+
+void refuse_impossible_times(PassMeasurement& measurement, double least) {
+  if (!measurement.warm || measurement.warm->summary().median >= least) return;
+  measurement.examination.faults.push_back(
+      impossible_time("this pass", measurement.warm->summary().median, least));
+  measurement.warm.reset();
+  measurement.cold.reset();
 }
 
 }  // namespace duet

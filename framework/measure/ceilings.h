@@ -2,11 +2,15 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "device/context.h"
 #include "layers/layer.h"
 
 namespace duet {
+
+struct Fault;
+struct PassMeasurement;
 
 struct Ceilings {
   double copy_bytes_per_second = 0;  // read and written, of a copy too large for any cache
@@ -24,6 +28,11 @@ struct Ceilings {
 /// Takes about a second on the context's device, which must be idle.
 Ceilings measure_ceilings(Context& context);
 
+/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once,
+/// so that all passes of a layer have the same, but for a sum's (Layer::is_sum). What else one may
+/// need (an argmax, x where only its sign counts) is left out, so that this is a floor.
+double least_bytes(const Layer& layer, Pass pass);
+
 /// The time below which `pass` cannot be computed from and to memory by its definition: the longer
 /// of its products and its bytes (least_bytes). An implementation can be faster for two reasons:
 /// arithmetic that avoids products (Winograd), and data that is still in the caches. Nothing where
@@ -39,6 +48,12 @@ std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer
 ///   to 60 times as fast.
 /// - On a GPU half of an empty kernel.
 double least_seconds(const Ceilings& ceilings, Device device, const Layer& layer, Pass pass);
+
+/// A fault in words for a time below what is possible at all (least_seconds()): "takes 0.01 us,
+/// ...". `what` is what takes it.
+Fault impossible_time(const std::string& what, double seconds, double least);
+/// Gives a measurement that is below `least` that fault, and no times.
+void refuse_impossible_times(PassMeasurement& measurement, double least);
 
 namespace gpu {
 /// The GPU's part; ceilings.cu.

@@ -349,35 +349,6 @@ std::string task_text(const Layer& layer) {
   return text + " " + std::string(to_string(layer.options().math));
 }
 
-Fault impossible_time(const std::string& what, double seconds, double least) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "takes %.3g us for %s, and nothing on this machine does that in less than %.3g us: "
-                "it computes something else, and no time is given",
-                1e6 * seconds, what.c_str(), 1e6 * least);
-  return {FaultKind::kImpossiblyFast, text};
-}
-
-void refuse_impossible_times(PassMeasurement& measurement, double least) {
-  if (!measurement.warm || measurement.warm->summary().median >= least) return;
-  measurement.examination.faults.push_back(
-      impossible_time("this pass", measurement.warm->summary().median, least));
-  measurement.warm.reset();
-  measurement.cold.reset();
-}
-
-double least_bytes(const Layer& layer, Pass pass) {
-  double x = 0, y = 0, w = 0;
-  for (const TensorDesc& tensor : layer.inputs()) x += static_cast<double>(tensor.bytes());
-  for (const TensorDesc& tensor : layer.outputs()) y += static_cast<double>(tensor.bytes());
-  for (const ParameterSpec& p : layer.parameters()) w += static_cast<double>(p.desc.bytes());
-  if (layer.is_sum()) {  // one y, or one dx, in memory
-    const double one = static_cast<double>(layer.outputs()[0].bytes());
-    return pass == Pass::kForward ? x + one : y + one;
-  }
-  return x + y + w;  // the same for every pass: x w -> y, dy w -> dx, x dy -> dw, dy -> dx
-}
-
 std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidates, Pass pass,
                                           const CheckData& check_data, Context& context,
                                           const PassPlan& plan) {

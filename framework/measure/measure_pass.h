@@ -65,15 +65,4 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                           const CheckData& check_data, Context& context,
                                           const PassPlan& plan);
 
-/// A fault in words for a time below what is possible at all (least_seconds()): "takes 0.01 us,
-/// ...". `what` is what takes it.
-Fault impossible_time(const std::string& what, double seconds, double least);
-/// Gives a measurement that is below `least` that fault, and no times.
-void refuse_impossible_times(PassMeasurement& measurement, double least);
-
-/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once,
-/// so that all passes of a layer have the same, but for a sum's (Layer::is_sum). What else one may need (an argmax, x where only its sign
-/// counts) is left out, so that this is a floor.
-double least_bytes(const Layer& layer, Pass pass);
-
 }  // namespace duet

@@ -3,191 +3,11 @@
 #include <algorithm>
 
 #include "layers/layers.h"
+#include "net/choose.h"
 #include "net/fuse.h"
 
 namespace duet {
 namespace {
-
-std::string label(const std::string& name, const Layer& layer) {
-  return "layer " + name + " (" + std::string(layer.type()) + ")";
-}
-
-// Chooses implementations for one layer. The rules: the layer's own request before the network's;
-// an id means exactly that one; a family means the first of its entries that supports the problem;
-// auto means any that does, and which is for measurement to say.
-class Chooser {
- public:
-  // `gradient`: whether the gradient of an input is needed.
-  Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient)
-      : spec_(spec),
-        layer_spec_(layer_spec),
-        layer_(layer),
-        gradient_(gradient),
-        list_(layer.implementations()) {}
-
-  // Returns the choices, or fewer than passes() if something cannot be done: problems() say what.
-  // A pass that never runs is left out, without a problem, if nothing can do it.
-  std::vector<PassChoice> choose() {
-    std::vector<PassChoice> choices;
-    for (Pass pass : layer_.passes()) {
-      const size_t problems = problems_.size();
-      auto choice = choose(pass);
-      if (!choice && !runs(pass) && problems_.size() > problems && problems_.back().unsupported) {
-        problems_.pop_back();
-        continue;
-      }
-      if (choice) choices.push_back(*choice);
-      if (!choice && !layer_.chooses_per_pass()) break;  // one message is enough
-    }
-    return choices;
-  }
-
-  struct Problem {
-    Mark mark;
-    std::string text;
-    bool unsupported;
-  };
-  const std::vector<Problem>& problems() const { return problems_; }
-
- private:
-  bool runs(Pass pass) const { return gradient_ || pass != Pass::kBackwardData; }
-
-  std::optional<PassChoice> choose(Pass pass) {
-    std::string name = spec_.backend.name;
-    Mark mark = spec_.backend.mark;
-    bool network_wide = true;
-    if (layer_spec_.backend) {
-      const BackendChoice& own = *layer_spec_.backend;
-      const auto for_pass = own.passes.find(pass);
-      const std::string own_name = for_pass != own.passes.end() ? for_pass->second : own.name;
-      if (!own_name.empty()) {
-        name = own_name;
-        mark = own.mark;
-        network_wide = false;
-      }
-    }
-    if (name == kAuto) return candidates(pass, mark);
-    const auto listed = std::find_if(list_.begin(), list_.end(),
-                                     [&](const ImplInfo& info) { return info.id == name; });
-    const Family family = family_from(name) ? *family_from(name) : family_of(name);
-    if (device_of(family) != device_of(spec_)) {
-      return refuse(mark, false,
-                    "'" + name + "' runs on the " + device_name(device_of(family)) +
-                        ", but this network's backend is '" + spec_.backend.name + "'" +
-                        (spec_.backend.name == kAuto
-                             ? ", which is the " + device_name(device_of(spec_)) + " here"
-                             : "") +
-                        ": all layers of a network run on one device");
-    }
-    // "cudnn" is both a family and, in most lists, an id: as a family it takes the first that can.
-    if (listed != list_.end() && !family_from(name)) {
-      const auto reason = unsupported(listed->id, pass);
-      if (!reason) return PassChoice{pass, name};
-      return refuse(mark, true,
-                    "'" + name + "' cannot run " + std::string(to_string(pass)) + ": " + *reason +
-                        "; " + that_can(pass));
-    }
-    auto choice = choose_of_family(family, pass, mark, network_wide);
-    // Only an id for the whole network can be unknown here: names_block_only() has seen the others.
-    if (choice && !choice->shared && !family_from(name)) choice->instead_of = name;
-    return choice;
-  }
-
-  std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
-                                             bool network_wide) {
-    std::string reasons, first;
-    bool any = false;
-    for (const ImplInfo& info : list_) {
-      if (family_of(info.id) != family) continue;
-      any = true;
-      const auto reason = unsupported(info.id, pass);
-      if (!reason && preferred(info.id, pass)) return PassChoice{pass, std::string(info.id)};
-      if (!reason && first.empty()) first = info.id;
-      if (!reason) continue;
-      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
-    }
-    if (!first.empty()) return PassChoice{pass, first};
-    const std::string family_name(to_string(family));
-    if (any) {
-      return refuse(mark, true,
-                    "no '" + family_name + "' implementation can run " +
-                        std::string(to_string(pass)) + " (" + reasons + "); " + that_can(pass));
-    }
-    for (const ImplInfo& info : list_) {
-      if (network_wide && info.shared && !unsupported(info.id, pass)) {
-        return PassChoice{pass, std::string(info.id), true};
-      }
-    }
-    return refuse(mark, true,
-                  "there is no '" + family_name + "' implementation of " +
-                      std::string(layer_.type()) + "; " + that_can(pass));
-  }
-
-  std::optional<PassChoice> candidates(Pass pass, Mark mark) {
-    PassChoice choice{pass, std::string(kAuto)};
-    std::string reasons;
-    for (const ImplInfo& info : list_) {
-      if (device_of(family_of(info.id)) != device_of(spec_)) continue;
-      if (const auto reason = unsupported(info.id, pass)) {
-        reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
-      } else {
-        choice.candidates.push_back({std::string(info.id)});
-      }
-    }
-    if (!choice.candidates.empty()) return choice;
-    return refuse(mark, true,
-                  "no implementation on the " + device_name(device_of(spec_)) + " can run " +
-                      std::string(to_string(pass)) + " (" + reasons + ")");
-  }
-
-  // A layer whose passes run by one implementation needs it for all of them.
-  std::optional<std::string> unsupported(std::string_view id, Pass pass) const {
-    if (layer_.chooses_per_pass()) return layer_.unsupported(id, pass);
-    for (Pass each : layer_.passes()) {
-      if (!runs(each)) continue;
-      if (auto reason = layer_.unsupported(id, each)) return reason;
-    }
-    return {};
-  }
-
-  bool preferred(std::string_view id, Pass pass) const {
-    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward,
-                            workspace_limit(spec_));
-  }
-
-  std::string that_can(Pass pass) const {
-    std::vector<std::string> ids, elsewhere;
-    for (const ImplInfo& info : list_) {
-      const bool here = device_of(family_of(info.id)) == device_of(spec_);
-      if (!unsupported(info.id, pass)) (here ? ids : elsewhere).emplace_back(info.id);
-    }
-    if (!ids.empty()) return "these can: " + join(ids);
-    const Device other = device_of(spec_) == Device::kCpu ? Device::kGpu : Device::kCpu;
-    return "no implementation on this device can" +
-           (elsewhere.empty() ? "" : "; on the " + device_name(other) + ": " + join(elsewhere));
-  }
-
-  static std::string device_name(Device device) { return device == Device::kCpu ? "CPU" : "GPU"; }
-
-  std::nullopt_t refuse(Mark mark, bool unsupported, const std::string& what) {
-    const std::string text = label(layer_spec_.name, layer_) + ": " + what;
-    const bool told = !problems_.empty() && problems_.back().text == text;  // of another pass
-    if (!told) problems_.push_back({mark.line ? mark : layer_spec_.mark, text, unsupported});
-    return std::nullopt;
-  }
-
-  const NetSpec& spec_;
-  const LayerSpec& layer_spec_;
-  const Layer& layer_;
-  const bool gradient_;
-  const std::vector<ImplInfo> list_;
-  std::vector<Problem> problems_;
-};
-
-bool share_state(const Layer& layer, const std::string& a, const std::string& b) {
-  if (a == b || layer.chooses_per_pass()) return true;
-  return a != kAuto && b != kAuto && layer.shares_state(a, b);
-}
 
 bool needs_gradients(const std::vector<InputSource>& inputs) {
   return std::any_of(inputs.begin(), inputs.end(),
@@ -244,7 +64,7 @@ class Resolver {
   bool names_block_only(const LayerSpec& spec, const std::string& hindrance) {
     const std::string name = spec.backend ? unknown_name(*spec.layer, *spec.backend) : "";
     if (name.empty()) return false;
-    errors_.add(spec.backend->mark, label(spec.name, *spec.layer) + ": '" + name +
+    errors_.add(spec.backend->mark, label_of(spec.name, *spec.layer) + ": '" + name +
                                         "' is an implementation of " +
                                         std::string(block_type_of(spec.layer->type())->name) +
                                         " alone, and the layer is not fused" +
@@ -265,9 +85,9 @@ class Resolver {
   // Why a block cannot run as `choices` say, or "". A pass that its convolution names must go on
   // with the state of those that would run otherwise: else it is not the only thing to change.
   std::string hindrance_of(const LayerSpec& spec, const ResolvedLayer& block,
-                           const Chooser& chooser) const {
+                           const Choice& chosen) const {
     const Layer& layer = *block.layer;
-    if (!chooser.problems().empty()) {
+    if (!chosen.problems.empty()) {
       return "no implementation of " + std::string(layer.type()) +
              " that is asked for can run it here";
     }
@@ -275,7 +95,7 @@ class Resolver {
     LayerSpec plain = spec;
     plain.backend.reset();
     const std::vector<PassChoice> usual =
-        Chooser(spec_, plain, layer, needs_gradients(block.inputs)).choose();
+        choose(spec_, plain, layer, needs_gradients(block.inputs)).passes;
     for (size_t i = 0; i < block.passes.size(); ++i) {
       const PassChoice& choice = block.passes[i];
       if (i < usual.size() && share_state(layer, choice.id, usual[i].id)) continue;
@@ -343,24 +163,24 @@ class Resolver {
       }
     } catch (const ShapeError& e) {
       if (!hindrance) {
-        errors_.add(spec.mark, label(spec.name, layer) + ": " + e.what() + " (" + origins + ")");
+        errors_.add(spec.mark, label_of(spec.name, layer) + ": " + e.what() + " (" + origins + ")");
       }
       return false;
     }
-    Chooser chooser(spec_, spec, layer, needs_gradients(resolved.inputs));
-    resolved.passes = chooser.choose();
+    const Choice chosen = choose(spec_, spec, layer, needs_gradients(resolved.inputs));
+    resolved.passes = chosen.passes;
     if (hindrance) {
-      *hindrance = hindrance_of(spec, resolved, chooser);
+      *hindrance = hindrance_of(spec, resolved, chosen);
       if (!hindrance->empty()) return false;
     }
-    report(chooser);
+    report(chosen);
     check_state(spec, resolved);
     result_.push_back(std::move(resolved));
     return true;
   }
 
-  void report(const Chooser& chooser) {
-    for (const auto& problem : chooser.problems()) {
+  void report(const Choice& chosen) {
+    for (const auto& problem : chosen.problems) {
       if (problem.unsupported) {
         errors_.add_unsupported(problem.mark, problem.text);
       } else {
@@ -375,8 +195,9 @@ class Resolver {
     for (const PassChoice& choice : choices) {
       if (share_state(*resolved.layer, choices[0].id, choice.id)) continue;
       errors_.add(spec.backend ? spec.backend->mark : spec.mark,
-                  label(spec.name, *resolved.layer) + ": " + std::string(to_string(choice.pass)) +
-                      " by '" + choice.id + "' cannot go on with what '" + choices[0].id +
+                  label_of(spec.name, *resolved.layer) + ": " +
+                      std::string(to_string(choice.pass)) + " by '" + choice.id +
+                      "' cannot go on with what '" + choices[0].id +
                       "' keeps for it in forward; name implementations of one family");
       return;
     }
@@ -419,11 +240,11 @@ class Resolver {
     const LayerSpec spec{.name = name, .mark = mark};
     ResolvedLayer inserted{name, name, find_layer_type(type)->make(reader), {}, {source}};
     inserted.layer->bind({input}, {.math = spec_.math});
-    Chooser chooser(spec_, spec, *inserted.layer, source.gradient);
-    inserted.passes = chooser.choose();
-    report(chooser);
+    const Choice chosen = choose(spec_, spec, *inserted.layer, source.gradient);
+    inserted.passes = chosen.passes;
+    report(chosen);
     layers->push_back(std::move(inserted));
-    return chooser.problems().empty();
+    return chosen.problems.empty();
   }
 
   // The same sum, with an output for each reader. Nothing if an implementation that was chosen

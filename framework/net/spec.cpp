@@ -273,9 +273,6 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
 
   ConfigReader data = reader.map("data");
   reject_misplaced(data, "data.");
-  for (const char* key : {"path", "dir", "folder", "root"}) {
-    data.reject(key, "--data DIR, or the environment variable DUET_DATA, says where the files are");
-  }
   spec.data.dataset = data.text("dataset");
   spec.data.batch = data.integer("batch", 64);
 

@@ -114,7 +114,7 @@ constexpr const char* kDropout = "dropout";  // does nothing in an evaluation
 
 // Whether that much of the training decides what its parameters make of the validation data.
 bool decides_results(const Key& key) {
-  if (is_any_of(key.text(), {"data.batch", "data.train_count"})) return false;
+  if (is_any_of(key.text(), {"data.batch", "data.train_count", "data.augment"})) return false;
   return key.of_layer() || key.key.starts_with("data.");
 }
 

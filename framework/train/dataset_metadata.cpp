@@ -15,7 +15,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* kInput = "(byte / 255 - mean) / stddev";
+constexpr const char* kInputOfImages = "(byte / 255 - mean) / stddev";
+constexpr const char* kInputOfNumbers = "(number - mean) / stddev";
 constexpr int64_t kMostSize = 1 << 20;
 constexpr int64_t kMostPixels = int64_t{1} << 31;  // of one image, all channels
 
@@ -84,9 +85,11 @@ class Fields {
 
 std::string dataset_metadata(const DatasetInfo& info, const std::string& fingerprint) {
   const ordered_json object = {
-      {"name", info.name},     {"fingerprint", fingerprint}, {"channels", info.channels},
-      {"height", info.height}, {"width", info.width},        {"input", kInput},
-      {"mean", info.mean},     {"stddev", info.stddev},      {"classes", info.class_names}};
+      {"name", info.name},          {"fingerprint", fingerprint},
+      {"channels", info.channels},  {"height", info.height},
+      {"width", info.width},        {"input", info.numbers ? kInputOfNumbers : kInputOfImages},
+      {"mean", info.mean},          {"stddev", info.stddev},
+      {"classes", info.class_names}};
   return object.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -103,9 +106,11 @@ DatasetInfo read_dataset_metadata(const std::string& text) {
                     std::to_string(info.height) + "x" + std::to_string(info.width) +
                     " are larger than any network takes");
   }
-  if (fields.text("input") != kInput) {
-    throw DataError("'input' is '" + printable(fields.text("input")) + "', expected '" + kInput +
-                    "'");
+  const std::string input = fields.text("input");
+  info.numbers = input == kInputOfNumbers;
+  if (!info.numbers && input != kInputOfImages) {
+    throw DataError("'input' is '" + printable(input) + "', expected '" + kInputOfImages +
+                    "' or '" + kInputOfNumbers + "'");
   }
   info.mean = fields.numbers("mean", info.channels, false);
   info.stddev = fields.numbers("stddev", info.channels, true);

@@ -56,6 +56,7 @@ std::string classes_table(const DatasetInfo& info, const Metrics& metrics) {
 
 Dataset load_dataset(const Setup& setup, const std::string& folder) {
   Dataset data = setup.dataset.load(folder);
+  for (const std::string& warning : data.warnings) spdlog::warn(warning);
   spdlog::info("{}: {} training and {} validation images, {}", data.name,
                format_count(data.train.count), format_count(data.validation.count),
                data.source == "generated" ? data.source : "from " + data.source);

@@ -12,12 +12,12 @@
 namespace duet {
 namespace {
 
-DatasetLoader read_dataset(ConfigNode& root, const std::string& name, ConfigErrors& errors) {
+DatasetLoader read_data(ConfigNode& root, const std::string& name, ConfigErrors& errors) {
   ConfigReader reader(root.at_or_add("data"), "data", errors);
   for (const char* common : {"dataset", "batch"}) reader.raw(common);
   const DatasetType* type = find_dataset_type(name);
   if (type) {
-    DatasetLoader loader = type->read(reader);
+    DatasetLoader loader = read_dataset(*type, reader);
     reader.finish();
     return loader;
   }
@@ -86,7 +86,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   ConfigErrors errors(options.config);
   setup.spec = read_net_spec(setup.config, errors);
   const size_t mistakes = errors.count();
-  setup.dataset = read_dataset(setup.config, setup.spec.data.dataset, errors);
+  setup.dataset = read_data(setup.config, setup.spec.data.dataset, errors);
   const DatasetInfo& info = setup.dataset.info;
   const bool shape_known = info.channels > 0 && errors.count() == mistakes;
   ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);

@@ -51,7 +51,7 @@ DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescripti
       return fmt::format("mean {}, stddev {}", fmt::join(of.mean, ", "),
                          fmt::join(of.stddev, ", "));
     };
-    if (text(*saved->dataset) != text(info)) {
+    if (!info.mean.empty() && text(*saved->dataset) != text(info)) {
       spdlog::warn("images are normalised as the checkpoint says ({}), not as {} says ({})",
                    text(*saved->dataset), info.name, text(info));
     }

@@ -28,7 +28,10 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       net_(layers, weights_, context),
       optimizer_(std::move(optimizer)),
       train_batches_(context, dataset, dataset.train,
-                     {.batch = spec.data.batch, .seed = spec.seed, .shuffle = true}),
+                     {.batch = spec.data.batch,
+                      .seed = spec.seed,
+                      .shuffle = true,
+                      .augment = dataset.augment}),
       schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
       state_(context.device(), sizeof(StepState)) {

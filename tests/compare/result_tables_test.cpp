@@ -91,13 +91,32 @@ TEST(ResultTables, TheSameCodeHasASpreadAndNoSpeedup) {
 }
 
 TEST(ResultTables, DetailsOfEachArm) {
-  const ResultTable table = layer_detail_table(small_results(), small_batch());
-  ASSERT_EQ(table.rows.size(), 3u);
+  const ResultTable rates = rate_table(small_results(), small_batch());
+  ASSERT_EQ(rates.rows.size(), 3u);
+  EXPECT_EQ(cell(rates, 0, "p20 to p80"), "1.90 to 2.25");
+  EXPECT_EQ(cell(rates, 0, "GFLOP/s"), "4,000");
+  const ResultTable table = implementation_table(small_results(), small_batch());
+  ASSERT_EQ(table.rows.size(), 2u);  // the third names no implementation
   EXPECT_EQ(cell(table, 0, "implementation"), "custom_fast");
   EXPECT_EQ(cell(table, 0, "workspace"), "2.0 KiB");
-  EXPECT_EQ(cell(table, 0, "p20 to p80"), "1.90 to 2.25");
-  EXPECT_EQ(cell(table, 0, "GFLOP/s"), "4,000");
+  EXPECT_EQ(cell(table, 0, "error, share of limit"), "25%");
   EXPECT_EQ(cell(table, 1, "implementation"), "cudnn (shared)");
+  EXPECT_EQ(cell(table, 1, "error, share of limit"), "150%");
+}
+
+TEST(ResultTables, OnAConsoleHeadingsWrapLettersCountAndWideTablesAreSplit) {
+  EXPECT_EQ(console_text(
+                {{{"layer", false}, {"µs"}, {"why", false}}, {{{"conv"}, {"12.5"}, {"one\ntwo"}}}}),
+            "layer    µs  why\n"
+            "conv   12.5  one\n"
+            "             two\n");
+  const std::string wide(60, '9');
+  const Column share = {"share of the floor"};
+  EXPECT_EQ(console_text({{{"layer", false}, share}, {{{"conv"}, {"7%"}}}}),
+            "layer  share of the floor\nconv                   7%\n");
+  EXPECT_TRUE(has(
+      console_text({{{"layer", false}, {"a"}, {"b"}, share}, {{{"conv"}, {wide}, {wide}, {"7%"}}}}),
+      "\n\n       share of the\nlayer         floor\nconv             7%\n"));
 }
 
 TEST(ResultTables, RooflineLeavesOutWhatHasNoArithmetic) {
@@ -211,8 +230,9 @@ TEST(ResultTables, RowsAreAsLongAsTheHeading) {
         loss_table(results),       throughput_table(results, kTrainingSteps),
         environment_table(results)};
     for (const LayersSection& batch : results.layers) {
-      for (const auto& make : {layer_table, layer_detail_table, error_table, worst_error_table,
-                               error_ratio_table, roofline_table, totals_table}) {
+      for (const auto& make :
+           {layer_table, rate_table, implementation_table, error_table, worst_error_table,
+            error_ratio_table, roofline_table, totals_table}) {
         tables.push_back(make(results, batch));
       }
       tables.push_back(repeat_table(batch));

@@ -1,4 +1,5 @@
 // Batches on the GPU have the bits of batches on the CPU.
+#include <array>
 #include <cmath>
 #include <string>
 #include <tuple>
@@ -78,6 +79,75 @@ TEST_P(BatchesGpuIn, HaveTheBitsOfTheCpu) {
           }
         }
       }
+    }
+  }
+}
+
+std::vector<Augment> augments() {
+  std::vector<Augment> all(8);
+  all[0].crop = 2;
+  all[1].crop = 2;
+  all[1].padding = Augment::Padding::kReflect;
+  all[2].crop = 3;
+  all[2].padding = Augment::Padding::kEdge;
+  all[3].flip = 32768;
+  all[4].flip = 65536;
+  all[4].alternate = true;
+  all[5].cutout = 3;
+  all[6].resized_crop = true;
+  all[6].area[0] = 0.08;
+  all[6].area[1] = 1.0;
+  all[6].log_ratio[0] = std::log(0.75);
+  all[6].log_ratio[1] = std::log(4.0 / 3.0);
+  all[7] = all[6];  // and everything else
+  all[7].crop = 2;
+  all[7].flip = 32768;
+  all[7].cutout = 4;
+  all[7].brightness = all[7].contrast = all[7].saturation = 128;
+  return all;
+}
+
+TEST_P(BatchesGpuIn, AugmentToTheBitsOfTheCpu) {
+  for (const auto& [channels, height, width] :
+       {std::array<int64_t, 3>{3, 32, 32}, {1, 28, 28}, {3, 5, 7}, {1, 4, 4}}) {
+    const DatasetInfo info = make_info(channels, height, width);
+    const Split split = make_split(info, 203);
+    size_t number = 0;
+    for (const Augment& augment : augments()) {
+      for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+        const BatchOptions options{.batch = 64, .seed = 9, .shuffle = true, .augment = augment};
+        Arm cpu(Device::kCpu, info, split, options, layout, GetParam());
+        Arm gpu(Device::kGpu, info, split, options, layout, GetParam());
+        for (const uint64_t step : {uint64_t{0}, uint64_t{2}, uint64_t{5}, uint64_t{1} << 40}) {
+          for (Arm* arm : {&cpu, &gpu}) {
+            arm->set_step(step);
+            arm->gather();
+          }
+          ASSERT_EQ(cpu.result(), gpu.result())
+              << "augment " << number << " " << gpu.x_desc.to_string() << " step " << step;
+        }
+      }
+      ++number;
+    }
+  }
+}
+
+TEST_P(BatchesGpuIn, NumbersHaveTheBitsOfTheCpu) {
+  DatasetInfo info = make_info(5, 1, 1);
+  info.numbers = true;
+  Split split{100, {}, {}, {}};
+  for (int i = 0; i < 500; ++i) split.numbers.push_back(std::sin(static_cast<float>(i)) * 1e3f);
+  for (int i = 0; i < 100; ++i) split.labels.push_back(i % 10);
+  for (const bool shuffle : {false, true}) {
+    const BatchOptions options{.batch = 32, .seed = 2, .shuffle = shuffle};
+    Arm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
+    Arm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
+    for (const uint64_t step : {0, 3, 7}) {
+      for (Arm* arm : {&cpu, &gpu}) {
+        arm->set_step(step);
+        arm->gather();
+      }
+      ASSERT_EQ(cpu.result(), gpu.result()) << "shuffle " << shuffle << " step " << step;
     }
   }
 }

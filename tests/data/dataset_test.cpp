@@ -140,23 +140,23 @@ TEST(Dataset, LooksInEachFolderInTurn) {
   {
     const Environment xdg("XDG_CACHE_HOME", std::nullopt);
     const Environment home_variable("HOME", home.string());
-    EXPECT_EQ(find_dataset_folder(mnist), fs::path());
+    EXPECT_EQ(find_data_folder(mnist.data_files()), fs::path());
     write_dataset(home / ".cache/duet/mnist");
-    EXPECT_EQ(find_dataset_folder(mnist), home / ".cache/duet/mnist");
+    EXPECT_EQ(find_data_folder(mnist.data_files()), home / ".cache/duet/mnist");
   }
   const Environment xdg("XDG_CACHE_HOME", cache.string());
   write_dataset(cache / "duet/mnist");
-  EXPECT_EQ(find_dataset_folder(mnist), cache / "duet/mnist");
+  EXPECT_EQ(find_data_folder(mnist.data_files()), cache / "duet/mnist");
   write_dataset(variable / "mnist");
-  EXPECT_EQ(find_dataset_folder(mnist), variable / "mnist");
+  EXPECT_EQ(find_data_folder(mnist.data_files()), variable / "mnist");
   // Fashion-MNIST's files have the same names: only a folder named after the data set will do.
   write_dataset(variable);
-  EXPECT_NE(find_dataset_folder(*find_dataset_type("fashion_mnist")), variable);
+  EXPECT_NE(find_data_folder(find_dataset_type("fashion_mnist")->data_files()), variable);
   // A folder the user names is the only one looked in.
-  EXPECT_EQ(find_dataset_folder(mnist, named), fs::path());
+  EXPECT_EQ(find_data_folder(mnist.data_files(), named), fs::path());
   write_dataset(named / "mnist");
-  EXPECT_EQ(find_dataset_folder(mnist, named), named / "mnist");
-  EXPECT_EQ(find_dataset_folder(*find_dataset_type("synthetic_images")), fs::path());
+  EXPECT_EQ(find_data_folder(mnist.data_files(), named), named / "mnist");
+  EXPECT_EQ(find_data_folder(find_dataset_type("synthetic_images")->data_files()), fs::path());
 }
 
 TEST(Dataset, TellsWhereItLookedAndWhatToDo) {
@@ -324,7 +324,7 @@ TEST(Dataset, AFolderIsNotAFile) {
 }
 
 TEST(Dataset, ReadsTheSystemsFashionMnist) {
-  const fs::path folder = find_dataset_folder(*find_dataset_type("fashion_mnist"));
+  const fs::path folder = find_data_folder(find_dataset_type("fashion_mnist")->data_files());
   if (folder.empty()) GTEST_SKIP() << "Fashion-MNIST is not on this machine";
   const Dataset data = load("fashion_mnist", {});
   EXPECT_EQ(data.train.count, 60000);

@@ -2,6 +2,7 @@
 // CPU, or decided by bits that a library's transforms round away (ties, NaNs).
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,8 +15,8 @@ namespace {
 
 class ConvolutionKernels : public GpuTest {
  protected:
-  /// Every pass of `c`, in both layouts, in fp32 by each of `ids` that supports it and in tf32 and
-  /// bf16 on tensor cores; they must support the forward pass in NCHW.
+  /// Every pass of `c`, in both layouts, in fp32 by each of `ids` that supports it, in tf32 on tensor
+  /// cores and in bf16 there and by custom_direct; they must support the forward pass in NCHW.
   void check(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     check_math(type, c, ids);
     c.options.math = Math::kTF32;
@@ -23,7 +24,9 @@ class ConvolutionKernels : public GpuTest {
     if (c.data == Data::kNonFinite) return;  // bf16 would decide windows, and nothing settles them
     c.options.math = Math::kBF16;
     c.exact = false;
-    check_math(type, c, {"custom_mma"});
+    std::vector<std::string_view> ids_in_bf16 = {"custom_mma"};
+    if (std::count(ids.begin(), ids.end(), "custom_direct")) ids_in_bf16.push_back("custom_direct");
+    check_math(type, c, ids_in_bf16);
   }
   void check_math(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
@@ -69,7 +72,7 @@ const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_fuse
 
 // With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
 TEST_F(ConvolutionKernels, LargeTiles) {
-  const std::vector<std::string_view> ids = {"custom_implicit_gemm"};
+  const std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_im2col"};
   check("conv2d",
         {.name = "k264",
          .keys = {{"out_channels", "264"}, {"kernel", "[1, 2]"}},
@@ -123,12 +126,38 @@ TEST_F(ConvolutionKernels, LongSums) {
         {.name = "c1_k70",
          .keys = {{"out_channels", "70"}, {"kernel", "3"}},
          .x = {image(100, 1, 27, 28)}},
-        {"custom_direct", "custom_implicit_gemm", "custom_depthwise"});
+        {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
   check_block("c128_k256", 256, "3", "1", image(12, 128, 6, 6), kNoDirect);
   check_block("many_images", 100, "3", "0", image(70, 64, 13, 13), kNoDirect);
+}
+
+// Boxes of positions that do not divide images, channels and filters that are no whole 64, several
+// tiles along both, and sums in splits.
+TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
+  const auto check_wgmma = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                               std::vector<std::pair<std::string, std::string>> keys) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    LayerCase c{.name = name, .keys = keys, .x = {x}};
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_wgmma"});
+    c.keys.emplace_back("pool_kernel", "2");
+    c.data = Data::kIntegers;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+  };
+  check_wgmma("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
+  check_wgmma("stride_2", 64, image(5, 64, 15, 17),
+              {{"kernel", "3"}, {"padding", "1"}, {"stride", "2"}});
+  check_wgmma("dilation_2", 40, image(2, 72, 13, 12),
+              {{"kernel", "5"}, {"padding", "2"}, {"dilation", "2"}});
+  check_wgmma("k1", 200, image(20, 96, 7, 7), {{"kernel", "1"}});
+  check_wgmma("many_tiles", 328, image(70, 136, 11, 11), {{"kernel", "[3, 1]"}});
+  check_wgmma("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("no_bias", 64, image(9, 64, 8, 8),
+              {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
@@ -150,7 +179,8 @@ TEST_F(ConvolutionKernels, NansAndInfinities) {
                    .keys = {{"out_channels", "11"}, {"kernel", kernel}, {"padding", "1"}},
                    .x = {image(3, 1, 13, 12)},
                    .data = Data::kNonFinite};
-    std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_depthwise"};
+    std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_im2col",
+                                         "custom_depthwise"};
     if (direct) ids.push_back("custom_direct");
     check("conv2d", c, ids);
     c.keys.emplace_back("pool_kernel", "2");

@@ -25,8 +25,8 @@ std::vector<LayerCase> linear_cases() {
       sized(7, 2048, 6), sized(600, 10, 20), sized(37, 64, 1),
       // Tiles of 128 x 128: one with room to spare, cut ones alone, more than there are
       // multiprocessors in each pass.
-      sized(4, 4, 4), sized(200, 2052, 132), sized(1300, 20, 1700, false), sized(1300, 1700, 20),
-      sized(20, 1700, 1300)};
+      sized(4, 4, 4), sized(300, 200, 264), sized(200, 2052, 132), sized(1300, 20, 1700, false),
+      sized(1300, 1700, 20), sized(20, 1700, 1300)};
   for (LayerCase& c : cases) c.gradient_check = c.x[0].elements() < 1000;
   LayerCase exact = sized(33, 65, 35);
   exact.name = "integers";

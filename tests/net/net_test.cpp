@@ -621,6 +621,17 @@ layers:
       has(error_of<ConfigError>(refused), "backward_filter by 'cpu_reference' cannot go on with"));
 }
 
+TEST(Net, AFirstLayerOfFewChannelsRunsByCustomDirectInFp32AndBf16) {
+  if (!built_with_cuda()) GTEST_SKIP() << "the cpu family has no such id";
+  for (const std::string math : {"fp32", "bf16"}) {
+    const auto layers = one_block("custom\nmath: " + math);
+    EXPECT_EQ(layers[0].layer->type(), "conv2d_pool_relu") << math;
+    for (const std::string& id : ids_of(layers[0])) EXPECT_EQ(id, "custom_direct") << math;
+    const auto unfused = one_block("custom\nfuse: false\nmath: " + math);
+    EXPECT_EQ(unfused[0].passes[0].id, "custom_direct") << math;
+  }
+}
+
 TEST(Net, ABlockDoesNotHideAnIdForTheWholeNetwork) {
   if (!built_with_cuda()) GTEST_SKIP() << "the cpu family has no such id";
   const auto naive = one_block("custom_naive");  // conv2d has it, the block around it has not

@@ -75,23 +75,32 @@ TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
 TEST(LayerLists, AnEntrySaysWhatItStores) {
   const LayerCase conv{.keys = {{"out_channels", "2"}, {"kernel", "3"}}, .x = {{{2, 3, 6, 6}}}};
   const auto layer = make_layer("conv2d", in_bf16(conv));
-  const std::set<std::string_view> in_both = {"cpu_reference", "custom_implicit_gemm", "custom_mma",
-                                              "custom_naive", "cudnn"};
+  const std::set<std::string_view> in_both = {
+      "cpu_reference", "custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_mma",
+      "custom_naive",  "cudnn"};
   for (const ImplInfo& info : layer->implementations()) {
     const auto reason = layer->unsupported(info.id, Pass::kForward);
     if (in_both.count(info.id)) {
       EXPECT_FALSE(reason);
     } else if (info.id == "custom_depthwise") {  // stores both, and asks for other groups
       EXPECT_TRUE(has(reason.value_or(""), "groups is 1 of 3 channels")) << reason.value_or("");
+    } else if (info.id == "custom_wgmma") {  // stores bf16, and asks for more channels
+      EXPECT_TRUE(has(reason.value_or(""), "refuses 32 and fewer")) << reason.value_or("");
     } else {
       EXPECT_EQ(reason, "stores float32 only, and 'math' is bf16") << info.id;
     }
   }
   LayerCase block = conv;
   block.keys.emplace_back("pool_kernel", "2");
-  EXPECT_EQ(
-      make_layer("conv2d_pool_relu", in_bf16(block))->unsupported("cpu_reference", Pass::kForward),
-      "stores float32 and float64 only, and 'math' is bf16");
+  const auto block_layer = make_layer("conv2d_pool_relu", in_bf16(block));
+  for (const ImplInfo& info : block_layer->implementations()) {
+    const bool both = info.id == "custom_direct" || info.id == "custom_mma";
+    for (Pass pass : block_layer->passes()) {
+      EXPECT_EQ(!block_layer->unsupported(info.id, pass), both) << info.id;
+    }
+  }
+  EXPECT_EQ(block_layer->unsupported("cpu_reference", Pass::kForward),
+            "stores float32 and float64 only, and 'math' is bf16");
   EXPECT_EQ(make_layer("conv2d", conv, DType::kFloat64)->unsupported("cpu_blas", Pass::kForward),
             "stores float32 only, not float64");
 }

@@ -269,9 +269,10 @@ void check_halt(const std::string& backend) {
   EXPECT_TRUE(has(training.explain_halt(), "parameter weight of layer conv2"));
 }
 
-void check_passes_of_a_block(const std::vector<std::string>& ids) {
-  const auto losses = [](const std::string& forward, const std::string& backward) {
-    TestTraining t("backend: " + forward + R"(
+void check_passes_of_a_block(const std::vector<std::string>& ids, const std::string& math,
+                             double tolerance) {
+  const auto losses = [&](const std::string& forward, const std::string& backward) {
+    TestTraining t("math: " + math + "\nbackend: " + forward + R"(
 data: {dataset: synthetic_images, batch: 8, size: 14, train_count: 64, validation_count: 8}
 optimizer: {type: sgd, learning_rate: 0.05}
 layers:
@@ -300,7 +301,7 @@ layers:
     for (const std::string& backward : ids) {
       const std::vector<double> found = losses(forward, backward);
       for (size_t i = 0; i < found.size(); ++i) {
-        EXPECT_NEAR(found[i], expected[i], 1e-4 * expected[i])
+        EXPECT_NEAR(found[i], expected[i], tolerance * expected[i])
             << "step " << i << ": forward by " << forward << ", backward by " << backward;
       }
     }

@@ -42,6 +42,7 @@ void check_trace(const std::string& backend);
 void check_halt(const std::string& backend);
 
 /// A block whose passes run by every two of `ids` learns as it does by the first of them alone.
-void check_passes_of_a_block(const std::vector<std::string>& ids);
+void check_passes_of_a_block(const std::vector<std::string>& ids, const std::string& math = "fp32",
+                             double tolerance = 1e-4);
 
 }  // namespace duet

@@ -54,6 +54,10 @@ TEST(Configs, ParameterCounts) {
   EXPECT_EQ(parameters_of("leaky_relu_mlp_fashion"), 784 * 128 + 128 + 128 * 64 + 64 + 650);
   EXPECT_EQ(parameters_of("lenet5_fashion"), 61706);
   EXPECT_EQ(parameters_of("lenet5_mnist"), 61706);
+  EXPECT_EQ(parameters_of("perceptron_points"), 6);
+  EXPECT_EQ(parameters_of("mlp_xor"), 8 * 2 + 8 + 2 * 8 + 2);
+  EXPECT_EQ(parameters_of("tiny_imagenet_cnn"),
+            9 * (3 * 32 + 32 * 64 + 64 * 128) + 2 * 224 + 8192 * 512 + 512 + 512 * 200 + 200);
 }
 
 // The stem's and that of each block's body; a block's end is an add.

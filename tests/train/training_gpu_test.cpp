@@ -116,6 +116,11 @@ TEST_F(TrainingOnGpu, PassesOfABlockCanBeMixed) {
   }
 }
 
+// custom_mma rounds the weights, custom_direct does not.
+TEST_F(TrainingOnGpu, PassesOfABlockCanBeMixedInBf16) {
+  check_passes_of_a_block({"custom_direct", "custom_mma"}, "bf16", 0.02);
+}
+
 TEST_F(TrainingOnGpu, ResumesToTheSameBits) {
   for (const std::string backend : {"custom", "cudnn"}) {
     check_resume(backend, backend);

@@ -75,7 +75,8 @@ function fillLayers(content) {
     addSpeedupDots(part, results, batch);
     addTable(part, own.layers, `Times of the layers, batch ${batch.batch}`);
     addLayerBars(part, results, batch, arms);
-    addFolded(part, own.details, `Implementations, spread, rates and workspace, batch ${batch.batch}`);
+    addFolded(part, own.rates, `Spread and rates, batch ${batch.batch}`);
+    addFolded(part, own.implementations, `Implementations, errors and workspace, batch ${batch.batch}`);
   });
 }
 

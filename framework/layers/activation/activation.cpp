@@ -20,6 +20,13 @@ ActivationImpls all_impls() {
   };
 }
 
+// A list of its own.
+template <ActivationKind>
+ActivationImpls& list_of() {
+  static ActivationImpls list = all_impls();
+  return list;
+}
+
 // By kind.
 constexpr std::string_view kNames[] = {"relu", "leaky_relu", "sigmoid", "tanh", "silu", "gelu"};
 
@@ -42,26 +49,11 @@ const LayerType& type_of(std::string_view summary) {
 
 }  // namespace
 
-ActivationImpls& relu_impls() {
-  static ActivationImpls list = all_impls();
-  return list;
-}
-ActivationImpls& leaky_relu_impls() {
-  static ActivationImpls list = all_impls();
-  return list;
-}
-ActivationImpls& sigmoid_impls() {
-  static ActivationImpls list = all_impls();
-  return list;
-}
-ActivationImpls& tanh_impls() {
-  static ActivationImpls list = all_impls();
-  return list;
-}
-ActivationImpls& silu_impls() {
-  static ActivationImpls list = all_impls();
-  return list;
-}
+ActivationImpls& relu_impls() { return list_of<ActivationKind::kRelu>(); }
+ActivationImpls& leaky_relu_impls() { return list_of<ActivationKind::kLeakyRelu>(); }
+ActivationImpls& sigmoid_impls() { return list_of<ActivationKind::kSigmoid>(); }
+ActivationImpls& tanh_impls() { return list_of<ActivationKind::kTanh>(); }
+ActivationImpls& silu_impls() { return list_of<ActivationKind::kSilu>(); }
 // Without cudnn, whose calls have no gelu. The cudnn family takes the shared entry.
 ActivationImpls& gelu_impls() {
   static ActivationImpls list = [] {

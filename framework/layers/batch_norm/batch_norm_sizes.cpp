@@ -5,17 +5,12 @@
 
 #include "core/parallel.h"
 #include "layers/batch_norm/batch_norm.h"
+#include "layers/rounding.h"
 
 namespace duet {
 namespace {
 
 using Values = std::vector<std::vector<double>>;
-
-// An error of 2^-126, below which float32 loses bits or is flushed to zero, is always allowed.
-constexpr double kUnderflow = 0x1p-126 / 0x1p-24;
-
-double square(double value) { return value * value; }
-double size_of_squares(double squares) { return std::sqrt(squares + square(kUnderflow)); }
 
 /// One channel.
 struct Statistics {

@@ -8,11 +8,14 @@ namespace duet {
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_im2col();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
+ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
+ImplEntry<Conv2dProblem> conv2d_cudnn_im2col_cublas();
 
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
   static std::vector<ImplEntry<Conv2dProblem>> list = {
@@ -21,11 +24,14 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
 #if DUET_WITH_CUDA
     conv2d_custom_direct(),
     conv2d_custom_winograd(),
+    conv2d_custom_wgmma(),
     conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_depthwise(),
+    conv2d_custom_im2col(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
+    conv2d_cudnn_im2col_cublas(),
 #endif
   };
   return list;

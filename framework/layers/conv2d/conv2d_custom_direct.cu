@@ -4,9 +4,9 @@
 //           blocks of many images x 8 filters (fewer with more taps), summed over the thread block
 //           by a halving exchange between lanes.
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
-// Limits:   fp32, 1-4 channels with 3x3 or 1 channel with 5x5, stride 1, dilation 1, groups = 1; no
-//           backward_data.
-// Measured: H200, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
+// Limits:   fp32 or bf16, fp32 FMA, 1-4 channels with 3x3 or 1 channel with 5x5, stride 1, dilation
+//           1, groups = 1; no backward_data.
+// Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
@@ -14,6 +14,7 @@
 namespace duet {
 namespace {
 
+template <class T>
 class Conv2dCustomDirect : public Conv2dImpl {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
@@ -26,18 +27,18 @@ class Conv2dCustomDirect : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    convolution_.forward(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                         nullptr, run.stream());
+    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
+                         run.stream());
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    convolution_.backward_filter(x.data<float>(), dy.data<float>(), nullptr, dw.data<float>(),
+    convolution_.backward_filter(x.data<T>(), dy.data<T>(), nullptr, dw.data<float>(),
                                  db.data<float>(), run.workspace, run.stream());
   }
 
  private:
-  const DirectConvolution<false> convolution_;
+  const DirectConvolution<T, false> convolution_;
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
@@ -50,7 +51,7 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_direct() {
-  return impl_entry<Conv2dCustomDirect>("custom_direct", unsupported);
+  return gpu_entry<Conv2dCustomDirect>("custom_direct", unsupported);
 }
 
 }  // namespace duet

@@ -67,12 +67,10 @@ struct PatchReader {
         kLayout == Layout::kNCHW ? c * g.pixels_in + h * g.d.w + w : (h * g.d.w + w) * g.d.c + c;
     return {offset, h | w << 16};
   }
-  template <int kVec>
-  __device__ __forceinline__ void read(const PatchOrigin& o, const PatchTap& t,
-                                       Packed<T, kVec>& value) const {
+  __device__ __forceinline__ int offset(const PatchOrigin& o, const PatchTap& t) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
-    read_if(inside, x, o.base + t.offset, value);
+    return inside ? o.base + t.offset : -1;
   }
 };
 
@@ -87,8 +85,9 @@ struct PatchByPosition {
   PatchReader<kLayout, Order, T> reader;
   __device__ __forceinline__ Row row(int i) const { return reader.origin(i); }
   __device__ __forceinline__ Col col(int k) const { return reader.tap(k); }
-  __device__ __forceinline__ void fetch(const Row& o, const Col& t, Packed<T, kVec>& value) const {
-    reader.read(o, t, value);
+  __device__ __forceinline__ const T* data() const { return reader.x; }
+  __device__ __forceinline__ int offset(const Row& o, const Col& t) const {
+    return reader.offset(o, t);
   }
 };
 
@@ -108,8 +107,9 @@ struct PatchByTap {
     const PatchOrigin o = reader.origin(k);
     return {o.base, o.h, o.w, 0};
   }
-  __device__ __forceinline__ void fetch(const Row& t, const Col& o, Packed<T, kVec>& value) const {
-    reader.read(PatchOrigin{o.base, o.h, o.w}, t, value);
+  __device__ __forceinline__ const T* data() const { return reader.x; }
+  __device__ __forceinline__ int offset(const Row& t, const Col& o) const {
+    return reader.offset(PatchOrigin{o.base, o.h, o.w}, t);
   }
 };
 
@@ -187,31 +187,30 @@ struct GradByInput {
     return {k * (kLayout == Layout::kNCHW ? pixels() : 1), (k / 8) * pixels(),
             r * step_h | (s * step_w) << 16, (k % 8) * 4};
   }
-  __device__ __forceinline__ void fetch(const Row& row, const Col& col,
-                                        Packed<T, kVec>& value) const {
+  __device__ __forceinline__ const T* data() const { return dy; }
+  __device__ __forceinline__ int offset(const Row& row, const Col& col) const requires(!kUnpool) {
     const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
-    const bool inside = (p | q) >= 0;
+    if ((p | q) < 0 || p >= g.d.p || q >= g.d.q) return -1;
+    return row.base + col.offset + (p * g.d.q + q) * pixel_stride();
+  }
+  __device__ __forceinline__ void fetch(const Row& row, const Col& col,
+                                        Packed<T, kVec>& value) const requires(kUnpool) {
+    const int p = row.h - (col.hw & 0xffff), q = row.w - (col.hw >> 16);
     value = {};
-    if constexpr (kUnpool) {
-      if (!inside || p >= 2 * g.pool_h || q >= 2 * g.pool_w) return;
-      const int window = (p >> 1) * g.pool_w + (q >> 1);
-      const uint32_t here = (p & 1) * 2 + (q & 1);
-      const uint32_t word =
-          __ldg(argmax + (row.argmax_base + col.argmax_offset + window)) >> col.shift;
-      const T* at = dy + (row.base + col.offset + window * pixel_stride());
-      if constexpr (kVec == 1) {
-        if ((word & 15) == here) value = Packed<T, 1>::load(at);
-      } else {
-        Vector<T, kVec> all = Packed<T, kVec>::load(at).values();
-#pragma unroll
-        for (int e = 0; e < kVec; ++e)
-          if ((word >> 4 * e & 15) != here) all.v[e] = T(0.f);
-        value = Packed<T, kVec>(all);
-      }
+    if ((p | q) < 0 || p >= 2 * g.pool_h || q >= 2 * g.pool_w) return;
+    const int window = (p >> 1) * g.pool_w + (q >> 1);
+    const uint32_t here = (p & 1) * 2 + (q & 1);
+    const uint32_t word =
+        __ldg(argmax + (row.argmax_base + col.argmax_offset + window)) >> col.shift;
+    const T* at = dy + (row.base + col.offset + window * pixel_stride());
+    if constexpr (kVec == 1) {
+      if ((word & 15) == here) value = Packed<T, 1>::load(at);
     } else {
-      if (!inside || p >= g.d.p || q >= g.d.q) return;
-      const int pixel = p * g.d.q + q;
-      value = Packed<T, kVec>::load(dy + (row.base + col.offset + pixel * pixel_stride()));
+      Vector<T, kVec> all = Packed<T, kVec>::load(at).values();
+#pragma unroll
+      for (int e = 0; e < kVec; ++e)
+        if ((word >> 4 * e & 15) != here) all.v[e] = T(0.f);
+      value = Packed<T, kVec>(all);
     }
   }
 };
@@ -226,10 +225,16 @@ struct PhaseGather {
   using Col = typename Whole::Col;
   const Whole& whole;
   const Phase& phase;
+  __device__ __forceinline__ const Value* data() const { return whole.data(); }
+  __device__ __forceinline__ int offset(const Row& row, const Col& col) const requires requires {
+    whole.offset(row, col);
+  }
+  { return whole.offset(row, col); }
   __device__ __forceinline__ void fetch(const Row& row, const Col& col,
-                                        Packed<Value, kVec>& value) const {
+                                        Packed<Value, kVec>& value) const requires requires {
     whole.fetch(row, col, value);
   }
+  { whole.fetch(row, col, value); }
 };
 template <class Grad>
 struct GradByPhase : PhaseGather<Grad> {

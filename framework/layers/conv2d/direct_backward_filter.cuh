@@ -24,11 +24,11 @@ __device__ __forceinline__ void reduce_over_lanes(float* v) {
 
 // grid.x runs over splits of the windows, grid.y over groups of kFilters filters.
 // partial[split] = dw [filters][taps], then dbias [filters].
-template <int kC, int kR, int kFilters, bool kPool>
+template <class T, int kC, int kR, int kFilters, bool kPool>
 __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 4 : 2)
     conv2d_direct_backward_filter_kernel(const __grid_constant__ DirectGeometry g,
-                                         int windows_per_split, const float* __restrict__ x,
-                                         const float* __restrict__ dy,
+                                         int windows_per_split, const T* __restrict__ x,
+                                         const T* __restrict__ dy,
                                          const uint32_t* __restrict__ argmax,
                                          float* __restrict__ partial) {
   constexpr int kTaps = kC * kR * kR, kValues = kFilters * (kTaps + 1),
@@ -38,19 +38,26 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
 #pragma unroll
   for (int i = 0; i < kPadded; ++i) sum[i] = 0.f;
 
+  // A dy as it is loaded: to widen it at once would be to wait for it.
+  using Word = typename Packed<T, 1>::Word;
+  const auto load_word = [](const T* from) -> Word {
+    return __ldg(reinterpret_cast<const WordOf<sizeof(T)>*>(from));
+  };
+  const auto value_of = [](Word word) { return widened_word<T, 1>(WordOf<sizeof(T)>(word)).v[0]; };
+
   // What a window needs from memory beside its patch. Fetched one window ahead: it comes from DRAM,
   // the patch from L2.
   struct Gradients {
     int n, wh, ww;
     uint32_t codes;
-    float value[kFilters][kPool ? 1 : 4];
+    Word value[kFilters][kPool ? 1 : 4];
   };
   auto fetch = [&](int window) {
     Gradients next;
     int rest;
     g.by_windows.divmod(window, next.n, rest);
     g.by_windows_w.divmod(rest, next.wh, next.ww);
-    const float* from = dy + size_t(next.n) * g.d.k * g.y_pixels + size_t(k0) * g.filter_stride;
+    const T* from = dy + size_t(next.n) * g.d.k * g.y_pixels + size_t(k0) * g.filter_stride;
     if constexpr (kPool) {
       next.codes =
           __ldg(argmax + (size_t(next.n) * argmax_groups(g.d.k) + k0 / 8) * g.windows + rest) >>
@@ -58,7 +65,7 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
 #pragma unroll
       for (int f = 0; f < kFilters; ++f)
         next.value[f][0] =
-            k0 + f < g.d.k ? __ldg(from + f * g.filter_stride + rest * g.pixel_stride) : 0.f;
+            k0 + f < g.d.k ? load_word(from + f * g.filter_stride + rest * g.pixel_stride) : Word();
     } else {
 #pragma unroll
       for (int f = 0; f < kFilters; ++f)
@@ -67,8 +74,8 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
           const int p = 2 * next.wh + e / 2, q = 2 * next.ww + e % 2;
           next.value[f][e] =
               k0 + f < g.d.k && p < g.d.p && q < g.d.q
-                  ? __ldg(from + f * g.filter_stride + (p * g.d.q + q) * g.pixel_stride)
-                  : 0.f;
+                  ? load_word(from + f * g.filter_stride + (p * g.d.q + q) * g.pixel_stride)
+                  : Word();
         }
     }
     return next;
@@ -89,9 +96,9 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         if constexpr (kPool) {
-          e[i] = (now.codes >> 4 * f & 15) == uint32_t(i) ? now.value[f][0] : 0.f;
+          e[i] = (now.codes >> 4 * f & 15) == uint32_t(i) ? value_of(now.value[f][0]) : 0.f;
         } else {
-          e[i] = now.value[f][i];
+          e[i] = value_of(now.value[f][i]);
         }
       }
       float* out = sum + f * (kTaps + 1);

@@ -38,7 +38,8 @@ inline std::optional<std::string> direct_unsupported(const Conv2dProblem& d, Pas
 /// Filters of one thread in backward_filter: all their taps are accumulators.
 constexpr int direct_filters_per_thread(int taps) { return taps <= 9 ? 8 : taps <= 18 ? 4 : 2; }
 
-template <bool kPool>
+/// x, y and dy are stored as T.
+template <class T, bool kPool>
 class DirectConvolution {
  public:
   explicit DirectConvolution(const Conv2dProblem& problem)
@@ -63,11 +64,11 @@ class DirectConvolution {
   }
 
   /// `argmax` is nullptr without pooling; `b` may be.
-  void forward(const float* x, const float* w, const float* b, float* y, uint32_t* argmax,
+  void forward(const T* x, const float* w, const float* b, T* y, uint32_t* argmax,
                cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {
       const size_t smem = sizeof(float) * groups_per_block_ * 8 * direct_filter_pitch(S::taps);
-      conv2d_direct_forward_kernel<S::c, S::r, windows_per_thread(S::taps), kPool>
+      conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool>
           <<<forward_grid_, kDirectThreads, smem, stream>>>(geometry_, groups_per_block_ * 8, x, w,
                                                             b, y, argmax);
     });
@@ -78,11 +79,11 @@ class DirectConvolution {
     return sizeof(float) * filter_grid_.x * partial_floats();
   }
   /// `db` may be nullptr.
-  void backward_filter(const float* x, const float* dy, const uint32_t* argmax, float* dw,
-                       float* db, void* workspace, cudaStream_t stream) const {
+  void backward_filter(const T* x, const T* dy, const uint32_t* argmax, float* dw, float* db,
+                       void* workspace, cudaStream_t stream) const {
     float* partial = static_cast<float*>(workspace);
     with_direct_shape(geometry_.d, [&]<class S>(S) {
-      conv2d_direct_backward_filter_kernel<S::c, S::r, direct_filters_per_thread(S::taps), kPool>
+      conv2d_direct_backward_filter_kernel<T, S::c, S::r, direct_filters_per_thread(S::taps), kPool>
           <<<filter_grid_, kDirectThreads, 0, stream>>>(geometry_, windows_per_split_, x, dy,
                                                         argmax, partial);
     });

@@ -4,6 +4,7 @@
 // one pooled value (packed_argmax.cuh).
 #pragma once
 
+#include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
 
@@ -47,19 +48,21 @@ template <int kC, int kR>
 struct DirectPatch {
   static constexpr int kSide = kR + 1;
   float v[kC][kSide][kSide];
-  __device__ __forceinline__ void load(const DirectGeometry& g, const float* __restrict__ x, int n,
+  template <class T>
+  __device__ __forceinline__ void load(const DirectGeometry& g, const T* __restrict__ x, int n,
                                        int wh, int ww) {
-    const float* image = x + size_t(n) * g.d.c * g.d.h * g.d.w;
+    const T* image = x + size_t(n) * g.d.c * g.d.h * g.d.w;
     if (g.all_inside) {
-      const float* corner = image + (2 * wh * g.d.w + 2 * ww) * g.x_pixel_stride;
+      const T* corner = image + (2 * wh * g.d.w + 2 * ww) * g.x_pixel_stride;
 #pragma unroll
       for (int c = 0; c < kC; ++c)
 #pragma unroll
         for (int i = 0; i < kSide; ++i)
 #pragma unroll
           for (int j = 0; j < kSide; ++j)
-            v[c][i][j] =
-                __ldg(corner + c * g.x_channel_stride + (i * g.d.w + j) * g.x_pixel_stride);
+            v[c][i][j] = load_constant<1>(corner + c * g.x_channel_stride +
+                                          (i * g.d.w + j) * g.x_pixel_stride)
+                             .v[0];
       return;
     }
 #pragma unroll
@@ -71,20 +74,21 @@ struct DirectPatch {
         const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
 #pragma unroll
         for (int c = 0; c < kC; ++c)
-          v[c][i][j] =
-              inside ? __ldg(image + c * g.x_channel_stride + (h * g.d.w + w) * g.x_pixel_stride)
-                     : 0.f;
+          v[c][i][j] = inside ? load_constant<1>(image + c * g.x_channel_stride +
+                                                 (h * g.d.w + w) * g.x_pixel_stride)
+                                    .v[0]
+                              : 0.f;
       }
     }
   }
 };
 
 // filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters.
-template <int kC, int kR, int kWindows, bool kPool>
+template <class T, int kC, int kR, int kWindows, bool kPool>
 __global__ void __launch_bounds__(kDirectThreads)
     conv2d_direct_forward_kernel(const __grid_constant__ DirectGeometry g, int filters_per_block,
-                                 const float* __restrict__ x, const float* __restrict__ w,
-                                 const float* __restrict__ bias, float* __restrict__ y,
+                                 const T* __restrict__ x, const float* __restrict__ w,
+                                 const float* __restrict__ bias, T* __restrict__ y,
                                  uint32_t* __restrict__ argmax) {
   constexpr int kTaps = kC * kR * kR, kTapPitch = direct_filter_pitch(kTaps);
   extern __shared__ __align__(16) float weights[];  // [filter][kTapPitch]
@@ -150,18 +154,17 @@ __global__ void __launch_bounds__(kDirectThreads)
           codes[i] |= pooled.code << 4 * f;
           pooled_out[i][f] = pooled.value;
         } else if (live[i] && k0 + f < g.d.k) {
-          float* plane =
-              y + size_t(image[i]) * g.d.k * g.y_pixels + size_t(k0 + f) * g.filter_stride;
+          T* plane = y + size_t(image[i]) * g.d.k * g.y_pixels + size_t(k0 + f) * g.filter_stride;
           const int p = 2 * wh[i], q = 2 * ww[i];
 #pragma unroll
           for (int a = 0; a < 2; ++a) {
             if (p + a >= g.d.p) break;
-            float* at = plane + size_t((p + a) * g.d.q + q) * g.pixel_stride;
+            T* at = plane + size_t((p + a) * g.d.q + q) * g.pixel_stride;
             if (g.pixel_stride == 1 && (g.d.q & 1) == 0) {
-              *reinterpret_cast<float2*>(at) = make_float2(acc[a][0], acc[a][1]);
+              store(at, Vector<float, 2>{acc[a][0], acc[a][1]});
             } else {
-              at[0] = acc[a][0];
-              if (q + 1 < g.d.q) at[g.pixel_stride] = acc[a][1];
+              at[0] = T(acc[a][0]);
+              if (q + 1 < g.d.q) at[g.pixel_stride] = T(acc[a][1]);
             }
           }
         }
@@ -172,17 +175,20 @@ __global__ void __launch_bounds__(kDirectThreads)
       for (int i = 0; i < kWindows; ++i) {
         if (!live[i]) continue;
         const int window = wh[i] * g.windows_w + ww[i];
-        float* at = y + size_t(image[i]) * g.d.k * g.windows + size_t(window) * g.pixel_stride +
-                    size_t(k0) * g.filter_stride;
+        T* at = y + size_t(image[i]) * g.d.k * g.windows + size_t(window) * g.pixel_stride +
+                size_t(k0) * g.filter_stride;
         if (g.filter_stride == 1 && g.d.k % 8 == 0) {
 #pragma unroll
-          for (int f = 0; f < 8; f += 4)
-            *reinterpret_cast<float4*>(at + f) = make_float4(
-                pooled_out[i][f], pooled_out[i][f + 1], pooled_out[i][f + 2], pooled_out[i][f + 3]);
+          for (int f = 0; f < 8; f += kWidest<T>) {
+            Vector<float, kWidest<T>> run;
+#pragma unroll
+            for (int e = 0; e < kWidest<T>; ++e) run.v[e] = pooled_out[i][f + e];
+            store(at + f, run);
+          }
         } else {
 #pragma unroll
           for (int f = 0; f < 8; ++f)
-            if (k0 + f < g.d.k) at[f * g.filter_stride] = pooled_out[i][f];
+            if (k0 + f < g.d.k) at[f * g.filter_stride] = T(pooled_out[i][f]);
         }
         argmax[(size_t(image[i]) * argmax_groups(g.d.k) + k0 / 8) * g.windows + window] = codes[i];
       }

@@ -1,11 +1,10 @@
-// A convolution on tensor cores, plain or behind a 2x2 pooling: staging (mma_staging.cuh) and the
-// products of gathered operands (kernels/products.cuh).
+// A convolution on tensor cores, plain or behind a 2x2 pooling: staging (staged_convolution.cuh) and
+// the products of gathered operands (kernels/products.cuh).
 #pragma once
 
-#include "core/arena.h"
 #include "kernels/mma_tile.cuh"
 #include "layers/conv2d/conv2d_gathers.cuh"
-#include "layers/conv2d/mma_staging.cuh"
+#include "layers/conv2d/staged_convolution.cuh"
 #include "layers/conv2d/strided_product.cuh"
 
 namespace duet {
@@ -23,22 +22,24 @@ struct StagedWeight : MatrixByDepth<vec, T> {
 /// x, y and their gradients are stored as T. A window's argmax (packed_argmax.cuh) is nullptr where
 /// nothing is pooled.
 template <class T>
-class MmaConvolution {
+class MmaConvolution : StagedConvolution<T> {
  public:
   using Mma = std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>;
   using Tiles = MmaTiles<Mma>;
-  static constexpr int kVec = kWidest<T>;
+  using Staged = StagedConvolution<T>;
+  static constexpr int kVec = Staged::kVec;
 
   /// Throws UnsupportedError where the GPU has no such instruction.
   MmaConvolution(const Conv2dProblem& problem, size_t workspace_limit)
-      : problem_(problem), padded_(padded(problem)), geometry_(padded_), phases_(padded_) {
+      : Staged(problem), phases_(padded_) {
     require_mma();
     const int multiprocessors = multiprocessor_count();
     const auto left = [&](Pass pass) {
       const size_t staged = staged_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
     };
-    const int positions = problem.n * geometry_.pixels_out, taps = geometry_.taps * padded_.c;
+    const int positions = problem.n * geometry_.pixels_out;
+    const int taps = geometry_.taps * padded_.c;
     forward_ = {positions, problem.k, taps, multiprocessors, left(Pass::kForward)};
     Conv2dProblem inputs = padded_;
     inputs.c = problem.c;
@@ -68,7 +69,7 @@ class MmaConvolution {
     });
   }
 
-  /// Calls launch(tile, gather, weights, stream) for a product whose rows run window by window.
+  /// Calls launch(tile, patches, filters, rows, depth) for a product whose rows run window by window.
   template <class Launch>
   void forward_windows(const Run& run, const Tensor& x, const Tensor& w, Launch launch) const {
     const Operands o = stage_forward(run, x, w);
@@ -79,7 +80,6 @@ class MmaConvolution {
           {o.image, geometry_, rows, forward_.depth}};
       launch(tile, patches, filters(o), rows, forward_.depth);
     });
-    DUET_LAUNCHED();
   }
   TileSize window_tile() const {
     return choose_tile(problem_.n * geometry_.windows * 4, problem_.k, multiprocessor_count());
@@ -87,130 +87,53 @@ class MmaConvolution {
 
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx) const {
-    char* const workspace = static_cast<char*>(run.workspace);
-    const bool staged = stages_dy(argmax != nullptr);
-    T* const image = staged ? reinterpret_cast<T*>(workspace) : nullptr;
-    T* const weights = reinterpret_cast<T*>(workspace + (staged ? dy_bytes() : 0));
-    const WeightMatrix matrix(w.data<float>(), problem_, true, padded_.k);
-    stage_dy(dy, argmax, image, matrix, weights, run.stream());
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
     const int depth = padded_.k * geometry_.taps;
-    const GradByInput<Layout::kNHWC, false, kVec, T> grad{staged ? image : dy.data<T>(), nullptr,
-                                                          geometry_, backward_data_.rows, depth};
+    const GradByInput<Layout::kNHWC, false, kVec, T> grad{image, nullptr, geometry_,
+                                                          backward_data_.rows, depth};
     const StagedWeight<kVec, T> weight{{{weights}, problem_.c, depth}, geometry_};
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       launch_input_product<kLayout>(backward_data_, grad, weight, phases_, dx.data<T>(),
-                                    workspace + staged_bytes(Pass::kBackwardData), run.stream());
+                                    behind_staged(run, Pass::kBackwardData), run.stream());
     });
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
-    char* const workspace = static_cast<char*>(run.workspace);
-    const WeightMatrix no_weights(nullptr, problem_, false, padded_.c);
-    T* const image = stages_x() ? reinterpret_cast<T*>(workspace) : nullptr;
-    stage_x(x, image, no_weights, nullptr, run.stream());
-    T* const gradient = stages_dy(argmax != nullptr)
-                            ? reinterpret_cast<T*>(workspace + (image ? x_bytes() : 0))
-                            : nullptr;
-    stage_dy(dy, argmax, gradient, no_weights, nullptr, run.stream());
-
+    const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
     const auto& p = backward_filter_;
-    float* const parts = reinterpret_cast<float*>(workspace + staged_bytes(Pass::kBackwardFilter));
-    const GradByFilter<Layout::kNHWC, kVec, T> grad{{gradient ? gradient : dy.data<T>()},
-                                                    geometry_};
+    float* const parts = static_cast<float*>(behind_staged(run, Pass::kBackwardFilter));
+    const GradByFilter<Layout::kNHWC, kVec, T> grad{{gradient}, geometry_};
     const PatchByTap<Layout::kNHWC, PixelOrder, kVec, T> patches{
-        {image ? image : x.data<T>(), geometry_, p.depth, p.cols}};
+        {image, geometry_, p.depth, p.cols}};
     launch_weight_parts(p, grad, patches, parts, parts + size_t(p.rows) * p.cols, run.stream());
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      constexpr bool kTapsInside = kLayout == Layout::kNCHW;
-      const int weights = problem_.k * problem_.c * geometry_.taps;
-      launch({.gridDim = static_cast<unsigned>(ceil_div(weights + problem_.k, kReduceThreads / 8)),
-              .blockDim = kReduceThreads,
-              .stream = run.stream()},
-             {overlaps_primary()}, sum_filters_kernel<kTapsInside>, parts, p.split.splits,
-             partial_stride(p.rows, p.cols), problem_.k, problem_.c, geometry_.taps, padded_.c,
-             FastDivisor(problem_.c * geometry_.taps),
-             FastDivisor(kTapsInside ? geometry_.taps : problem_.c), dw, db);
-    });
+    launch_sum_filters(parts, p.split.splits, padded_.c, dw, db, run.stream());
   }
 
  private:
+  using Staged::by_layout, Staged::staged_bytes, Staged::behind_staged, Staged::launch_sum_filters;
+  using Staged::problem_, Staged::padded_, Staged::geometry_;
+  using Staged::stage_x_and_weights, Staged::stage_dy_and_weights, Staged::stage_x_and_dy;
+
   struct Operands {
     const T* image;
     const T* weights;
     void* rest;  // of the workspace
   };
 
-  static Conv2dProblem padded(Conv2dProblem d) {
-    d.c = round_up(d.c, kVec);
-    d.k = round_up(d.k, kVec);
-    d.layout = Layout::kNHWC;
-    return d;
-  }
-  template <class F>
-  void by_layout(F f) const {
-    problem_.layout == Layout::kNCHW ? f(std::integral_constant<Layout, Layout::kNCHW>{})
-                                     : f(std::integral_constant<Layout, Layout::kNHWC>{});
-  }
-  // One channel lies the same in both layouts; it is padded all the same.
-  bool stages_x() const { return problem_.layout == Layout::kNCHW || problem_.c != padded_.c; }
-  bool stages_dy(bool pooled) const {
-    return pooled || problem_.layout == Layout::kNCHW || problem_.k != padded_.k;
-  }
-  size_t x_bytes() const {
-    return align_up(sizeof(T) * problem_.n * geometry_.pixels_in * size_t(padded_.c));
-  }
-  size_t dy_bytes() const {
-    return align_up(sizeof(T) * problem_.n * geometry_.pixels_out * size_t(padded_.k));
-  }
   size_t parts_bytes() const {
     return sizeof(float) * backward_filter_.split.splits *
            partial_stride(backward_filter_.rows, backward_filter_.cols);
-  }
-  /// At the beginning of the workspace, as if dy were always staged.
-  size_t staged_bytes(Pass pass) const {
-    const size_t taps = size_t(geometry_.taps) * sizeof(T);
-    if (pass == Pass::kForward) return x_bytes() + align_up(taps * problem_.k * padded_.c);
-    if (pass == Pass::kBackwardData) return dy_bytes() + align_up(taps * problem_.c * padded_.k);
-    return x_bytes() + dy_bytes();
   }
   MatrixByDepth<kVec, T> filters(const Operands& o) const {
     return {{o.weights}, problem_.k, forward_.depth};
   }
 
   Operands stage_forward(const Run& run, const Tensor& x, const Tensor& w) const {
-    char* const workspace = static_cast<char*>(run.workspace);
-    T* const image = stages_x() ? reinterpret_cast<T*>(workspace) : nullptr;
-    T* const weights = reinterpret_cast<T*>(workspace + x_bytes());
-    stage_x(x, image, WeightMatrix(w.data<float>(), problem_, false, padded_.c), weights,
-            run.stream());
-    return {image ? image : x.data<T>(), weights, workspace + staged_bytes(Pass::kForward)};
-  }
-  void stage_x(const Tensor& x, T* image, const WeightMatrix& matrix, T* weights,
-               cudaStream_t stream) const {
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      launch_staging(PlainImage<T, kLayout>{x.data<T>(), problem_.c, geometry_.pixels_in},
-                     problem_.c, padded_.c, problem_.n, geometry_.pixels_in, image, matrix, weights,
-                     stream);
-    });
-  }
-  void stage_dy(const Tensor& dy, const uint32_t* argmax, T* image, const WeightMatrix& matrix,
-                T* weights, cudaStream_t stream) const {
-    const auto stage = [&](const auto& source) {
-      launch_staging(source, problem_.k, padded_.k, problem_.n, geometry_.pixels_out, image, matrix,
-                     weights, stream);
-    };
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      if (argmax) {
-        stage(UnpooledImage<T, kLayout>{dy.data<T>(), argmax, ConvGeometry(problem_)});
-      } else {
-        stage(PlainImage<T, kLayout>{dy.data<T>(), problem_.k, geometry_.pixels_out});
-      }
-    });
+    const auto [image, weights] = stage_x_and_weights(run, x, w);
+    return {image, weights, behind_staged(run, Pass::kForward)};
   }
 
-  const Conv2dProblem problem_, padded_;
-  const ConvGeometry geometry_;  // of padded_
   const StridePhases phases_;
   ImageProduct<Tiles> forward_, backward_data_;
   WeightProduct<Tiles> backward_filter_;

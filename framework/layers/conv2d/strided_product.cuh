@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   using GatherA = GradByPhase<Grad>;
   using GatherB = WeightByPhase<Weight>;
   using Smem = ProductSmem<Tile, GatherA, GatherB>;
-  __shared__ Smem smem;
+  Smem& smem = product_smem<Smem>();
   const Conv2dProblem& d = grad.g.d;
   const Phase phase(phases, blockIdx.x / tiles_per_phase);
   const int rows = d.n * phase.positions, depth = d.k * phase.taps;
@@ -66,9 +66,10 @@ void launch_input_product(const ImageProduct<Tiles>& p, const Grad& grad, const 
   const auto launch = [&]<class Tile>(Tile, auto* to) {
     const int tiles = ceil_div(grad.g.d.n * phases.most_positions(), Tile::kM);
     const dim3 grid(tiles * phases.count(), ceil_div(p.cols, Tile::kN), p.split.splits);
-    conv2d_strided_product_kernel<kLayout, Tile>
-        <<<grid, Tile::kThreads, 0, stream>>>(grad, weight, phases, tiles, p.cols, to, p.stride());
-    DUET_LAUNCHED();
+    launch_product_kernel<ProductSmem<Tile, GradByPhase<Grad>, WeightByPhase<Weight>>>(
+        conv2d_strided_product_kernel<kLayout, Tile, std::remove_pointer_t<decltype(to)>, Grad,
+                                      Weight>,
+        grid, Tile::kThreads, stream, grad, weight, phases, tiles, p.cols, to, p.stride());
   };
   const auto launch_small = [&](auto* to) {
     p.tile == TileSize::kNarrow ? launch(typename Tiles::Narrow{}, to)

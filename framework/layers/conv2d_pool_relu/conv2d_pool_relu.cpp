@@ -8,6 +8,7 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 
 std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
@@ -17,6 +18,7 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
 #if DUET_WITH_CUDA
     conv2d_pool_relu_custom_direct(),
     conv2d_pool_relu_custom_winograd(),
+    conv2d_pool_relu_custom_wgmma(),
     conv2d_pool_relu_custom_mma(),
     conv2d_pool_relu_custom_fused(),
     conv2d_pool_relu_cudnn(),

@@ -1,56 +1,59 @@
 // conv2d_pool_relu custom_direct: conv2d custom_direct whose 2x2 blocks of outputs are the pooling
 //           windows: forward stores their largest, backward_filter unpools dy in registers.
-//           backward_data, which a first layer never runs, is custom_fused's.
+//           backward_data, which a first layer never runs, is custom_fused's, in bf16 custom_mma's.
 // Mapping:  as conv2d custom_direct.
 // Traffic:  as conv2d custom_direct, but y and dy are the pooled ones plus half a byte of argmax an
 //           element.
 // Limits:   those of conv2d custom_direct; pooling 2x2 with stride 2, no pool padding.
-// Measured: H200, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3: forward 4.7 us at N = 64, 34.3 at
+// Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3: forward 4.7 us at N = 64, 34.3 at
 //           1024; backward_filter 8.6 and 49.2. cuDNN's convolution alone: 13.3 and 120.5; 29.0 and
 //           203.6.
 #include "layers/conv2d/direct_convolution.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {
 namespace {
 
+template <class T>
 class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
  public:
-  explicit Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem)
+  Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        fused_(make_custom_fused(problem)) {}
+        general_(kFused ? make_custom_fused(problem) : make_custom_mma(problem, context)) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    if (pass == Pass::kBackwardData) return fused_->workspace_bytes(pass);
+    if (pass == Pass::kBackwardData) return general_->workspace_bytes(pass);
     return pass == Pass::kBackwardFilter ? convolution_.backward_filter_workspace_bytes() : 0;
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    return pass == Pass::kBackwardData ? "custom_fused: " + fused_->detail(pass)
-                                       : convolution_.text(pass);
+    if (pass != Pass::kBackwardData) return convolution_.text(pass);
+    return (kFused ? "custom_fused: " : "custom_mma: ") + general_->detail(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    convolution_.forward(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
+    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
                          state.data<uint32_t>(), run.stream());
   }
 
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    fused_->backward_data(run, y, dy, state, w, dx);
+    general_->backward_data(run, y, dy, state, w, dx);
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    convolution_.backward_filter(x.data<float>(), dy.data<float>(), state.data<uint32_t>(),
+    convolution_.backward_filter(x.data<T>(), dy.data<T>(), state.data<uint32_t>(),
                                  dw.data<float>(), db.data<float>(), run.workspace, run.stream());
   }
 
  private:
-  const DirectConvolution<true> convolution_;
-  const std::unique_ptr<Conv2dPoolReluImpl> fused_;
+  static constexpr bool kFused = std::is_same_v<T, float>;
+
+  const DirectConvolution<T, true> convolution_;
+  const std::unique_ptr<Conv2dPoolReluImpl> general_;  // runs backward_data
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
@@ -61,7 +64,7 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct() {
-  return impl_entry<Conv2dPoolReluCustomDirect>("custom_direct", unsupported);
+  return gpu_entry<Conv2dPoolReluCustomDirect>("custom_direct", unsupported);
 }
 
 }  // namespace duet

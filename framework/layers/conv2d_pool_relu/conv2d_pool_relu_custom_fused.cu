@@ -10,7 +10,7 @@
 //           it saves (custom_winograd: 22, 34, 24).
 #include "kernels/fma_tile.cuh"
 #include "layers/conv2d/strided_product.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/window_product.cuh"
 
 namespace duet {
@@ -76,11 +76,9 @@ class Conv2dPoolReluCustomFused : public Conv2dPoolReluImpl {
       const int rows = Order::numbers(outputs_ / 4);
       const PatchByPosition<kLayout, Order, vec_x> patches{
           {x.data<float>(), geometry_, rows, taps_}};
-      const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(conv_.k, Tile::kN));
-      conv2d_pool_relu_forward_kernel<kLayout, Tile><<<grid, Tile::kThreads, 0, context.stream()>>>(
-          patches, filters, conv_.k, taps_, b.data<float>(), y.data<float>(), state.memory);
+      launch_window_product<kLayout, Tile>(patches, filters, rows, conv_.k, taps_, b.data<float>(),
+                                           y.data<float>(), state.memory, context.stream());
     });
-    DUET_LAUNCHED();
   }
   template <int vec>
   void backward_data_by(Context& context, const Tensor& dy, const Tensor& state, const Tensor& w,

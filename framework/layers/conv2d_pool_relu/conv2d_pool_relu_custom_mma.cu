@@ -5,7 +5,7 @@
 //           Backward unpools dy while it stages it.
 // Limits:   those of conv2d custom_mma; pooling 2x2 with stride 2, no pool padding.
 #include "layers/conv2d/mma_convolution.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 #include "layers/conv2d_pool_relu/window_product.cuh"
 
 namespace duet {
@@ -46,9 +46,9 @@ class Conv2dPoolReluCustomMma : public Conv2dPoolReluImpl {
     convolution_.forward_windows(
         run, x, w,
         [&]<class Tile>(Tile, const auto& patches, const auto& filters, int rows, int depth) {
-          const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(problem_.conv.k, Tile::kN));
-          conv2d_pool_relu_forward_kernel<kLayout, Tile><<<grid, Tile::kThreads, 0, run.stream()>>>(
-              patches, filters, problem_.conv.k, depth, b.data<float>(), y.data<T>(), state.memory);
+          launch_window_product<kLayout, Tile>(patches, filters, rows, problem_.conv.k, depth,
+                                               b.data<float>(), y.data<T>(), state.memory,
+                                               run.stream());
         });
   }
 
@@ -61,6 +61,11 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 }
 
 }  // namespace
+
+std::unique_ptr<Conv2dPoolReluImpl> make_custom_mma(const Conv2dPoolReluProblem& problem,
+                                                    const Context& context) {
+  return std::make_unique<Conv2dPoolReluCustomMma<bfloat16>>(problem, context);
+}
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma() {
   return gpu_entry<Conv2dPoolReluCustomMma>("custom_mma", unsupported);

@@ -15,7 +15,7 @@
 //           27.8, 288; 38.6, 344; 30.8, 380. Forward spends half of its time multiplying;
 //           two warps a scheduler cannot hide transforms, barriers and the exchange.
 #include "layers/conv2d/winograd_products.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_custom_fused.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {
 namespace {

@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   using Codes = std::conditional_t<Tile::kRun == 4, uint16_t, uint8_t>;
   static_assert(Tile::kRun == 4 || Tile::kRun == 2);
   constexpr int kRun = Tile::kRun;
-  __shared__ ProductSmem<Tile, GatherA, GatherB> smem;
+  auto& smem = product_smem<ProductSmem<Tile, GatherA, GatherB>>();
   const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
   float acc[Tile::kThreadM][Tile::kThreadN];
   compute_product<Tile, false>(a, b, m0, n0, 0, depth, smem, acc, nullptr);
@@ -61,6 +61,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
       static_cast<Codes*>(argmax)[word * (8 / kRun) + k0 % 8 / kRun] = Codes(codes);
     }
   }
+}
+
+/// y (in kLayout) and argmax for `filters` filters; `rows` as the gathers number them.
+template <Layout kLayout, class Tile, class T, class GatherA, class GatherB>
+void launch_window_product(const GatherA& a, const GatherB& b, int rows, int filters, int depth,
+                           const float* bias, T* y, void* argmax, cudaStream_t stream) {
+  const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(filters, Tile::kN));
+  launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
+      conv2d_pool_relu_forward_kernel<kLayout, Tile, T, GatherA, GatherB>, grid, Tile::kThreads,
+      stream, a, b, filters, depth, bias, y, argmax);
 }
 
 }  // namespace duet

@@ -9,6 +9,7 @@ ImplEntry<LinearProblem> linear_custom_mma();
 ImplEntry<LinearProblem> linear_custom_naive();
 ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
+ImplEntry<LinearProblem> linear_custom_wgmma();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
 std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass) {
@@ -23,6 +24,7 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_cpu_blas(),
     linear_cpu_reference(),
 #if DUET_WITH_CUDA
+    linear_custom_wgmma(),
     linear_custom_mma(),
     linear_custom_register_tiled(),
     linear_custom_large_tile(),

@@ -7,8 +7,10 @@
 //           too where their lines start on 16 bytes. Operands are rounded on their way to shared
 //           memory.
 // Limits:   math tf32 or bf16, 32-bit element numbers; compute capability 8.0.
-#include <array>
+#include <algorithm>
 
+#include "core/arena.h"
+#include "kernels/convert.h"
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
@@ -25,7 +27,8 @@ class LinearCustomMma : public LinearImpl {
   LinearCustomMma(const LinearProblem& problem, const Context& context) : LinearImpl(problem) {
     require_mma();
     const int multiprocessors = multiprocessor_count();
-    const size_t limit = context.workspace_limit();
+    const size_t limit =
+        context.workspace_limit() - std::min(context.workspace_limit(), staged_bytes());
     forward_ = {problem.n, problem.out, problem.in, multiprocessors, limit};
     backward_data_ = {problem.n, problem.in, problem.out, multiprocessors, limit};
     backward_filter_ = {problem.out, problem.in, problem.n, multiprocessors};
@@ -33,7 +36,7 @@ class LinearCustomMma : public LinearImpl {
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.workspace_bytes();
-    return (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
+    return staged_bytes() + (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
@@ -42,23 +45,23 @@ class LinearCustomMma : public LinearImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    const auto by = [&]<int vec_x, int vec_w>(Lanes<vec_x, vec_w>) {
+    const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
       launch_image_product<Layout::kNHWC>(
           forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
-          MatrixByDepth<vec_w>{{w.data<float>()}, problem_.out, problem_.in}, 1, b.data<float>(),
-          y.data<T>(), run.workspace, run.stream());
+          MatrixByDepth<vec_w, W>{{weights}, problem_.out, problem_.in}, 1, b.data<float>(),
+          y.data<T>(), rest(run), run.stream());
     };
-    problem_.in % kWide == 0 ? by(Lanes<kWide, 4>{}) : by(Lanes<1, 1>{});
+    by_weights(run, w, problem_.in % kWide == 0, by);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    const auto by = [&]<int vec_dy, int vec_w>(Lanes<vec_dy, vec_w>) {
+    const auto by = [&]<int vec_dy, int vec_w, class W>(Lanes<vec_dy, vec_w>, const W* weights) {
       launch_image_product<Layout::kNHWC>(
           backward_data_, MatrixByDepth<vec_dy, T>{{dy.data<T>()}, problem_.n, problem_.out},
-          MatrixByRow<vec_w>{{w.data<float>()}, problem_.in}, 1, nullptr, dx.data<T>(),
-          run.workspace, run.stream());
+          MatrixByRow<vec_w, W>{{weights}, problem_.in}, 1, nullptr, dx.data<T>(), rest(run),
+          run.stream());
     };
-    problem_.in % 4 == 0 && problem_.out % kWide == 0 ? by(Lanes<kWide, 4>{}) : by(Lanes<1, 1>{});
+    by_weights(run, w, problem_.in % kWide == 0 && problem_.out % kWide == 0, by);
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -77,6 +80,31 @@ class LinearCustomMma : public LinearImpl {
   template <int vec_a, int vec_b>
   struct Lanes {};
   static constexpr int kWide = kWidest<T>;
+
+  /// In bf16 with many rows, which read the weights as often as there are tiles of them, the weights
+  /// are rounded once, at the beginning of the workspace.
+  bool stages_weights() const {
+    return std::is_same_v<T, bfloat16> && problem_.n > 128 && problem_.in % kWide == 0;
+  }
+  size_t staged_bytes() const {
+    return stages_weights() ? align_up(sizeof(T) * problem_.in * size_t(problem_.out)) : 0;
+  }
+  void* rest(const Run& run) const { return static_cast<char*>(run.workspace) + staged_bytes(); }
+
+  /// Calls by(Lanes, weights) with the weights as they are taken.
+  template <class By>
+  void by_weights(const Run& run, const Tensor& w, bool whole, By by) const {
+    const float* const from = w.data<float>();
+    if (!whole) return by(Lanes<1, 1>{}, from);
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (stages_weights()) {
+        T* const staged = static_cast<T*>(run.workspace);
+        queue_conversion(from, staged, w.elements(), run.stream());
+        return by(Lanes<kWide, kWide>{}, static_cast<const T*>(staged));
+      }
+    }
+    by(Lanes<kWide, 4>{}, from);
+  }
 
   ImageProduct<Tiles> forward_, backward_data_;
   WeightProduct<Tiles> backward_filter_;

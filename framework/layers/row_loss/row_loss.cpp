@@ -20,12 +20,20 @@ RowLossImpls all_impls() {
   };
 }
 
+// A list of its own.
+template <RowLossKind>
+RowLossImpls& list_of() {
+  static RowLossImpls list = all_impls();
+  return list;
+}
+
 constexpr std::string_view kNames[] = {"mse", "bce_with_logits", "multi_margin"};  // by kind
 
-class RowLossLayer : public LayerOf<RowLossLayer, RowLossProblem> {
+template <RowLossKind kind>
+class RowLossLayer : public LayerOf<RowLossLayer<kind>, RowLossProblem> {
  public:
-  RowLossLayer(ConfigReader& reader, RowLossKind kind, const ImplList& list)
-      : LayerOf(kNames[static_cast<int>(kind)], list), kind_(kind) {
+  explicit RowLossLayer(ConfigReader& reader)
+      : RowLossLayer::LayerOf(kNames[static_cast<int>(kind)], list_of<kind>()) {
     if (kind != RowLossKind::kMultiMargin) return;
     p_ = static_cast<int>(reader.integer("p", 1, 1, 2));
     margin_ = reader.number("margin", 1.0, -kMostMargin, kMostMargin);
@@ -35,9 +43,9 @@ class RowLossLayer : public LayerOf<RowLossLayer, RowLossProblem> {
 
  protected:
   RowLossProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
-    outputs_ = loss_outputs(inputs);
+    this->outputs_ = loss_outputs(inputs);
     const TensorDesc& x = inputs[0];
-    return {.kind = kind_,
+    return {.kind = kind,
             .n = static_cast<int>(x.shape[0]),
             .c = static_cast<int>(x.shape[1]),
             .dtype = x.dtype,
@@ -47,45 +55,32 @@ class RowLossLayer : public LayerOf<RowLossLayer, RowLossProblem> {
 
  private:
   static constexpr double kMostMargin = 1e6;
-  RowLossKind kind_;
   double margin_ = 1.0;
   int p_ = 1;
 };
 
-template <RowLossKind kind, auto& impls>
+template <RowLossKind kind>
 const LayerType& type_of(std::string_view summary) {
-  static const LayerType type = {kNames[static_cast<int>(kind)], summary,
-                                 [](ConfigReader& reader) -> std::unique_ptr<Layer> {
-                                   return std::make_unique<RowLossLayer>(reader, kind, impls());
-                                 },
-                                 [] { return infos_of(impls()); }};
+  static const LayerType type =
+      layer_type<RowLossLayer<kind>, list_of<kind>>(kNames[static_cast<int>(kind)], summary);
   return type;
 }
 
 }  // namespace
 
-RowLossImpls& mse_impls() {
-  static RowLossImpls list = all_impls();
-  return list;
-}
-RowLossImpls& bce_with_logits_impls() {
-  static RowLossImpls list = all_impls();
-  return list;
-}
-RowLossImpls& multi_margin_impls() {
-  static RowLossImpls list = all_impls();
-  return list;
-}
+RowLossImpls& mse_impls() { return list_of<RowLossKind::kMse>(); }
+RowLossImpls& bce_with_logits_impls() { return list_of<RowLossKind::kBceWithLogits>(); }
+RowLossImpls& multi_margin_impls() { return list_of<RowLossKind::kMultiMargin>(); }
 
 const LayerType& mse_type() {
-  return type_of<RowLossKind::kMse, mse_impls>("loss = mean of (x - onehot(label))^2");
+  return type_of<RowLossKind::kMse>("loss = mean of (x - onehot(label))^2");
 }
 const LayerType& bce_with_logits_type() {
-  return type_of<RowLossKind::kBceWithLogits, bce_with_logits_impls>(
+  return type_of<RowLossKind::kBceWithLogits>(
       "loss = mean of the binary cross-entropy of sigmoid(x) with onehot(label)");
 }
 const LayerType& multi_margin_type() {
-  return type_of<RowLossKind::kMultiMargin, multi_margin_impls>(
+  return type_of<RowLossKind::kMultiMargin>(
       "multi-class hinge: loss = mean of max(0, margin - x[label] + x)^p; p, margin");
 }
 

@@ -1,8 +1,8 @@
 // softmax custom_online: one walk finds maximum and sum together. Each thread has the exponentials
-//           of its own values, below its own maximum; two such parts are joined by scaling the one
-//           with the smaller maximum down (M. Milakov, N. Gimelshein: Online normalizer calculation
-//           for softmax, 2018). The row stays in registers, so that the quotients need no more
-//           reads and no more exponentials, but for one a thread.
+//           of its own values, below its own maximum; such parts are joined by scaling those with
+//           a smaller maximum down (M. Milakov, N. Gimelshein: Online normalizer calculation for
+//           softmax, 2018). The row stays in registers, so that the quotients need no more reads
+//           and no more exponentials, but for one a thread.
 // Mapping:  up to 1024 columns warp = 1 row, block = 8; longer block = 1 row, 256 threads; 8 to 32
 //           values a thread, 16 bytes at a time where the row's length allows it, else one by one.
 // Traffic:  forward x once, y once; backward y (in bf16 x) and dy once, dx once. Rows beyond 8192
@@ -26,6 +26,15 @@ __device__ __forceinline__ Part join(const Part& a, const Part& b) {
   const float max = fmaxf(a.max, b.max);
   return {max, a.sum * expf(a.max - max) + b.sum * expf(b.max - max)};
 }
+/// Of a row, from each thread's part: all join the largest maximum at once, with one exponential a
+/// thread where joining in pairs would take ten and more.
+template <class F>
+__device__ __forceinline__ Part join_row(const Part& own) {
+  const float max = F::combine_row(own.max, [](float a, float b) { return fmaxf(a, b); });
+  const float sum =
+      F::combine_row(own.sum * expf(own.max - max), [](float a, float b) { return a + b; });
+  return {max, sum};
+}
 
 /// The softmax of a row, as many values at a time as fit into the registers of its team.
 template <class F, class T>
@@ -36,15 +45,15 @@ struct RowSoftmax {
   Part own, all;  // of `values`, and of the row
 
   __device__ __forceinline__ RowSoftmax(const T* row, int count) : x(row), columns(count) {
-    for (int begin = 0; begin < columns; begin += F::kMost) {
+    F::for_each_piece(columns, [&](int begin) {
       read(begin);
-      all = join(all, own);
-    }
-    all = F::combine_row(all, join);
+      all = F::kWhole ? own : join(all, own);
+    });
+    all = join_row<F>(all);
   }
   /// values = softmax of the thread's columns behind `begin`.
   __device__ __forceinline__ void evaluate(int begin) {
-    if (columns > F::kMost) read(begin);
+    if (!F::kWhole && columns > F::kMost) read(begin);
     const float scale = expf(own.max - all.max) / all.sum;
 #pragma unroll
     for (float& value : values) value *= scale;
@@ -84,10 +93,10 @@ __global__ void __launch_bounds__(kCombineThreads)
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   RowSoftmax<F, T> softmax(x + row * columns, columns);
-  for (int begin = 0; begin < columns; begin += F::kMost) {
+  F::for_each_piece(columns, [&](int begin) {
     softmax.evaluate(begin);
     F::store_row(y + row * columns + begin, columns - begin, softmax.values);
-  }
+  });
 }
 
 template <class F, class T, class Row>
@@ -102,18 +111,18 @@ __global__ void __launch_bounds__(kCombineThreads)
     F::load_row(dy + row * columns + begin, columns - begin, 0.0f, gradient);
   };
   float sum = 0.0f;
-  for (int begin = 0; begin < columns; begin += F::kMost) {
+  F::for_each_piece(columns, [&](int begin) {
     read(begin);
 #pragma unroll
     for (int i = 0; i < F::kValues; ++i) sum += gradient[i] * y.values[i];
-  }
+  });
   sum = F::combine_row(sum, [](float a, float b) { return a + b; });
-  for (int begin = 0; begin < columns; begin += F::kMost) {
-    if (columns > F::kMost) read(begin);
+  F::for_each_piece(columns, [&](int begin) {
+    if (!F::kWhole && columns > F::kMost) read(begin);
 #pragma unroll
     for (int i = 0; i < F::kValues; ++i) gradient[i] = y.values[i] * (gradient[i] - sum);
     F::store_row(dx + row * columns + begin, columns - begin, gradient);
-  }
+  });
 }
 
 template <class T>

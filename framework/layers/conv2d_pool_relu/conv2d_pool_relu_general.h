@@ -1,5 +1,5 @@
-// custom_fused as a part: what the more special implementations leave to it, as all hand-written
-// ones keep the same state (conv2d/packed_argmax.cuh).
+// custom_fused and custom_mma as parts: what the more special implementations leave to them, as all
+// hand-written ones keep the same state (conv2d/packed_argmax.cuh).
 #pragma once
 
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -12,5 +12,8 @@ std::optional<std::string> window_unsupported(const Conv2dPoolReluProblem& probl
 std::optional<std::string> custom_fused_unsupported(const Conv2dPoolReluProblem& problem,
                                                     Pass pass);
 std::unique_ptr<Conv2dPoolReluImpl> make_custom_fused(const Conv2dPoolReluProblem& problem);
+/// In bf16 it can do what custom_fused can do in fp32. REQUIRES: the problem is stored in bfloat16.
+std::unique_ptr<Conv2dPoolReluImpl> make_custom_mma(const Conv2dPoolReluProblem& problem,
+                                                    const Context& context);
 
 }  // namespace duet

@@ -1,0 +1,169 @@
+// image_folder: pictures in a folder a class, as torchvision's ImageFolder takes them: classes are
+// numbered in the order of their names, pictures lie anywhere below, and other files are passed by.
+// Hidden files and folders are, too. There the formats that are read end: BMP, WebP and others, which
+// torchvision reads, are refused.
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "data/dataset_types.h"
+#include "data/image_set.h"
+#include "data/validation_split.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostDepth = 32;  // of folders; links may go round in a circle
+
+const std::set<std::string> kOtherPictures = {".bmp", ".gif",  ".pgm", ".ppm",
+                                              ".tif", ".tiff", ".webp"};
+
+bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
+
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::error_code error;
+  std::vector<fs::directory_entry> entries;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (!is_hidden(it->path())) entries.push_back(*it);
+  }
+  if (error) throw DataError(folder.string() + ": cannot be read: " + error.message());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+std::vector<std::string> classes_of(const fs::path& folder) {
+  std::vector<std::string> classes;
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : entries_of(folder)) {
+    if (entry.is_directory(ignored)) classes.push_back(entry.path().filename().string());
+  }
+  return classes;
+}
+
+// The pictures of a folder first, then those of the folders in it.
+void collect(const fs::path& folder, int32_t label, int depth, std::vector<LabelledFile>& files) {
+  if (depth > kMostDepth) {
+    throw DataError(folder.string() + ": lies more than " + std::to_string(kMostDepth) +
+                    " folders deep; does a link go round in a circle?");
+  }
+  const std::vector<fs::directory_entry> entries = entries_of(folder);
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : entries) {
+    if (entry.is_directory(ignored)) continue;
+    if (is_picture_name(entry.path())) files.push_back({entry.path(), label});
+    if (kOtherPictures.count(entry.path().extension().string())) {
+      throw DataError(entry.path().string() +
+                      ": only JPEG and PNG pictures are read; convert it, or move it away");
+    }
+  }
+  for (const fs::directory_entry& entry : entries) {
+    if (entry.is_directory(ignored)) collect(entry.path(), label, depth + 1, files);
+  }
+}
+
+struct Keys {
+  std::string folder, train;
+  std::optional<std::string> validation;
+  ValidationSplit split;
+  PictureRules rules;
+};
+
+void check_training_classes(const fs::path& folder, const std::vector<std::string>& found,
+                            int64_t classes) {
+  if (static_cast<int64_t>(found.size()) == classes) return;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < std::min<size_t>(found.size(), 10); ++i) {
+    names.push_back(printable(found[i]));
+  }
+  throw DataError(folder.string() + ": has " + std::to_string(found.size()) +
+                  (found.size() == 1 ? " folder" : " folders") + ", one for each class (" +
+                  join(names) + (found.size() > 10 ? ", ..." : "") + "), and data.classes is " +
+                  std::to_string(classes) +
+                  (found.size() < 2 ? "; is it the folder above those of the classes? data.train "
+                                      "names it"
+                                    : "; make them agree"));
+}
+
+std::vector<LabelledFile> training_files(const fs::path& folder,
+                                         const std::vector<std::string>& classes) {
+  std::vector<LabelledFile> files;
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const size_t before = files.size();
+    collect(folder / classes[i], static_cast<int32_t>(i), 0, files);
+    if (files.size() > before) continue;
+    throw DataError((folder / classes[i]).string() +
+                    ": no JPEG or PNG picture is in it; every folder is a class and needs some");
+  }
+  return files;
+}
+
+// Folders of classes that were not trained would shift the numbers of others.
+std::vector<LabelledFile> validation_files(const fs::path& folder,
+                                           const std::vector<std::string>& classes) {
+  std::vector<LabelledFile> files;
+  for (const std::string& name : classes_of(folder)) {
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end()) {
+      throw DataError((folder / name).string() + ": is of no class of the training data" +
+                      did_you_mean(name, classes));
+    }
+    collect(folder / name, static_cast<int32_t>(found - classes.begin()), 0, files);
+  }
+  return files;
+}
+
+Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir) {
+  std::vector<std::string> folders = {keys.train};
+  if (keys.validation) folders.push_back(*keys.validation);
+  const fs::path folder = data_folder({keys.folder, folders}, "", data_dir);
+  Dataset data{info};
+  data.source = folder.string();
+  const fs::path train = (folder / keys.train).lexically_normal();
+  data.class_names = classes_of(train);
+  check_training_classes(train, data.class_names, info.classes);
+  data.train =
+      read_labelled_files(training_files(train, data.class_names), keys.rules, data.warnings);
+  if (keys.validation) {
+    const fs::path validation = (folder / *keys.validation).lexically_normal();
+    data.validation = read_labelled_files(validation_files(validation, data.class_names),
+                                          keys.rules, data.warnings);
+  } else {
+    hold_out(data, keys.split);
+  }
+  return data;
+}
+
+DatasetLoader read(ConfigReader& reader) {
+  Keys keys;
+  keys.folder = reader.text("folder", "image_folder");
+  keys.train = reader.text("train", "train");
+  if (reader.has("validation")) {
+    keys.validation = reader.text("validation");
+    reader.reject("validation_split", "'validation' names a folder");
+  } else {
+    reader.raw("validation");
+    keys.split = read_validation_split(reader);
+  }
+  const int64_t classes = reader.integer("classes", {}, 2, 1 << 20);
+  keys.rules = read_picture_rules(reader);
+  const DatasetInfo info{"image_folder", keys.rules.channels, keys.rules.height, keys.rules.width,
+                         classes};
+  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); }};
+}
+
+}  // namespace
+
+const DatasetType& image_folder_type() {
+  static const DatasetType type = {
+      .name = "image_folder",
+      .summary = "your own JPEG and PNG pictures, a folder a class (torchvision's ImageFolder)",
+      .read = read,
+      .keys_name_files = true};
+  return type;
+}
+
+}  // namespace duet

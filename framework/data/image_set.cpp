@@ -1,0 +1,184 @@
+#include "data/image_set.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/error.h"
+#include "core/parallel.h"
+#include "core/printable.h"
+#include "data/data_memory.h"
+#include "data/image_file.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kMostSize = 4096;
+constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
+
+std::string size_text(int64_t height, int64_t width) {
+  return std::to_string(width) + "x" + std::to_string(height);
+}
+
+// How CenterCrop rounds: to the nearest, halves to the even number.
+int64_t half_to_even(int64_t twice) {
+  const int64_t half = twice / 2;
+  return twice % 2 == 0 || half % 2 == 0 ? half : half + 1;
+}
+
+Image crop(const Image& image, int64_t top, int64_t left, int64_t height, int64_t width) {
+  Image result{height, width, image.channels, {}};
+  result.pixels.reserve(static_cast<size_t>(height * width * image.channels));
+  for (int64_t y = top; y < top + height; ++y) {
+    const auto row = image.pixels.begin() + (y * image.width + left) * image.channels;
+    result.pixels.insert(result.pixels.end(), row, row + width * image.channels);
+  }
+  return result;
+}
+
+struct WrongSize : DataError {
+  using DataError::DataError;
+};
+
+// "a; b; ..." of the first.
+std::string first_of(const std::vector<std::string>& all, const std::string& separator) {
+  const auto end = all.begin() + static_cast<int64_t>(std::min(all.size(), kMostTold));
+  return join({all.begin(), end}, separator) + (all.size() > kMostTold ? separator + "..." : "");
+}
+
+// What became of one file.
+struct Outcome {
+  std::string error;
+  bool unreadable = false;
+};
+
+Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
+  try {
+    const Image image = fit(read_image_file(file), rules);
+    for (int64_t c = 0; c < image.channels; ++c) {
+      for (size_t i = static_cast<size_t>(c); i < image.pixels.size();
+           i += static_cast<size_t>(image.channels)) {
+        *to++ = image.pixels[i];
+      }
+    }
+    return {};
+  } catch (const WrongSize& error) {
+    return {file.string() + ": " + error.what()};
+  } catch (const DataError& error) {
+    return {error.what(), true};
+  } catch (const std::exception& error) {
+    return {file.string() + ": " + message_of(error), true};
+  }
+}
+
+}  // namespace
+
+PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> size) {
+  PictureRules rules;
+  rules.channels = reader.integer("channels", 3, 1, 3);
+  if (rules.channels == 2) reader.error("channels", "expected 1 (grey) or 3 (colour)");
+  std::tie(rules.height, rules.width) = reader.integer_pair("size", size, 1);
+  if (std::max(rules.height, rules.width) > kMostSize) {
+    reader.error("size", "expected at most " + std::to_string(kMostSize) + " pixels");
+    rules.height = rules.width = 1;
+  }
+  if (const ConfigNode* node = reader.raw("resize")) {
+    const bool is_list = node->kind == ConfigNode::Kind::kList;
+    const auto [height, width] = reader.integer_pair("resize", {}, 1);
+    if (is_list) {
+      rules.resize = {height, width};
+    } else {
+      rules.shorter = height;
+    }
+    if (std::max(height, width) > kMostSize) {
+      reader.error("resize", "expected at most " + std::to_string(kMostSize) + " pixels");
+    } else if (height < (is_list ? rules.height : std::max(rules.height, rules.width)) ||
+               width < rules.width) {
+      reader.error("resize", "must not be smaller than 'size' (" +
+                                 size_text(rules.height, rules.width) + ", width x height)");
+    }
+  }
+  rules.skip = reader.choice("on_error", {"stop", "skip"}, "stop") == "skip";
+  return rules;
+}
+
+Image fit(const Image& image, const PictureRules& rules) {
+  Image fitting = rules.channels == 1 ? to_grey(image) : to_rgb(image);
+  auto [height, width] = rules.resize;
+  if (rules.shorter > 0) {
+    // torchvision's: the longer side is rounded down.
+    const int64_t longer =
+        rules.shorter * std::max(image.height, image.width) / std::min(image.height, image.width);
+    height = image.height <= image.width ? rules.shorter : longer;
+    width = image.height <= image.width ? longer : rules.shorter;
+  }
+  if (height > 0) {
+    check_image_size(static_cast<uint64_t>(height), static_cast<uint64_t>(width));
+    check_image_size(static_cast<uint64_t>(image.height), static_cast<uint64_t>(width));
+    fitting = resize(fitting, height, width);
+    const int64_t top = half_to_even(height - rules.height);
+    const int64_t left = half_to_even(width - rules.width);
+    return crop(fitting, top, left, rules.height, rules.width);
+  }
+  if (image.height == rules.height && image.width == rules.width) return fitting;
+  throw WrongSize("is " + size_text(image.height, image.width) +
+                  " pixels (width x height), and data.size is " +
+                  size_text(rules.height, rules.width) +
+                  "; data.resize: " + std::to_string(std::max(rules.height, rules.width)) +
+                  " scales the shorter side of each picture to that and takes the middle");
+}
+
+Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
+                          std::vector<std::string>& warnings) {
+  const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);
+  require_memory(std::to_string(files.size()) + " pictures of " +
+                     size_text(rules.height, rules.width) + " pixels",
+                 files.size() * size, "choose a smaller data.size, or fewer pictures");
+  Split split{0, std::vector<uint8_t>(files.size() * size), {}, {}};
+  std::vector<Outcome> outcomes(files.size());
+  parallel_for(static_cast<int64_t>(files.size()),
+               static_cast<int64_t>(files.size()) * kWorthSharing, [&](int64_t i) {
+                 outcomes[i] = read_one(files[i].file, rules,
+                                        split.images.data() + static_cast<size_t>(i) * size);
+               });
+  std::vector<std::string> unreadable, wrong_sizes;
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (outcomes[i].unreadable) {
+      unreadable.push_back(outcomes[i].error);
+    } else if (!outcomes[i].error.empty()) {
+      wrong_sizes.push_back(outcomes[i].error);
+    } else {
+      std::copy_n(split.images.begin() + static_cast<int64_t>(i * size), size,
+                  split.images.begin() + split.count * static_cast<int64_t>(size));
+      split.labels.push_back(files[i].label);
+      ++split.count;
+    }
+  }
+  const auto count = [&](const std::vector<std::string>& some) {
+    return std::to_string(some.size()) + " of " + std::to_string(files.size()) + " pictures ";
+  };
+  if (!wrong_sizes.empty()) {
+    throw DataError(count(wrong_sizes) + "have another size than the network takes:\n" +
+                    first_of(wrong_sizes, "\n"));
+  }
+  if (!unreadable.empty() && !rules.skip) {
+    throw DataError(count(unreadable) + "cannot be read:\n" + first_of(unreadable, "\n") +
+                    "\ndata.on_error: skip leaves them out");
+  }
+  if (!unreadable.empty()) {
+    warnings.push_back(count(unreadable) +
+                       "cannot be read and are left out: " + first_of(unreadable, "; "));
+  }
+  split.images.resize(static_cast<size_t>(split.count) * size);
+  return split;
+}
+
+bool is_picture_name(const fs::path& file) {
+  std::string extension = file.extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
+}
+
+}  // namespace duet

@@ -1,0 +1,44 @@
+// Many pictures in files, as the images of a data set.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/config.h"
+#include "data/dataset.h"
+#include "data/image.h"
+
+namespace duet {
+
+struct PictureRules {
+  int64_t channels = 3;
+  int64_t height = 0, width = 0;             // what the network takes
+  int64_t shorter = 0;                       // `resize: N`: the shorter side becomes N
+  std::pair<int64_t, int64_t> resize{0, 0};  // `resize: [height, width]`
+  bool skip = false;                         // on_error: skip
+};
+
+/// Reads `channels`, `size` (required without a fallback), `resize` and `on_error`.
+PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> size = {});
+
+/// The picture in the rules' channels, resized and its middle cropped as torchvision's Resize and
+/// CenterCrop do of a Pillow image. Throws DataError if it has another size then.
+Image fit(const Image& image, const PictureRules& rules);
+
+struct LabelledFile {
+  std::filesystem::path file;
+  int32_t label;
+};
+
+/// Reads JPEG and PNG files on all threads, in their order. Throws DataError naming those that
+/// cannot be read (with rules.skip they are left out, which `warnings` tells) or have another size.
+Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
+                          std::vector<std::string>& warnings);
+
+/// True if the name ends as JPEG's and PNG's do, in small letters or capitals.
+bool is_picture_name(const std::filesystem::path& file);
+
+}  // namespace duet

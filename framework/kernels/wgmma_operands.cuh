@@ -1,0 +1,241 @@
+// The operands of a product by wgmma (wgmma_product.cuh): images with the channels last, and matrices
+// of weights, in bfloat16, brought box by box by the copy engine. A plain matrix is images of one
+// pixel.
+//
+// One step of the product sums over 64 terms. An operand O says:
+//   kTurned            whether the sum runs along the rows of 128 bytes in shared memory (false), or
+//                      across them (true: see matrix_descriptor())
+//   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
+//   bytes<kRows>()     that a step's copies bring
+//   copy<kRows>(start, step, shared, barrier)   starts them
+//   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned)
+#pragma once
+
+#include "kernels/integers.cuh"
+#include "kernels/tensor_copy.cuh"
+
+namespace duet {
+
+inline constexpr int kStepDepth = 64, kRowBytes = 128;
+
+/// Positions (image, row, column) cut into boxes of at most `most`.
+struct PositionBoxes {
+  int images, height, width;
+  int n = 1, h = 1, w = 1;  // of a box
+  FastDivisor by_w, by_h, by_boxes_w, by_boxes_h;
+
+  /// With as few boxes as can be, and where results lie in planes of pixels (`planes`) in long runs of
+  /// these. With `whole`, of boxes that divide an image without a rest. Their height and width, and
+  /// the image's, are rounded down to multiples of `unit`.
+  PositionBoxes(int images_, int height_, int width_, int most, bool whole, bool planes = false,
+                int unit = 1)
+      : images(images_), height(height_ / unit * unit), width(width_ / unit * unit) {
+    double best = 1e300;
+    for (int box_w = std::min(width, most / unit / unit * unit); box_w >= unit; box_w -= unit) {
+      if (whole && width % box_w != 0) continue;
+      const int most_h = std::min(height, most / box_w / unit * unit);
+      for (int box_h = most_h; box_h >= unit; box_h -= unit) {
+        if (whole && height % box_h != 0) continue;
+        const int box_n = std::min(images, most / (box_w * box_h));
+        const int run = box_w == width ? box_w * box_h : box_w;
+        const double cost = double(ceil_div(images, box_n)) * ceil_div(height, box_h) *
+                            ceil_div(width, box_w) * (planes ? 1 + 8. / run : 1);
+        if (cost >= best) continue;
+        best = cost;
+        n = box_n, h = box_h, w = box_w;
+      }
+    }
+    by_w = FastDivisor(w);
+    by_h = FastDivisor(h);
+    by_boxes_w = FastDivisor(ceil_div(width, w));
+    by_boxes_h = FastDivisor(ceil_div(height, h));
+  }
+  __host__ __device__ int box() const { return n * h * w; }
+  int count() const { return ceil_div(images, n) * ceil_div(height, h) * ceil_div(width, w); }
+
+  struct Start {
+    int n, h, w;
+  };
+  __device__ __forceinline__ Start start(int number) const {
+    Start at;
+    int rest;
+    by_boxes_w.divmod(number, rest, at.w);
+    by_boxes_h.divmod(rest, at.n, at.h);
+    return {at.n * n, at.h * h, at.w * w};
+  }
+  /// Position i of the box -> image and pixel; whether there is one.
+  __device__ __forceinline__ bool locate(const Start& start, int i, int& image, int& pixel) const {
+    int rest, column, row;
+    by_w.divmod(i, rest, column);
+    by_h.divmod(rest, image, row);
+    const bool inside = image < n;
+    image += start.n, row += start.h, column += start.w;
+    pixel = row * width + column;
+    return inside && image < images && row < height && column < width;
+  }
+};
+
+/// How taps move over an image: position p along an axis meets, at tap r, its element
+/// p * stride + first + r * step.
+struct TapAxis {
+  int count = 1, stride = 1, first = 0, step = 1;
+};
+
+/// Images [n][height][width][channels] under the taps of a convolution.
+struct TapImage {
+  CUtensorMap map;
+  int tap_h, tap_w, stride_h, stride_w, first_h, first_w;
+  int channel_blocks;  // of 64
+  FastDivisor by_blocks, by_taps_w;
+
+  /// A box takes `channels` by the positions of `boxes`.
+  TapImage(const bfloat16* images, int count, int height, int width, int channels, const TapAxis& h,
+           const TapAxis& w, const PositionBoxes& boxes)
+      : map(tensor_map(images, {{{channels, 1, kStepDepth},
+                                 {width, channels, boxes.w, w.stride},
+                                 {height, int64_t{width} * channels, boxes.h, h.stride},
+                                 {count, int64_t{height} * width * channels, boxes.n}}})),
+        tap_h(h.step),
+        tap_w(w.step),
+        stride_h(h.stride),
+        stride_w(w.stride),
+        first_h(h.first),
+        first_w(w.first),
+        channel_blocks(ceil_div(channels, kStepDepth)),
+        by_blocks(channel_blocks),
+        by_taps_w(w.count) {}
+
+  /// Positions from `at` on, under tap and channels number `term` / channel_blocks and % of it.
+  __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
+                                       const CopyBarrier& barrier) const {
+    int tap, block, r, s;
+    by_blocks.divmod(term, tap, block);
+    by_taps_w.divmod(tap, r, s);
+    copy_box(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
+             at.h * stride_h + first_h + r * tap_h, at.n, barrier);
+  }
+};
+
+/// Rows are positions, the sum runs over taps and channels.
+struct ImageByPosition {
+  static constexpr bool kTurned = false;
+  using Start = PositionBoxes::Start;
+  TapImage image;
+  PositionBoxes boxes;
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return boxes.box() * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return boxes.start(tile);
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    image.copy(start, step, shared, barrier);
+  }
+  __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
+                                         int& number) const {
+    return boxes.locate(start, row, group, number);
+  }
+  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
+};
+
+/// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over
+/// positions.
+struct ImageByTap {
+  static constexpr bool kTurned = true;
+  using Start = int;
+  TapImage image;
+  PositionBoxes boxes;
+  int rows;
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return kRows / kStepDepth * boxes.box() * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    const PositionBoxes::Start at = boxes.start(step);
+#pragma unroll
+    for (int i = 0; i < kRows / kStepDepth; ++i)
+      image.copy(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * (kRows / kStepDepth);
+  }
+  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
+                                         int& number) const {
+    group = 0;
+    number = first * kStepDepth + row;
+    return number < rows;
+  }
+  __device__ __forceinline__ int unwritten() const { return boxes.box(); }
+};
+
+/// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels.
+struct WeightByRow {
+  static constexpr bool kTurned = false;
+  CUtensorMap map;
+  FastDivisor by_blocks;
+  WeightByRow(const bfloat16* weights, int rows, int taps, int channels, int tile_rows)
+      : map(tensor_map(weights, {{{channels, 1, kStepDepth},
+                                  {taps, channels},
+                                  {rows, int64_t{taps} * channels, tile_rows},
+                                  kNoAxis}})),
+        by_blocks(ceil_div(channels, kStepDepth)) {}
+  using Start = int;
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return kRows * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    int tap, block;
+    by_blocks.divmod(step, tap, block);
+    copy_box(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * (kRows / kStepDepth);
+  }
+  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
+};
+
+/// The same weights: rows are channels, the sum runs over taps and their rows.
+struct WeightByChannel {
+  static constexpr bool kTurned = true;
+  CUtensorMap map;
+  FastDivisor by_blocks;
+  WeightByChannel(const bfloat16* weights, int rows, int taps, int channels)
+      : map(tensor_map(weights, {{{channels, 1, kStepDepth},
+                                  {taps, channels},
+                                  {rows, int64_t{taps} * channels, kStepDepth},
+                                  kNoAxis}})),
+        by_blocks(ceil_div(rows, kStepDepth)) {}
+  using Start = int;
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return kRows * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    int tap, block;
+    by_blocks.divmod(step, tap, block);
+#pragma unroll
+    for (int i = 0; i < kRows / kStepDepth; ++i)
+      copy_box(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
+               block * kStepDepth, 0, barrier);
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * (kRows / kStepDepth);
+  }
+  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
+};
+
+}  // namespace duet

@@ -1,0 +1,321 @@
+// A product of bfloat16 by Hopper's wgmma: out[row][column] = sum of A(row, k) * B(column, k), operands
+// brought by the copy engine (wgmma_operands.cuh).
+//
+// Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
+// registers; one thread of one more warp starts copies, up to kStages steps of 64 terms ahead. A stage
+// passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
+// warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
+// multiply A by ones too.
+// Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "core/tensor.h"
+#include "device/launch.h"
+#include "kernels/split_reduction.cuh"
+#include "kernels/vector.cuh"
+#include "kernels/wgmma.cuh"
+#include "kernels/wgmma_operands.cuh"
+
+namespace duet {
+
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once.
+template <int columns, int stages, int blocks>
+struct WgmmaTile {
+  static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
+  static constexpr int kMultipliers = 256, kThreads = kMultipliers + 32;
+};
+
+template <class Tile>
+struct WgmmaSmem {
+  struct Stage {
+    alignas(1024) char a[Tile::kM * kRowBytes];
+    alignas(1024) char b[Tile::kN * kRowBytes];
+  };
+  Stage stage[Tile::kStages];
+  alignas(1024) bfloat16 ones[8 * kStepDepth];
+  CopyBarrier full[Tile::kStages], empty[Tile::kStages];
+  int row_at[Tile::kM];
+  // After the product the stages' memory holds the tile, for 16-byte stores.
+  static constexpr int kPadding = 16;
+  template <class T>
+  static constexpr int kPitch = Tile::kN + kPadding / int(sizeof(T));  // row-major
+  static constexpr int kPixelPitch = Tile::kM + 4;                     // of columns
+  static_assert(sizeof(Stage) * Tile::kStages >= sizeof(float) * Tile::kM * kPitch<float>);
+  static_assert(sizeof(Stage) * Tile::kStages >= sizeof(float) * Tile::kN * kPixelPitch);
+};
+
+// For the threads of the two multiplying warpgroups.
+template <class Tile>
+__device__ __forceinline__ void wait_multipliers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
+}
+
+/// Calls write(row, column, pair) with the sums d (wgmma.cuh) of this thread, + bias of `columns`, or
+/// nullptr: two neighbouring columns at a time, in numbers of the tile.
+template <class Tile, class Write>
+__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias,
+                                          int columns, Write write) {
+  const int tid = threadIdx.x, row = tid / 32 * 16 + tid % 32 / 4, column0 = tid % 4 * 2;
+  const int n0 = blockIdx.y * Tile::kN;
+#pragma unroll
+  for (int j = 0; j < Tile::kN / 8; ++j) {
+    const int column = 8 * j + column0;
+    float b[2] = {};
+    if (bias != nullptr)
+#pragma unroll
+      for (int e = 0; e < 2; ++e)
+        if (n0 + column + e < columns) b[e] = __ldg(bias + n0 + column + e);
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      write(row + 8 * i, column,
+            Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
+  }
+}
+
+/// The sums as float [column][row], rows WgmmaSmem::kPixelPitch long, in the stages' memory; and all
+/// multiplying threads see them.
+template <class Tile>
+__device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
+                                                          const float* bias, int columns,
+                                                          WgmmaSmem<Tile>& smem) {
+  auto* const tile = reinterpret_cast<float*>(smem.stage);
+  for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
+#pragma unroll
+    for (int e = 0; e < 2; ++e) tile[(column + e) * WgmmaSmem<Tile>::kPixelPitch + row] = pair.v[e];
+  });
+  wait_multipliers<Tile>();
+  return tile;
+}
+
+/// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr);
+/// a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
+/// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
+///
+/// Any result has stride and row_sums, and store() by the multiplying threads when nobody reads the
+/// stages any more.
+template <Layout kLayout, class T>
+struct WgmmaResult {
+  T* out;
+  const float* bias;
+  int columns, pixels;
+  size_t stride = 0;
+  float* row_sums = nullptr;
+
+  template <class Tile, class A>
+  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
+                                        const typename A::Start& start,
+                                        WgmmaSmem<Tile>& smem) const {
+    constexpr bool kPixels = kLayout == Layout::kNCHW;
+    const int tid = threadIdx.x, n0 = blockIdx.y * Tile::kN;
+    T* const to = out + blockIdx.z * stride;
+    if (tid < Tile::kM) {
+      int image, pixel;
+      const bool inside = a.locate(start, tid, image, pixel);
+      smem.row_at[tid] = !inside   ? -1
+                         : kPixels ? image * columns * pixels + pixel
+                                   : (image * pixels + pixel) * columns;
+    }
+    if constexpr (kPixels) {
+      const float* const tile = columns_to_shared<Tile>(d, bias, columns, smem);
+      const int row = tid % Tile::kM, at = smem.row_at[row];
+      if (at < 0) return;
+      const int count = min(Tile::kN, columns - n0);
+#pragma unroll 4
+      for (int column = tid / Tile::kM; column < count; column += Tile::kMultipliers / Tile::kM)
+        to[at + (n0 + column) * pixels] = T(tile[column * WgmmaSmem<Tile>::kPixelPitch + row]);
+    } else {
+      auto* const tile = reinterpret_cast<T*>(smem.stage);
+      constexpr int kPitch = WgmmaSmem<Tile>::template kPitch<T>;
+      for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
+        duet::store(tile + row * kPitch + column, pair);
+      });
+      wait_multipliers<Tile>();
+      constexpr int kVec = kWidest<T>, kLanes = Tile::kN / kVec;
+      const bool whole = columns % kVec == 0;
+      const int column = tid % kLanes * kVec, n = n0 + column;
+      if (n >= columns) return;
+#pragma unroll 4
+      for (int row = tid / kLanes; row < Tile::kM; row += Tile::kMultipliers / kLanes) {
+        const int at = smem.row_at[row];
+        if (at < 0) continue;
+        const T* from = tile + row * kPitch + column;
+        if (whole) {
+          *reinterpret_cast<float4*>(to + at + n) = *reinterpret_cast<const float4*>(from);
+        } else {
+#pragma unroll
+          for (int e = 0; e < kVec; ++e)
+            if (n + e < columns) to[at + n + e] = from[e];
+        }
+      }
+    }
+  }
+};
+
+// blockIdx.x is a tile of A's rows, y one of B's, z a split of the steps.
+template <class Tile, class A, class B, class Result>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
+    wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b, int steps,
+                         int steps_per_split, const __grid_constant__ Result result) {
+#if DUET_HAS_WGMMA
+  using Smem = WgmmaSmem<Tile>;
+  constexpr int kStages = Tile::kStages;
+  extern __shared__ char dynamic[];
+  Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
+  const int tid = threadIdx.x, group = tid / 128;
+  const int first = blockIdx.z * steps_per_split;
+  const int count = min(steps, first + steps_per_split) - first;
+  const bool sums = A::kTurned && result.row_sums != nullptr && blockIdx.y == 0;
+  if (tid == 0) {
+    for (int i = 0; i < kStages; ++i) {
+      smem.full[i].init();
+      smem.empty[i].init(2);
+    }
+  }
+  // Terms beyond the boxes are zeros on both sides.
+  if constexpr (A::kTurned) {
+    const int rows = kStepDepth - a.unwritten();
+    constexpr int kBlocks = (Tile::kM + Tile::kN) / kStepDepth, kPieces = kRowBytes / 16;
+    for (int i = tid; i < kStages * kBlocks * rows * kPieces; i += Tile::kThreads) {
+      const int piece = i % kPieces, rest = i / kPieces, row = rest % rows;
+      const int block = rest / rows % kBlocks, stage = rest / rows / kBlocks;
+      char* const at =
+          block < Tile::kM / kStepDepth
+              ? smem.stage[stage].a + block * kStepDepth * kRowBytes
+              : smem.stage[stage].b + (block - Tile::kM / kStepDepth) * kStepDepth * kRowBytes;
+      *reinterpret_cast<float4*>(at + (a.unwritten() + row) * kRowBytes + piece * 16) = {};
+    }
+    for (int i = tid; i < 8 * kStepDepth; i += Tile::kThreads) smem.ones[i] = bfloat16(1.f);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+  __syncthreads();
+  if (group == 2) {
+    if (tid == Tile::kMultipliers) {
+      wait_for_primary();
+      const auto start_a = a.template start<Tile::kM>(blockIdx.x);
+      const auto start_b = b.template start<Tile::kN>(blockIdx.y);
+      const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
+      int stage = 0, phase = 0;
+      for (int i = 0; i < count; ++i) {
+        if (i >= kStages) smem.empty[stage].wait(phase ^ 1);
+        smem.full[stage].expect(bytes);
+        auto& to = smem.stage[stage];
+        a.template copy<Tile::kM>(start_a, first + i, to.a, smem.full[stage]);
+        b.template copy<Tile::kN>(start_b, first + i, to.b, smem.full[stage]);
+        if (++stage == kStages) stage = 0, phase ^= 1;
+      }
+    }
+  } else {
+    float d[Tile::kN / 2], row_sums[4];
+    int stage = 0, phase = 0;
+    for (int i = 0; i < count; ++i) {
+      smem.full[stage].wait(phase);
+      const char* const rows_a = smem.stage[stage].a + group * kStepDepth * kRowBytes;
+      const char* const rows_b = smem.stage[stage].b;
+      wgmma_begin();
+#pragma unroll
+      for (int k = 0; k < kStepDepth / 16; ++k) {
+        constexpr int kNextA = A::kTurned ? 16 * kRowBytes : 32, kBlock = kStepDepth * kRowBytes;
+        constexpr int kNextB = B::kTurned ? 16 * kRowBytes : 32;
+        Wgmma<Tile::kN, A::kTurned, B::kTurned>::multiply(
+            d, matrix_descriptor(rows_a + k * kNextA, kBlock),
+            matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
+      }
+      if (A::kTurned && sums) {
+#pragma unroll
+        for (int k = 0; k < kStepDepth / 16; ++k)
+          Wgmma<8, A::kTurned, false>::multiply(row_sums,
+                                                matrix_descriptor(rows_a + k * 16 * kRowBytes, 0),
+                                                matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
+      }
+      wgmma_commit();
+      wgmma_wait<1>();  // the step before has read its stage
+      if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? kStages - 1 : stage - 1].arrive();
+      if (++stage == kStages) stage = 0, phase ^= 1;
+    }
+    wgmma_wait<0>();
+    wait_multipliers<Tile>();  // nobody reads the stages any more
+    const auto start = a.template start<Tile::kM>(blockIdx.x);
+    if (A::kTurned && sums && tid % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        int image, row;
+        if (a.locate(start, tid / 32 * 16 + tid % 32 / 4 + 8 * i, image, row))
+          result.row_sums[blockIdx.z * result.stride + row] = row_sums[2 * i];
+      }
+    }
+    result.template store<Tile>(d, a, start, smem);
+  }
+#else
+  __trap();
+#endif
+}
+
+/// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
+/// sum, which leave partial results in the workspace.
+struct WgmmaPlan {
+  int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
+  int tile_columns = 128, splits = 1, steps_per_split = 1;
+
+  WgmmaPlan() = default;
+  /// `results` of the product, of which `limit` bytes of partial ones may be written.
+  WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
+            int multiprocessors_)
+      : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
+    // In cycles of a multiprocessor, as measured on an H200 to within what ranks plans: a step takes
+    // four a column, a block about 4000 besides, and a second kernel 3000 and its memory traffic.
+    double best = 1e300;
+    for (const int tile : {256, 128, 64}) {
+      const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
+      for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
+        const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
+        if (used != wanted) continue;
+        if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
+        const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
+        double cost = double(waves) * (per_split * (60. + 4 * tile) + 4000 + 8 * tile);
+        if (used > 1) cost += 3000 + 8. * used * results / 2000;
+        if (cost >= best) continue;
+        best = cost;
+        tile_columns = tile, splits = used, steps_per_split = per_split;
+      }
+    }
+  }
+  std::string text() const {
+    return "tile 128x" + std::to_string(tile_columns) +
+           (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") + ", wgmma bf16";
+  }
+  /// Calls visit(tile).
+  template <class Visit>
+  void with_tile(Visit visit) const {
+    // Two blocks at once hide each other's beginning and end, one has more stages.
+    const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
+    if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+    if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
+    several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
+  }
+};
+
+template <class Tile, class A, class B, class Result>
+void launch_wgmma_product(const WgmmaPlan& plan, const A& a, const B& b, const Result& result,
+                          cudaStream_t stream) {
+  const auto kernel = wgmma_product_kernel<Tile, A, B, Result>;
+  constexpr int kBytes = sizeof(WgmmaSmem<Tile>) + 1024;  // to begin at a multiple of 1024
+  DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  launch({.gridDim = dim3(plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
+          .blockDim = Tile::kThreads,
+          .dynamicSmemBytes = kBytes,
+          .stream = stream},
+         {overlaps_primary()}, kernel, a, b, plan.steps, plan.steps_per_split, result);
+}
+
+/// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.
+inline std::optional<std::string> wgmma_unsupported() {
+  if (!gpu_available()) return {};
+  if (gpu_attribute(cudaDevAttrComputeCapabilityMajor) == 9 && DUET_WGMMA_BUILT) return {};
+  return "multiplies by wgmma, which takes a GPU of compute capability 9.0 and a build for it";
+}
+
+}  // namespace duet

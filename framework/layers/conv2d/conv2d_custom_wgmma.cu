@@ -1,0 +1,47 @@
+// conv2d custom_wgmma: implicit GEMM on Hopper's tensor cores, by wgmma and the copy engine; bf16.
+// Mapping:  block = 128 output positions (dw: filters) x 256, 128 or 64 columns of the product; one
+//           thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
+//           of a block are a box of columns, rows and images, so that the operand of a tap is one
+//           copy, and what lies in the padding becomes zeros on the way.
+// Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
+//           weights, is rewritten first (mma_staging.cuh).
+// Limits:   math bf16, groups = 1, more than 32 channels and filters, strides up to 2 (backward_data: 1),
+//           padding and dilation that the copy engine takes; compute capability 9.0.
+#include "layers/conv2d/conv2d.h"
+#include "layers/conv2d/wgmma_convolution.cuh"
+
+namespace duet {
+namespace {
+
+class Conv2dCustomWgmma : public Conv2dImpl {
+ public:
+  Conv2dCustomWgmma(const Conv2dProblem& problem, const Context& context)
+      : Conv2dImpl(problem), convolution_(problem, context.workspace_limit()) {}
+
+  size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
+  std::string detail(Pass pass) const override { return convolution_.text(pass); }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    convolution_.forward(run, x, w, b.data<float>(), y);
+  }
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    convolution_.backward_data(run, dy, nullptr, w, dx);
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    convolution_.backward_filter(run, x, dy, nullptr, dw.data<float>(), db.data<float>());
+  }
+
+ private:
+  const WgmmaConvolution convolution_;
+};
+
+}  // namespace
+
+ImplEntry<Conv2dProblem> conv2d_custom_wgmma() {
+  return impl_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported,
+                                       {DType::kBFloat16});
+}
+
+}  // namespace duet

@@ -1,0 +1,137 @@
+// The operands of a convolution on tensor cores as mma_staging.cuh rewrites them, where they lie in the
+// workspace, and the sum of its dw's parts.
+#pragma once
+
+#include <utility>
+
+#include "core/arena.h"
+#include "layers/conv2d/mma_staging.cuh"
+
+namespace duet {
+
+/// x, y and their gradients are stored as T. Staged images lie at the beginning of the workspace, staged
+/// weights behind them.
+template <class T>
+class StagedConvolution {
+ public:
+  static constexpr int kVec = kWidest<T>;
+
+ protected:
+  explicit StagedConvolution(const Conv2dProblem& problem)
+      : problem_(problem), padded_(padded(problem)), geometry_(padded_) {}
+
+  template <class F>
+  void by_layout(F f) const {
+    problem_.layout == Layout::kNCHW ? f(std::integral_constant<Layout, Layout::kNCHW>{})
+                                     : f(std::integral_constant<Layout, Layout::kNHWC>{});
+  }
+
+  /// As if x and dy were always staged.
+  size_t staged_bytes(Pass pass) const {
+    const size_t taps = size_t(geometry_.taps) * sizeof(T);
+    if (pass == Pass::kBackwardFilter) return x_bytes() + dy_bytes();
+    const size_t weights =
+        std::max(align_up(taps * problem_.k * padded_.c), align_up(taps * problem_.c * padded_.k));
+    return (pass == Pass::kForward ? x_bytes() : dy_bytes()) + weights;
+  }
+  void* behind_staged(const Run& run, Pass pass) const {
+    return static_cast<char*>(run.workspace) + staged_bytes(pass);
+  }
+
+  /// x and the weights [k][(r,s,c)].
+  std::pair<const T*, const T*> stage_x_and_weights(const Run& run, const Tensor& x,
+                                                    const Tensor& w) const {
+    T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
+    T* const weights = at(run, x_bytes());
+    stage_x(x, image, WeightMatrix(w.data<float>(), problem_, false, padded_.c), weights,
+            run.stream());
+    return {image ? image : x.data<T>(), weights};
+  }
+  /// dy (with `argmax`, of the pooled y) and the weights, `turned` to [c][(r,s,k)] or not.
+  std::pair<const T*, const T*> stage_dy_and_weights(const Run& run, const Tensor& dy,
+                                                     const uint32_t* argmax, const Tensor& w,
+                                                     bool turned) const {
+    T* const image = stages_dy(argmax) ? static_cast<T*>(run.workspace) : nullptr;
+    T* const weights = at(run, dy_bytes());
+    stage_dy(dy, argmax, image,
+             WeightMatrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c),
+             weights, run.stream());
+    return {image ? image : dy.data<T>(), weights};
+  }
+  std::pair<const T*, const T*> stage_x_and_dy(const Run& run, const Tensor& x, const Tensor& dy,
+                                               const uint32_t* argmax) const {
+    const WeightMatrix no_weights(nullptr, problem_, false, padded_.c);
+    T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
+    stage_x(x, image, no_weights, nullptr, run.stream());
+    T* const gradient = stages_dy(argmax) ? at(run, x_bytes()) : nullptr;
+    stage_dy(dy, argmax, gradient, no_weights, nullptr, run.stream());
+    return {image ? image : x.data<T>(), gradient ? gradient : dy.data<T>()};
+  }
+
+  /// dw, and db or nullptr, from `splits` parts [k][(r,s,c)] of `channels` each, the sums of dy behind
+  /// each.
+  void launch_sum_filters(const float* parts, int splits, int channels, float* dw, float* db,
+                          cudaStream_t stream) const {
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      constexpr bool kTapsInside = kLayout == Layout::kNCHW;
+      const int weights = problem_.k * problem_.c * geometry_.taps;
+      launch({.gridDim = static_cast<unsigned>(ceil_div(weights + problem_.k, kReduceThreads / 8)),
+              .blockDim = kReduceThreads,
+              .stream = stream},
+             {overlaps_primary()}, sum_filters_kernel<kTapsInside>, parts, splits,
+             partial_stride(problem_.k, geometry_.taps * channels), problem_.k, problem_.c,
+             geometry_.taps, channels, FastDivisor(problem_.c * geometry_.taps),
+             FastDivisor(kTapsInside ? geometry_.taps : problem_.c), dw, db);
+    });
+  }
+
+  const Conv2dProblem problem_, padded_;  // to whole 16 bytes of channels and filters, in NHWC
+  const ConvGeometry geometry_;           // of padded_
+
+ private:
+  static Conv2dProblem padded(Conv2dProblem d) {
+    d.c = round_up(d.c, kVec);
+    d.k = round_up(d.k, kVec);
+    d.layout = Layout::kNHWC;
+    return d;
+  }
+  // One channel lies the same in both layouts; it is padded all the same.
+  bool stages_x() const { return problem_.layout == Layout::kNCHW || problem_.c != padded_.c; }
+  bool stages_dy(const uint32_t* argmax) const {
+    return argmax || problem_.layout == Layout::kNCHW || problem_.k != padded_.k;
+  }
+  size_t x_bytes() const {
+    return align_up(sizeof(T) * problem_.n * geometry_.pixels_in * size_t(padded_.c));
+  }
+  size_t dy_bytes() const {
+    return align_up(sizeof(T) * problem_.n * geometry_.pixels_out * size_t(padded_.k));
+  }
+  T* at(const Run& run, size_t bytes) const {
+    return reinterpret_cast<T*>(static_cast<char*>(run.workspace) + bytes);
+  }
+
+  void stage_x(const Tensor& x, T* image, const WeightMatrix& matrix, T* weights,
+               cudaStream_t stream) const {
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      launch_staging(PlainImage<T, kLayout>{x.data<T>(), problem_.c, geometry_.pixels_in},
+                     problem_.c, padded_.c, problem_.n, geometry_.pixels_in, image, matrix, weights,
+                     stream);
+    });
+  }
+  void stage_dy(const Tensor& dy, const uint32_t* argmax, T* image, const WeightMatrix& matrix,
+                T* weights, cudaStream_t stream) const {
+    const auto stage = [&](const auto& source) {
+      launch_staging(source, problem_.k, padded_.k, problem_.n, geometry_.pixels_out, image, matrix,
+                     weights, stream);
+    };
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      if (argmax) {
+        stage(UnpooledImage<T, kLayout>{dy.data<T>(), argmax, ConvGeometry(problem_)});
+      } else {
+        stage(PlainImage<T, kLayout>{dy.data<T>(), problem_.k, geometry_.pixels_out});
+      }
+    });
+  }
+};
+
+}  // namespace duet

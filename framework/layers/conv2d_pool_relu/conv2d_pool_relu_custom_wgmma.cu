@@ -1,0 +1,133 @@
+// conv2d_pool_relu custom_wgmma: conv2d custom_wgmma whose forward pools before it stores; bf16.
+// Mapping:  as conv2d custom_wgmma, in boxes of whole windows. The sums of a tile go through shared
+//           memory, where a thread pools a window of eight filters.
+// Traffic:  as conv2d custom_wgmma, but y is the pooled one plus half a byte of argmax an element.
+//           Backward unpools dy while it stages it.
+// Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
+#include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+
+namespace duet {
+namespace {
+
+/// A WgmmaResult that pools: y in kLayout, and argmax as packed_argmax.cuh has it.
+template <Layout kLayout>
+struct WindowResult {
+  bfloat16* y;
+  uint32_t* argmax;
+  const float* bias;
+  int filters, pool_h, pool_w;
+  FastDivisor by_windows;        // of a box
+  FastDivisor by_wide, by_high;  // its windows side by side, and above each other
+  size_t stride = 0;
+  float* row_sums = nullptr;
+
+  template <class Tile>
+  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition& a,
+                                        const PositionBoxes::Start& start,
+                                        WgmmaSmem<Tile>& smem) const {
+    constexpr int kGroup = 8, kPitch = WgmmaSmem<Tile>::kPixelPitch;
+    const float* const tile = columns_to_shared<Tile>(d, bias, filters, smem);
+    const PositionBoxes& boxes = a.boxes;
+    const int windows = boxes.box() / 4, n0 = blockIdx.y * Tile::kN;
+    for (int i = threadIdx.x; i < windows * (Tile::kN / kGroup); i += Tile::kMultipliers) {
+      int group, window, rest, column, row, image;
+      by_windows.divmod(i, group, window);
+      by_wide.divmod(window, rest, column);
+      by_high.divmod(rest, image, row);
+      const float* from =
+          tile + group * kGroup * kPitch + (image * boxes.h + 2 * row) * boxes.w + 2 * column;
+      image += start.n, row += start.h / 2, column += start.w / 2;
+      const int k0 = n0 + group * kGroup;
+      if (image >= boxes.images || row >= pool_h || column >= pool_w || k0 >= filters) continue;
+      const size_t at = row * pool_w + column, all = size_t(pool_h) * pool_w;
+      Vector<float, kGroup> pooled;
+      uint32_t codes = 0;
+#pragma unroll
+      for (int e = 0; e < kGroup; ++e, from += kPitch) {
+        const PooledValue value = pool_window(from[0], from[1], from[boxes.w], from[boxes.w + 1]);
+        pooled.v[e] = value.value;
+        codes |= value.code << 4 * e;
+      }
+      if constexpr (kLayout == Layout::kNHWC) {
+        bfloat16* const to = y + (image * all + at) * filters + k0;
+        if (filters % kGroup == 0) {
+          duet::store(to, pooled);
+        } else {
+#pragma unroll
+          for (int e = 0; e < kGroup; ++e)
+            if (k0 + e < filters) to[e] = bfloat16(pooled.v[e]);
+        }
+      } else {
+        bfloat16* const to = y + (size_t(image) * filters + k0) * all + at;
+#pragma unroll
+        for (int e = 0; e < kGroup; ++e)
+          if (k0 + e < filters) to[e * all] = bfloat16(pooled.v[e]);
+      }
+      argmax[(size_t(image) * argmax_groups(filters) + k0 / kGroup) * all + at] = codes;
+    }
+  }
+};
+
+class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
+ public:
+  Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
+      : Conv2dPoolReluImpl(problem), convolution_(problem.conv, context.workspace_limit()) {}
+
+  size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
+  size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
+  std::string detail(Pass pass) const override {
+    return pass == Pass::kForward ? convolution_.window_plan().text() : convolution_.text(pass);
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+               const Tensor& state) override {
+    problem_.conv.layout == Layout::kNCHW ? forward_to<Layout::kNCHW>(run, x, w, b, y, state)
+                                          : forward_to<Layout::kNHWC>(run, x, w, b, y, state);
+  }
+  void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
+                     const Tensor& w, const Tensor& dx) override {
+    convolution_.backward_data(run, dy, state.data<uint32_t>(), w, dx);
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
+                       const Tensor& state, const Tensor& dw, const Tensor& db) override {
+    convolution_.backward_filter(run, x, dy, state.data<uint32_t>(), dw.data<float>(),
+                                 db.data<float>());
+  }
+
+ private:
+  template <Layout kLayout>
+  void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+                  const Tensor& y, const Tensor& state) {
+    const Conv2dProblem& d = problem_.conv;
+    convolution_.forward_windows(
+        run, x, w,
+        [&]<class Tile>(Tile, const WgmmaPlan& plan, const auto& a, const auto& filters) {
+          const WindowResult<kLayout> result{.y = y.data<bfloat16>(),
+                                             .argmax = state.data<uint32_t>(),
+                                             .bias = b.data<float>(),
+                                             .filters = d.k,
+                                             .pool_h = d.p / 2,
+                                             .pool_w = d.q / 2,
+                                             .by_windows = FastDivisor(a.boxes.box() / 4),
+                                             .by_wide = FastDivisor(a.boxes.w / 2),
+                                             .by_high = FastDivisor(a.boxes.h / 2)};
+          launch_wgmma_product<Tile>(plan, a, filters, result, run.stream());
+        });
+  }
+
+  const WgmmaConvolution convolution_;
+};
+
+std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
+  if (auto reason = window_unsupported(problem)) return reason;
+  return wgmma_convolution_unsupported(problem.conv, pass);
+}
+
+}  // namespace
+
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma() {
+  return impl_entry<Conv2dPoolReluCustomWgmma>("custom_wgmma", unsupported, {DType::kBFloat16});
+}
+
+}  // namespace duet

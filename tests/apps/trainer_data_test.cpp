@@ -1,0 +1,143 @@
+// Training on data of one's own, from the files to predictions.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "core/error.h"
+#include "support/trainer_process.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json last_epoch(const TrainerFolder& folder, const std::string& run) {
+  return metrics(folder, run, "epoch").back();
+}
+
+std::string config_path(const std::string& name) {
+  return DUET_SOURCE_DIR "/configs/" + name + ".yaml";
+}
+
+TEST(TrainerData, PointsAreLearnt) {
+  const TrainerFolder folder;
+  for (const std::string name : {"perceptron_points", "mlp_xor"}) {
+    EXPECT_OUTCOME(
+        folder.run("--config " + config_path(name) + " --backend cpu --out " + name + " --quiet"),
+        kExitDone);
+    EXPECT_GT(last_epoch(folder, name)["val_accuracy"].get<double>(), 0.99) << name;
+  }
+}
+
+// A perceptron learns nothing of xor: the points are not as easy as that.
+TEST(TrainerData, APerceptronDoesNotLearnXor) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config " + config_path("perceptron_points") +
+                            " --backend cpu --out run --quiet --set data.kind=xor"),
+                 kExitDone);
+  EXPECT_LT(last_epoch(folder, "run")["val_accuracy"].get<double>(), 0.8);
+}
+
+// What is drawn follows from the step alone.
+TEST(TrainerData, AnAugmentedTrainingIsResumedToTheSameBits) {
+  const TrainerFolder folder;
+  folder.write("augmented.yaml",
+               changed(kTinyNetwork, {{"batch: 16",
+                                       "batch: 16, augment: [{type: random_crop, padding: 2}, "
+                                       "{type: horizontal_flip, alternate: true}, "
+                                       "{type: cutout, size: 3}, {type: random_resized_crop}, "
+                                       "{type: colour_jitter, contrast: 0.5}]"}}));
+  const std::string arguments = "--config augmented.yaml --quiet";
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 3 --out whole"), kExitDone);
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 1 --out parts"), kExitDone);
+  EXPECT_OUTCOME(folder.run(arguments + " --epochs 3 --out parts --resume last"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 3 --out plain"), kExitDone);
+  const auto weights = [&](const std::string& run) {
+    return tensors(folder / (run + "/checkpoints/last.safetensors"));
+  };
+  EXPECT_EQ(weights("whole"), weights("parts"));
+  EXPECT_NE(weights("whole"), weights("plain"));
+}
+
+const char* const kTable =
+    "name: table\nbackend: cpu\n"
+    "data: {dataset: csv, folder: iris, features: 2, classes: 2, batch: 8}\n"
+    "train: {epochs: 8}\noptimizer: {type: adam, learning_rate: 0.1}\n"
+    "layers:\n  - {type: flatten}\n  - {type: linear, out_features: 2}\n"
+    "  - {type: softmax_cross_entropy}\n";
+
+TEST(TrainerData, ATableIsTrainedEvaluatedAndResumed) {
+  const TrainerFolder folder;
+  std::string text = "width,height,label\n";
+  for (int i = 0; i < 60; ++i) {
+    text += std::to_string(1000 + i) + "," + std::to_string(i % 7) + "," +
+            (i < 30 ? "rose" : "tulip") + "\n";
+  }
+  folder.write("data/iris/train.csv", text);
+  folder.write("table.yaml", kTable);
+  EXPECT_OUTCOME(folder.run("--config table.yaml --data data --out run --quiet"), kExitDone);
+  const json run = json::parse(folder.read("run/run.json"))["dataset"];
+  EXPECT_EQ(run["input"], "(number - mean) / stddev");
+  EXPECT_NEAR(run["mean"][0].get<double>(), 1029.5, 5.0);
+  EXPECT_EQ(run["classes"], json({"rose", "tulip"}));
+  EXPECT_GT(last_epoch(folder, "run")["val_accuracy"].get<double>(), 0.8);
+  const Outcome evaluated = folder.run("evaluate --checkpoint run --data data --json");
+  EXPECT_OUTCOME(evaluated, kExitDone);
+  EXPECT_EQ(json::parse(evaluated.out)["classes"][1]["name"], "tulip");
+  EXPECT_OUTCOME(
+      folder.run("predict --checkpoint run " DUET_SOURCE_DIR "/tests/data/pictures/grey.png"),
+      kExitUsage, "takes the numbers of csv, not pictures");
+  EXPECT_OUTCOME(folder.run("--config table.yaml --data data --out run --resume last --epochs 9"),
+                 kExitDone, "54 training and 6 validation");
+  // Other data, and another normalisation, are told.
+  folder.write("data/iris/train.csv", text + "1,2,rose\n");
+  EXPECT_OUTCOME(folder.run("evaluate --checkpoint run --data data"), kExitUsage, "data");
+  EXPECT_OUTCOME(folder.run("--config table.yaml --data data --out run --resume last --epochs 10 "
+                            "--set data.mean=0 --set data.stddev=1"),
+                 kExitUsage, "data.mean: (none) -> 0");
+}
+
+const char* const kPets =
+    "name: pets\nbackend: cpu\n"
+    "data:\n  {dataset: image_folder, folder: pets, validation: val, classes: 2, size: 4,\n"
+    "   resize: 4, batch: 4, on_error: skip, augment: [{type: horizontal_flip}]}\n"
+    "train: {epochs: 2}\noptimizer: {type: adam, learning_rate: 0.01}\n"
+    "layers:\n  - {type: flatten}\n  - {type: linear, out_features: 2}\n"
+    "  - {type: softmax_cross_entropy}\n";
+
+TEST(TrainerData, PicturesAreTrainedAndPredicted) {
+  const TrainerFolder folder;
+  for (const std::string split : {"train", "val"}) {
+    for (int i = 0; i < 6; ++i) {
+      for (const std::string name : {"grey.png", "colour.png"}) {
+        const fs::path to = folder / ("data/pets/" + split + "/" + name.substr(0, 4) + "/" +
+                                      std::to_string(i) + ".png");
+        fs::create_directories(to.parent_path());
+        fs::copy_file(DUET_SOURCE_DIR "/tests/data/pictures/" + name, to);
+      }
+    }
+  }
+  folder.write("data/pets/train/grey/broken.png", "x");
+  folder.write("pets.yaml", kPets);
+  EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --out run"), kExitDone,
+                 "1 of 13 pictures cannot be read and are left out", "broken.png",
+                 "12 training and 12 validation images");
+  EXPECT_EQ(last_epoch(folder, "run")["val_accuracy"], 1.0);
+  const Outcome predicted = folder.run("predict --checkpoint run --resize --json " DUET_SOURCE_DIR
+                                       "/tests/data/pictures/grey.png");
+  EXPECT_OUTCOME(predicted, kExitDone);
+  EXPECT_FALSE(has(predicted.err, "normalised"));
+  EXPECT_EQ(json::parse(predicted.out)["images"][0]["predictions"][0]["name"], "grey");
+  // Augmentation decides nothing of an evaluation, but all of a training.
+  EXPECT_OUTCOME(folder.run("evaluate --checkpoint run --data data --set data.augment=[]"),
+                 kExitDone);
+  EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --out run --resume last --epochs 3 "
+                            "--set data.augment=[]"),
+                 kExitUsage, "data.augment: ");
+  EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --set data.on_error=stop"), kExitUsage,
+                 "1 of 13 pictures cannot be read", "broken.png: is no picture");
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,336 @@
+// Augmented batches on the CPU: against images made step by step in plain arrays from what was
+// drawn; how draws are spread; and keys that do not fit. batches_gpu_test.cpp compares the GPU's.
+#include "data/augment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "core/error.h"
+#include "data/augment_pixels.h"
+#include "data/batches.h"
+#include "data/order.h"
+#include "net/yaml.h"
+#include "support/small_split.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+constexpr uint64_t kSeed = 21;
+
+Augment augment_of(const std::string& list, int64_t channels = 3, int64_t height = 12,
+                   int64_t width = 10) {
+  ConfigNode node = read_yaml("{augment: " + list + "}", "test");
+  ConfigErrors errors("test");
+  ConfigReader reader(node, "data", errors);
+  const Augment augment = read_augment(reader, channels, height, width);
+  reader.finish();
+  errors.raise_if_any();
+  return augment;
+}
+
+// An image as doubles, channel by channel.
+struct Planes {
+  int channels, height, width;
+  std::vector<double> values;
+
+  double& at(int c, int y, int x) { return values[(c * height + y) * width + x]; }
+  double at(int c, int y, int x) const { return values[(c * height + y) * width + x]; }
+};
+
+Planes empty(int channels, int height, int width) {
+  return {channels, height, width,
+          std::vector<double>(static_cast<size_t>(channels * height * width))};
+}
+
+Planes resized_box(const Planes& image, const AugmentDraw& d) {
+  Planes result = empty(image.channels, image.height, image.width);
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < image.height; ++y) {
+      for (int x = 0; x < image.width; ++x) {
+        const double v =
+            std::clamp((y + 0.5) * d.box_height / image.height - 0.5, 0.0, d.box_height - 1.0);
+        const double u =
+            std::clamp((x + 0.5) * d.box_width / image.width - 0.5, 0.0, d.box_width - 1.0);
+        const int top = static_cast<int>(v), left = static_cast<int>(u);
+        const int bottom = std::min(top + 1, d.box_height - 1);
+        const int right = std::min(left + 1, d.box_width - 1);
+        const auto pixel = [&](int row, int column) {
+          return image.at(c, d.box_top + row, d.box_left + column);
+        };
+        const double fy = v - top, fx = u - left;
+        result.at(c, y, x) = (1 - fy) * ((1 - fx) * pixel(top, left) + fx * pixel(top, right)) +
+                             fy * ((1 - fx) * pixel(bottom, left) + fx * pixel(bottom, right));
+      }
+    }
+  }
+  return result;
+}
+
+Planes padded(const Planes& image, int by, Augment::Padding padding) {
+  Planes result = empty(image.channels, image.height + 2 * by, image.width + 2 * by);
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < result.height; ++y) {
+      for (int x = 0; x < result.width; ++x) {
+        int row = y - by, column = x - by;
+        const bool inside = row >= 0 && row < image.height && column >= 0 && column < image.width;
+        if (!inside && padding == Augment::Padding::kBlack) continue;
+        if (padding == Augment::Padding::kReflect) {
+          if (row < 0) row = -row;
+          if (row >= image.height) row = 2 * (image.height - 1) - row;
+          if (column < 0) column = -column;
+          if (column >= image.width) column = 2 * (image.width - 1) - column;
+        }
+        result.at(c, y, x) = image.at(c, std::clamp(row, 0, image.height - 1),
+                                      std::clamp(column, 0, image.width - 1));
+      }
+    }
+  }
+  return result;
+}
+
+Planes cropped(const Planes& image, int top, int left, int height, int width) {
+  Planes result = empty(image.channels, height, width);
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) result.at(c, y, x) = image.at(c, top + y, left + x);
+    }
+  }
+  return result;
+}
+
+void flip(Planes& image) {
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < image.height; ++y) {
+      for (int x = 0; x < image.width / 2; ++x) {
+        std::swap(image.at(c, y, x), image.at(c, y, image.width - 1 - x));
+      }
+    }
+  }
+}
+
+double grey(const Planes& image, int y, int x) {
+  return image.channels == 1
+             ? image.at(0, y, x)
+             : 0.299 * image.at(0, y, x) + 0.587 * image.at(1, y, x) + 0.114 * image.at(2, y, x);
+}
+
+void jitter(Planes& image, const AugmentDraw& d, double mean) {
+  const auto blend = [](double from, double value, uint32_t factor) {
+    return std::clamp(from + (value - from) * factor / 256.0, 0.0, 255.0);
+  };
+  for (double& value : image.values) {
+    value = blend(blend(0, mean, d.brightness), blend(0, value, d.brightness), d.contrast);
+  }
+  if (image.channels == 1) return;
+  for (int y = 0; y < image.height; ++y) {
+    for (int x = 0; x < image.width; ++x) {
+      const double from = grey(image, y, x);
+      for (int c = 0; c < 3; ++c) image.at(c, y, x) = blend(from, image.at(c, y, x), d.saturation);
+    }
+  }
+}
+
+// What a sample of `split` becomes: normalised, with the hole as zeros.
+Planes expected(const Augment& a, const DatasetInfo& info, const Split& split, uint32_t sample,
+                uint64_t epoch) {
+  const int height = static_cast<int>(info.height), width = static_cast<int>(info.width);
+  Planes image = empty(static_cast<int>(info.channels), height, width);
+  for (size_t i = 0; i < image.values.size(); ++i) {
+    image.values[i] = split.images[sample * image.values.size() + i];
+  }
+  double mean = 0;
+  for (int i = 0; i < height * width; ++i) mean += grey(image, i / width, i % width);
+  mean /= height * width;
+  const AugmentDraw d = draw_augment(a, kSeed, epoch, sample, height, width);
+  image = resized_box(image, d);
+  const int pad = static_cast<int>(a.crop);
+  image = cropped(padded(image, pad, a.padding), pad + d.down, pad + d.right, height, width);
+  if (d.flipped) flip(image);
+  jitter(image, d, mean);
+  for (int c = 0; c < image.channels; ++c) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) {
+        const int size = static_cast<int>(a.cutout);
+        const bool hole =
+            y >= d.hole_top && y < d.hole_top + size && x >= d.hole_left && x < d.hole_left + size;
+        double& value = image.at(c, y, x);
+        value = hole ? 0.0 : (value / 255 - info.mean[c]) / info.stddev[c];
+      }
+    }
+  }
+  return image;
+}
+
+// The largest difference, in byte levels, of batches to what is expected.
+double difference(const std::string& list, int64_t channels, Layout layout = Layout::kNCHW) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(channels, 12, 10);
+  const Split split = make_split(info, 50);
+  const Augment augment = augment_of(list, channels);
+  const Batches batches(context, info, split,
+                        {.batch = 8, .seed = kSeed, .shuffle = true, .augment = augment});
+  std::vector<float> x(8 * channels * 120);
+  std::vector<int32_t> labels(8);
+  double worst = 0;
+  for (const uint64_t step : {uint64_t{0}, uint64_t{4}, uint64_t{6}, (uint64_t{1} << 34) + 1}) {
+    batches.gather(context, &step, {{{8, channels, 12, 10}, DType::kFloat32, layout}, x.data()},
+                   {{{8}, DType::kInt32}, labels.data()});
+    for (uint32_t row = 0; row < 8; ++row) {
+      const uint64_t epoch = step / 6;
+      const uint32_t sample = shuffled(static_cast<uint32_t>(step % 6) * 8 + row, 50, kSeed, epoch);
+      EXPECT_EQ(labels[row], static_cast<int32_t>(sample));
+      const Planes image = expected(augment, info, split, sample, epoch);
+      for (int c = 0; c < image.channels; ++c) {
+        for (int i = 0; i < 120; ++i) {
+          const size_t at = layout == Layout::kNCHW ? (row * channels + c) * 120 + i
+                                                    : (row * 120 + i) * channels + c;
+          const double off = std::fabs(x[at] - image.values[c * 120 + i]);
+          worst = std::max(worst, off * 255 * info.stddev[c]);
+        }
+      }
+    }
+  }
+  return worst;
+}
+
+TEST(Augment, MovesPixelsAsPlainLoops) {
+  for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+    for (const int64_t channels : {1, 3}) {
+      for (const char* list :
+           {"[{type: random_crop, padding: 4}]",
+            "[{type: random_crop, padding: 3, padding_mode: reflect}]",
+            "[{type: random_crop, padding: 10, padding_mode: edge}]", "[{type: horizontal_flip}]",
+            "[{type: horizontal_flip, alternate: true}]", "[{type: cutout, size: 5}]",
+            "[{type: cutout, size: 4}, {type: horizontal_flip, p: 0.3}, "
+            "{type: random_crop, padding: 2}]"}) {
+        EXPECT_LT(difference(list, channels, layout), 1e-3) << list;
+      }
+    }
+  }
+}
+
+TEST(Augment, ResizesAndColoursAsPlainLoops) {
+  for (const int64_t channels : {1, 3}) {
+    // Places are rounded to 1/256 pixel; neighbours differ by up to 255 levels either way.
+    EXPECT_LT(difference("[{type: random_resized_crop}]", channels), 2.5);
+    EXPECT_LT(difference("[{type: colour_jitter, brightness: 0.4, contrast: 0.4, "
+                         "saturation: 0.4}]",
+                         channels),
+              0.02);
+    EXPECT_LT(difference("[{type: colour_jitter, brightness: 1, contrast: 1, saturation: 1}, "
+                         "{type: random_resized_crop, scale: [0.3, 0.9], ratio: [0.5, 2]}, "
+                         "{type: random_crop, padding: 2}, {type: horizontal_flip}, "
+                         "{type: cutout, size: 4}]",
+                         channels),
+              10.0);
+  }
+}
+
+TEST(Augment, AnImageDoesNotDependOnItsBatch) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 12, 10);
+  const Split split = make_split(info, 48);
+  const Augment augment = augment_of("[{type: random_crop, padding: 4}]", 1);
+  const auto images = [&](int64_t batch) {
+    const Batches batches(context, info, split,
+                          {.batch = batch, .seed = 3, .shuffle = true, .augment = augment});
+    std::map<int32_t, std::vector<float>> by_sample;
+    for (uint64_t step = 0; step < 48 / static_cast<uint64_t>(batch); ++step) {
+      std::vector<float> x(batch * 120);
+      std::vector<int32_t> labels(batch);
+      batches.gather(context, &step, {{{batch, 1, 12, 10}}, x.data()},
+                     {{{batch}, DType::kInt32}, labels.data()});
+      for (int64_t row = 0; row < batch; ++row) {
+        by_sample[labels[row]] = {x.begin() + row * 120, x.begin() + (row + 1) * 120};
+      }
+    }
+    return by_sample;
+  };
+  EXPECT_EQ(images(4), images(16));
+}
+
+TEST(Augment, DrawsAreSpreadEvenly) {
+  const Augment a = augment_of(
+      "[{type: random_crop, padding: 2}, {type: horizontal_flip, p: 0.25}, "
+      "{type: cutout, size: 3}, {type: random_resized_crop, scale: [0.2, 0.9], ratio: [0.5, 2]}, "
+      "{type: colour_jitter, brightness: 0.5, saturation: 0.25}]",
+      3, 64, 64);
+  constexpr int kDraws = 20000;
+  std::map<int, int> down, hole;
+  int flips = 0, brighter = 0;
+  double area = 0;
+  for (uint32_t n = 0; n < kDraws; ++n) {
+    const AugmentDraw d = draw_augment(a, 5, n % 7, n, 64, 64);
+    ++down[d.down];
+    ++hole[d.hole_top];
+    flips += d.flipped;
+    brighter += d.brightness > 256;
+    EXPECT_TRUE(d.brightness >= 128 && d.brightness <= 384 && d.contrast == 256);
+    EXPECT_TRUE(d.saturation >= 192 && d.saturation <= 320);
+    const double share = d.box_height * d.box_width / 4096.0;
+    area += share / kDraws;
+    EXPECT_TRUE(share > 0.18 && share < 0.92) << share;
+    const double ratio = static_cast<double>(d.box_width) / d.box_height;
+    EXPECT_TRUE(ratio > 0.47 && ratio < 2.1) << ratio;
+    EXPECT_TRUE(d.box_top >= 0 && d.box_top + d.box_height <= 64);
+    EXPECT_TRUE(d.box_left >= 0 && d.box_left + d.box_width <= 64);
+  }
+  ASSERT_EQ(down.size(), 5u);
+  EXPECT_EQ(down.begin()->first, -2);
+  for (const auto& [place, count] : down) EXPECT_NEAR(count, kDraws / 5, 300) << place;
+  EXPECT_EQ(hole.size(), 64u);
+  EXPECT_EQ(hole.begin()->first, -1);
+  EXPECT_NEAR(flips, kDraws / 4, 300);
+  EXPECT_NEAR(brighter, kDraws / 2, 300);
+  EXPECT_NEAR(area, 0.5, 0.06);  // less than 0.55, as large narrow boxes do not fit
+}
+
+TEST(Augment, AlternateFlipsEveryOtherEpoch) {
+  const Augment a = augment_of("[{type: horizontal_flip, alternate: true}]");
+  int first = 0;
+  for (uint32_t sample = 0; sample < 1000; ++sample) {
+    const auto flipped = [&](uint64_t epoch) {
+      return draw_augment(a, 5, epoch, sample, 12, 10).flipped;
+    };
+    first += flipped(0);
+    for (uint64_t epoch = 0; epoch < 5; ++epoch) EXPECT_NE(flipped(epoch), flipped(epoch + 1));
+  }
+  EXPECT_NEAR(first, 500, 80);
+}
+
+TEST(Augment, ExponentialIsThatOfTheLibrary) {
+  for (double x = -3.9; x < 3.9; x += 0.1) {
+    EXPECT_NEAR(exp_series(x) / std::exp(x), 1.0, 1e-13);
+  }
+}
+
+TEST(Augment, KeysThatDoNotFitAreNamed) {
+  const auto error = [](const std::string& list, int64_t channels = 3) {
+    return error_of<ConfigError>([&] { augment_of(list, channels); });
+  };
+  EXPECT_FALSE(augment_of("[]").any());
+  EXPECT_TRUE(has(error("{type: cutout}"), "data: augment: expected a list"));
+  EXPECT_TRUE(has(error("[{type: rotate}]"), "data.augment[0]: type: unknown value 'rotate'"));
+  EXPECT_TRUE(has(error("[{size: 3}]"), "data.augment[0]: required key 'type' is missing"));
+  EXPECT_TRUE(has(error("[cutout]"), "data.augment[0]: expected a map"));
+  EXPECT_TRUE(has(error("[{type: cutout, size: 3}, {type: cutout, size: 2}]"),
+                  "data.augment[1]: type: 'cutout' is there twice"));
+  EXPECT_TRUE(has(error("[{type: random_crop, padding: 10, padding_mode: reflect}]"),
+                  "padding: images of 10x12 can be padded by at most 9 pixels"));
+  EXPECT_TRUE(has(error("[{type: random_crop}]"), "required key 'padding' is missing"));
+  EXPECT_TRUE(has(error("[{type: horizontal_flip, p: 1.5}]"), "p: expected a number"));
+  EXPECT_TRUE(
+      has(error("[{type: horizontal_flip, p: 0.5, alternate: true}]"), "'p'", "every other"));
+  EXPECT_TRUE(has(error("[{type: random_resized_crop, scale: [0.5, 1.5]}]"),
+                  "scale: expected [least, most], above 0 and at most 1"));
+  EXPECT_TRUE(has(error("[{type: random_resized_crop, ratio: [2, 1]}]"), "ratio: expected"));
+  EXPECT_TRUE(has(error("[{type: colour_jitter, hue: 0.1}]"), "unknown key 'hue'"));
+  EXPECT_TRUE(has(error("[{type: colour_jitter}]", 2), "images with 1 or 3 channels, not 2"));
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,123 @@
+// csv: what is read of a table, and where it is wrong.
+#include "data/csv.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include "core/error.h"
+#include "support/load_data.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+class Csv : public testing::Test {
+ protected:
+  Dataset load(const std::string& text, const std::string& keys) const {
+    folder_.write("train.csv", text);
+    return load_data("{dataset: csv, " + keys + "}", folder_.path());
+  }
+  std::string error(const std::string& text, const std::string& keys = kTwo) const {
+    return error_of([&] { load(text, keys); });
+  }
+
+  static constexpr const char* kTwo = "features: 2, classes: 2";
+  const TemporaryFolder folder_;
+};
+
+TEST_F(Csv, ReadsNumbersAndNames) {
+  const Dataset data = load(
+      "\xef\xbb\xbfwidth,label,\"the \"\"height\"\"\"\r\n"
+      "1.5, rose ,-2e-1\r\n"
+      "\r\n"
+      "\"3\",tulip, +4 \r\n"
+      "1e-60,rose,0\r\n"
+      "2,\"tulip\",7",
+      std::string(kTwo) + ", validation_split: {count: 1}, mean: 0, stddev: 1");
+  EXPECT_TRUE(data.numbers);
+  EXPECT_EQ(data.channels, 2);
+  EXPECT_EQ(data.height * data.width, 1);
+  EXPECT_EQ(data.class_names, std::vector<std::string>({"rose", "tulip"}));
+  EXPECT_EQ(data.train.count, 3);
+  EXPECT_EQ(data.validation.count, 1);
+  EXPECT_EQ(data.train.numbers.size(), 6u);
+  EXPECT_EQ(data.mean, std::vector<double>({0, 0}));
+  EXPECT_EQ(data.stddev, std::vector<double>({1, 1}));
+}
+
+TEST_F(Csv, NumbersOfClassesAreTheClasses) {
+  folder_.write("more.csv", "0;5;2\n");
+  const Dataset data = load("1;2;0\n3;4;2\n5;9;2\n",
+                            "features: 2, classes: 3, header: false, delimiter: semicolon, "
+                            "validation: more.csv");
+  EXPECT_EQ(data.train.labels, std::vector<int32_t>({0, 2, 2}));
+  EXPECT_EQ(data.train.numbers, std::vector<float>({1, 2, 3, 4, 5, 9}));
+  EXPECT_EQ(data.validation.labels, std::vector<int32_t>({2}));
+  EXPECT_EQ(data.class_names, std::vector<std::string>({"0", "1", "2"}));
+  EXPECT_NEAR(data.mean[0], 3.0, 1e-12);  // computed, a column each
+  EXPECT_NEAR(data.mean[1], 5.0, 1e-12);
+  EXPECT_NEAR(data.stddev[0], std::sqrt(8.0 / 3.0), 1e-12);
+  const Dataset first = load("0;1;2\n1;3;4\n",
+                             "features: 2, classes: 2, header: false, label: 0, "
+                             "delimiter: semicolon, validation_split: {count: 1}");
+  EXPECT_EQ(first.train.count, 1);
+  // A constant column is not divided by zero.
+  EXPECT_EQ(first.stddev, std::vector<double>({1, 1}));
+}
+
+TEST_F(Csv, WhatIsWrongIsNamedWithItsPlace) {
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2\n"), "train.csv:3: expected 3 columns", "found 2"));
+  EXPECT_TRUE(has(error("a;b;label\n"), "train.csv:1: expected 3 columns", "found 1",
+                  "is data.delimiter right?"));
+  EXPECT_TRUE(has(error("a,b,lable\n1,2,x\n"), "train.csv:1: no column is called 'label'",
+                  "did you mean 'lable'?", "data.label"));
+  for (const char* bad :
+       {"nan", "inf", "-inf", "1e39", "1e400", "0x10", "1 2", "one", "++1", "1,5"}) {
+    const std::string field = std::string("\"") + bad + "\"";
+    EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1," + field + ",y\n"),
+                    "train.csv:3: column 2 ('b'): expected a finite number, found '",
+                    "on_error: skip"))
+        << bad;
+  }
+  EXPECT_TRUE(has(error("a,b,label\n1,,x\n"), "train.csv:2: column 2 ('b')", "found nothing"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2, \n"), ":2: column 3 ('label'): expected a label"));
+  EXPECT_TRUE(has(error("a,b,label\n1,\"2,x\n"), "train.csv:2: a quote (\") does not end"));
+  EXPECT_TRUE(has(error("a,b,label\n1,\"2\"3,x\n"), ":2: a quoted field is followed by other"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2,y\n1,2,z\n"), "labels have 3 values (x, y, z)",
+                  "data.classes is 2"));
+  EXPECT_TRUE(has(error("a,b,label\n"), "train.csv: holds no rows"));
+  EXPECT_TRUE(has(error(""), "train.csv: holds no rows"));
+  EXPECT_TRUE(has(error(std::string("a,b,label\n1,\0,x\n", 16)), ":2: holds a byte 0", "UTF-8"));
+  EXPECT_TRUE(has(error("1,2,0\n", std::string(kTwo) + ", header: false, label: kind"),
+                  "data.label is a column's number, from 0 to 2, not 'kind'"));
+  EXPECT_TRUE(has(error("a,b,label\n" + std::string(2 << 20, '1')), ":2: is longer than"));
+  folder_.write("more.csv", "a,b,label\n1,2,z\n");
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2,y\n", std::string(kTwo) + ", validation: more.csv"),
+                  "more.csv:2: the label 'z' is of no class"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2,y\n",
+                        std::string(kTwo) + ", augment: [{type: horizontal_flip}]"),
+                  "augment: csv has no images"));
+}
+
+TEST_F(Csv, SkipCountsTheRowsLeftOut) {
+  const Dataset data = load("a,b,label\n1,2,x\n1,nan,y\n3,4,y\n5,,x\n",
+                            std::string(kTwo) + ", on_error: skip, validation_split: {count: 1}");
+  EXPECT_EQ(data.train.count + data.validation.count, 2);
+  ASSERT_GE(data.warnings.size(), 1u);
+  EXPECT_TRUE(has(data.warnings[0], "2 rows are left out; the first: line 3, column 2 ('b')"));
+}
+
+TEST_F(Csv, FieldsOfALine) {
+  using Fields = std::vector<std::string>;
+  EXPECT_EQ(csv_fields("", ','), Fields({""}));
+  EXPECT_EQ(csv_fields("a,,", ','), Fields({"a", "", ""}));
+  EXPECT_EQ(csv_fields("\"a,b\",\"\",c\"d", ','), Fields({"a,b", "", "c\"d"}));
+  EXPECT_THROW(csv_fields("\"", ','), std::invalid_argument);
+  EXPECT_THROW(csv_fields("\"a\"\"", ','), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace duet

@@ -1,0 +1,121 @@
+// image_folder: which pictures it takes, in which order, and folders that do not fit.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "core/error.h"
+#include "support/load_data.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
+#include "test_paths.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+class ImageFolder : public testing::Test {
+ protected:
+  // A copy of one of the 5 x 4 pictures.
+  void copy(const std::string& from, const std::string& to) const {
+    fs::create_directories((folder_ / to).parent_path());
+    fs::copy_file(DUET_SOURCE_DIR "/tests/data/pictures/" + from, folder_ / to,
+                  fs::copy_options::overwrite_existing);
+  }
+  Dataset load(const std::string& keys) const {
+    return load_data("{dataset: image_folder, channels: 1, size: [4, 5], " + keys + "}",
+                     folder_.path());
+  }
+  std::string error(const std::string& keys) const {
+    return error_of([&] { load(keys); });
+  }
+  void write_pets() const {
+    for (const char* place : {"train/dog/1.png", "train/Cat/a.PNG", "train/ant/x/2.jpeg",
+                              "train/ant/1.png", "val/Cat/1.png", "val/dog/1.png"}) {
+      copy(std::string(place).ends_with("jpeg") ? "grey.jpg" : "grey.png", place);
+    }
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(ImageFolder, ClassesAreTheSortedFolders) {
+  write_pets();
+  copy("grey.png", "train/.hidden/1.png");
+  copy("grey.png", "train/dog/._1.png");
+  folder_.write("train/dog/notes.txt", "not a picture");
+  folder_.write("train/readme.txt", "nor this");
+  const Dataset data = load("classes: 3, validation: val");
+  EXPECT_EQ(data.class_names, std::vector<std::string>({"Cat", "ant", "dog"}));
+  EXPECT_EQ(data.train.labels, std::vector<int32_t>({0, 1, 1, 2}));
+  EXPECT_EQ(data.train.images.size(), 80u);
+  EXPECT_EQ(data.train.images[20], 175);  // ant/1.png before ant/x/2.jpeg
+  EXPECT_EQ(data.train.images[40], 130);
+  EXPECT_EQ(data.validation.labels, std::vector<int32_t>({0, 2}));
+  EXPECT_EQ(data.mean.size(), 1u);  // computed
+  EXPECT_GT(data.stddev[0], 0.1);
+  ASSERT_EQ(data.warnings.size(), 1u);
+  EXPECT_TRUE(has(data.warnings[0], "no validation sample of 1 of 3 classes (ant)"));
+}
+
+TEST_F(ImageFolder, WithoutValidationDataSomeAreHeldOut) {
+  for (int i = 0; i < 10; ++i) {
+    copy("grey.png", "train/a/" + std::to_string(i) + ".png");
+    copy("grey.png", "train/b/" + std::to_string(i) + ".png");
+  }
+  const Dataset data = load("classes: 2, validation_split: {fraction: 0.2}");
+  EXPECT_EQ(data.train.count, 16);
+  EXPECT_EQ(data.validation.labels, std::vector<int32_t>({0, 0, 1, 1}));
+  EXPECT_TRUE(has(error("classes: 2, validation: val, validation_split: {count: 2}"),
+                  "there is no key 'validation_split'; 'validation' names a folder"));
+}
+
+TEST_F(ImageFolder, IsLookedForUnderItsOwnName) {
+  copy("grey.png", "pets/all/a/1.png");
+  copy("grey.png", "pets/all/b/1.png");
+  const Dataset data = load("folder: pets, train: all, classes: 2, validation_split: {count: 1}");
+  EXPECT_EQ(data.source, (folder_ / "pets").string());
+  EXPECT_TRUE(has(error("folder: pet, classes: 2"), "data set pet was not found",
+                  (folder_ / "pet").string() + ": no such folder", "it has no train"));
+}
+
+TEST_F(ImageFolder, FoldersThatDoNotFitAreNamed) {
+  write_pets();
+  EXPECT_TRUE(has(error("classes: 4, validation: val"), (folder_ / "train").string(),
+                  "has 3 folders", "(Cat, ant, dog)", "data.classes is 4"));
+  EXPECT_TRUE(has(error("train: train/ant, classes: 2"), "train/ant: has 1 folder, one for each",
+                  "is it the folder above", "data.train"));
+  copy("grey.png", "val/dgo/1.png");
+  EXPECT_TRUE(has(error("classes: 3, validation: val"),
+                  "val/dgo: is of no class of the training data (did you mean 'dog'?)"));
+  fs::remove_all(folder_ / "val/dgo");
+  fs::remove(folder_ / "train/dog/1.png");
+  folder_.write("train/dog/notes.txt", "");
+  EXPECT_TRUE(has(error("classes: 3, validation: val"), "train/dog: no JPEG or PNG picture"));
+  folder_.write("train/dog/1.webp", "RIFF");
+  EXPECT_TRUE(has(error("classes: 3, validation: val"), "1.webp: only JPEG and PNG"));
+  fs::remove(folder_ / "train/dog/1.webp");
+  fs::create_directory_symlink(folder_ / "train/dog", folder_ / "train/dog/again");
+  EXPECT_TRUE(has(error("classes: 3, validation: val"), "folders deep"));
+}
+
+TEST_F(ImageFolder, KeysThatDoNotFitAreNamed) {
+  EXPECT_TRUE(has(error_of([&] {
+                    load_data(
+                        "{dataset: image_folder, channels: 2, size: 8, resize: 6, "
+                        "on_error: ignore, mean: 0.5, validation_split: {fraction: 1.5}}");
+                  }),
+                  "required key 'classes' is missing", "channels: expected 1 (grey) or 3",
+                  "resize: must not be smaller than 'size' (8x8", "unknown value 'ignore'",
+                  "mean: give mean and stddev", "fraction: expected a number"));
+}
+
+TEST_F(ImageFolder, ADirectoryNamedAsAPictureIsNone) {
+  write_pets();
+  fs::create_directories(folder_ / "train/dog/2.png");
+  EXPECT_EQ(load("classes: 3, validation: val").train.count, 4);
+}
+
+}  // namespace
+}  // namespace duet
