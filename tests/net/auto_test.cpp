@@ -306,7 +306,12 @@ TEST_F(Auto, IsNotFooledByDoubles) {
   }
   for (const PassChoice& choice : layer_named(t.layers, "conv2").passes) {
     EXPECT_GE(choice.candidates.size(), doubles.infos().size() / 2);
-    EXPECT_FALSE(is_double(choice.id)) << choice.id;
+    // One that is sound in forward is slow there, which a busy machine may hide.
+    const bool is_sound = choice.pass == Pass::kForward &&
+                          std::ranges::any_of(doubles.infos(), [&](const DoubleInfo& info) {
+                            return info.id == choice.id && !info.in_forward;
+                          });
+    EXPECT_TRUE(is_sound || !is_double(choice.id)) << choice.id;
     for (const AutoCandidate& candidate : choice.candidates) {
       EXPECT_TRUE(is_double(candidate.id) || candidate.fault.empty()) << candidate.fault;
       // Whatever was faster than the one that was taken was found out.
