@@ -39,26 +39,22 @@ std::vector<uint32_t> grey_means(const Shape& sample, const Split& split) {
   return means;
 }
 
-// What a sample's values become. `bytes` holds that of every byte: cheaper than a multiply-add in
-// software.
+// The value of each place of a sample. `bytes` holds what every byte becomes: cheaper than a
+// multiply-add in software.
 class Values {
  public:
   Values(const GatherProblem& p, const float* bytes, const SampleOfEpoch& place)
       : p_(p), bytes_(bytes), sample_(place.sample) {
     if (p.augment.any()) draw_ = draw_of(p, place);
-    const size_t size = static_cast<size_t>(p.channels) * p.pixels;
-    if (p.numbers) {
-      numbers_ = p.numbers + sample_ * size;
-    } else {
-      image_ = p.images + sample_ * size;
-    }
   }
 
-  float at(uint32_t c, uint32_t pixel) const {
-    if (numbers_) return std::fma(numbers_[c * p_.pixels + pixel], p_.scale[c], p_.shift[c]);
-    if (!p_.augment.any()) return bytes_[256 * c + image_[c * p_.pixels + pixel]];
-    const auto y = static_cast<int32_t>(pixel / p_.width),
-               x = static_cast<int32_t>(pixel % p_.width);
+  float byte(uint32_t c, uint32_t pixel) const { return bytes_[256 * c + p_.images[at(c, pixel)]]; }
+  float number(uint32_t c, uint32_t pixel) const {
+    return std::fma(p_.numbers[at(c, pixel)], p_.scale[c], p_.shift[c]);
+  }
+  float augmented(uint32_t c, uint32_t pixel) const {
+    const auto y = static_cast<int32_t>(pixel / p_.width);
+    const auto x = static_cast<int32_t>(pixel % p_.width);
     if (is_in_hole(p_.augment, draw_, y, x)) return 0.0f;
     const int64_t value = drawn_pixel(p_, draw_, sample_, c, y, x);
     if (value % 65536 == 0) return bytes_[256 * c + value / 65536];
@@ -66,12 +62,14 @@ class Values {
   }
 
  private:
+  size_t at(uint32_t c, uint32_t pixel) const {
+    return (static_cast<size_t>(sample_) * p_.channels + c) * p_.pixels + pixel;
+  }
+
   const GatherProblem& p_;
   const float* bytes_;
   const uint32_t sample_;
   AugmentDraw draw_{};
-  const float* numbers_ = nullptr;
-  const uint8_t* image_ = nullptr;
 };
 
 template <class T>
@@ -87,10 +85,19 @@ void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float*
       return;
     }
     const Values values(p, bytes, place);
-    for (uint32_t c = 0; c < p.channels; ++c) {
-      T* const first = layout == Layout::kNCHW ? x + static_cast<size_t>(c) * p.pixels : x + c;
-      const size_t stride = layout == Layout::kNCHW ? 1 : p.channels;
-      for (uint32_t i = 0; i < p.pixels; ++i) first[i * stride] = T(values.at(c, i));
+    const auto fill = [&](const auto& value) {
+      for (uint32_t c = 0; c < p.channels; ++c) {
+        T* const first = layout == Layout::kNCHW ? x + static_cast<size_t>(c) * p.pixels : x + c;
+        const size_t stride = layout == Layout::kNCHW ? 1 : p.channels;
+        for (uint32_t i = 0; i < p.pixels; ++i) first[i * stride] = T(value(c, i));
+      }
+    };
+    if (p.numbers) {
+      fill([&](uint32_t c, uint32_t i) { return values.number(c, i); });
+    } else if (p.augment.any()) {
+      fill([&](uint32_t c, uint32_t i) { return values.augmented(c, i); });
+    } else {
+      fill([&](uint32_t c, uint32_t i) { return values.byte(c, i); });
     }
   });
 }

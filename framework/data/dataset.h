@@ -11,6 +11,7 @@
 
 #include "core/config.h"
 #include "data/augment.h"
+#include "data/image.h"
 
 namespace duet {
 
@@ -55,6 +56,9 @@ struct DatasetLoader {
   DatasetInfo info;
   /// `data_dir` is the folder the user named (--data), or empty. Throws DataError.
   std::function<Dataset(const std::filesystem::path& data_dir)> load;
+  /// Makes of any picture what it would be in the data set, where that resizes its own; may be
+  /// empty. Throws DataError.
+  std::function<Image(const Image& picture)> fit = {};
 };
 
 /// What a data set is read from.

@@ -152,7 +152,8 @@ DatasetLoader read(ConfigReader& reader) {
   keys.rules = read_picture_rules(reader);
   const DatasetInfo info{"image_folder", keys.rules.channels, keys.rules.height, keys.rules.width,
                          classes};
-  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); }};
+  return {info, [info, keys](const fs::path& data_dir) { return load(info, keys, data_dir); },
+          fit_by(keys.rules)};
 }
 
 }  // namespace

@@ -129,6 +129,11 @@ Image fit(const Image& image, const PictureRules& rules) {
                   " scales the shorter side of each picture to that and takes the middle");
 }
 
+std::function<Image(const Image&)> fit_by(const PictureRules& rules) {
+  if (!rules.resizes()) return {};
+  return [rules](const Image& picture) { return fit(picture, rules); };
+}
+
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
                           std::vector<std::string>& warnings) {
   const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +21,8 @@ struct PictureRules {
   int64_t shorter = 0;                       // `resize: N`: the shorter side becomes N
   std::pair<int64_t, int64_t> resize{0, 0};  // `resize: [height, width]`
   bool skip = false;                         // on_error: skip
+
+  bool resizes() const { return shorter > 0 || resize.first > 0; }
 };
 
 /// Reads `channels`, `size` (required without a fallback), `resize` and `on_error`.
@@ -27,6 +31,8 @@ PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> siz
 /// The picture in the rules' channels, resized and its middle cropped as torchvision's Resize and
 /// CenterCrop do of a Pillow image. Throws DataError if it has another size then.
 Image fit(const Image& image, const PictureRules& rules);
+/// DatasetLoader::fit of a data set with those rules.
+std::function<Image(const Image& picture)> fit_by(const PictureRules& rules);
 
 struct LabelledFile {
   std::filesystem::path file;

@@ -35,7 +35,9 @@ Argument read_argument(const std::string& text) {
 
 class PicturesReader {
  public:
-  PicturesReader(const DatasetInfo& info, bool resize) : info_(info), resize_(resize) {
+  PicturesReader(const DatasetInfo& info, bool resize,
+                 const std::function<Image(const Image&)>& fit)
+      : info_(info), resize_(resize), fit_(fit) {
     if (info.numbers) {
       throw DataError("the network takes the numbers of " + info.name + ", not pictures");
     }
@@ -90,8 +92,7 @@ class PicturesReader {
 
   void add_image(const std::string& name, const Image& image) {
     check_size(name, image.height, image.width);
-    const Image channels = info_.channels == 1 ? to_grey(image) : to_rgb(image);
-    const Image fitting = duet::resize(channels, info_.height, info_.width);
+    const Image fitting = fitted(image);
     for (int64_t c = 0; c < info_.channels; ++c) {
       for (size_t i = static_cast<size_t>(c); i < fitting.pixels.size();
            i += static_cast<size_t>(info_.channels)) {
@@ -101,8 +102,16 @@ class PicturesReader {
     pictures.names.push_back(name);
   }
 
+  bool fits_by_rule() const { return fit_ && !resize_; }
+  Image fitted(const Image& image) const {
+    if (fits_by_rule()) return fit_(image);
+    const Image channels = info_.channels == 1 ? to_grey(image) : to_rgb(image);
+    return duet::resize(channels, info_.height, info_.width);
+  }
+
   void check_size(const std::string& name, int64_t height, int64_t width) const {
     if (height == info_.height && width == info_.width) return;
+    if (fits_by_rule() && height > 0 && width > 0) return;
     const std::string found =
         name + ": is " + size_text(height, width) + " pixels (width x height)";
     if (!resize_) {
@@ -121,13 +130,14 @@ class PicturesReader {
 
   const DatasetInfo& info_;
   const bool resize_;
+  const std::function<Image(const Image&)>& fit_;
 };
 
 }  // namespace
 
-Pictures read_pictures(const std::vector<std::string>& files, const DatasetInfo& info,
-                       bool resize) {
-  PicturesReader reader(info, resize);
+Pictures read_pictures(const std::vector<std::string>& files, const DatasetInfo& info, bool resize,
+                       const std::function<Image(const Image&)>& fit) {
+  PicturesReader reader(info, resize, fit);
   std::vector<std::string> mistakes;
   for (const std::string& file : files) {
     try {

@@ -105,7 +105,8 @@ const DatasetType& tiny_imagenet_type() {
           info.stddev = {0.2770, 0.2691, 0.2821};
         }
         return DatasetLoader{info,
-                             [info, rules](const fs::path& dir) { return load(info, rules, dir); }};
+                             [info, rules](const fs::path& dir) { return load(info, rules, dir); },
+                             fit_by(rules)};
       },
       {"wnids.txt", "words.txt", "train", "val/val_annotations.txt", "val/images"},
       "http://cs231n.stanford.edu/tiny-imagenet-200.zip holds it.",

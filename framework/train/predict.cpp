@@ -109,7 +109,8 @@ json json_of(const Pictures& pictures, const DatasetInfo& info,
 void run_predict(const PredictOptions& options) {
   Trained trained = open(options.trained);
   const DatasetInfo dataset = as_trained(trained.setup.dataset.info, trained.saved);
-  const Pictures pictures = read_pictures(options.images, dataset, options.resize);
+  const Pictures pictures =
+      read_pictures(options.images, dataset, options.resize, trained.setup.dataset.fit);
   const auto predictions = predict(trained, dataset, pictures, static_cast<size_t>(options.top));
   if (!options.json) {
     std::fputs(table_of(pictures, dataset, predictions).c_str(), stdout);

@@ -124,7 +124,7 @@ TEST(TrainerData, PicturesAreTrainedAndPredicted) {
                  "1 of 13 pictures cannot be read and are left out", "broken.png",
                  "12 training and 12 validation images");
   EXPECT_EQ(last_epoch(folder, "run")["val_accuracy"], 1.0);
-  const Outcome predicted = folder.run("predict --checkpoint run --resize --json " DUET_SOURCE_DIR
+  const Outcome predicted = folder.run("predict --checkpoint run --json " DUET_SOURCE_DIR
                                        "/tests/data/pictures/grey.png");
   EXPECT_OUTCOME(predicted, kExitDone);
   EXPECT_FALSE(has(predicted.err, "normalised"));

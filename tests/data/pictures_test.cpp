@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "data/image_file.h"
+#include "data/image_set.h"
 #include "support/small_split.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
@@ -52,6 +54,19 @@ TEST(Pictures, OfAnotherSizeAreResizedIfAskedTo) {
   EXPECT_TRUE(has(refusal({file}, info), "grey.png: is 5x4 pixels (width x height)",
                   "the network takes 3x2", "--resize"));
   EXPECT_EQ(read_pictures({file}, info, true).images, Bytes({171, 105, 138, 116, 113, 151}));
+}
+
+TEST(Pictures, AreFittedAsTheDataSetFitsItsOwn) {
+  const DatasetInfo info = make_info(1, 2, 2);
+  const std::string file = kFolder + "grey.png";
+  const PictureRules rules{.channels = 1, .height = 2, .width = 2, .shorter = 3};
+  const Image expected = fit(read_image_file(file), rules);
+  EXPECT_EQ(read_pictures({file}, info, false, fit_by(rules)).images, expected.pixels);
+  // --resize wins: it takes all of the picture.
+  EXPECT_EQ(read_pictures({file}, info, true, fit_by(rules)).images,
+            read_pictures({file}, info, true).images);
+  EXPECT_NE(read_pictures({file}, info, true).images, expected.pixels);
+  EXPECT_FALSE(fit_by({.channels = 1, .height = 2, .width = 2}));
 }
 
 TEST(Pictures, OfAnIdxFileAreAllOrOne) {
