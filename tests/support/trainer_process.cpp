@@ -112,11 +112,15 @@ Outcome TrainerFolder::run(const std::string& arguments, const Options& options)
 Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& started, int signal,
                                  const std::string& text) const {
   const pid_t process = start(arguments, {}, -1);
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  // Beyond what a sanitizer takes on a busy machine.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   std::error_code error;
   while (std::chrono::steady_clock::now() < end) {
     const auto bytes = fs::file_size(*this / started, error);
     if (!error && bytes > 0 && read(started).find(text) != std::string::npos) break;
+    siginfo_t ended = {};
+    waitid(P_PID, static_cast<id_t>(process), &ended, WEXITED | WNOHANG | WNOWAIT);
+    if (ended.si_pid == process) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   const auto signalled = std::chrono::steady_clock::now();
