@@ -50,27 +50,38 @@ Use use_of_instance(const ExamineSubject& subject) {
 
 std::string mib(int64_t bytes) { return std::to_string((bytes + (1 << 19)) >> 20) + " MiB"; }
 
-}  // namespace
-
-std::optional<Fault> find_memory_taken(const ExamineSubject& subject) {
+std::optional<Fault> fault_of(const Use& use, const ExamineSubject& subject) {
   const Device device = subject.context.device();
-  // The least of two: other threads and, on a GPU, other processes take memory too.
-  const Use first = use_of_instance(subject), second = use_of_instance(subject);
-  const Use least = {std::min(first.prepared, second.prepared), std::min(first.run, second.run),
-                     std::min(first.leaked, second.leaked)};
-  if (least.leaked > noise(device)) {
+  if (use.leaked > noise(device)) {
     return Fault{FaultKind::kTakesMemory, "leaks: every instance leaves " +
-                                              std::to_string(least.leaked >> 10) +
+                                              std::to_string(use.leaked >> 10) +
                                               " KiB behind when it is gone"};
   }
-  const int64_t beside = std::max(least.prepared, int64_t{0}) + std::max(least.run, int64_t{0});
+  const int64_t beside = std::max(use.prepared, int64_t{0}) + std::max(use.run, int64_t{0});
   if (beside > most_beside(subject.layer, device)) {
     return Fault{FaultKind::kTakesMemory,
-                 "takes " + mib(least.prepared) + " when it is prepared and " + mib(least.run) +
+                 "takes " + mib(use.prepared) + " when it is prepared and " + mib(use.run) +
                      " more in its first call, beside the workspace and the state that it asks "
                      "for; scratch memory belongs into the workspace, which is counted and shared"};
   }
   return {};
+}
+
+}  // namespace
+
+std::optional<Fault> find_memory_taken(const ExamineSubject& subject) {
+  // The least of two: other threads and, on a GPU, other processes take memory too. Before somebody
+  // is accused, of six.
+  constexpr int kFewest = 2, kMost = 6;
+  Use least = use_of_instance(subject);
+  std::optional<Fault> fault;
+  for (int uses = 1; uses < kFewest || (uses < kMost && fault); ++uses) {
+    const Use use = use_of_instance(subject);
+    least = {std::min(least.prepared, use.prepared), std::min(least.run, use.run),
+             std::min(least.leaked, use.leaked)};
+    fault = fault_of(least, subject);
+  }
+  return fault;
 }
 
 }  // namespace duet
