@@ -14,15 +14,19 @@ inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProb
     return "multiplies in bf16, and 'math' is " + std::string(to_string(d.math));
   }
   if (auto reason = ungrouped_unsupported(d)) return reason;
-  if (auto reason = wgmma_unsupported()) return reason;
   if (d.c <= 32 || d.k <= 32) {
     return "sums over 64 channels at a time and refuses 32 and fewer, of the input or of filters";
+  }
+  // Channels are rounded up in dw's parts; 65535 is the end of a grid's second dimension.
+  const int64_t columns = int64_t{d.r} * d.s * round_up(d.c, kStepDepth);
+  if (columns > kStepDepth * 65535 || columns * d.k > (int64_t{1} << 31) - 4096) {
+    return "numbers weights, their channels rounded up to 64, in 32 bits; take a smaller kernel";
   }
   const int most = pass == Pass::kBackwardData ? 1 : 2;
   if (d.stride_h > most || d.stride_w > most) {
     return "takes strides up to " + std::to_string(most) + " in this pass";
   }
-  return {};
+  return wgmma_unsupported();
 }
 
 /// x, y and their gradients are stored as bfloat16. A window's argmax (packed_argmax.cuh) is nullptr
