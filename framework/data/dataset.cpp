@@ -17,12 +17,18 @@ fs::path environment_path(const char* name) {
   return value ? value : "";
 }
 
+// Of one's own data: as in a shell, from the current folder if it says so.
+bool is_place(const std::string& name) {
+  return name.starts_with("/") || name == "." || name == ".." || name.starts_with("./") ||
+         name.starts_with("../");
+}
+
 std::vector<fs::path> candidate_folders(const DataFiles& of, const fs::path& data_dir) {
   const fs::path name = of.folder;
   std::vector<fs::path> folders;
   if (!data_dir.empty()) {
     folders = {data_dir / name, data_dir};
-  } else if (name.is_absolute()) {
+  } else if (is_place(of.folder)) {
     folders = {name};
   } else {
     if (const fs::path data = environment_path("DUET_DATA"); !data.empty()) {

@@ -100,8 +100,8 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader);
 /// The first folder that holds all of `files`, each plain or as .gz; empty if there is none, or if
 /// there are no files. Looks in `data_dir`/folder and `data_dir` if `data_dir` is given, and nowhere
 /// else then; otherwise in $DUET_DATA/folder, the system's /usr/share/datasets (folder with '-' for
-/// '_') and $XDG_CACHE_HOME (or ~/.cache)/duet/folder; an absolute path is looked for as it is.
-/// Notes a line about each folder in `looked_in`.
+/// '_') and $XDG_CACHE_HOME (or ~/.cache)/duet/folder; or, if `folder` begins with /, ./ or ../, there
+/// alone. Notes a line about each folder in `looked_in`.
 std::filesystem::path find_data_folder(const DataFiles& files,
                                        const std::filesystem::path& data_dir = {},
                                        std::vector<std::string>* looked_in = nullptr);

@@ -159,6 +159,26 @@ TEST(Dataset, LooksInEachFolderInTurn) {
   EXPECT_EQ(find_data_folder(find_dataset_type("synthetic_images")->data_files()), fs::path());
 }
 
+TEST(Dataset, APathIsLookedForFromTheCurrentFolder) {
+  const TemporaryFolder folder;
+  write_dataset(folder / "mine");
+  write_dataset(folder / "variable/mine");
+  const Environment data("DUET_DATA", (folder / "variable").string());
+  DataFiles own = find_dataset_type("mnist")->data_files();
+  const fs::path before = fs::current_path();
+  fs::current_path(folder / ".");
+  const std::string above = "../" + (folder / "mine").parent_path().filename().string();
+  for (const std::string& path : {std::string("./mine"), above + "/mine"}) {
+    own.folder = path;
+    EXPECT_EQ(find_data_folder(own), fs::path(path));
+  }
+  own.folder = "./variable";
+  EXPECT_EQ(find_data_folder(own), fs::path());
+  own.folder = "mine";
+  EXPECT_EQ(find_data_folder(own), folder / "variable/mine");
+  fs::current_path(before);
+}
+
 TEST(Dataset, TellsWhereItLookedAndWhatToDo) {
   const TemporaryFolder folder;
   write_dataset(folder / "fashion_mnist");
