@@ -265,8 +265,8 @@ struct WgmmaPlan {
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
             int multiprocessors_)
       : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
-    // In cycles of a multiprocessor, as measured on an H200 to within what ranks plans: a step takes
-    // four a column, a block about 4000 besides, and a second kernel 3000 and its memory traffic.
+    // Estimates in cycles of an H200's multiprocessor, not fitted to measurements: a step takes four a
+    // column, a block 4000 besides, and a second kernel 3000 and its memory traffic.
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
