@@ -63,11 +63,12 @@ bool is_busy(milliseconds time) {
   return processor_seconds() - before > kBusy * (now_seconds() - start);
 }
 
-// What is about to end is no fault.
+// What is about to end is no fault: threads of a loop that still wait for the next one take a while
+// to stop where other processes leave them little time.
 bool stays_busy() {
   if (!is_busy(milliseconds(2))) return false;
   std::this_thread::sleep_for(milliseconds(40));
-  return is_busy(milliseconds(40));
+  return is_busy(milliseconds(40)) && is_busy(milliseconds(320));
 }
 
 }  // namespace

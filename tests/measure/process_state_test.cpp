@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cfenv>
+#include <chrono>
 #include <stdexcept>
 #include <thread>
 
@@ -44,6 +45,24 @@ TEST(ProcessState, NamesOpenFiles) {
   EXPECT_EQ(state.restore(), "100 open files");
   for (int file : files) close(file);
   EXPECT_EQ(state.restore(), "");
+}
+
+TEST(ProcessState, AThreadThatIsAboutToEndIsNoFault) {
+  Context context(Device::kCpu);
+  for (int i = 0; i < 8; ++i) {  // it is not seen every time
+    ProcessState state(context);
+    std::atomic<bool> started = false;
+    std::thread thread([&] {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      started = true;
+      while (std::chrono::steady_clock::now() < until) {
+      }
+    });
+    while (!started) {
+    }
+    EXPECT_EQ(state.restore(), "");
+    thread.join();
+  }
 }
 
 TEST(ProcessState, NamesAThreadThatKeepsComputing) {
