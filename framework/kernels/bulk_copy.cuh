@@ -1,6 +1,6 @@
 // Bulk copies from global to shared memory by Hopper's copy engine, each announced on a barrier in
 // shared memory: no thread spends instructions or load-store bandwidth on them. Compiled for an
-// older GPU these functions trap; bulk_copies_unsupported() tells beforehand.
+// older GPU init() traps; bulk_copies_unsupported() tells beforehand.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -29,8 +29,13 @@ inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis,
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
     DUET_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
                                                cudaEnableDefault, &found));
+#else
+    DUET_CUDA(
+        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found));
+#endif
     if (function == nullptr)
       throw UnsupportedError("the driver has no cuTensorMapEncodeTiled; update it");
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);

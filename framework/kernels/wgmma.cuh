@@ -19,10 +19,10 @@
 
 namespace duet {
 
-/// An operand in shared memory, in rows of 128 bytes as copy_box() brings them, at a multiple of 1024
-/// bytes plus the start of a row or a multiple of 32 bytes in it. Rows are rows of the operand where
-/// the sum runs along them; else (turned) along the sum, and the next 64 elements of the operand's
-/// other axis begin `next` bytes further on.
+/// An operand in shared memory, in rows of 128 bytes as copy_box() brings them. Rows are rows of the
+/// operand where the sum runs along them, and it begins at a multiple of 1024 bytes, plus 32 for every
+/// 16 terms. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
+/// 64 elements of the operand's other axis `next` bytes further on.
 __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32_t next) {
   constexpr uint64_t kEightRows = 1024, kSwizzle128 = uint64_t{1} << 62;
   const uint64_t address = __cvta_generic_to_shared(shared);
@@ -44,6 +44,12 @@ __device__ __forceinline__ void wgmma_commit() {
 template <int groups>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups) : "memory");
+}
+/// After wgmma_wait(): no read of the sums d is moved before it.
+template <int n>
+__device__ __forceinline__ void wgmma_settle(float (&d)[n]) {
+#pragma unroll
+  for (float& sum : d) asm volatile("" : "+f"(sum)::"memory");
 }
 /// multiply(d, a, b, adds): d = a * b, or d += a * b, for n columns.
 template <int n, bool kTurnA, bool kTurnB>

@@ -8,7 +8,7 @@
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring
 //   copy<kRows>(start, step, shared, barrier)   starts them
-//   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned)
+//   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned A)
 #pragma once
 
 #include "kernels/integers.cuh"
@@ -139,7 +139,6 @@ struct ImageByPosition {
                                          int& number) const {
     return boxes.locate(start, row, group, number);
   }
-  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
 };
 
 /// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over
@@ -202,7 +201,6 @@ struct WeightByRow {
   __device__ __forceinline__ Start start(int tile) const {
     return tile * (kRows / kStepDepth);
   }
-  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
 };
 
 /// The same weights: rows are channels, the sum runs over taps and their rows.
@@ -235,7 +233,6 @@ struct WeightByChannel {
   __device__ __forceinline__ Start start(int tile) const {
     return tile * (kRows / kStepDepth);
   }
-  __device__ __forceinline__ int unwritten() const { return kStepDepth; }
 };
 
 }  // namespace duet

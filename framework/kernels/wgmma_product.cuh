@@ -178,14 +178,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
     const int rows = kStepDepth - a.unwritten();
-    constexpr int kBlocks = (Tile::kM + Tile::kN) / kStepDepth, kPieces = kRowBytes / 16;
-    for (int i = tid; i < kStages * kBlocks * rows * kPieces; i += Tile::kThreads) {
+    constexpr int kPanels = (Tile::kM + Tile::kN) / kStepDepth, kPieces = kRowBytes / 16;
+    for (int i = tid; i < kStages * kPanels * rows * kPieces; i += Tile::kThreads) {
       const int piece = i % kPieces, rest = i / kPieces, row = rest % rows;
-      const int block = rest / rows % kBlocks, stage = rest / rows / kBlocks;
+      const int panel = rest / rows % kPanels, stage = rest / rows / kPanels;
       char* const at =
-          block < Tile::kM / kStepDepth
-              ? smem.stage[stage].a + block * kStepDepth * kRowBytes
-              : smem.stage[stage].b + (block - Tile::kM / kStepDepth) * kStepDepth * kRowBytes;
+          panel < Tile::kM / kStepDepth
+              ? smem.stage[stage].a + panel * kStepDepth * kRowBytes
+              : smem.stage[stage].b + (panel - Tile::kM / kStepDepth) * kStepDepth * kRowBytes;
       *reinterpret_cast<float4*>(at + (a.unwritten() + row) * kRowBytes + piece * 16) = {};
     }
     for (int i = tid; i < 8 * kStepDepth; i += Tile::kThreads) smem.ones[i] = bfloat16(1.f);
@@ -237,6 +237,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       if (++stage == kStages) stage = 0, phase ^= 1;
     }
     wgmma_wait<0>();
+    wgmma_settle(d);
+    if constexpr (A::kTurned) wgmma_settle(row_sums);
     wait_multipliers<Tile>();  // nobody reads the stages any more
     const auto start = a.template start<Tile::kM>(blockIdx.x);
     if (A::kTurned && sums && tid % 4 == 0) {
@@ -261,7 +263,7 @@ struct WgmmaPlan {
   int tile_columns = 128, splits = 1, steps_per_split = 1;
 
   WgmmaPlan() = default;
-  /// `results` of the product, of which `limit` bytes of partial ones may be written.
+  /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
             int multiprocessors_)
       : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {

@@ -5,8 +5,8 @@
 //           copy, and what lies in the padding becomes zeros on the way.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
 //           weights, is rewritten first (mma_staging.cuh).
-// Limits:   math bf16, groups = 1, more than 32 channels and filters, strides up to 2 (backward_data: 1),
-//           padding and dilation that the copy engine takes; compute capability 9.0.
+// Limits:   math bf16, groups = 1, more than 32 channels and filters, strides up to 2 (backward_data: 1);
+//           backward_filter: images that boxes of 16 to 64 positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/wgmma_convolution.cuh"
 

@@ -19,12 +19,18 @@ inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProb
   }
   // Channels are rounded up in dw's parts; 65535 is the end of a grid's second dimension.
   const int64_t columns = int64_t{d.r} * d.s * round_up(d.c, kStepDepth);
-  if (columns > kStepDepth * 65535 || columns * d.k > (int64_t{1} << 31) - 4096) {
+  if (columns > kStepDepth * 65535 || (columns + 1) * d.k > (int64_t{1} << 31) - 4096) {
     return "numbers weights, their channels rounded up to 64, in 32 bits; take a smaller kernel";
   }
   const int most = pass == Pass::kBackwardData ? 1 : 2;
   if (d.stride_h > most || d.stride_w > most) {
     return "takes strides up to " + std::to_string(most) + " in this pass";
+  }
+  // dw's boxes divide an image, which of a prime number of columns leaves little of each.
+  const PositionBoxes terms(d.n, d.p, d.q, kStepDepth, true);
+  if (pass == Pass::kBackwardFilter && terms.box() < kStepDepth / 4) {
+    return "sums over 64 positions at a time, and boxes that divide these images hold " +
+           std::to_string(terms.box());
   }
   return wgmma_unsupported();
 }
@@ -45,10 +51,10 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
       return workspace_limit > staged ? workspace_limit - staged : 0;
     };
     forward_ = {outputs_.count(),     d.k,
-                taps * blocks(d.c),   d.y_desc().elements(),
+                taps * blocks(d.c),   int64_t(stride(Pass::kForward)),
                 left(Pass::kForward), multiprocessors};
     backward_data_ = {inputs_.count(),           d.c,
-                      taps * blocks(d.k),        d.x_desc().elements(),
+                      taps * blocks(d.k),        int64_t(stride(Pass::kBackwardData)),
                       left(Pass::kBackwardData), multiprocessors};
     const int columns = taps * filter_channels();
     backward_filter_ = {ceil_div(d.k, kTileRows),
@@ -81,6 +87,7 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
     with_operands(run, x, w, windows_, plan,
                   [&](auto tile, const auto& a, const auto& b) { launch(tile, plan, a, b); });
   }
+  size_t window_workspace_bytes() const { return staged_bytes(Pass::kForward); }
   WgmmaPlan window_plan() const {
     return {windows_.count(),      problem_.k, geometry_.taps * blocks(problem_.c), 1, 0,
             multiprocessor_count()};

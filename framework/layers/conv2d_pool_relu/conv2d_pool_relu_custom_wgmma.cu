@@ -74,7 +74,10 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem), convolution_(problem.conv, context.workspace_limit()) {}
 
-  size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
+  size_t workspace_bytes(Pass pass) const override {
+    return pass == Pass::kForward ? convolution_.window_workspace_bytes()
+                                  : convolution_.workspace_bytes(pass);
+  }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
     return pass == Pass::kForward ? convolution_.window_plan().text() : convolution_.text(pass);

@@ -24,10 +24,12 @@ class LinearCustomWgmma : public LinearImpl {
     const auto [n, in, out] = std::tuple(problem.n, problem.in, problem.out);
     const size_t staged = weights_bytes(), limit = context.workspace_limit();
     const size_t left = limit > staged ? limit - staged : 0;
-    forward_ = {rows_.count(),    out,  ceil_div(in, kStepDepth),
-                int64_t{n} * out, left, multiprocessors};
-    backward_data_ = {rows_.count(),   in,   ceil_div(out, kStepDepth),
-                      int64_t{n} * in, left, multiprocessors};
+    forward_ = {
+        rows_.count(),  out, ceil_div(in, kStepDepth), int64_t(stride(Pass::kForward)), left,
+        multiprocessors};
+    backward_data_ = {
+        rows_.count(),  in, ceil_div(out, kStepDepth), int64_t(stride(Pass::kBackwardData)), left,
+        multiprocessors};
     backward_filter_ = {ceil_div(out, kTileRows),
                         in,
                         terms_.count(),
