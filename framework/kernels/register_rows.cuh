@@ -60,17 +60,18 @@ struct RegisterRow {
                                                   float (&to)[kValues]) {
     // Nothing but loads, so that all are under way before the first is waited for: to choose between
     // a loaded value and `fill` here made each load wait for the one before.
-    Packed<T, V> parts[kValues / V];
+    constexpr int kPart = V < kWidest<T> ? V : kWidest<T>;  // of another type than V is for, less
+    Packed<T, kPart> parts[kValues / kPart];
     const T* const first = row + column(0);
 #pragma unroll
-    for (int i = 0; i < kValues; i += V) {
-      if (column(i) < columns) parts[i / V] = Packed<T, V>::load(first + distance(i));
+    for (int i = 0; i < kValues; i += kPart) {
+      if (column(i) < columns) parts[i / kPart] = Packed<T, kPart>::load(first + distance(i));
     }
 #pragma unroll
-    for (int i = 0; i < kValues; i += V) {
-      const Vector<float, V> part = widened(parts[i / V].values());
+    for (int i = 0; i < kValues; i += kPart) {
+      const Vector<float, kPart> part = widened(parts[i / kPart].values());
 #pragma unroll
-      for (int k = 0; k < V; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
+      for (int k = 0; k < kPart; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
     }
   }
   /// Leaves out what is behind the row's end.

@@ -50,6 +50,7 @@ __device__ __forceinline__ Vector<Accumulator<T>, V> widened_word(WordOf<sizeof(
 /// before it is taken apart. {} is zeros.
 template <class T, int V>
 struct Packed {
+  static_assert(sizeof(T) * V <= 16);
   using Word = std::conditional_t<sizeof(T) * V == 2, unsigned, WordOf<sizeof(T) * V>>;
   Word word;
 
