@@ -17,6 +17,7 @@
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/class_report.h"
 #include "train/dataset_metadata.h"
 #include "train/progress.h"
 #include "train/version.h"
@@ -311,8 +312,11 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   const double score = score_of(info_.best_metric, summary_);
   if (score > info_.best_score) {
     info_.best_score = score;
-    // Before the last one, which says by its best score that this one is there: a run that is
-    // ended between the two goes on from the epoch before, and comes to the same.
+    // Before the last one, which says by its best score that these are there: a run that is
+    // ended between them goes on from the epoch before, and comes to the same.
+    json evaluation = evaluation_json(data_, validation);
+    evaluation["epoch"] = epoch;
+    folder_->write("evaluation.json", json_text(evaluation) + "\n");
     save(folder_->best());
   }
   save(folder_->last());
