@@ -118,6 +118,10 @@ void add_training(CLI::App& app, Arguments& arguments) {
       ->excludes(evaluate);
   add_quiet(&app, arguments);
   add_json(&app, arguments);
+  app.add_flag("--tensorboard", options.tensorboard,
+               "write scalars, histograms of the weights and pictures of the first filters for "
+               "TensorBoard, too")
+      ->excludes(evaluate);
 }
 
 void add_commands(CLI::App& app, Arguments& arguments) {

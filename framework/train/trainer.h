@@ -16,6 +16,7 @@ struct TrainerOptions {
   std::string evaluate;        // checkpoint to evaluate instead of training
   bool dry_run = false;        // print the resolved network and stop
   bool profile = false;        // time every layer and pass in the network instead of training
+  bool tensorboard = false;    // event files for TensorBoard in the run folder too
   bool json = false;           // one JSON object on standard output at the end
 };
 

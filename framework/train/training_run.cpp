@@ -161,6 +161,9 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   }
   folder_->open_metrics(position_);
   write_run_json();
+  if (!options_.tensorboard) return;
+  events_.emplace(folder_->path());
+  spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
 }
 
 // The same where nothing is left to do: what is there stays as it is.
@@ -251,6 +254,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
                                {"loss", state.last_loss},
                                {"learning_rate", shortest(state.last_learning_rate)},
                                {"images_per_second", rate()}});
+      if (events_) events_->step(state);
     }
     const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
     const double left = per_second(images_left, rate());  // images / (images/s)
@@ -306,6 +310,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"evaluation_seconds", evaluation_seconds}};
   if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
   folder_->append_metrics(summary_);
+  if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);
   training_.clear_totals();
   watch_for_the_end();
