@@ -1,8 +1,11 @@
 // trainer: trains, resumes, evaluates and uses the network of a YAML file.
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "commands.h"
 #include "common/application.h"
+#include "compare/run_report.h"
 #include "core/error.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
@@ -20,6 +23,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer --config configs/fashion_mnist_cnn.yaml --dry-run
   trainer evaluate --checkpoint runs/first
   trainer predict --checkpoint runs/first --resize picture.png
+  trainer report runs/first
   trainer list impls
   trainer doctor
 
@@ -38,6 +42,7 @@ struct Arguments {
   std::string backend;
   std::string what;
   bool quiet = false;
+  std::map<const CLI::App*, std::function<void()>> commands;
 };
 
 void add_backend(CLI::App* app, Arguments& arguments) {
@@ -112,21 +117,36 @@ void add_training(CLI::App& app, Arguments& arguments) {
           ->excludes(out);
   app.add_flag("--dry-run", options.dry_run,
                "print the network with its shapes and implementations, and stop");
+  app.add_flag("--tensorboard", options.tensorboard,
+               "write scalars, histograms of the weights and pictures of the first filters for "
+               "TensorBoard, too")
+      ->excludes(evaluate);
   app.add_flag("--profile", options.profile,
                "time every layer and pass of a step, trace some steps, and stop")
       ->excludes(resume)
       ->excludes(evaluate);
   add_quiet(&app, arguments);
   add_json(&app, arguments);
-  app.add_flag("--tensorboard", options.tensorboard,
-               "write scalars, histograms of the weights and pictures of the first filters for "
-               "TensorBoard, too")
-      ->excludes(evaluate);
 }
 
-void add_commands(CLI::App& app, Arguments& arguments) {
-  CLI::App* evaluate = app.add_subcommand(
-      "evaluate", "loss and accuracy of a checkpoint on the validation data; needs no --config");
+// Adds a command, and what it runs.
+CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
+                      const std::string& description, std::function<void()> run) {
+  CLI::App* command = app.add_subcommand(name, description);
+  arguments.commands[command] = std::move(run);
+  return command;
+}
+
+void add_evaluate(CLI::App& app, Arguments& arguments) {
+  CLI::App* evaluate = add_command(
+      app, arguments, "evaluate",
+      "loss, accuracy and confusion matrix of a checkpoint on the validation data; needs no "
+      "--config",
+      [&arguments] {
+        const duet::TrainerOptions& options = arguments.trainer;
+        duet::run_evaluate(arguments.trained, arguments.batch,
+                           {options.data, options.allow_changes, options.json});
+      });
   add_checkpoint(evaluate, arguments);
   add_data(evaluate, arguments);
   add_backend(evaluate, arguments);
@@ -141,9 +161,17 @@ void add_commands(CLI::App& app, Arguments& arguments) {
                      "evaluate although network or data are not the checkpoint's");
   add_quiet(evaluate, arguments);
   add_json(evaluate, arguments);
+}
 
-  CLI::App* predict = app.add_subcommand(
-      "predict", "print the most likely classes of pictures; needs no --config and no data set");
+void add_predict(CLI::App& app, Arguments& arguments) {
+  CLI::App* predict = add_command(
+      app, arguments, "predict",
+      "print the most likely classes of pictures; needs no --config and no data set", [&arguments] {
+        if (arguments.predict.top < 1) throw duet::ConfigError("--top: at least 1");
+        arguments.predict.trained = arguments.trained;
+        arguments.predict.json = arguments.trainer.json;
+        duet::run_predict(arguments.predict);
+      });
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -160,14 +188,38 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_set(predict, arguments);
   add_quiet(predict, arguments);
   add_json(predict, arguments);
+}
 
-  CLI::App* list = app.add_subcommand(
-      "list", "print the layers, implementations, data sets, optimizers or schedules there are");
+void add_report(CLI::App& app, Arguments& arguments) {
+  CLI::App* report = add_command(
+      app, arguments, "report",
+      "write a training's curves, confusion matrix and network as a page for the browser",
+      [&arguments] {
+        duet::run_report({arguments.what, arguments.trainer.out});
+      });
+  report->add_option("run", arguments.what, "the folder of the run")->type_name("RUN")->required();
+  report->add_option("--out", arguments.trainer.out, "the page (default: report.html in RUN)")
+      ->type_name("FILE.html");
+  add_quiet(report, arguments);
+}
+
+void add_list(CLI::App& app, Arguments& arguments) {
+  CLI::App* list =
+      add_command(app, arguments, "list",
+                  "print the layers, implementations, data sets, optimizers or schedules there are",
+                  [&arguments] { list_what(arguments.what, arguments.trainer.json); });
   list->add_option("what", arguments.what, duet::join(kLists));
   add_json(list, arguments);
+}
 
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "print what this machine has: GPU, libraries, data sets");
+void add_commands(CLI::App& app, Arguments& arguments) {
+  add_evaluate(app, arguments);
+  add_predict(app, arguments);
+  add_report(app, arguments);
+  add_list(app, arguments);
+  CLI::App* doctor = add_command(
+      app, arguments, "doctor", "print what this machine has: GPU, libraries, data sets",
+      [&arguments] { ::doctor(arguments.trainer.data, arguments.trainer.json); });
   add_data(doctor, arguments);
   add_json(doctor, arguments);
 }
@@ -187,28 +239,17 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
     return duet::tell_usage_error(app,
                                   foreign + ": does not belong to '" + command.get_name() + "'");
   }
-  const duet::TrainerOptions& options = arguments.trainer;
-  arguments.trained.assignments = options.setup.assignments;
-  if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
-  if (command.get_name() == "evaluate") {
-    duet::run_evaluate(arguments.trained, arguments.batch,
-                       {options.data, options.allow_changes, options.json});
-  } else if (command.get_name() == "predict") {
-    if (arguments.predict.top < 1) return duet::tell_usage_error(app, "--top: at least 1");
-    arguments.predict.trained = arguments.trained;
-    arguments.predict.json = options.json;
-    duet::run_predict(arguments.predict);
-  } else if (command.get_name() == "doctor") {
-    doctor(options.data, options.json);
-  } else if (std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end()) {
-    list_what(arguments.what, options.json);
-  } else {
+  const bool known = std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end();
+  if (command.get_name() == "list" && !known) {
     const std::string found =
         arguments.what.empty()
             ? ", e.g. 'trainer list impls'"
             : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
     return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }
+  arguments.trained.assignments = arguments.trainer.setup.assignments;
+  if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
+  arguments.commands.at (&command)();
   return duet::kExitDone;
 }
 
