@@ -20,7 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer --config configs/mixed.yaml --set layers.conv2.backend=custom_naive
   trainer --config configs/lenet5_fashion.yaml --backend cpu --epochs 2 --out runs/first
   trainer --config configs/lenet5_fashion.yaml --backend cpu --resume last --out runs/first
-  trainer --config configs/fashion_mnist_cnn.yaml --dry-run
+  trainer show configs/resnet_mnist.yaml --svg resnet.svg
   trainer evaluate --checkpoint runs/first
   trainer predict --checkpoint runs/first --resize picture.png
   trainer report runs/first
@@ -40,6 +40,7 @@ struct Arguments {
   duet::PredictOptions predict;
   std::optional<int64_t> batch;
   std::string backend;
+  std::string svg;
   std::string what;
   bool quiet = false;
   std::map<const CLI::App*, std::function<void()>> commands;
@@ -190,6 +191,25 @@ void add_predict(CLI::App& app, Arguments& arguments) {
   add_json(predict, arguments);
 }
 
+void add_show(CLI::App& app, Arguments& arguments) {
+  CLI::App* show = add_command(
+      app, arguments, "show",
+      "print a network with its shapes and implementations, and draw its graph", [&arguments] {
+        duet::SetupOptions& options = arguments.trainer.setup;
+        options.backend = arguments.trained.backend;
+        duet::Setup setup = duet::read_setup(options);
+        duet::show_network(setup, arguments.trainer.json, arguments.svg);
+      });
+  show->add_option("config", arguments.trainer.setup.config, "the network, as YAML")
+      ->type_name("FILE")
+      ->required();
+  show->add_option("--svg", arguments.svg, "write a drawing of the network's graph")
+      ->type_name("FILE.svg");
+  add_backend(show, arguments);
+  add_set(show, arguments);
+  add_json(show, arguments);
+}
+
 void add_report(CLI::App& app, Arguments& arguments) {
   CLI::App* report = add_command(
       app, arguments, "report",
@@ -215,6 +235,7 @@ void add_list(CLI::App& app, Arguments& arguments) {
 void add_commands(CLI::App& app, Arguments& arguments) {
   add_evaluate(app, arguments);
   add_predict(app, arguments);
+  add_show(app, arguments);
   add_report(app, arguments);
   add_list(app, arguments);
   CLI::App* doctor = add_command(

@@ -20,6 +20,10 @@ struct TrainerOptions {
   bool json = false;           // one JSON object on standard output at the end
 };
 
+/// Prints the network with its shapes and implementations, as a table or one JSON object, and writes
+/// a drawing of its graph to `svg` if that is not empty. Needs no GPU. Throws RunError.
+void show_network(Setup& setup, bool json, const std::string& svg = {});
+
 /// Returns kExitDone, or kExitInterrupted after a signal (the run is saved then). Logs to standard
 /// error through spdlog; tables and JSON go to standard output. Throws duet::Error.
 int run_trainer(const TrainerOptions& options);
