@@ -1,10 +1,12 @@
 // trainer: trains, resumes, evaluates and uses the network of a YAML file.
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <map>
 
 #include "commands.h"
 #include "common/application.h"
+#include "common/completion.h"
 #include "compare/run_report.h"
 #include "core/error.h"
 #include "train/evaluate.h"
@@ -26,6 +28,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer report runs/first
   trainer list impls
   trainer doctor
+  source <(trainer completion bash)
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (the run is saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
@@ -228,8 +231,21 @@ void add_list(CLI::App& app, Arguments& arguments) {
       add_command(app, arguments, "list",
                   "print the layers, implementations, data sets, optimizers or schedules there are",
                   [&arguments] { list_what(arguments.what, arguments.trainer.json); });
-  list->add_option("what", arguments.what, duet::join(kLists));
+  list->add_option("what", arguments.what, "what to print")
+      ->type_name("{" + duet::join(kLists, ",") + "}");
   add_json(list, arguments);
+}
+
+void add_completion(CLI::App& app, Arguments& arguments) {
+  const std::vector<std::string>& shells = duet::completion_shells();
+  CLI::App* completion =
+      add_command(app, arguments, "completion",
+                  "print what makes a shell complete trainer's command line", [&app, &arguments] {
+                    std::fputs(duet::completion_script(app, arguments.what).c_str(), stdout);
+                  });
+  completion->add_option("shell", arguments.what, "for instance: source <(trainer completion bash)")
+      ->required()
+      ->check(CLI::IsMember(shells));
 }
 
 void add_commands(CLI::App& app, Arguments& arguments) {
@@ -238,6 +254,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_show(app, arguments);
   add_report(app, arguments);
   add_list(app, arguments);
+  add_completion(app, arguments);
   CLI::App* doctor = add_command(
       app, arguments, "doctor", "print what this machine has: GPU, libraries, data sets",
       [&arguments] { ::doctor(arguments.trainer.data, arguments.trainer.json); });
