@@ -28,6 +28,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer report runs/first
   trainer list impls
   trainer doctor
+  trainer download cifar10
   source <(trainer completion bash)
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
@@ -45,6 +46,7 @@ struct Arguments {
   std::string backend;
   std::string svg;
   std::string what;
+  std::vector<std::string> mirrors;
   bool quiet = false;
   std::map<const CLI::App*, std::function<void()>> commands;
 };
@@ -248,6 +250,27 @@ void add_completion(CLI::App& app, Arguments& arguments) {
       ->check(CLI::IsMember(shells));
 }
 
+void add_download(CLI::App& app, Arguments& arguments) {
+  CLI::App* download = add_command(
+      app, arguments, "download",
+      "fetch a published data set, where trainings find it; goes on where it ended",
+      [&arguments] { fetch_dataset(arguments.what, arguments.trainer.data, arguments.mirrors); });
+  download->add_option("name", arguments.what, "e.g. cifar10; 'trainer list datasets' names them")
+      ->type_name("NAME")
+      ->required();
+  download
+      ->add_option("--data", arguments.trainer.data,
+                   "into DIR/NAME, for a training with --data DIR (default: ~/.cache/duet/NAME)")
+      ->type_name("DIR");
+  download
+      ->add_option("--mirror", arguments.mirrors,
+                   "a folder on the web that holds the published files, instead of the known ones; "
+                   "may be given several times")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+  add_quiet(download, arguments);
+}
+
 void add_commands(CLI::App& app, Arguments& arguments) {
   add_evaluate(app, arguments);
   add_predict(app, arguments);
@@ -255,6 +278,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_report(app, arguments);
   add_list(app, arguments);
   add_completion(app, arguments);
+  add_download(app, arguments);
   CLI::App* doctor = add_command(
       app, arguments, "doctor", "print what this machine has: GPU, libraries, data sets",
       [&arguments] { ::doctor(arguments.trainer.data, arguments.trainer.json); });
@@ -287,7 +311,8 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
   }
   arguments.trained.assignments = arguments.trainer.setup.assignments;
   if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
-  arguments.commands.at (&command)();
+  const auto& run = arguments.commands.at(&command);
+  run();
   return duet::kExitDone;
 }
 
