@@ -27,6 +27,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer predict --checkpoint runs/first --resize picture.png
   trainer report runs/first
   trainer list impls
+  trainer describe conv2d
   trainer doctor
   trainer download cifar10
   source <(trainer completion bash)
@@ -238,6 +239,17 @@ void add_list(CLI::App& app, Arguments& arguments) {
   add_json(list, arguments);
 }
 
+void add_describe(CLI::App& app, Arguments& arguments) {
+  CLI::App* describe = add_command(
+      app, arguments, "describe",
+      "print the keys of a layer or the idea of an implementation, and what is supported",
+      [&arguments] { ::describe(arguments.what, arguments.trainer.json); });
+  describe->add_option("name", arguments.what, "a layer, or an implementation")
+      ->type_name("NAME")
+      ->required();
+  add_json(describe, arguments);
+}
+
 void add_completion(CLI::App& app, Arguments& arguments) {
   const std::vector<std::string>& shells = duet::completion_shells();
   CLI::App* completion =
@@ -277,6 +289,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_show(app, arguments);
   add_report(app, arguments);
   add_list(app, arguments);
+  add_describe(app, arguments);
   add_completion(app, arguments);
   add_download(app, arguments);
   CLI::App* doctor = add_command(
