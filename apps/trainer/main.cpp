@@ -76,6 +76,9 @@ void add_checkpoint(CLI::App* app, Arguments& arguments) {
                   "a .safetensors file of a run, or the run's folder: its best epoch then")
       ->type_name("PATH")
       ->required();
+  app->add_option("--config", arguments.trainer.setup.config,
+                  "the network, as YAML, of a checkpoint that does not hold it (PyTorch's)")
+      ->type_name("FILE");
 }
 
 void add_training(CLI::App& app, Arguments& arguments) {
@@ -121,8 +124,8 @@ void add_training(CLI::App& app, Arguments& arguments) {
 }
 
 void add_commands(CLI::App& app, Arguments& arguments) {
-  CLI::App* evaluate = app.add_subcommand(
-      "evaluate", "loss and accuracy of a checkpoint on the validation data; needs no --config");
+  CLI::App* evaluate =
+      app.add_subcommand("evaluate", "loss and accuracy of a checkpoint on the validation data");
   add_checkpoint(evaluate, arguments);
   add_data(evaluate, arguments);
   add_backend(evaluate, arguments);
@@ -138,8 +141,8 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_quiet(evaluate, arguments);
   add_json(evaluate, arguments);
 
-  CLI::App* predict = app.add_subcommand(
-      "predict", "print the most likely classes of pictures; needs no --config and no data set");
+  CLI::App* predict =
+      app.add_subcommand("predict", "print the most likely classes of pictures; needs no data set");
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -184,6 +187,7 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
                                   foreign + ": does not belong to '" + command.get_name() + "'");
   }
   const duet::TrainerOptions& options = arguments.trainer;
+  arguments.trained.config = options.setup.config;
   arguments.trained.assignments = options.setup.assignments;
   if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
   if (command.get_name() == "evaluate") {
