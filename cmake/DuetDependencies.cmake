@@ -20,6 +20,15 @@ set(BLA_VENDOR OpenBLAS)
 find_package(BLAS REQUIRED)
 find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas x86_64-linux-gnu REQUIRED)
 
+# Of `trainer download`, which can be done without.
+find_package(CURL QUIET)
+find_package(OpenSSL QUIET)
+find_package(LibArchive QUIET)
+set(DUET_DOWNLOADS OFF)
+if(TARGET CURL::libcurl AND TARGET OpenSSL::Crypto AND TARGET LibArchive::LibArchive)
+  set(DUET_DOWNLOADS ON)
+endif()
+
 # What is fetched is installed with Duet, because Duet's package asks for it.
 set(SPDLOG_INSTALL ${DUET_INSTALL})
 set(YAML_CPP_INSTALL ${DUET_INSTALL})

@@ -2,9 +2,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 /// What there is: "layers", "impls", "datasets", "optimizers" or "schedules".
 void list_what(const std::string& what, bool json);
+
+/// Fetches a published data set into `data`/NAME, or if that is empty into the cache; from `mirrors`
+/// if there are any.
+void fetch_dataset(const std::string& name, const std::string& data,
+                   const std::vector<std::string>& mirrors);
 
 /// GPU, library versions and data sets of this machine. `data` is the --data folder, whose data
 /// sets are read and checked, or empty.

@@ -22,6 +22,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer predict --checkpoint runs/first --resize picture.png
   trainer list impls
   trainer doctor
+  trainer download cifar10
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (the run is saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
@@ -37,6 +38,7 @@ struct Arguments {
   std::optional<int64_t> batch;
   std::string backend;
   std::string what;
+  std::vector<std::string> mirrors;
   bool quiet = false;
 };
 
@@ -165,6 +167,23 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   list->add_option("what", arguments.what, duet::join(kLists));
   add_json(list, arguments);
 
+  CLI::App* download = app.add_subcommand(
+      "download", "fetch a published data set, where trainings find it; goes on where it ended");
+  download->add_option("name", arguments.what, "e.g. cifar10; 'trainer list datasets' names them")
+      ->type_name("NAME")
+      ->required();
+  download
+      ->add_option("--data", arguments.trainer.data,
+                   "into DIR/NAME, for a training with --data DIR (default: ~/.cache/duet/NAME)")
+      ->type_name("DIR");
+  download
+      ->add_option("--mirror", arguments.mirrors,
+                   "a folder on the web that holds the published files, instead of the known ones; "
+                   "may be given several times")
+      ->type_name("URL")
+      ->allow_extra_args(false);
+  add_quiet(download, arguments);
+
   CLI::App* doctor =
       app.add_subcommand("doctor", "print what this machine has: GPU, libraries, data sets");
   add_data(doctor, arguments);
@@ -200,6 +219,8 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
     duet::run_predict(arguments.predict);
   } else if (command.get_name() == "doctor") {
     doctor(options.data, options.json);
+  } else if (command.get_name() == "download") {
+    fetch_dataset(arguments.what, options.data, arguments.mirrors);
   } else if (std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end()) {
     list_what(arguments.what, options.json);
   } else {

@@ -29,7 +29,7 @@ struct Published {
 
 Dataset load_cifar(const DatasetType& type, DatasetInfo info, const Published& published,
                    const fs::path& data_dir) {
-  const fs::path folder = data_folder(type.data_files(), type.advice, data_dir);
+  const fs::path folder = data_folder(type.data_files(), type.how_to_get(), data_dir);
   Dataset data{info};
   data.source = folder.string();
   data.class_names = read_class_names(folder / published.names, info.classes);
@@ -99,6 +99,8 @@ std::vector<std::string> read_class_names(const fs::path& file, int64_t classes)
   return names;
 }
 
+constexpr std::string_view kPublisher = "https://www.cs.toronto.edu/~kriz";
+
 const DatasetType& cifar10_type() {
   static const Published published = {{"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
                                        "data_batch_4.bin", "data_batch_5.bin"},
@@ -120,9 +122,12 @@ const DatasetType& cifar10_type() {
       },
       {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
        "data_batch_5.bin", "test_batch.bin", "batches.meta.txt"},
-      "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz holds it.",
       "",
-      "cifar-10-batches-bin"};
+      "",
+      "cifar-10-batches-bin",
+      {{kPublisher},
+       {{"cifar-10-binary.tar.gz", 170052171,
+         "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"}}}};
   return type;
 }
 
@@ -145,9 +150,12 @@ const DatasetType& cifar100_type() {
                              }};
       },
       {"train.bin", "test.bin", "fine_label_names.txt", "coarse_label_names.txt"},
-      "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz holds it.",
       "",
-      "cifar-100-binary"};
+      "",
+      "cifar-100-binary",
+      {{kPublisher},
+       {{"cifar-100-binary.tar.gz", 168513733,
+         "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"}}}};
   return type;
 }
 

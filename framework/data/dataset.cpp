@@ -37,11 +37,7 @@ std::vector<fs::path> candidate_folders(const DataFiles& of, const fs::path& dat
     std::string system_name = name.string();
     std::replace(system_name.begin(), system_name.end(), '_', '-');
     folders.push_back(fs::path("/usr/share/datasets") / system_name);
-    if (const fs::path cache = environment_path("XDG_CACHE_HOME"); !cache.empty()) {
-      folders.push_back(cache / "duet" / name);
-    } else if (const fs::path home = environment_path("HOME"); !home.empty()) {
-      folders.push_back(home / ".cache" / "duet" / name);
-    }
+    if (const fs::path cache = cache_folder(name); !cache.empty()) folders.push_back(cache);
   }
   if (of.unpacked.empty()) return folders;
   std::vector<fs::path> all;
@@ -64,6 +60,14 @@ std::string missing_in(const fs::path& folder, const std::vector<std::string>& f
 
 }  // namespace
 
+fs::path cache_folder(const fs::path& name) {
+  if (const fs::path cache = environment_path("XDG_CACHE_HOME"); !cache.empty()) {
+    return cache / "duet" / name;
+  }
+  const fs::path home = environment_path("HOME");
+  return home.empty() ? home : home / ".cache" / "duet" / name;
+}
+
 const std::vector<const DatasetType*>& dataset_types() {
   static const std::vector<const DatasetType*> types = {
       &cifar10_type(),
@@ -84,6 +88,13 @@ std::vector<std::string> numbered_classes(int64_t classes) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
   return names;
+}
+
+std::string DatasetType::how_to_get() const {
+  std::string text(advice);
+  if (remote.files.empty()) return text;
+  return "'trainer download " + std::string(name) + "' fetches it." +
+         (text.empty() ? "" : " " + text);
 }
 
 const DatasetType* find_dataset_type(std::string_view name) {

@@ -68,6 +68,18 @@ struct DataFiles {
   std::string unpacked = {};       // folder of the published archive; looked for in `folder`
 };
 
+/// A file of a data set, or an archive (.tar.gz, .zip) of its files.
+struct PublishedFile {
+  std::string_view name;
+  int64_t bytes;
+  std::string_view sha256;  // in hexadecimal
+};
+/// Where a data set is published: folders that hold the files, as URLs, the first asked first.
+struct Remote {
+  std::vector<std::string_view> mirrors;
+  std::vector<PublishedFile> files;
+};
+
 /// A row of the list of data sets in dataset.cpp. A new one is a file and a line there.
 struct DatasetType {
   std::string_view name;
@@ -76,15 +88,19 @@ struct DatasetType {
   DatasetLoader (*read)(ConfigReader& reader);
   /// The files it is read from, without ".gz"; empty if it is generated, or if its keys name them.
   std::vector<std::string> files;
-  /// Where its files come from, as a sentence for the user; may be empty.
+  /// Another way to its files than `remote`, as a sentence for the user; may be empty.
   std::string_view advice;
   /// fingerprint() of the data set as it was published; empty if it is not known.
   std::string_view published;
   /// DataFiles::unpacked
   std::string_view unpacked = {};
+  /// What `trainer download` fetches; empty if it is not published as files.
+  Remote remote = {};
   /// The files are the user's: keys name them.
   bool keys_name_files = false;
 
+  /// For who does not have it; may be empty.
+  std::string how_to_get() const;
   DataFiles data_files() const { return {std::string(name), files, std::string(unpacked)}; }
 };
 
@@ -108,5 +124,7 @@ std::filesystem::path find_data_folder(const DataFiles& files,
 /// The same, or throws DataError: where it looked, and what to do. `advice` may be empty.
 std::filesystem::path data_folder(const DataFiles& files, std::string_view advice,
                                   const std::filesystem::path& data_dir);
+/// The user's own of them, which may not be there; empty without XDG_CACHE_HOME and HOME.
+std::filesystem::path cache_folder(const std::filesystem::path& name);
 
 }  // namespace duet

@@ -205,7 +205,7 @@ const std::vector<std::string>& idx_dataset_files() {
 
 Dataset load_idx_dataset(const DatasetType& type, const DatasetInfo& info,
                          const fs::path& data_dir) {
-  const fs::path folder = data_folder(type.data_files(), type.advice, data_dir);
+  const fs::path folder = data_folder(type.data_files(), type.how_to_get(), data_dir);
   const auto files = [&](size_t first) {
     const auto file = [&](size_t i) { return plain_or_packed(folder / idx_dataset_files()[i]); };
     return IdxFiles{file(first), file(first + 1), {info.height, info.width}};

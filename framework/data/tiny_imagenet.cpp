@@ -67,7 +67,7 @@ std::vector<LabelledFile> validation_files(const fs::path& folder,
 
 Dataset load(const DatasetInfo& info, const PictureRules& rules, const fs::path& data_dir) {
   const DatasetType& type = tiny_imagenet_type();
-  const fs::path folder = data_folder(type.data_files(), type.advice, data_dir);
+  const fs::path folder = data_folder(type.data_files(), type.how_to_get(), data_dir);
   Dataset data{info};
   data.source = folder.string();
   std::vector<std::string> ids = read_class_names(folder / "wnids.txt", info.classes);
@@ -109,9 +109,12 @@ const DatasetType& tiny_imagenet_type() {
                              fit_by(rules)};
       },
       {"wnids.txt", "words.txt", "train", "val/val_annotations.txt", "val/images"},
-      "http://cs231n.stanford.edu/tiny-imagenet-200.zip holds it.",
       "",
-      "tiny-imagenet-200"};
+      "",
+      "tiny-imagenet-200",
+      {{"http://cs231n.stanford.edu"},
+       {{"tiny-imagenet-200.zip", 248100043,
+         "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821"}}}};
   return type;
 }
 

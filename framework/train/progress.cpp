@@ -22,8 +22,8 @@ Progress::Progress(bool enabled) : active_(enabled && isatty(STDERR_FILENO)) {}
 
 Progress::~Progress() { clear(); }
 
-void Progress::update(const std::string& label, int64_t done, int64_t total, double loss,
-                      double accuracy, double images_per_second, double seconds_left) {
+void Progress::update(const std::string& label, int64_t done, int64_t total,
+                      const std::string& detail, double seconds_left) {
   if (!active_) return;
   const auto now = std::chrono::steady_clock::now();
   if (drawn_ > 0 && now - last_ < std::chrono::milliseconds(100)) return;
@@ -34,10 +34,9 @@ void Progress::update(const std::string& label, int64_t done, int64_t total, dou
   const int left = static_cast<int>(std::min(seconds_left, 1e6));
   char text[256];
   std::snprintf(text, sizeof text,
-                "%s [%s] %lld/%lld  loss %.4f  accuracy %.2f%%  %.0f images/s  %d:%02d left",
-                label.c_str(), bar.c_str(), static_cast<long long>(done),
-                static_cast<long long>(total), loss, 100.0 * accuracy, images_per_second, left / 60,
-                left % 60);
+"%s [%s] %lld/%lld  %s  %d:%02d left", label.c_str(), bar.c_str(),
+                static_cast<long long>(done), static_cast<long long>(total), detail.c_str(),
+                left / 60, left % 60);
   const std::string line = std::string(text).substr(0, terminal_width());
   const size_t rest = drawn_ > line.size() ? drawn_ - line.size() : 0;
   std::fprintf(stderr, "\r%s%s", line.c_str(), std::string(rest, ' ').c_str());

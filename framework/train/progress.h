@@ -14,9 +14,9 @@ class Progress {
   ~Progress();
 
   bool active() const { return active_; }
-  /// `done` of `total` steps of this epoch; redraws at most ten times a second.
-  void update(const std::string& label, int64_t done, int64_t total, double loss, double accuracy,
-              double images_per_second, double seconds_left);
+  /// `done` of `total` of what `label` says, and `detail`; redraws at most ten times a second.
+  void update(const std::string& label, int64_t done, int64_t total, const std::string& detail,
+              double seconds_left);
   /// Blanks the line, so that a log line can take its place.
   void clear();
 

@@ -253,12 +253,12 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     }
     const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
     const double left = per_second(images_left, rate());  // images / (images/s)
+    const std::string detail = fmt::format("loss {:.4f}  accuracy {}  {:.0f} images/s", so_far.loss,
+                                           percent(so_far.accuracy), rate());
     progress.update(label, static_cast<int64_t>(step - epoch * per_epoch),
-                    static_cast<int64_t>(per_epoch), so_far.loss, so_far.accuracy, rate(), left);
+                    static_cast<int64_t>(per_epoch), detail, left);
     if (tell) {
-      spdlog::info("{}  step {}/{}  loss {:.4f}  accuracy {}  {:.0f} images/s", label,
-                   step - epoch * per_epoch, per_epoch, so_far.loss, percent(so_far.accuracy),
-                   rate());
+      spdlog::info("{}  step {}/{}  {}", label, step - epoch * per_epoch, per_epoch, detail);
       told = looked;
     }
   }

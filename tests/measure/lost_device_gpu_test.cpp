@@ -96,28 +96,34 @@ TEST(BenchOnLostGpuDeathTest, MeasuresAllOthers) {
   }
 }
 
-/// Sound in a network, where it has a layer's name, and lost by itself.
-class NowhereByItself : public DoubleBase {
+/// When NowhereWhen loses the GPU: where it is alone and has no layer's name, in a network, or where a
+/// network's graph is replayed.
+enum class Loses { kAlone, kInNetwork, kReplayed };
+
+template <Loses loses>
+class NowhereWhen : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     sound_->run(pass, run, tensors);
-    if (Running::last().find("(layer ") != std::string::npos) return;
+    const bool in_network = Running::last().find("(layer ") != std::string::npos;
+    if (in_network == (loses == Loses::kAlone)) return;
+    if (loses == Loses::kReplayed && !is_capturing(run.context)) return;
     queue_rare_fault(run.context, reinterpret_cast<uint64_t*>(16), tensors.y[0].memory);
+  }
+  static std::unique_ptr<Implementation> make(const ActivationProblem& problem, Context& context) {
+    return std::make_unique<NowhereWhen>(make_sound(relu_impls(), problem, context));
   }
 };
 
-std::unique_ptr<Implementation> make_nowhere_by_itself(const ActivationProblem& problem,
-                                                       Context& context) {
-  return std::make_unique<NowhereByItself>(make_sound(relu_impls(), problem, context));
-}
-
-TEST(CompareOnLostGpuDeathTest, MeasuresAllElse) {
+/// The results of a comparison with such an arm, run isolated; null without a GPU.
+template <Loses loses>
+nlohmann::json compare_with_nowhere() {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const std::string file = death_test_file();
   const auto compare = [&] {
     const InReluList listed(relu_impls(),
-                            {{"custom_double_nowhere", supports_all, make_nowhere_by_itself}});
+                            {{"custom_double_nowhere", supports_all, NowhereWhen<loses>::make}});
     const ComparisonFolder folder;
     CompareOptions options;
     options.arms = folder.options({"cudnn", "custom_double_nowhere"});
@@ -138,7 +144,11 @@ TEST(CompareOnLostGpuDeathTest, MeasuresAllElse) {
            (WEXITSTATUS(status) == kExitFailure || WEXITSTATUS(status) == kExitUnsupported);
   };
   EXPECT_EXIT(compare(), ends, "");
-  const auto results = take_death_test_file();
+  return take_death_test_file();
+}
+
+TEST(CompareOnLostGpuDeathTest, MeasuresAllElse) {
+  const auto results = compare_with_nowhere<Loses::kAlone>();
   if (results.is_null()) GTEST_SKIP() << gpu_missing_reason();
   const std::string stopped = results["stopped"];
   EXPECT_EQ(stopped.find("layers, relu1 forward: custom_double_nowhere failed"), 0u) << stopped;
@@ -151,6 +161,21 @@ TEST(CompareOnLostGpuDeathTest, MeasuresAllElse) {
   EXPECT_TRUE(layers.contains("totals"));
   EXPECT_TRUE(results.contains("training"));
   EXPECT_EQ(results["throughput"].size(), 1u);
+}
+
+TEST(CompareOnLostGpuDeathTest, NamesTheImplementationThatLostItInTheNetwork) {
+  const auto results = compare_with_nowhere<Loses::kInNetwork>();
+  if (results.is_null()) GTEST_SKIP() << gpu_missing_reason();
+  const std::string stopped = results["stopped"];
+  EXPECT_NE(stopped.find("custom_double_nowhere in relu forward (layer relu1"), std::string::npos)
+      << stopped;
+}
+
+TEST(CompareOnLostGpuDeathTest, NamesTheGraphThatLostIt) {
+  const auto results = compare_with_nowhere<Loses::kReplayed>();
+  if (results.is_null()) GTEST_SKIP() << gpu_missing_reason();
+  const std::string stopped = results["stopped"];
+  EXPECT_NE(stopped.find("in the graph of"), std::string::npos) << stopped;
 }
 
 }  // namespace

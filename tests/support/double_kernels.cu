@@ -26,6 +26,12 @@ void queue_rare_fault(Context& context, uint64_t* calls, void* out) {
   DUET_LAUNCHED();
 }
 
+bool is_capturing(Context& context) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  DUET_CUDA(cudaStreamIsCapturing(context.stream(), &status));
+  return status == cudaStreamCaptureStatusActive;
+}
+
 void queue_delay_if_changed(Context& context, const Tensor& x, void* kept) {
   delay_if_changed_kernel<<<1, 1, 0, context.stream()>>>(static_cast<const uint32_t*>(x.memory),
                                                          static_cast<uint64_t>(x.elements()),
