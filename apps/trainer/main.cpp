@@ -88,6 +88,9 @@ void add_checkpoint(CLI::App* app, Arguments& arguments) {
                   "a .safetensors file of a run, or the run's folder: its best epoch then")
       ->type_name("PATH")
       ->required();
+  app->add_option("--config", arguments.trainer.setup.config,
+                  "the network, as YAML, of a checkpoint that does not hold it (PyTorch's)")
+      ->type_name("FILE");
 }
 
 void add_training(CLI::App& app, Arguments& arguments) {
@@ -147,9 +150,7 @@ CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& na
 void add_evaluate(CLI::App& app, Arguments& arguments) {
   CLI::App* evaluate = add_command(
       app, arguments, "evaluate",
-      "loss, accuracy and confusion matrix of a checkpoint on the validation data; needs no "
-      "--config",
-      [&arguments] {
+      "loss, accuracy and confusion matrix of a checkpoint on the validation data", [&arguments] {
         const duet::TrainerOptions& options = arguments.trainer;
         duet::run_evaluate(arguments.trained, arguments.batch,
                            {options.data, options.allow_changes, options.json});
@@ -171,14 +172,14 @@ void add_evaluate(CLI::App& app, Arguments& arguments) {
 }
 
 void add_predict(CLI::App& app, Arguments& arguments) {
-  CLI::App* predict = add_command(
-      app, arguments, "predict",
-      "print the most likely classes of pictures; needs no --config and no data set", [&arguments] {
-        if (arguments.predict.top < 1) throw duet::ConfigError("--top: at least 1");
-        arguments.predict.trained = arguments.trained;
-        arguments.predict.json = arguments.trainer.json;
-        duet::run_predict(arguments.predict);
-      });
+  CLI::App* predict =
+      add_command(app, arguments, "predict",
+                  "print the most likely classes of pictures; needs no data set", [&arguments] {
+                    if (arguments.predict.top < 1) throw duet::ConfigError("--top: at least 1");
+                    arguments.predict.trained = arguments.trained;
+                    arguments.predict.json = arguments.trainer.json;
+                    duet::run_predict(arguments.predict);
+                  });
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -322,6 +323,7 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
             : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
     return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }
+  arguments.trained.config = arguments.trainer.setup.config;
   arguments.trained.assignments = arguments.trainer.setup.assignments;
   if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
   const auto& run = arguments.commands.at(&command);

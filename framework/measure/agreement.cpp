@@ -12,10 +12,13 @@ namespace {
 // Implementations that round even where every sum and product is a whole number.
 struct Inexact {
   std::string_view type, id;
+  bool always;  // else in backward passes of bf16: there a library may round the sums that make dw,
+                // and what Winograd's transforms make
   std::string_view reason;
 };
 constexpr Inexact kInexact[] = {
-    {"conv2d", "cudnn", "the algorithm found fastest may be Winograd's or an FFT"},
+    {"conv2d", "cudnn", false, "the algorithm found fastest may be Winograd's or an FFT"},
+    {"conv2d", "cudnn_cufft", true, "the roots of unity are no whole numbers"},
 };
 
 std::string format(const char* pattern, double a, double b = 0) {
@@ -84,10 +87,10 @@ Limit limit_of(const Layer& layer, Pass pass, const TensorDesc& output, bool par
 }
 
 bool can_be_exact(const Layer& layer, std::string_view id, Pass pass) {
-  // In bf16 a library may round the sums that make dw, and what Winograd's transforms make.
-  if (layer.options().math != Math::kBF16 || pass == Pass::kForward) return true;
-  return std::none_of(std::begin(kInexact), std::end(kInexact),
-                      [&](const Inexact& row) { return row.type == layer.type() && row.id == id; });
+  const bool bf16_backward = layer.options().math == Math::kBF16 && pass != Pass::kForward;
+  return std::none_of(std::begin(kInexact), std::end(kInexact), [&](const Inexact& row) {
+    return row.type == layer.type() && row.id == id && (row.always || bf16_backward);
+  });
 }
 
 std::string index_text(const TensorDesc& desc, int64_t offset) {

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include "core/error.h"
+#include "net/yaml.h"
 #include "train/run_folder.h"
 
 namespace duet {
@@ -27,20 +28,19 @@ fs::path find_checkpoint(const fs::path& path) {
 Trained open_trained(const TrainedOptions& options) {
   Trained trained{.checkpoint = find_checkpoint(options.checkpoint)};
   const std::string file = trained.checkpoint.string();
-  auto saved = describe_checkpoint(file);
-  if (!saved) {
+  trained.saved = describe_checkpoint(file);
+  if (!trained.saved && options.config.empty()) {
     throw DataError(file +
                     ": does not say what network it is of (PyTorch saved it, or an earlier version "
-                    "of Duet); evaluate it with the network's file: trainer --config CONFIG "
-                    "--evaluate " +
-                    file);
+                    "of Duet); name the network's file: --config CONFIG");
   }
-  trained.setup = read_setup(saved->config, {.config = file,
-                                             .backend = options.backend,
-                                             .assignments = options.assignments,
-                                             .training = false});
+  const bool own = options.config.empty();
+  trained.setup = read_setup(own ? trained.saved->config : read_yaml_file(options.config),
+                             {.config = own ? file : options.config,
+                              .backend = options.backend,
+                              .assignments = options.assignments,
+                              .training = false});
   check_device(trained.setup.spec);
-  trained.saved = std::move(*saved);
   return trained;
 }
 

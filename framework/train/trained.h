@@ -1,4 +1,5 @@
-// A trained network, made ready from its checkpoint alone.
+// A trained network, made ready from its checkpoint, and its file where the checkpoint does not hold
+// it.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +14,20 @@ namespace duet {
 
 struct TrainedOptions {
   std::string checkpoint;                // a file, or the folder of a run
+  std::string config;                    // the network, as YAML; empty: that in the checkpoint
   std::optional<std::string> backend;    // family or implementation id
   std::vector<std::string> assignments;  // "a.b=value"
 };
 
 struct Trained {
-  std::filesystem::path checkpoint;  // the file
-  Setup setup;                       // of the configuration in it
-  CheckpointDescription saved;       // what it says of its network
+  std::filesystem::path checkpoint;            // the file
+  Setup setup;                                 // of TrainedOptions::config, or else of that in it
+  std::optional<CheckpointDescription> saved;  // what it says of its network
 };
 
 /// Reads the checkpoint's metadata; of a run's folder that of the best epoch, or of the last (and
 /// logs which). Throws ConfigError, DataError or UnsupportedError: there is no such file, it is
-/// damaged or does not hold its network, or what runs the network is not on this machine.
+/// damaged or does not hold its network and no file names it, or what runs the network is not on this machine.
 Trained open_trained(const TrainedOptions& options);
 
 /// `info`, which the data set's type knows, with the normalisation and class names of the

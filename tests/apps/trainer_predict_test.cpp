@@ -196,6 +196,47 @@ TEST_F(TrainedNetwork, PredictsPictures) {
   EXPECT_FALSE(has(rows[2], kPicture));
 }
 
+// Its file names the network of any weights, and both are held to each other.
+TEST_F(TrainedNetwork, WeightsThatDoNotFitTheNamedNetworkAreTold) {
+  const safetensors::File file = safetensors::read(folder_ / "run/checkpoints/last.safetensors");
+  std::vector<safetensors::Entry> weights;
+  for (const safetensors::Entry& entry : file.entries()) {
+    if (!entry.name.starts_with("optimizer.")) weights.push_back(entry);
+  }
+  const auto expect = [&](const std::vector<safetensors::Entry>& entries,
+                          const std::vector<std::string>& parts) {
+    safetensors::write(folder_ / "changed.safetensors", entries);
+    expect_refused("changed.safetensors --config tiny.yaml", parts);
+  };
+  std::vector<safetensors::Entry> changed = weights;
+  changed.back().name = "fc9.weight";
+  expect(changed, {"changed.safetensors: ", "it has no '" + weights.back().name + "'"});
+  changed = weights;
+  changed.push_back(changed.back());
+  changed.back().name = "fc9.weight";
+  expect(changed, {"changed.safetensors: ", "it has 'fc9.weight', which this network has not"});
+  changed = weights;
+  changed.back().shape.insert(changed.back().shape.begin(), 1);
+  expect(changed, {"changed.safetensors: ", "'" + weights.back().name + "' is 1x", "float32 here"});
+  EXPECT_OUTCOME(folder_.run("predict --config none.yaml --checkpoint run " + kPicture), kExitUsage,
+                 "none.yaml: cannot open");
+  folder_.write("tanh.yaml", duet::changed(kTinyNetwork, {{"type: relu", "type: tanh"}}));
+  EXPECT_OUTCOME(folder_.run("predict --config tanh.yaml --checkpoint run " + kPicture), kExitUsage,
+                 "trained otherwise", "layers.relu1.type: relu -> tanh");
+}
+
+// The pictures of a folder say how they are normalised when they are loaded, and not before.
+TEST_F(TrainedNetwork, WithoutNormalisationNothingIsPredicted) {
+  folder_.write("own.yaml",
+                changed(kTinyNetwork, {{"dataset: synthetic_images", "dataset: image_folder"},
+                                       {", train_count: 64, validation_count: 32", ""}}));
+  write_with("format", "pt");
+  EXPECT_OUTCOME(
+      folder_.run("predict --config own.yaml --checkpoint changed.safetensors " + kPicture),
+      kExitUsage, "changed.safetensors: does not say how images are normalised",
+      "give data.mean and data.stddev");
+}
+
 // 100 images are two batches; the first is in both alone and among them.
 TEST_F(TrainedNetwork, ConfidencesDoNotDependOnOtherPictures) {
   std::string idx = {0, 0, 8, 3, 0, 0, 0, 100, 0, 0, 0, 8, 0, 0, 0, 8};
@@ -300,9 +341,12 @@ TEST_F(TrainedNetwork, DamagedCheckpointsAreRefused) {
 TEST_F(TrainedNetwork, ParametersWithoutTheirNetworkAreEvaluatedOtherwise) {
   write_with("format", "pt");
   expect_refused("changed.safetensors",
-                 {"changed.safetensors: does not say what network", "PyTorch",
-                  "trainer --config CONFIG --evaluate changed.safetensors"});
+                 {"changed.safetensors: does not say what network", "PyTorch", "--config CONFIG"});
   EXPECT_OUTCOME(folder_.run("--config tiny.yaml --evaluate changed.safetensors"), kExitDone);
+  const std::string last = "--checkpoint run/checkpoints/last.safetensors ";
+  const std::string named = "--config tiny.yaml --checkpoint changed.safetensors ";
+  EXPECT_EQ(predict(named + kPicture), predict(last + kPicture));
+  EXPECT_EQ(evaluate(named)["val_loss"], evaluate(last)["val_loss"]);
 }
 
 TEST_F(TrainedNetwork, WeightsThatAreNotFiniteAreAFailure) {

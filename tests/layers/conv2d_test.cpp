@@ -80,6 +80,16 @@ std::vector<LayerCase> conv2d_cases() {
       {.name = "k11_stride4",
        .keys = {{"out_channels", "9"}, {"kernel", "11"}, {"stride", "4"}, {"padding", "2"}},
        .x = {image(1, 3, 35, 33)}},
+      // Planes of sizes with other prime factors than 2, as transforms of whole images have them.
+      {.name = "k11_13x17",
+       .keys = {{"out_channels", "6"}, {"kernel", "11"}, {"padding", "[5, 4]"}},
+       .x = {image(3, 4, 13, 17)},
+       .gradient_check = false},
+      {.name = "k7x3_1x40_no_bias",
+       .keys =
+           {{"out_channels", "5"}, {"kernel", "[7, 3]"}, {"padding", "[3, 0]"}, {"bias", "false"}},
+       .x = {image(2, 3, 1, 40)},
+       .gradient_check = false},
       {.name = "stride_skips_inputs",  // their gradient is 0
        .keys = {{"out_channels", "3"}, {"kernel", "2"}, {"stride", "5"}, {"padding", "[0, 1]"}},
        .x = {image(3, 2, 12, 13)}},

@@ -56,6 +56,8 @@ TEST(Configs, ParameterCounts) {
   EXPECT_EQ(parameters_of("lenet5_mnist"), 61706);
   EXPECT_EQ(parameters_of("perceptron_points"), 6);
   EXPECT_EQ(parameters_of("mlp_xor"), 8 * 2 + 8 + 2 * 8 + 2);
+  EXPECT_EQ(parameters_of("resnet18"), 11689512);
+  EXPECT_EQ(parameters_of("vgg16"), 138357544);
   EXPECT_EQ(parameters_of("tiny_imagenet_cnn"),
             9 * (3 * 32 + 32 * 64 + 64 * 128) + 2 * 224 + 8192 * 512 + 512 + 512 * 200 + 200);
 }

@@ -15,6 +15,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
+ImplEntry<Conv2dProblem> conv2d_cudnn_cufft();
 ImplEntry<Conv2dProblem> conv2d_cudnn_im2col_cublas();
 
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
@@ -32,6 +33,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_naive(),
     conv2d_cudnn(),
     conv2d_cudnn_im2col_cublas(),
+    conv2d_cudnn_cufft(),
 #endif
   };
   return list;
