@@ -93,7 +93,7 @@ TEST(Cifar, WhatIsWrongIsNamedWithItsPlace) {
                   "batches.meta.txt:3: the class 'cat' is there twice"));
   std::filesystem::remove(folder / "data_batch_4.bin");
   EXPECT_TRUE(has(error_of<DataError>([&] { load_data("{dataset: cifar10}", folder.path()); }),
-                  "was not found", "data_batch_4.bin[.gz]", "cifar-10-binary.tar.gz",
+                  "was not found", "data_batch_4.bin[.gz]", "trainer download cifar10",
                   "--data DIR"));
 }
 
