@@ -41,17 +41,21 @@ endfunction()
 
 duet_find_chart_js(chart_js)
 if(NOT chart_js)
-  message(STATUS "Duet: compare will write no HTML reports, as Chart.js 3 is missing (libjs-chart.js)")
+  message(STATUS "Duet: no HTML reports will be written, as Chart.js 3 is missing (libjs-chart.js)")
 endif()
 
 set(report_folder ${CMAKE_CURRENT_SOURCE_DIR}/compare/report)
 set(report_source ${CMAKE_CURRENT_BINARY_DIR}/report_parts.cpp)
 # Constant and its files; those of the script in the order in which they run.
 set(report_parts
-  kReportPage ${report_folder}/report.html
+  kReportPage ${report_folder}/page.html
   kReportStyle ${report_folder}/report.css ${report_folder}/print.css
-  kReportScript ${report_folder}/page.js ${report_folder}/charts.js ${report_folder}/layer_charts.js
-    ${report_folder}/run_charts.js ${report_folder}/report.js
+  kReportScript ${report_folder}/page.js ${report_folder}/charts.js
+  kComparisonSections ${report_folder}/comparison.html
+  kComparisonScript ${report_folder}/layer_charts.js ${report_folder}/run_charts.js
+    ${report_folder}/comparison.js
+  kTrainingSections ${report_folder}/training.html
+  kTrainingScript ${report_folder}/training.js
   kReportLicence ${report_folder}/chart_js_licence.txt
   kChartLibrary ${chart_js})
 set(report_files ${report_parts})

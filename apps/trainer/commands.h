@@ -15,3 +15,8 @@ void fetch_dataset(const std::string& name, const std::string& data,
 /// GPU, library versions and data sets of this machine. `data` is the --data folder, whose data
 /// sets are read and checked, or empty.
 void doctor(const std::string& data, bool json);
+
+/// A layer type: its keys, and what each implementation can do of an ordinary problem in each
+/// arithmetic and layout; or an implementation: what its files say of it, and the same for each
+/// layer type that has it. Throws ConfigError if there is nothing of that name.
+void describe(const std::string& name, bool json);

@@ -5,8 +5,8 @@
 #include "commands.h"
 #include "core/config.h"
 #include "core/error.h"
-#include "download.h"
 #include "device/stopwatch.h"
+#include "download.h"
 #include "train/progress.h"
 
 void fetch_dataset(const std::string& name, const std::string& data,

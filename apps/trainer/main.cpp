@@ -1,8 +1,13 @@
 // trainer: trains, resumes, evaluates and uses the network of a YAML file.
 #include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <map>
 
 #include "commands.h"
 #include "common/application.h"
+#include "common/completion.h"
+#include "compare/run_report.h"
 #include "core/error.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
@@ -17,12 +22,15 @@ constexpr const char* kExamples = R"(Examples:
   trainer --config configs/mixed.yaml --set layers.conv2.backend=custom_naive
   trainer --config configs/lenet5_fashion.yaml --backend cpu --epochs 2 --out runs/first
   trainer --config configs/lenet5_fashion.yaml --backend cpu --resume last --out runs/first
-  trainer --config configs/fashion_mnist_cnn.yaml --dry-run
+  trainer show configs/resnet_mnist.yaml --svg resnet.svg
   trainer evaluate --checkpoint runs/first
   trainer predict --checkpoint runs/first --resize picture.png
+  trainer report runs/first
   trainer list impls
+  trainer describe conv2d
   trainer doctor
   trainer download cifar10
+  source <(trainer completion bash)
 
 Exit codes: 0 done, 1 failure, 2 wrong usage, configuration or data, 3 unsupported here,
 130 interrupted (the run is saved; go on with --resume). A second Ctrl-C ends at once, without saving.)";
@@ -37,9 +45,11 @@ struct Arguments {
   duet::PredictOptions predict;
   std::optional<int64_t> batch;
   std::string backend;
+  std::string svg;
   std::string what;
   std::vector<std::string> mirrors;
   bool quiet = false;
+  std::map<const CLI::App*, std::function<void()>> commands;
 };
 
 void add_backend(CLI::App* app, Arguments& arguments) {
@@ -117,6 +127,10 @@ void add_training(CLI::App& app, Arguments& arguments) {
           ->excludes(out);
   app.add_flag("--dry-run", options.dry_run,
                "print the network with its shapes and implementations, and stop");
+  app.add_flag("--tensorboard", options.tensorboard,
+               "write scalars, histograms of the weights and pictures of the first filters for "
+               "TensorBoard, too")
+      ->excludes(evaluate);
   app.add_flag("--profile", options.profile,
                "time every layer and pass of a step, trace some steps, and stop")
       ->excludes(resume)
@@ -125,9 +139,22 @@ void add_training(CLI::App& app, Arguments& arguments) {
   add_json(&app, arguments);
 }
 
-void add_commands(CLI::App& app, Arguments& arguments) {
-  CLI::App* evaluate =
-      app.add_subcommand("evaluate", "loss and accuracy of a checkpoint on the validation data");
+// Adds a command, and what it runs.
+CLI::App* add_command(CLI::App& app, Arguments& arguments, const std::string& name,
+                      const std::string& description, std::function<void()> run) {
+  CLI::App* command = app.add_subcommand(name, description);
+  arguments.commands[command] = std::move(run);
+  return command;
+}
+
+void add_evaluate(CLI::App& app, Arguments& arguments) {
+  CLI::App* evaluate = add_command(
+      app, arguments, "evaluate",
+      "loss, accuracy and confusion matrix of a checkpoint on the validation data", [&arguments] {
+        const duet::TrainerOptions& options = arguments.trainer;
+        duet::run_evaluate(arguments.trained, arguments.batch,
+                           {options.data, options.allow_changes, options.json});
+      });
   add_checkpoint(evaluate, arguments);
   add_data(evaluate, arguments);
   add_backend(evaluate, arguments);
@@ -142,9 +169,17 @@ void add_commands(CLI::App& app, Arguments& arguments) {
                      "evaluate although network or data are not the checkpoint's");
   add_quiet(evaluate, arguments);
   add_json(evaluate, arguments);
+}
 
+void add_predict(CLI::App& app, Arguments& arguments) {
   CLI::App* predict =
-      app.add_subcommand("predict", "print the most likely classes of pictures; needs no data set");
+      add_command(app, arguments, "predict",
+                  "print the most likely classes of pictures; needs no data set", [&arguments] {
+                    if (arguments.predict.top < 1) throw duet::ConfigError("--top: at least 1");
+                    arguments.predict.trained = arguments.trained;
+                    arguments.predict.json = arguments.trainer.json;
+                    duet::run_predict(arguments.predict);
+                  });
   add_checkpoint(predict, arguments);
   predict
       ->add_option("images", arguments.predict.images,
@@ -161,14 +196,78 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_set(predict, arguments);
   add_quiet(predict, arguments);
   add_json(predict, arguments);
+}
 
-  CLI::App* list = app.add_subcommand(
-      "list", "print the layers, implementations, data sets, optimizers or schedules there are");
-  list->add_option("what", arguments.what, duet::join(kLists));
+void add_show(CLI::App& app, Arguments& arguments) {
+  CLI::App* show = add_command(
+      app, arguments, "show",
+      "print a network with its shapes and implementations, and draw its graph", [&arguments] {
+        duet::SetupOptions& options = arguments.trainer.setup;
+        options.backend = arguments.trained.backend;
+        duet::Setup setup = duet::read_setup(options);
+        duet::show_network(setup, arguments.trainer.json, arguments.svg);
+      });
+  show->add_option("config", arguments.trainer.setup.config, "the network, as YAML")
+      ->type_name("FILE")
+      ->required();
+  show->add_option("--svg", arguments.svg, "write a drawing of the network's graph")
+      ->type_name("FILE.svg");
+  add_backend(show, arguments);
+  add_set(show, arguments);
+  add_json(show, arguments);
+}
+
+void add_report(CLI::App& app, Arguments& arguments) {
+  CLI::App* report = add_command(
+      app, arguments, "report",
+      "write a training's curves, confusion matrix and network as a page for the browser",
+      [&arguments] {
+        duet::run_report({arguments.what, arguments.trainer.out});
+      });
+  report->add_option("run", arguments.what, "the folder of the run")->type_name("RUN")->required();
+  report->add_option("--out", arguments.trainer.out, "the page (default: report.html in RUN)")
+      ->type_name("FILE.html");
+  add_quiet(report, arguments);
+}
+
+void add_list(CLI::App& app, Arguments& arguments) {
+  CLI::App* list =
+      add_command(app, arguments, "list",
+                  "print the layers, implementations, data sets, optimizers or schedules there are",
+                  [&arguments] { list_what(arguments.what, arguments.trainer.json); });
+  list->add_option("what", arguments.what, "what to print")
+      ->type_name("{" + duet::join(kLists, ",") + "}");
   add_json(list, arguments);
+}
 
-  CLI::App* download = app.add_subcommand(
-      "download", "fetch a published data set, where trainings find it; goes on where it ended");
+void add_describe(CLI::App& app, Arguments& arguments) {
+  CLI::App* describe = add_command(
+      app, arguments, "describe",
+      "print the keys of a layer or the idea of an implementation, and what is supported",
+      [&arguments] { ::describe(arguments.what, arguments.trainer.json); });
+  describe->add_option("name", arguments.what, "a layer, or an implementation")
+      ->type_name("NAME")
+      ->required();
+  add_json(describe, arguments);
+}
+
+void add_completion(CLI::App& app, Arguments& arguments) {
+  const std::vector<std::string>& shells = duet::completion_shells();
+  CLI::App* completion =
+      add_command(app, arguments, "completion",
+                  "print what makes a shell complete trainer's command line", [&app, &arguments] {
+                    std::fputs(duet::completion_script(app, arguments.what).c_str(), stdout);
+                  });
+  completion->add_option("shell", arguments.what, "for instance: source <(trainer completion bash)")
+      ->required()
+      ->check(CLI::IsMember(shells));
+}
+
+void add_download(CLI::App& app, Arguments& arguments) {
+  CLI::App* download = add_command(
+      app, arguments, "download",
+      "fetch a published data set, where trainings find it; goes on where it ended",
+      [&arguments] { fetch_dataset(arguments.what, arguments.trainer.data, arguments.mirrors); });
   download->add_option("name", arguments.what, "e.g. cifar10; 'trainer list datasets' names them")
       ->type_name("NAME")
       ->required();
@@ -183,9 +282,20 @@ void add_commands(CLI::App& app, Arguments& arguments) {
       ->type_name("URL")
       ->allow_extra_args(false);
   add_quiet(download, arguments);
+}
 
-  CLI::App* doctor =
-      app.add_subcommand("doctor", "print what this machine has: GPU, libraries, data sets");
+void add_commands(CLI::App& app, Arguments& arguments) {
+  add_evaluate(app, arguments);
+  add_predict(app, arguments);
+  add_show(app, arguments);
+  add_report(app, arguments);
+  add_list(app, arguments);
+  add_describe(app, arguments);
+  add_completion(app, arguments);
+  add_download(app, arguments);
+  CLI::App* doctor = add_command(
+      app, arguments, "doctor", "print what this machine has: GPU, libraries, data sets",
+      [&arguments] { ::doctor(arguments.trainer.data, arguments.trainer.json); });
   add_data(doctor, arguments);
   add_json(doctor, arguments);
 }
@@ -205,31 +315,19 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
     return duet::tell_usage_error(app,
                                   foreign + ": does not belong to '" + command.get_name() + "'");
   }
-  const duet::TrainerOptions& options = arguments.trainer;
-  arguments.trained.config = options.setup.config;
-  arguments.trained.assignments = options.setup.assignments;
-  if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
-  if (command.get_name() == "evaluate") {
-    duet::run_evaluate(arguments.trained, arguments.batch,
-                       {options.data, options.allow_changes, options.json});
-  } else if (command.get_name() == "predict") {
-    if (arguments.predict.top < 1) return duet::tell_usage_error(app, "--top: at least 1");
-    arguments.predict.trained = arguments.trained;
-    arguments.predict.json = options.json;
-    duet::run_predict(arguments.predict);
-  } else if (command.get_name() == "doctor") {
-    doctor(options.data, options.json);
-  } else if (command.get_name() == "download") {
-    fetch_dataset(arguments.what, options.data, arguments.mirrors);
-  } else if (std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end()) {
-    list_what(arguments.what, options.json);
-  } else {
+  const bool known = std::find(kLists.begin(), kLists.end(), arguments.what) != kLists.end();
+  if (command.get_name() == "list" && !known) {
     const std::string found =
         arguments.what.empty()
             ? ", e.g. 'trainer list impls'"
             : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
     return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }
+  arguments.trained.config = arguments.trainer.setup.config;
+  arguments.trained.assignments = arguments.trainer.setup.assignments;
+  if (!arguments.backend.empty()) arguments.trained.backend = arguments.backend;
+  const auto& run = arguments.commands.at(&command);
+  run();
   return duet::kExitDone;
 }
 

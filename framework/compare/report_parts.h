@@ -1,4 +1,4 @@
-// What the report is made of: the files of compare/report/ and Chart.js, put into the library when
+// What reports are made of: the files of compare/report/ and Chart.js, put into the library when
 // it is built (cmake/DuetReport.cmake).
 #pragma once
 
@@ -6,9 +6,11 @@
 
 namespace duet {
 
-extern const std::string_view kReportPage;     // report.html, with {{names}} for the rest
-extern const std::string_view kReportStyle;    // the .css files
-extern const std::string_view kReportScript;   // all of Duet's .js files, in order
+// Of every page: page.html, with {{names}} for the rest, the .css files, and elements and charts.
+extern const std::string_view kReportPage, kReportStyle, kReportScript;
+// Of a comparison, and of a training.
+extern const std::string_view kComparisonSections, kComparisonScript;
+extern const std::string_view kTrainingSections, kTrainingScript;
 extern const std::string_view kReportLicence;  // Chart.js's
 extern const std::string_view kChartLibrary;   // Chart.js, or "" in a build without it
 

@@ -2,6 +2,7 @@
 // without rows says that nothing of it was measured.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct Figure {
   Tone tone = Tone::kPlain;
 };
 std::vector<Figure> key_figures(const Results& results);
+/// For a page: [{"label", "value", "note", "tone"}]
+nlohmann::json figures_json(const std::vector<Figure>& figures);
 
 // ---- layers: of one of results.layers ----
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "compare/result_tables.h"
@@ -113,6 +114,17 @@ std::vector<Figure> key_figures(const Results& results) {
     figures.push_back(accuracy_figure(results, difference));
   }
   return figures;
+}
+
+nlohmann::json figures_json(const std::vector<Figure>& figures) {
+  auto all = nlohmann::json::array();
+  for (const Figure& figure : figures) {
+    all.push_back({{"label", figure.label},
+                   {"value", figure.value},
+                   {"note", figure.note},
+                   {"tone", tone_name(figure.tone)}});
+  }
+  return all;
 }
 
 ResultTable environment_table(const Results& results) {

@@ -1,8 +1,9 @@
-// Pictures in files: PNG and JPEG.
+// Pictures in files: PNG and JPEG; and PNG files made of pictures.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <string_view>
 
 #include "data/image.h"
@@ -27,6 +28,8 @@ inline constexpr uint64_t kMostSide = 65535;
 /// The same of a file's content; errors are without its name.
 Image read_png(std::string_view bytes);
 Image read_jpeg(std::string_view bytes);
+/// A PNG file's content, of a grey or colour picture.
+std::string png_of(const Image& image);
 /// Throws DataError if an image has more than kMostPixels, or more than fit into the memory that is
 /// free, or if a side is longer than kMostSide.
 void check_image_size(uint64_t height, uint64_t width);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <ctime>
 #include <thread>
 
 #include "core/interrupt.h"
@@ -17,10 +18,11 @@ namespace {
 
 constexpr int64_t kMostReplays = 4000;
 constexpr double kReplaySeconds = 0.05, kChangingSeconds = 0.02, kPlainSeconds = 0.005;
-// Samples at least, of short calls and of long ones: for those what happens beside a call does not
-// matter either.
+// Samples at least, and of calls so long that these would compute for more than kMostComputed. Not
+// time, of which other processes may leave little.
 constexpr size_t kFewest = 16, kFewestLong = 3;
-constexpr double kLongCall = 0.01;
+constexpr std::clock_t kMostComputed = CLOCKS_PER_SEC * 3 / 10;
+constexpr double kLongCall = 0.01;  // what happens beside it does not matter
 constexpr int kMostInGraph = 50;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
@@ -140,15 +142,15 @@ class Repeater {
     Samples samples;
     const auto sample = [&](Mode mode, double seconds, std::vector<double>& into) {
       const double start = now_seconds();
-      size_t fewest = kFewest;
-      while (into.size() < fewest ||
+      const std::clock_t computed = std::clock();
+      while (into.size() < kFewestLong ||
+             (into.size() < kFewest && std::clock() - computed < kMostComputed) ||
              (now_seconds() - start < seconds && into.size() < kMostReplays)) {
         InterruptGuard::check();
         queue_before(mode);
         const double before = now_seconds();
         rig_.queue(subject_.pass);
         into.push_back(now_seconds() - before);
-        if (into.back() > kLongCall) fewest = kFewestLong;
         queue_after(mode);
       }
     };

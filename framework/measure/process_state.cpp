@@ -2,9 +2,11 @@
 
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 #include <vector>
 
@@ -63,12 +65,36 @@ bool is_busy(milliseconds time) {
   return processor_seconds() - before > kBusy * (now_seconds() - start);
 }
 
+// Whether a thread but this one runs, or waits for nothing but a processor.
+bool others_run() {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at("/proc/self/task", error), end; !error && at != end;
+       at.increment(error)) {
+    if (at->path().filename() == std::to_string(gettid())) continue;
+    std::ifstream stat(at->path() / "stat");
+    std::string text;
+    std::getline(stat, text);
+    const size_t name_end = text.rfind(')');
+    if (name_end != std::string::npos && text.compare(name_end, 3, ") R") == 0) return true;
+  }
+  return false;
+}
+
 // What is about to end is no fault: threads of a loop that still wait for the next one take a while
-// to stop where other processes leave them little time.
+// to stop. So it is not time that counts, of which other processes may leave them little, but what
+// they have computed without a pause.
 bool stays_busy() {
   if (!is_busy(milliseconds(2))) return false;
   std::this_thread::sleep_for(milliseconds(40));
-  return is_busy(milliseconds(40)) && is_busy(milliseconds(320));
+  constexpr double kComputed = 0.25, kPatience = 5, kSomething = 0.01;  // seconds
+  const double start = now_seconds(), before = processor_seconds();
+  double computed = 0;
+  do {
+    std::this_thread::sleep_for(milliseconds(5));
+    if (!others_run()) return false;
+    computed = processor_seconds() - before;
+  } while (computed < kComputed && now_seconds() - start < kPatience);
+  return computed > kSomething;
 }
 
 }  // namespace

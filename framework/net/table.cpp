@@ -79,6 +79,24 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
   return rows;
 }
 
+std::vector<std::string> inputs_of(const std::vector<ResolvedLayer>& layers, size_t number) {
+  std::vector<std::string> names;
+  for (const InputSource& input : layers[number].inputs) {
+    names.push_back(input.layer == kImages ? "images"
+                                           : layers[static_cast<size_t>(input.layer)].name);
+  }
+  return names;
+}
+
+// Whether each layer reads the one before it, and nothing else.
+bool is_chain(const std::vector<ResolvedLayer>& layers) {
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const auto& inputs = layers[i].inputs;
+    if (inputs.size() != 1 || inputs[0].layer != static_cast<int>(i) - 1) return false;
+  }
+  return true;
+}
+
 int64_t parameters_of(const Layer& layer) {
   int64_t count = 0;
   for (const ParameterSpec& spec : layer.parameters()) {
@@ -142,7 +160,9 @@ int64_t parameter_count(const std::vector<ResolvedLayer>& layers) {
 
 std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* net) {
   std::vector<std::vector<std::string>> rows = {
-      {"layer", "type", "output", "parameters", "pass", "implementation"}};
+      {"layer", "type", "inputs", "output", "parameters", "pass", "implementation"}};
+  const bool chain = is_chain(layers);
+  if (chain) rows[0].erase(rows[0].begin() + 2);
   if (net) rows[0].insert(rows[0].end(), {"workspace", "detail"});
   const bool measured = std::any_of(layers.begin(), layers.end(), [](const ResolvedLayer& layer) {
     return std::any_of(layer.passes.begin(), layer.passes.end(),
@@ -156,13 +176,14 @@ std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* n
         layer.name, std::string(layer.layer->type()),
         y.shape.to_string() + (y.shape.rank() == 4 ? " " + std::string(to_string(y.layout)) : ""),
         format_count(parameters_of(*layer.layer))};
+    if (!chain) row.insert(row.begin() + 2, join(inputs_of(layers, i)));
     for (const Cells& cells : cells_of(layer, net ? &net->nodes()[i] : nullptr)) {
       std::vector<std::string> line = row;
       line.insert(line.end(), {cells.passes, cells.id});
       if (net) line.insert(line.end(), {cells.workspace, cells.detail});
       if (measured) line.push_back(cells.measured);
       rows.push_back(line);
-      row = {"", "", "", ""};
+      row.assign(row.size(), "");
     }
   }
   std::string text =
@@ -183,6 +204,7 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
     const ResolvedLayer& layer = layers[i];
     nlohmann::json entry = {{"name", layer.name},
                             {"type", layer.layer->type()},
+                            {"inputs", inputs_of(layers, i)},
                             {"problem", layer.layer->problem_text()},
                             {"output", layer.layer->outputs()[0].to_string()},
                             {"parameters", parameters_of(*layer.layer)},

@@ -20,8 +20,9 @@ std::string format_bytes(size_t bytes);
 /// "896,522"
 std::string format_count(int64_t count);
 
-/// Layer, type, output, parameters and the implementation of each pass; with a Net also workspace,
-/// the library's algorithm and memory. A row a layer, more where passes differ.
+/// Layer, type, inputs where the network is no chain, output, parameters and the implementation of
+/// each pass; with a Net also workspace, the library's algorithm and memory. A row a layer, more
+/// where passes differ.
 std::string network_table(const std::vector<ResolvedLayer>& layers, const Net* net);
 nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net* net);
 /// Values that are trained.

@@ -23,6 +23,7 @@ void count_rows(const T* x, const int32_t* labels, int64_t n, int64_t c, uint64_
     if (has_nan) continue;
     ++counts[at.predicted(largest)];
     counts[at.right(label)] += largest == label;
+    if (at.pairs() > 0) ++counts[at.pair(label, largest)];
     counts[at.in_top5()] += above < 5;
   }
 }

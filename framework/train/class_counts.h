@@ -10,16 +10,23 @@
 namespace duet {
 
 /// The layout of the counts of `classes` outputs, in memory of the context's device: for each class
-/// rows labelled so, rows predicted so and rows where both agree; and rows whose label is among the
-/// five largest outputs.
+/// rows labelled so, rows predicted so and rows where both agree; of up to kMostPaired classes for
+/// each pair of them the rows labelled as one and predicted as the other; and rows whose label is
+/// among the five largest outputs.
 struct ClassCounts {
+  static constexpr int64_t kMostPaired = 1024;  // 8 MiB
   int64_t classes = 0;
 
-  int64_t size() const { return 3 * classes + 1; }
-  int64_t labelled(int64_t c) const { return c; }
-  int64_t predicted(int64_t c) const { return classes + c; }
-  int64_t right(int64_t c) const { return 2 * classes + c; }
-  int64_t in_top5() const { return 3 * classes; }
+  constexpr int64_t size() const { return 3 * classes + pairs() + 1; }
+  constexpr int64_t labelled(int64_t c) const { return c; }
+  constexpr int64_t predicted(int64_t c) const { return classes + c; }
+  constexpr int64_t right(int64_t c) const { return 2 * classes + c; }
+  constexpr int64_t pairs() const { return classes <= kMostPaired ? classes * classes : 0; }
+  /// REQUIRES: pairs() > 0.
+  constexpr int64_t pair(int64_t label, int64_t predicted) const {
+    return (3 + label) * classes + predicted;
+  }
+  constexpr int64_t in_top5() const { return size() - 1; }
 };
 
 /// Adds a batch to `counts`. `outputs` are N x C, `labels` int32 {N}; rows whose label is no class

@@ -1,6 +1,6 @@
 // class_counts: which class each row of outputs predicts, counted by class.
 // Mapping:  warp = 1 row.
-// Traffic:  x once; up to four atomic additions of whole numbers a row.
+// Traffic:  x once; up to five atomic additions of whole numbers a row.
 // Limits:   fp32 or bf16; the counts do not depend on the order of the additions.
 #include <climits>
 
@@ -48,11 +48,12 @@ __global__ void __launch_bounds__(kThreads)
   }
   has_nan = __any_sync(0xFFFFFFFFu, has_nan);
   if (lane != 0) return;
-  atomicAdd(counts + label, 1ull);
+  atomicAdd(counts + at.labelled(label), 1ull);
   if (has_nan) return;
-  atomicAdd(counts + at.classes + largest, 1ull);
-  if (largest == label) atomicAdd(counts + 2 * at.classes + label, 1ull);
-  if (above < 5) atomicAdd(counts + 3 * at.classes, 1ull);
+  atomicAdd(counts + at.predicted(largest), 1ull);
+  if (largest == label) atomicAdd(counts + at.right(label), 1ull);
+  if (at.pairs() > 0) atomicAdd(counts + at.pair(label, largest), 1ull);
+  if (above < 5) atomicAdd(counts + at.in_top5(), 1ull);
 }
 
 }  // namespace

@@ -7,52 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/printable.h"
 #include "data/fingerprint.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/checkpoint.h"
+#include "train/class_report.h"
 #include "train/evaluation.h"
 
 namespace duet {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-using nlohmann::json;
-
-json share(double value) { return std::isfinite(value) ? json(value) : json(); }
-
-json classes_json(const DatasetInfo& info, const Metrics& metrics) {
-  json classes = json::array();
-  for (size_t i = 0; i < metrics.classes.size(); ++i) {
-    const ClassMetrics& found = metrics.classes[i];
-    classes.push_back({{"class", i},
-                       {"name", class_name(info, i)},
-                       {"images", found.rows},
-                       {"predicted", found.predicted},
-                       {"precision", share(found.precision())},
-                       {"recall", share(found.recall())}});
-  }
-  return classes;
-}
-
-std::string classes_table(const DatasetInfo& info, const Metrics& metrics) {
-  const auto percent = [](double value) {
-    return std::isfinite(value) ? fmt::format("{:.2f}%", 100.0 * value) : "-";
-  };
-  std::vector<std::vector<std::string>> rows = {{"class", "images", "precision", "recall"}};
-  for (size_t i = 0; i < metrics.classes.size(); ++i) {
-    const ClassMetrics& found = metrics.classes[i];
-    rows.push_back({printable(class_name(info, i)), format_count(found.rows),
-                    percent(found.precision()), percent(found.recall())});
-  }
-  return format_table(rows);
-}
-
-}  // namespace
 
 Dataset load_dataset(const Setup& setup, const std::string& folder) {
   Dataset data = setup.dataset.load(folder);
@@ -89,18 +54,14 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
                            {"backend", spec.backend.name},
                            {"dataset", data.name},
                            {"checkpoint", checkpoint.string()},
-                           {"val_loss", metrics.loss},
-                           {"val_accuracy", metrics.accuracy},
-                           {"images", metrics.rows},
-                           {"images_per_second", per_second(metrics.rows, seconds)},
-                           {"classes", classes_json(data, metrics)}};
-  if (!std::isnan(metrics.top5)) result["val_top5"] = metrics.top5;
+                           {"images_per_second", per_second(metrics.rows, seconds)}};
+  result.update(evaluation_json(data, metrics));
   const std::string top5 =
       std::isnan(metrics.top5) ? "" : fmt::format(", top-5 {:.2f}%", 100.0 * metrics.top5);
   const std::string text =
       fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images{}\n{}",
                   checkpoint.string(), metrics.loss, 100.0 * metrics.accuracy,
-                  format_count(metrics.rows), top5, classes_table(data, metrics));
+                  format_count(metrics.rows), top5, classes_text(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

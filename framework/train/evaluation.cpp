@@ -72,6 +72,10 @@ Metrics Evaluation::run() {
   for (int64_t c = 0; c < at.classes; ++c) {
     metrics.classes.push_back({count(at.labelled(c)), count(at.predicted(c)), count(at.right(c))});
   }
+  if (at.pairs() > 0) {
+    const auto first = counts.begin() + at.pair(0, 0);
+    metrics.confusion.assign(first, first + at.pairs());
+  }
   metrics.top5 = at.classes > 5 ? static_cast<double>(count(at.in_top5())) /
                                       static_cast<double>(std::max<int64_t>(metrics.rows, 1))
                                 : std::numeric_limits<double>::quiet_NaN();

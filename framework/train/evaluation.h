@@ -33,6 +33,9 @@ struct Metrics {
   double top5 =
       0.0;  // share of rows whose label is among the five largest outputs; nan of no more than 5
   std::vector<ClassMetrics> classes = {};
+  // Rows of class i predicted to be of class j at i * classes + j; empty of more than
+  // ClassCounts::kMostPaired classes.
+  std::vector<int64_t> confusion = {};
 };
 Metrics metrics_of(const StepState& state);
 

@@ -40,6 +40,7 @@ std::vector<fs::path> files_of_a_run() {
           checkpoints / "last.safetensors",
           checkpoints / "best.safetensors",
           "metrics.jsonl",
+          "evaluation.json",
           "profile.json",
           "trace.json"};
 }

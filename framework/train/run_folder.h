@@ -1,5 +1,5 @@
-// What a run leaves: config.yaml, run.json, metrics.jsonl, checkpoints/. A profile leaves
-// config.yaml, profile.json and trace.json.
+// What a run leaves: config.yaml, run.json, metrics.jsonl, evaluation.json, checkpoints/. A
+// profile leaves config.yaml, profile.json and trace.json.
 #pragma once
 
 #include <filesystem>

@@ -7,11 +7,13 @@
 
 #include "core/error.h"
 #include "net/auto.h"
+#include "net/drawing.h"
 #include "net/table.h"
 #include "train/evaluate.h"
 #include "train/profiler.h"
 #include "train/run_folder.h"
 #include "train/training_run.h"
+#include "train/write_file.h"
 
 namespace duet {
 namespace {
@@ -52,20 +54,27 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
 
 }  // namespace
 
-int run_trainer(const TrainerOptions& options) {
-  Setup setup = read_setup(options.setup);
+void show_network(Setup& setup, bool as_json, const std::string& svg) {
   const NetSpec& spec = setup.spec;
-  if (options.dry_run) {
-    recall_choices(setup.layers, device_of(spec), workspace_limit(spec),
-                   TuningCache(auto_cache_path()));
+  recall_choices(setup.layers, device_of(spec), workspace_limit(spec),
+                 TuningCache(auto_cache_path()));
+  if (!svg.empty()) write_file(svg, network_svg(spec.name, setup.layers));
+  if (as_json) {
     json object = training_json(setup);
     object["name"] = spec.name;
     object["parameters"] = parameter_count(setup.layers);
     object["layers"] = network_json(setup.layers, nullptr);
-    print_json(options, object);
-    if (!options.json) {
-      std::fputs((network_table(setup.layers, nullptr) + training_text(setup)).c_str(), stdout);
-    }
+    std::printf("%s\n", json_text(object).c_str());
+  } else {
+    std::fputs((network_table(setup.layers, nullptr) + training_text(setup)).c_str(), stdout);
+  }
+}
+
+int run_trainer(const TrainerOptions& options) {
+  Setup setup = read_setup(options.setup);
+  const NetSpec& spec = setup.spec;
+  if (options.dry_run) {
+    show_network(setup, options.json);
     return kExitDone;
   }
   check_device(spec);

@@ -16,8 +16,13 @@ struct TrainerOptions {
   std::string evaluate;        // checkpoint to evaluate instead of training
   bool dry_run = false;        // print the resolved network and stop
   bool profile = false;        // time every layer and pass in the network instead of training
+  bool tensorboard = false;    // event files for TensorBoard in the run folder too
   bool json = false;           // one JSON object on standard output at the end
 };
+
+/// Prints the network with its shapes and implementations, as a table or one JSON object, and writes
+/// a drawing of its graph to `svg` if that is not empty. Needs no GPU. Throws RunError.
+void show_network(Setup& setup, bool json, const std::string& svg = {});
 
 /// Returns kExitDone, or kExitInterrupted after a signal (the run is saved then). Logs to standard
 /// error through spdlog; tables and JSON go to standard output. Throws duet::Error.

@@ -17,6 +17,7 @@
 #include "device/gpu.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/class_report.h"
 #include "train/dataset_metadata.h"
 #include "train/progress.h"
 #include "train/version.h"
@@ -160,6 +161,9 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   }
   folder_->open_metrics(position_);
   write_run_json();
+  if (!options_.tensorboard) return;
+  events_.emplace(folder_->path());
+  spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
 }
 
 // The same where nothing is left to do: what is there stays as it is.
@@ -250,6 +254,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
                                {"loss", state.last_loss},
                                {"learning_rate", shortest(state.last_learning_rate)},
                                {"images_per_second", rate()}});
+      if (events_) events_->step(state);
     }
     const int64_t images_left = static_cast<int64_t>(epoch_end - step) * spec_.data.batch;
     const double left = per_second(images_left, rate());  // images / (images/s)
@@ -305,14 +310,18 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"evaluation_seconds", evaluation_seconds}};
   if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
   folder_->append_metrics(summary_);
+  if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);
   training_.clear_totals();
   watch_for_the_end();
   const double score = score_of(info_.best_metric, summary_);
   if (score > info_.best_score) {
     info_.best_score = score;
-    // Before the last one, which says by its best score that this one is there: a run that is
-    // ended between the two goes on from the epoch before, and comes to the same.
+    // Before the last one, which says by its best score that these are there: a run that is
+    // ended between them goes on from the epoch before, and comes to the same.
+    json evaluation = evaluation_json(data_, validation);
+    evaluation["epoch"] = epoch;
+    folder_->write("evaluation.json", json_text(evaluation) + "\n");
     save(folder_->best());
   }
   save(folder_->last());

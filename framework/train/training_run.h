@@ -15,6 +15,7 @@
 #include "train/setup.h"
 #include "train/trainer.h"
 #include "train/training.h"
+#include "train/training_events.h"
 
 namespace duet {
 
@@ -57,6 +58,7 @@ class TrainingRun {
   const Dataset& data_;
   Training& training_;
   std::optional<RunFolder> folder_;
+  std::optional<TrainingEvents> events_;  // with --tensorboard
   CheckpointInfo info_;
   RunPosition position_;  // where it was resumed
   std::string saved_;     // the last good checkpoint

@@ -211,6 +211,39 @@ TEST(TrainerCommandLine, DryRunPrintsTheNetworkAndLeavesNothing) {
   EXPECT_FALSE(std::filesystem::exists(folder / "runs"));
 }
 
+TEST(TrainerCommandLine, ShowPrintsWhatADryRunPrintsAndDraws) {
+  const TrainerFolder folder;
+  for (const std::string more :
+       {"", " --json", " --backend cpu_reference", " --set layers.conv1.out_channels=5"}) {
+    const Outcome shown = folder.run("show tiny.yaml" + more);
+    EXPECT_EQ(shown.code, kExitDone) << shown.err;
+    EXPECT_EQ(shown.out, folder.run("--config tiny.yaml --dry-run" + more).out);
+  }
+  EXPECT_EQ(folder.run("show tiny.yaml --svg net.svg").code, kExitDone);
+  EXPECT_TRUE(has(folder.read("net.svg"), "<svg xmlns", "conv1", "tiny: 620 parameters"));
+  EXPECT_OUTCOME(folder.run("show"), kExitUsage, "config is required");
+  EXPECT_OUTCOME(folder.run("show none.yaml"), kExitUsage, "none.yaml");
+  EXPECT_OUTCOME(folder.run("show tiny.yaml --svg none/net.svg"), kExitFailure, "none/net.svg");
+}
+
+// Only a network that is no chain has a column for what each layer reads.
+TEST(TrainerCommandLine, ShowNamesTheInputsOfBranches) {
+  const TrainerFolder folder;
+  EXPECT_EQ(folder.run("show tiny.yaml").out.find("inputs"), std::string::npos);
+  folder.write("net.yaml",
+               "backend: cpu\n"
+               "data: {dataset: synthetic_images}\n"
+               "layers:\n"
+               "  - {name: one, type: flatten}\n"
+               "  - {name: two, type: linear, out_features: 10}\n"
+               "  - {name: three, type: linear, out_features: 10, inputs: one}\n"
+               "  - {name: sum, type: add, inputs: [two, three]}\n"
+               "  - {name: loss, type: softmax_cross_entropy}\n");
+  EXPECT_TRUE(has(folder.run("show net.yaml").out, "inputs", "two, three"));
+  const json network = json::parse(folder.run("show net.yaml --json").out);
+  EXPECT_EQ(network["layers"][3]["inputs"], json({"two", "three"}));
+}
+
 TEST(TrainerCommandLine, ProfileTimesEveryPass) {
   const TrainerFolder folder;
   const Outcome outcome = folder.run("--config tiny.yaml --profile --json --quiet");

@@ -78,6 +78,25 @@ TEST_F(TrainedNetwork, CheckpointAndRunSayWhatInputsMean) {
   }
 }
 
+// Rows of the confusion matrix add up to the images of a class, columns to those predicted.
+void check_confusion(const json& evaluation) {
+  const json& classes = evaluation["classes"];
+  const json& matrix = evaluation["confusion"];
+  ASSERT_EQ(matrix.size(), classes.size());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    int64_t images = 0, predicted = 0;
+    for (size_t j = 0; j < classes.size(); ++j) {
+      images += matrix[i][j].get<int64_t>();
+      predicted += matrix[j][i].get<int64_t>();
+    }
+    EXPECT_EQ(classes[i]["images"], images) << i;
+    EXPECT_EQ(classes[i]["predicted"], predicted) << i;
+    if (images > 0) {
+      EXPECT_EQ(classes[i]["recall"], matrix[i][i].get<double>() / static_cast<double>(images));
+    }
+  }
+}
+
 TEST_F(TrainedNetwork, EvaluatesAsItsEpochDid) {
   const std::vector<json> epochs = metrics(folder_, "run", "epoch");
   const std::string last = "run/checkpoints/last.safetensors";
@@ -96,6 +115,10 @@ TEST_F(TrainedNetwork, EvaluatesAsItsEpochDid) {
   }
   EXPECT_EQ(images, 32);
   EXPECT_NEAR(right / 32, result["val_accuracy"], 1e-9);
+  check_confusion(result);
+  json best = json::parse(folder_.read("run/evaluation.json"));
+  EXPECT_EQ(best["val_loss"], epochs.at(best["epoch"].get<size_t>() - 1)["val_loss"]);
+  check_confusion(best);
   EXPECT_EQ(result["checkpoint"], last);
   EXPECT_EQ(result["dataset"], "synthetic_images");
   // The other way to ask for it, and other batches and implementations.

@@ -251,6 +251,25 @@ class ReportTest(unittest.TestCase):
                 self.assertLess(abs(distance), 0.2 * (accuracy["x"]["to"] - accuracy["x"]["from"]) / 5)
                 self.assertEqual(distance < 0, arm == 0)
 
+    def test_training(self):
+        for scheme in ("light", "dark"):
+            self.open("run", scheme=scheme)
+            charts = self.charts()
+            self.assertEqual(len(charts), 4)
+            for chart in charts:
+                self.check_drawn(chart)
+        loss = self.chart("Loss, by epoch")
+        for dataset, first in zip(loss["datasets"], (1.0, 1.25)):
+            for i, (value, place) in enumerate(zip(dataset["values"], dataset["positions"])):
+                self.assertAlmostEqual(value, first / (i + 1))
+                self.near(place["x"], position(loss["x"], i + 1), dataset["label"])
+                self.near(place["y"], position(loss["y"], value), dataset["label"])
+        self.assertEqual(self.chart("Accuracy, by epoch")["datasets"][0]["values"][0], 50)
+        self.assertEqual(len(self.chart("Learning rate, by step")["datasets"][0]["values"]), 8)
+        tables = self.script("return tableTexts();")
+        self.assertEqual(len(tables["Every epoch"]), 4)
+        self.assertIn("</script><b>&", json.dumps(tables["Confusion matrix"]))
+
     def test_throughput(self):
         results = self.open("three")
         for what in ("training", "inference"):
@@ -339,7 +358,7 @@ class ReportTest(unittest.TestCase):
     # ---- light, dark, phone, paper ----
 
     def test_text_stands_out(self):
-        for kind in ("two", "mismatch"):
+        for kind in ("two", "mismatch", "run"):
             for scheme in ("light", "dark"):
                 self.open(kind, scheme=scheme)
                 for contrast, text in self.script("return contrasts();"):
@@ -370,7 +389,7 @@ class ReportTest(unittest.TestCase):
         self.fail("the charts were not drawn again")
 
     def test_phone(self):
-        for kind in ("two", "three", "nasty"):
+        for kind in ("two", "three", "nasty", "run"):
             self.open(kind, width=360, height=740)
             self.assertEqual(self.script("return document.documentElement.scrollWidth"), 360, kind)
             self.assertEqual(self.script("return beyond(360);"), [], kind)

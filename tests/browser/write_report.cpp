@@ -1,6 +1,7 @@
 // Writes made-up results and their report, for the browser test.
 // usage: write_report two|three|six|mismatch|nasty|layers|training|throughput|empty RESULTS.json
-// FILE.html or: write_report from RESULTS.json FILE.html, which makes the report of any results.
+// FILE.html or: write_report from RESULTS.json FILE.html, which makes the report of any results; "run"
+// is the report of a training, without results.
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,8 @@
 #include "compare/report.h"
 #include "compare/results_fixture.h"
 #include "compare/results_json.h"
+#include "compare/run_fixture.h"
+#include "compare/run_report.h"
 
 namespace {
 
@@ -41,6 +44,13 @@ int main(int argc, char** argv) {
   if (!duet::report_available()) {
     std::fprintf(stderr, "this build has no chart library\n");
     return kSkipped;
+  }
+  if (std::string(argv[1]) == "run") {
+    const duet::TemporaryFolder folder;
+    duet::write_run_fixture(folder, "run");
+    std::ofstream(argv[2]) << "{}";
+    std::ofstream(argv[3]) << duet::run_report_html(duet::read_run(folder / "run"));
+    return 0;
   }
   duet::Results results;
   if (std::string(argv[1]) == "from") {

@@ -10,6 +10,7 @@
 #include "compare/results_fixture.h"
 #include "compare/results_json.h"
 #include "core/error.h"
+#include "core/xml_text.h"
 #include "support/text.h"
 #include "test_paths.h"
 
@@ -46,10 +47,14 @@ std::string file(const std::string& path) {
 }
 
 TEST(ReportParts, AreTheFiles) {
-  EXPECT_EQ(kReportPage, file("report.html"));
+  EXPECT_EQ(kReportPage, file("page.html"));
   EXPECT_EQ(kReportStyle, file("report.css") + file("print.css"));
-  EXPECT_EQ(kReportScript, file("page.js") + file("charts.js") + file("layer_charts.js") +
-                               file("run_charts.js") + file("report.js"));
+  EXPECT_EQ(kReportScript, file("page.js") + file("charts.js"));
+  EXPECT_EQ(kComparisonSections, file("comparison.html"));
+  EXPECT_EQ(kComparisonScript,
+            file("layer_charts.js") + file("run_charts.js") + file("comparison.js"));
+  EXPECT_EQ(kTrainingSections, file("training.html"));
+  EXPECT_EQ(kTrainingScript, file("training.js"));
   EXPECT_EQ(kReportLicence, file("chart_js_licence.txt"));
 }
 
@@ -95,7 +100,7 @@ TEST_F(Report, NamesAreText) {
 }
 
 TEST_F(Report, EscapesScriptsAndHtml) {
-  EXPECT_EQ(html_text("<a href=\"x\">'&'</a>"),
+  EXPECT_EQ(xml_text("<a href=\"x\">'&'</a>"),
             "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;");
   const json value = {{"</script>", "<!-- & -->"}, {"bad UTF-8", "\xff"}};
   const std::string text = script_json(value);

@@ -46,6 +46,16 @@ const Bytes kColour = {68,  176, 127, 135, 172, 0,   75,  55,  250, 6,   19,  18
                        137, 87,  227, 195, 72,  83,  176, 1,   192, 144, 118, 159, 93,  172, 92,
                        252, 71,  23,  10,  233, 35,  192, 61,  135, 151, 92,  247, 224, 149, 100};
 
+TEST(ImageFile, PngIsReadAsItWasWritten) {
+  for (const Image& image : {Image{4, 5, 1, kGrey}, Image{4, 5, 3, kColour}}) {
+    const Image read = read_png(png_of(image));
+    EXPECT_EQ(read.height, 4);
+    EXPECT_EQ(read.width, 5);
+    EXPECT_EQ(read.channels, image.channels);
+    EXPECT_EQ(read.pixels, image.pixels);
+  }
+}
+
 TEST(ImageFile, ReadsEveryKindOfPng) {
   expect_picture("grey.png", 1, kGrey);
   expect_picture("colour.png", 3, kColour);

@@ -68,7 +68,10 @@ for text in "$scratch"/run/*.text; do
     esac
     case $command in *--config*) command="$command $extra" ;; esac
     commands=$((commands + 1))
-    if ! bash -c "$command" >"$scratch/log" 2>&1 </dev/null; then fails "$where" "$command" "$scratch/log"; fi
+    if ! bash -c "$command" >"$scratch/log" 2>&1 </dev/null &&
+      ! grep -q 'this build has no chart library' "$scratch/log"; then
+      fails "$where" "$command" "$scratch/log"
+    fi
   done < <(sed -e ':join' -e '/\\$/{N; s/ *\\\n */ /; b join' -e '}' "$text")
 done
 

@@ -41,7 +41,9 @@ TEST(ClassCounts, OfAFewRows) {
   const std::vector<float> outputs = {3, 1, 2, 5, 5, 1, 0, 2, 1, nan, 1, 2, 9, 1, 1, 9, 1, 1};
   for (Device device : devices()) {
     EXPECT_EQ(counts_of(device, outputs, {0, 1, 2, 0, -1, 3}),
-              (std::vector<uint64_t>{2, 1, 1, 2, 1, 0, 1, 0, 0, 3}));
+              (std::vector<uint64_t>{2, 1, 1, 2, 1, 0, 1, 0, 0, /* pairs */ 1, 0, 0, 1, 0, 0, 0, 1,
+                                     0, 3}))
+        << to_string(device);
   }
 }
 
@@ -58,7 +60,7 @@ TEST(ClassCounts, TopFiveIsByRank) {
 
 TEST(ClassCounts, AreTheSameOnEveryDevice) {
   std::mt19937 random(5);
-  for (const int64_t c : {1, 3, 10, 33, 1000}) {
+  for (const int64_t c : {1, 3, 10, 33, 1000, 1025}) {
     std::vector<int32_t> labels(301);
     for (int32_t& label : labels) {
       label = static_cast<int32_t>(random() % static_cast<uint64_t>(c + 1)) - 1;

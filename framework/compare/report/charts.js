@@ -139,3 +139,30 @@ function pointsStyle(index, more) {
   return lineStyle(index, {showLine: false, pointRadius: kShapeSizes[index % 6],
     pointHoverRadius: 9, borderColor: colour("page"), borderWidth: 1, ...more});
 }
+
+// ---- lines over steps ----
+
+function stepAxis(count) {
+  return {type: "linear", min: 1, max: Math.max(2, count), title: axisTitle("step"),
+    ticks: {color: colour("faint"), precision: 0, maxRotation: 0}};
+}
+
+function lineChart(sets, axes) {
+  return {
+    type: "line",
+    // Turned points would turn the lines of the legend.
+    data: {datasets: sets.map((set) => ({...set, pointRotation: 0}))},
+    options: {
+      interaction: {mode: "index", intersect: false},
+      plugins: {legend: legend({pointStyle: "line", pointStyleWidth: 26})},
+      scales: axes,
+    },
+  };
+}
+
+// A logarithmic axis where all values are above 0, else an ordinary one.
+function valueAxis(title, values) {
+  const found = values.filter(isNumber);
+  if (found.some((value) => value <= 0)) return linearAxis(title);
+  return logAxis(`${title}, logarithmic`, ...logBounds(found, 1.15));
+}

@@ -73,6 +73,39 @@ function addFoldedText(parent, text, label) {
   parent.append(make("details", {}, make("summary", {}, label), make("pre", {}, text)));
 }
 
+// Numbers that sum up much, large.
+function addFigures(parent, figures) {
+  if (figures.length === 0) return;
+  parent.append(make("div", {class: "figures"}, ...figures.map((figure) =>
+    make("div", {class: "figure"},
+      make("p", {class: "label"}, figure.label),
+      make("p", {class: `value ${figure.tone || ""}`.trim()}, figure.value),
+      make("p", {class: "note"}, figure.note)))));
+}
+
+// ---- sections ----
+
+// Fills a section; one that cannot be read says so, and leaves the others standing.
+function fill(id, add) {
+  const section = document.getElementById(id);
+  const content = section.querySelector(".content");
+  try {
+    add(content);
+  } catch (error) {
+    console.error(error);
+    content.append(make("p", {class: "verdict bad"}, `This part could not be shown: ${error}`));
+  }
+  if (content.childElementCount === 0) {
+    section.remove();
+    return;
+  }
+  const heading = section.querySelector("h2");
+  if (heading) {
+    document.getElementById("contents").append(
+      make("li", {}, make("a", {href: `#${id}`}, heading.textContent)));
+  }
+}
+
 // ---- reading results, any part of which may be missing ----
 
 function isNumber(value) {

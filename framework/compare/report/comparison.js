@@ -1,10 +1,11 @@
-// Puts the results into the page, section by section. A section without content goes away.
+// Puts the results of a comparison into the page, section by section. A section without content goes away.
 
 const {results, tables} = JSON.parse(document.getElementById("results").textContent);
 const arms = tables.arms.map((name, index) => index);
 
 function fillHeader() {
-  const list = document.getElementById("arms");
+  const list = make("ul", {id: "arms", "aria-label": "Arms"});
+  document.getElementById("about").before(list);
   arms.forEach((index) => {
     const arm = listOf(results.arms)[index] || {};
     const swatch = make("span", {class: "swatch", "aria-hidden": "true"});
@@ -42,13 +43,7 @@ function addVerdict(content) {
 
 function fillSummary(content) {
   addVerdict(content);
-  if (tables.figures.length > 0) {
-    content.append(make("div", {class: "figures"}, ...tables.figures.map((figure) =>
-      make("div", {class: "figure"},
-        make("p", {class: "label"}, figure.label),
-        make("p", {class: `value ${figure.tone || ""}`.trim()}, figure.value),
-        make("p", {class: "note"}, figure.note)))));
-  }
+  addFigures(content, tables.figures);
   const headlines = listOf(results.summary && results.summary.headlines);
   if (headlines.length > 0) {
     content.append(make("ul", {class: "headlines"},
@@ -151,27 +146,6 @@ function fillRepeat(content) {
   eachBatch(content, (part, batch, own) => {
     addFolded(part, own.repeat, `One layer and pass alone, batch ${batch.batch}`);
   });
-}
-
-// Fills a section; one that cannot be read says so, and leaves the others standing.
-function fill(id, add) {
-  const section = document.getElementById(id);
-  const content = section.querySelector(".content");
-  try {
-    add(content);
-  } catch (error) {
-    console.error(error);
-    content.append(make("p", {class: "verdict bad"}, `This part could not be shown: ${error}`));
-  }
-  if (content.childElementCount === 0) {
-    section.remove();
-    return;
-  }
-  const heading = section.querySelector("h2");
-  if (heading) {
-    document.getElementById("contents").append(
-      make("li", {}, make("a", {href: `#${id}`}, heading.textContent)));
-  }
 }
 
 fillHeader();

@@ -1,0 +1,251 @@
+// `trainer describe`: a layer type, or an implementation in all layer types that have it.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "commands.h"
+#include "core/error.h"
+#include "implementation_comments.h"
+#include "layers/layers.h"
+#include "net/expand.h"
+#include "net/table.h"
+
+namespace {
+
+using nlohmann::json;
+using Rows = std::vector<std::vector<std::string>>;
+
+struct Key {
+  std::string name, value;
+  bool required;
+};
+
+// A value as a flow of YAML.
+std::string text_of(const duet::ConfigNode& node) {
+  if (node.kind != duet::ConfigNode::Kind::kList) return node.scalar;
+  std::vector<std::string> items;
+  for (const duet::ConfigNode& item : node.items) items.push_back(text_of(item));
+  return "[" + duet::join(items) + "]";
+}
+
+// The keys that the layer reads, with their defaults. Of those without one the required ones are
+// named in the errors.
+std::vector<Key> keys_of(const duet::LayerType& type) {
+  duet::ConfigNode node = duet::ConfigNode::map();
+  duet::ConfigErrors errors("");
+  duet::ConfigReader reader(node, "layer", errors);
+  type.make(reader);
+  std::string mistakes;
+  try {
+    errors.raise_if_any();
+  } catch (const duet::Error& error) {
+    mistakes = error.what();
+  }
+  std::vector<Key> keys;
+  for (const std::string& name : reader.asked()) {
+    const duet::ConfigNode* value = node.find(name);
+    const bool required = mistakes.find("key '" + name + "' is missing") != std::string::npos;
+    keys.push_back({name, required ? "required" : value ? text_of(*value) : "optional", required});
+  }
+  return keys;
+}
+
+// A layer of the type as networks have it, in that arithmetic and layout: required keys have the
+// first values with which it fits one of some ordinary inputs. Nothing where none fits.
+std::unique_ptr<duet::Layer> sample_of(const duet::LayerType& type, duet::Math math,
+                                       duet::Layout layout) {
+  const duet::DType dtype = duet::storage_of(math);
+  const duet::TensorDesc images{{64, 64, 14, 14}, dtype, layout}, features{{64, 256}, dtype},
+      labels{{64}, duet::DType::kInt32};
+  const std::vector<std::vector<duet::TensorDesc>> inputs = {
+      {images}, {images, images}, {features}, {features, features}, {features, labels}};
+  const std::vector<std::string> values = {"64", "3", "nchw", "nhwc"};
+  std::vector<std::string> required;
+  for (const Key& key : keys_of(type)) {
+    if (key.required) required.push_back(key.name);
+  }
+  size_t combinations = 1;
+  for (size_t i = 0; i < required.size(); ++i) combinations *= values.size();
+  for (size_t number = 0; number < combinations; ++number) {
+    duet::ConfigNode node = duet::ConfigNode::map();
+    for (size_t i = 0, rest = number; i < required.size(); ++i, rest /= values.size()) {
+      node.at_or_add(required[i]) = duet::ConfigNode::of(values[rest % values.size()]);
+    }
+    duet::ConfigErrors errors("");
+    duet::ConfigReader reader(node, "layer", errors);
+    const std::unique_ptr<duet::Layer> layer = type.make(reader);
+    if (!errors.empty()) continue;
+    for (const auto& each : inputs) {
+      try {
+        std::unique_ptr<duet::Layer> bound = layer->clone();
+        if (bound->takes_labels() != (each.back().dtype == duet::DType::kInt32)) continue;
+        bound->bind(each, {.math = math});
+        return bound;
+      } catch (const std::exception&) {  // it takes others
+      }
+    }
+  }
+  return nullptr;
+}
+
+/// What an implementation can do of a layer in one arithmetic and layout.
+struct Support {
+  std::string layer, problem, math, layout, passes;
+  std::vector<std::string> reasons;  // why not all of them
+};
+
+std::vector<Support> support_of(const duet::LayerType& type, std::string_view id) {
+  std::vector<Support> all;
+  for (const duet::Math math : {duet::Math::kFP32, duet::Math::kTF32, duet::Math::kBF16}) {
+    for (const duet::Layout layout : {duet::Layout::kNCHW, duet::Layout::kNHWC}) {
+      const std::unique_ptr<duet::Layer> layer = sample_of(type, math, layout);
+      if (!layer) continue;
+      const bool images = layer->inputs()[0].shape.rank() == 4;
+      if (!images && layout == duet::Layout::kNHWC) continue;
+      Support found{std::string(type.name),
+                    layer->problem_text(),
+                    std::string(to_string(math)),
+                    images ? std::string(to_string(layout)) : "",
+                    "",
+                    {}};
+      std::vector<std::string> passes;
+      for (const duet::Pass pass : layer->passes()) {
+        const auto reason = layer->unsupported(id, pass);
+        if (!reason) {
+          passes.emplace_back(to_string(pass));
+        } else if (std::find(found.reasons.begin(), found.reasons.end(), *reason) ==
+                   found.reasons.end()) {
+          found.reasons.push_back(*reason);
+        }
+      }
+      found.passes = passes.empty()                            ? "no"
+                     : passes.size() == layer->passes().size() ? "yes"
+                                                               : duet::join(passes);
+      all.push_back(found);
+    }
+  }
+  return all;
+}
+
+// Layouts in which the same is supported share a row.
+std::string support_table(const std::vector<std::pair<std::string, Support>>& rows,
+                          const std::string& first) {
+  Rows table = {{first, "math", "layout", "supported", "why not"}};
+  for (const auto& [name, found] : rows) {
+    std::string& last = table.back()[2];
+    std::vector<std::string> row = {name, found.math, last, found.passes,
+                                    duet::join(found.reasons, "; ")};
+    if (row == table.back()) {
+      last += ", " + found.layout;
+    } else {
+      row[2] = found.layout;
+      table.push_back(row);
+    }
+  }
+  return duet::format_table(table);
+}
+
+json support_json(const std::vector<std::pair<std::string, Support>>& rows,
+                  const std::string& first) {
+  json list = json::array();
+  for (const auto& [name, found] : rows) {
+    list.push_back({{first, name},
+                    {"problem", found.problem},
+                    {"math", found.math},
+                    {"layout", found.layout},
+                    {"supported", found.passes},
+                    {"reasons", found.reasons}});
+  }
+  return list;
+}
+
+void describe_layer(const duet::LayerType& type, bool as_json) {
+  Rows keys = {{"key", "default"}};
+  json object = {{"layer", type.name}, {"summary", type.summary}, {"keys", json::object()}};
+  for (const Key& key : keys_of(type)) {
+    keys.push_back({key.name, key.value});
+    object["keys"][key.name] = key.value;
+  }
+  std::vector<std::pair<std::string, Support>> rows;
+  for (const duet::ImplInfo& info : type.implementations()) {
+    for (Support& found : support_of(type, info.id)) {
+      rows.emplace_back(info.id, std::move(found));
+    }
+  }
+  object["implementations"] = support_json(rows, "implementation");
+  if (as_json) {
+    std::printf("%s\n", duet::json_text(object).c_str());
+    return;
+  }
+  std::string text = std::string(type.name) + ": " + std::string(type.summary) + "\n\n" +
+                     (keys.size() > 1 ? duet::format_table(keys) : "no keys of its own\n");
+  if (!rows.empty()) {
+    text += "\nof " + rows[0].second.problem + " and its likes:\n" +
+            support_table(rows, "implementation");
+  }
+  std::fputs(text.c_str(), stdout);
+}
+
+// "custom_naive" of "conv2d/conv2d_custom_naive.cu".
+std::string id_of(const std::filesystem::path& file) {
+  const std::string folder = file.parent_path().string(), name = file.stem().string();
+  return name.starts_with(folder + "_") ? name.substr(folder.size() + 1) : "";
+}
+
+// False if there is no such implementation in this build, nor a file of its name.
+bool describe_implementation(const std::string& id, bool as_json) {
+  std::vector<std::pair<std::string, Support>> rows;
+  for (const duet::LayerType* type : duet::layer_types()) {
+    for (const duet::ImplInfo& info : type->implementations()) {
+      if (info.id != id) continue;
+      for (Support& found : support_of(*type, id)) rows.emplace_back(type->name, std::move(found));
+    }
+  }
+  json files = json::array();
+  std::string text;
+  for (const ImplementationComment& comment : kImplementationComments) {
+    if (id_of(comment.file) != id) continue;
+    files.push_back({{"file", "framework/layers/" + comment.file}, {"text", comment.text}});
+    text += "framework/layers/" + comment.file + ":\n" + comment.text + "\n";
+  }
+  if (rows.empty() && files.empty()) return false;
+  if (as_json) {
+    const json object = {
+        {"implementation", id}, {"files", files}, {"layers", support_json(rows, "layer")}};
+    std::printf("%s\n", duet::json_text(object).c_str());
+    return true;
+  }
+  text += rows.empty() ? "not in this build, which has no CUDA\n" : support_table(rows, "layer");
+  std::fputs(text.c_str(), stdout);
+  return true;
+}
+
+}  // namespace
+
+void describe(const std::string& name, bool as_json) {
+  if (const duet::LayerType* type = duet::find_layer_type(name)) {
+    return describe_layer(*type, as_json);
+  }
+  if (describe_implementation(name, as_json)) return;
+  std::vector<std::string> known;
+  for (const duet::CompositeType& type : duet::composite_types()) {
+    known.push_back(type.name);
+    if (type.name != name) continue;
+    if (as_json) {
+      const json object = {{"layer", name}, {"summary", type.summary}};
+      std::printf("%s\n", duet::json_text(object).c_str());
+    } else {
+      std::printf("%s: %s\n", name.c_str(), type.summary.c_str());
+    }
+    return;
+  }
+  for (const duet::LayerType* type : duet::layer_types()) {
+    known.emplace_back(type->name);
+    duet::add_ids(*type, &known);
+  }
+  throw duet::ConfigError("describe: there is no layer and no implementation '" + name + "'" +
+                          duet::did_you_mean(name, known) +
+                          "; 'trainer list layers' and 'trainer list impls' name them");
+}

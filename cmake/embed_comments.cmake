@@ -1,0 +1,16 @@
+# Writes OUTPUT, a C++ source that defines kImplementationComments, as HEADER declares it: of each of
+# FILES (a list) that begins with a comment of "//" lines, its path below ROOT and that comment.
+set(source "// Made by cmake/embed_comments.cmake.\n#include \"${HEADER}\"\n\n")
+string(APPEND source "const std::vector<ImplementationComment> kImplementationComments = {\n")
+foreach(file IN LISTS FILES)
+  file(READ ${file} text)
+  if(NOT text MATCHES "^(//[^\n]*\n)+")
+    continue()
+  endif()
+  set(comment "${CMAKE_MATCH_0}")
+  string(REGEX REPLACE "(^|\n)// ?" "\\1" comment "${comment}")
+  file(RELATIVE_PATH path ${ROOT} ${file})
+  string(APPEND source "    {\"${path}\", R\"duet_part(${comment})duet_part\"},\n")
+endforeach()
+string(APPEND source "};\n")
+file(WRITE ${OUTPUT} "${source}")

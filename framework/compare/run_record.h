@@ -1,0 +1,91 @@
+// What a training left in its run folder (train/run_folder.h), read back.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compare/results.h"
+
+namespace duet {
+
+/// A line of metrics.jsonl: "event": "step".
+struct LoggedStep {
+  Count epoch, step;
+  double loss = kUnknown, learning_rate = kUnknown;
+  void fields(auto& f) {
+    f("epoch", epoch)("step", step)("loss", loss)("learning_rate", learning_rate);
+  }
+};
+
+/// "event": "epoch"
+struct LoggedEpoch {
+  Count epoch;
+  double train_loss = kUnknown, train_accuracy = kUnknown, val_loss = kUnknown;
+  double val_accuracy = kUnknown, val_top5 = kUnknown, learning_rate = kUnknown;
+  double images_per_second = kUnknown, seconds = kUnknown, evaluation_seconds = kUnknown;
+  void fields(auto& f) {
+    f("epoch", epoch)("train_loss", train_loss)("train_accuracy", train_accuracy);
+    f("val_loss", val_loss)("val_accuracy", val_accuracy).maybe("val_top5", val_top5);
+    f("learning_rate", learning_rate)("images_per_second", images_per_second);
+    f("seconds", seconds)("evaluation_seconds", evaluation_seconds);
+  }
+};
+
+struct EvaluatedClass {
+  std::string name;
+  Count images, predicted;
+  double precision = kUnknown, recall = kUnknown;
+  void fields(auto& f) {
+    f("name", name)("images", images)("predicted", predicted);
+    f("precision", precision)("recall", recall);
+  }
+};
+
+/// evaluation.json: the validation data by the weights of the best epoch.
+struct BestEvaluation {
+  Count epoch, images;
+  double val_loss = kUnknown, val_accuracy = kUnknown;
+  std::vector<EvaluatedClass> classes;
+  std::vector<std::vector<double>> confusion;  // empty, or a row and a column for each class
+  void fields(auto& f) {
+    f("epoch", epoch)("images", images)("val_loss", val_loss)("val_accuracy", val_accuracy);
+    f("classes", classes).maybe("confusion", confusion);
+  }
+};
+
+struct TrainedData {
+  std::string name, source;
+  void fields(auto& f) { f("name", name)("source", source); }
+};
+
+/// A run; of run.json what a reader of its results asks for.
+struct RunRecord {
+  std::string name, duet, device, backend;
+  uint64_t seed = 0;
+  TrainedData dataset;
+  Count parameters, memory_bytes;
+  double startup_seconds = kUnknown;
+  std::vector<std::string> changes;
+  std::vector<NetworkLayer> network;
+  std::vector<std::pair<std::string, std::string>> versions;  // of libraries
+  std::string config;                                         // config.yaml
+  std::vector<LoggedStep> steps;
+  std::vector<LoggedEpoch> epochs;  // at least one, or one step
+  bool cut_short = false;           // the last line of metrics.jsonl has no end
+  std::optional<BestEvaluation> evaluation;
+  std::string filters, filters_png;  // of the best epoch: "conv1.weight" and its picture
+  void fields(auto& f) {
+    f("name", name)("duet", duet)("device", device)("backend", backend)("seed", seed);
+    f("dataset", dataset)("parameters", parameters)("memory_bytes", memory_bytes);
+    f("startup_seconds", startup_seconds)("layers", network).maybe("changes", changes);
+  }
+};
+
+/// Throws DataError, with the file, the line and what to do: no such folder, no run in it, nothing
+/// logged yet, or a file that is damaged. A checkpoint that is damaged is warned of. Needs neither a GPU nor the data set.
+RunRecord read_run(const std::filesystem::path& folder);
+
+}  // namespace duet

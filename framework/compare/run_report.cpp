@@ -1,0 +1,201 @@
+#include "compare/run_report.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "compare/format.h"
+#include "compare/outputs.h"
+#include "compare/report_page.h"
+#include "compare/report_parts.h"
+#include "compare/result_tables.h"
+#include "compare/results_json.h"
+#include "compare/table_cells.h"
+#include "train/write_file.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kMostPoints = 2000;  // of a curve; of more steps every k-th is shown
+constexpr size_t kMostConfusions = 20;
+constexpr size_t kMostMatrixClasses = 40;
+
+ResultTable epoch_table(const RunRecord& run) {
+  const bool top5 = std::any_of(run.epochs.begin(), run.epochs.end(),
+                                [](const auto& epoch) { return !std::isnan(epoch.val_top5); });
+  TableOf table(run.epochs);
+  table.numbers("epoch", &LoggedEpoch::epoch, format_whole)
+      .numbers("train loss", &LoggedEpoch::train_loss, format_value)
+      .numbers("train accuracy", &LoggedEpoch::train_accuracy, format_accuracy)
+      .numbers("validation loss", &LoggedEpoch::val_loss, format_value)
+      .numbers("validation accuracy", &LoggedEpoch::val_accuracy, format_accuracy);
+  if (top5) table.numbers("top-5 accuracy", &LoggedEpoch::val_top5, format_accuracy);
+  return table.numbers("learning rate", &LoggedEpoch::learning_rate, format_value)
+      .numbers("images/s", &LoggedEpoch::images_per_second, format_whole)
+      .numbers("time", &LoggedEpoch::seconds, format_seconds)
+      .numbers("evaluation", &LoggedEpoch::evaluation_seconds, format_seconds);
+}
+
+ResultTable class_table(const BestEvaluation& evaluation) {
+  return TableOf(evaluation.classes)
+      .words("class", &EvaluatedClass::name)
+      .numbers("images", &EvaluatedClass::images, format_whole)
+      .numbers("predicted", &EvaluatedClass::predicted, format_whole)
+      .numbers("precision", &EvaluatedClass::precision, format_accuracy)
+      .numbers("recall", &EvaluatedClass::recall, format_accuracy);
+}
+
+struct Confusion {
+  std::string is, predicted;
+  double images, share;  // share: of the class
+};
+
+ResultTable confusion_table(const BestEvaluation& evaluation) {
+  std::vector<Confusion> rows;
+  const auto& classes = evaluation.classes;
+  for (size_t i = 0; i < evaluation.confusion.size(); ++i) {
+    for (size_t j = 0; j < classes.size(); ++j) {
+      const double images = evaluation.confusion[i][j];
+      if (i == j || !(images > 0)) continue;
+      rows.push_back({classes[i].name, classes[j].name, images, images / classes[i].images});
+    }
+  }
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.images > b.images; });
+  if (rows.size() > kMostConfusions) rows.resize(kMostConfusions);
+  return TableOf(rows)
+      .words("class", &Confusion::is)
+      .words("predicted as", &Confusion::predicted)
+      .numbers("images", &Confusion::images, format_whole)
+      .numbers("share of the class", &Confusion::share, format_share);
+}
+
+ResultTable machine_table(const RunRecord& run) {
+  std::vector<std::pair<std::string, std::string>> rows = {
+      {"device", run.device},
+      {"backend", run.backend},
+      {"Duet", run.duet},
+      {"data set", run.dataset.name},
+      {"data from", run.dataset.source},
+      {"seed", std::to_string(run.seed)},
+      {"memory of the network", shown(run.memory_bytes, format_size)},
+      {"ready after", shown(run.startup_seconds, format_seconds)}};
+  rows.insert(rows.end(), run.versions.begin(), run.versions.end());
+  for (const std::string& change : run.changes) rows.emplace_back("changed", change);
+  std::erase_if(rows, [](const auto& row) { return row.second.empty(); });
+  using Row = std::pair<std::string, std::string>;
+  return TableOf(rows).words("what", &Row::first).words("value", &Row::second);
+}
+
+std::vector<Figure> figures_of(const RunRecord& run) {
+  std::vector<Figure> figures;
+  if (!run.epochs.empty()) {
+    const LoggedEpoch& last = run.epochs.back();
+    const auto best = std::max_element(
+        run.epochs.begin(), run.epochs.end(),
+        [](const auto& a, const auto& b) { return a.val_accuracy < b.val_accuracy; });
+    figures.push_back(
+        {"best validation accuracy", shown(best->val_accuracy, format_accuracy),
+         "after epoch " + format_whole(best->epoch) + " of " + format_whole(last.epoch) + " done"});
+    figures.push_back({"validation loss", shown(last.val_loss, format_value),
+                       "after epoch " + format_whole(last.epoch) + "; in training " +
+                           shown(last.train_loss, format_value)});
+    double images = 0, seconds = 0, all = 0;
+    for (const LoggedEpoch& epoch : run.epochs) {
+      if (std::isnan(epoch.seconds) || std::isnan(epoch.images_per_second)) continue;
+      images += epoch.images_per_second * epoch.seconds;
+      seconds += epoch.seconds;
+      if (!std::isnan(epoch.evaluation_seconds)) all += epoch.evaluation_seconds;
+    }
+    if (seconds > 0) {
+      figures.push_back(
+          {"images/s in training", format_whole(std::round(images / seconds)), "on " + run.device});
+      figures.push_back({"time", format_seconds(seconds + all),
+                         format_seconds(seconds) + " of it training, the rest evaluation"});
+    }
+  }
+  figures.push_back({"parameters", shown(run.parameters, format_whole), run.backend});
+  return figures;
+}
+
+// Lists of numbers, of more than kMostPoints every k-th.
+json curves_json(const RunRecord& run) {
+  std::vector<LoggedStep> steps;
+  const size_t every = run.steps.size() / kMostPoints + 1;
+  for (size_t i = every - 1; i < run.steps.size(); i += every) steps.push_back(run.steps[i]);
+  json epochs = json::array();
+  for (const LoggedEpoch& epoch : run.epochs) epochs.push_back(JsonWriter::write(epoch));
+  return {{"epochs", epochs}, {"steps", JsonWriter::write(steps)}};
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (size_t i = 0; i < bytes.size(); i += 3) {
+    uint32_t three = 0;
+    for (size_t j = i; j < i + 3; ++j) {
+      three = three << 8 | (j < bytes.size() ? static_cast<uint8_t>(bytes[j]) : 0u);
+    }
+    for (int shift = 18; shift >= 0; shift -= 6) text += kDigits[three >> shift & 63];
+  }
+  const size_t missing = (3 - bytes.size() % 3) % 3;
+  return text.replace(text.size() - missing, missing, std::string(missing, '='));
+}
+
+json data_of(const RunRecord& run) {
+  const BestEvaluation evaluation = run.evaluation.value_or(BestEvaluation());
+  json names = json::array();
+  for (const EvaluatedClass& each : evaluation.classes) names.push_back(each.name);
+  const bool matrix = names.size() <= kMostMatrixClasses;
+  return {{"curves", curves_json(run)},
+          {"config", run.config},
+          {"about", {run.device, run.dataset.name, run.duet.empty() ? "" : "Duet " + run.duet}},
+          {"cut_short", run.cut_short},
+          {"filters",
+           {{"name", run.filters},
+            {"picture",
+             run.filters_png.empty() ? "" : "data:image/png;base64," + base64(run.filters_png)}}},
+          {"confusion",
+           {{"epoch", JsonWriter::write(evaluation.epoch)},
+            {"classes", names},
+            {"rows", matrix ? json(evaluation.confusion) : json::array()}}},
+          {"tables",
+           {{"figures", figures_json(figures_of(run))},
+            {"epochs", table_json(epoch_table(run))},
+            {"classes", table_json(class_table(evaluation))},
+            {"confusions", table_json(confusion_table(evaluation))},
+            {"network", table_json(arm_network_table({.network = run.network}))},
+            {"machine", table_json(machine_table(run))}}}};
+}
+
+}  // namespace
+
+std::string run_report_html(const RunRecord& run) {
+  return page_html({.kind = "Duet training",
+                    .title = run.name.empty() ? "training" : run.name,
+                    .sections = kTrainingSections,
+                    .script = kTrainingScript,
+                    .data = data_of(run),
+                    .elsewhere = "Take the run's folder to a machine that has one, and make the "
+                                 "report there: trainer report RUN."});
+}
+
+void run_report(const RunReportOptions& options) {
+  const std::string out = options.out.empty()
+                              ? (std::filesystem::path(options.run) / "report.html").string()
+                              : options.out;
+  const RunRecord run = read_run(options.run);
+  if (run.cut_short) {
+    spdlog::warn("the last line of {}/metrics.jsonl is cut short and left out", options.run);
+  }
+  check_outputs({{"--out", out}}, {});
+  write_file(out, run_report_html(run));
+  spdlog::info("report, for a browser: {}", out);
+}
+
+}  // namespace duet

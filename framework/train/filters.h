@@ -1,0 +1,20 @@
+// What a network's first convolution looks for, as a picture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/image.h"
+
+namespace duet {
+
+/// Every filter of a convolution in a tile: grey is 0, white the largest absolute weight of all and
+/// black its negative. Filters of three channels are in colours; of others than one and three, each
+/// channel has a tile, a row of them a filter. `weights` are K x C x R x S; at most kMostTiles are
+/// shown.
+Image filter_picture(const std::vector<float>& weights, const std::vector<int64_t>& shape);
+
+inline constexpr int64_t kMostTiles = 1024;
+
+}  // namespace duet

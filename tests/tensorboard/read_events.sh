@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Trains a small network with --tensorboard and runs read_events.py, with a Python that has
+# TensorBoard, on what it left; 77 where there is none.
+# usage: read_events.sh TRAINER
+set -euo pipefail
+
+trainer=$1
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+for python in python3 /usr/bin/python3; do
+  if "$python" -c 'import tensorboard' >/dev/null 2>&1; then
+    scratch=$(mktemp -d)
+    trap 'rm -rf "$scratch"' EXIT
+    cd "$scratch"
+    cat >net.yaml <<'YAML'
+name: events
+backend: cpu
+data: {dataset: synthetic_images, batch: 16, size: 8, channels: 3, train_count: 64, validation_count: 32}
+train: {epochs: 2, log_every: 2}
+optimizer: {type: adam, learning_rate: 0.001}
+schedule: {type: exponential, gamma: 0.5}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 6, kernel: 3}
+  - {name: relu1, type: relu}
+  - {name: flatten, type: flatten}
+  - {name: fc1, type: linear, out_features: 10}
+  - {name: loss, type: softmax_cross_entropy}
+YAML
+    "$trainer" --config net.yaml --quiet --tensorboard --out run
+    "$python" -B "$here/read_events.py" run
+    exit
+  fi
+done
+echo "skipped: no Python has TensorBoard (pip install tensorboard, e.g. in a virtual environment that comes first in PATH)"
+exit 77

@@ -1,0 +1,76 @@
+// The bytes of event files. What TensorBoard reads in them: tests/tensorboard/.
+#include "train/event_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(EventFile, ChecksumIsCastagnolis) {
+  // RFC 3720, B.4, and the usual check value.
+  EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
+  EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
+  EXPECT_EQ(crc32c(std::string(32, '\xff')), 0x62A8AB43u);
+  EXPECT_EQ(crc32c(""), 0u);
+}
+
+// The messages of a file, whose checksums hold.
+std::vector<std::string> records_of(const std::string& bytes) {
+  std::vector<std::string> records;
+  for (size_t at = 0; at < bytes.size();) {
+    uint64_t length = 0;
+    std::memcpy(&length, bytes.data() + at, 8);
+    const std::string record = bytes.substr(at + 12, length);
+    EXPECT_EQ(bytes.substr(at, length + 16), tf_record(record));
+    records.push_back(record);
+    at += length + 16;
+  }
+  return records;
+}
+
+TEST(EventFile, IsRecordsOfEvents) {
+  const TemporaryFolder folder;
+  EventFile file(folder.path());
+  EXPECT_TRUE(file.path().filename().string().starts_with("events.out.tfevents."));
+  file.scalars(300, {{"loss", 0.5}});
+  const auto records = records_of(folder.read(file.path().filename()));
+  ASSERT_EQ(records.size(), 2u);
+  // wall_time; file_version: key 3 << 3 | 2, 13 bytes.
+  EXPECT_EQ(records[0].substr(9),
+            "\x1a\x0d"
+            "brain.Event:2");
+  // step: key 2 << 3, 300 as 0xAC 0x02; summary of 13 bytes: a value of 11: tag, simple_value.
+  EXPECT_EQ(records[1].substr(9), std::string("\x10\xac\x02\x2a\x0d\x0a\x0b\x0a\x04loss\x15"
+                                              "\x00\x00\x00\x3f",
+                                              18));
+}
+
+TEST(EventFile, EachFileIsNew) {
+  const TemporaryFolder folder;
+  const EventFile first(folder.path()), second(folder.path());
+  EXPECT_NE(first.path(), second.path());
+  EXPECT_TRUE(has(error_of<RunError>([&] { EventFile(folder / "none"); }), "cannot write ",
+                  "No such file"));
+}
+
+TEST(EventFile, HistogramsLeaveOutWhatIsNotFinite) {
+  const TemporaryFolder folder;
+  EventFile file(folder.path());
+  file.histogram(1, "none", {NAN, INFINITY});
+  EXPECT_EQ(records_of(folder.read(file.path().filename())).size(), 1u);
+  file.histogram(1, "equal", {2, 2, NAN});
+  file.histogram(1, "some", {-1e30f, 3, 1e30f});
+  EXPECT_EQ(records_of(folder.read(file.path().filename())).size(), 3u);
+}
+
+}  // namespace
+}  // namespace duet
