@@ -9,7 +9,15 @@ namespace duet {
 
 std::vector<LayerCase> linear_cases();
 
-std::vector<LayerCase> linear_relu_cases() { return linear_cases(); }
+std::vector<LayerCase> linear_relu_cases() {
+  std::vector<LayerCase> cases = linear_cases();
+  cases.push_back({.name = "non_finite",
+                   .keys = {{"out_features", "17"}},
+                   .x = {{{13, 4}}},
+                   .data = Data::kNonFinite,
+                   .forward_only = true});
+  return cases;
+}
 
 namespace {
 

@@ -16,6 +16,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -155,7 +156,7 @@ class PassPlan {
       try {
         const double time = microseconds_in_graph(
             context, [&] { multiply(choice, context, scratch, ones, workspace.data()); }, best);
-        if (time >= best) continue;
+        if (time >= best || !keeps_nan(choice, context, scratch, ones, workspace.data())) continue;
         best = time;
         choice_ = choice;
       } catch (const DeviceError&) {
@@ -314,6 +315,23 @@ class PassPlan {
                               static_cast<const float*>(ones), 1, &zero,
                               static_cast<float*>(operands.bias), 1));
     }
+  }
+
+  /// An epilogue's relu might make 0 of a NaN, where PyTorch's hands it on. REQUIRES: D is
+  /// float32 where there is a relu.
+  bool keeps_nan(const Choice& choice, Context& context, const Operands& scratch, const void* ones,
+                 void* workspace) {
+    if (!relu_ || choice.kind != Kind::kLtFused) return true;
+    const size_t bytes = size_of(types_.operands) * static_cast<size_t>(product_.a_elements());
+    Operands operands = scratch;
+    const Buffer nan(Device::kGpu, bytes);
+    fill_bytes(nan.data(), Device::kGpu, 0xff, bytes);
+    operands.a = nan.data();
+    multiply(choice, context, operands, ones, workspace);
+    context.synchronize();
+    float first = 0.0f;
+    copy_bytes(&first, Device::kCpu, operands.d, Device::kGpu, sizeof first);
+    return std::isnan(first);
   }
 
   void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute, const void* a,
