@@ -12,6 +12,7 @@
 #include "layers/flatten/flatten.h"
 #include "layers/layer_norm/layer_norm.h"
 #include "layers/linear/linear.h"
+#include "layers/linear_relu/linear_relu.h"
 #include "layers/pool2d/pool2d.h"
 #include "layers/reorder/reorder.h"
 #include "layers/row_loss/row_loss.h"
@@ -41,6 +42,7 @@ const std::vector<const LayerType*>& layer_types() {
       &layer_norm_type(),
       &leaky_relu_type(),
       &linear_type(),
+      &linear_relu_type(),
       &max_pool2d_type(),
       &mse_type(),
       &multi_margin_type(),

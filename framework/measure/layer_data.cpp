@@ -263,7 +263,8 @@ void square(std::vector<std::vector<double>>& tensors) {
 /// What gives the sums of the products' squares. A block's relu lets no gradient through where y is
 /// 0; on squares, none of which is negative, it would.
 LayerData squared(const Layer& layer, LayerData data, const Reference& reference) {
-  if (layer.type() == "conv2d_pool_relu" && reference.outputs.size() > 1) {
+  const bool block = layer.type() == "conv2d_pool_relu" || layer.type() == "linear_relu";
+  if (block && reference.outputs.size() > 1) {
     const std::vector<double>& y = reference.of(Pass::kForward)[0].values;
     for (size_t i = 0; i < y.size(); ++i) {
       if (y[i] == 0) data.dy[0][i] = 0;

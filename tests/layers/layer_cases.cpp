@@ -19,6 +19,7 @@ std::vector<LayerCase> global_avg_pool2d_cases();
 std::vector<LayerCase> layer_norm_cases();
 std::vector<LayerCase> leaky_relu_cases();
 std::vector<LayerCase> linear_cases();
+std::vector<LayerCase> linear_relu_cases();
 std::vector<LayerCase> max_pool2d_cases();
 std::vector<LayerCase> mse_cases();
 std::vector<LayerCase> multi_margin_cases();
@@ -52,6 +53,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"layer_norm", layer_norm_cases()},
       {"leaky_relu", leaky_relu_cases()},
       {"linear", linear_cases()},
+      {"linear_relu", linear_relu_cases()},
       {"max_pool2d", max_pool2d_cases()},
       {"mse", mse_cases()},
       {"multi_margin", multi_margin_cases()},

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "core/error.h"
 #include "core/parallel.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -28,16 +27,6 @@ double tie(Math math) {
   return 1e-2;
 }
 
-/// A tensor on `device`, as LayerTensors has them.
-struct Upload {
-  Upload(Device device, const TensorDesc& desc, const std::vector<double>& values)
-      : buffer(device, desc.bytes()), view{desc, buffer.data()} {
-    copy_bytes(buffer.data(), device, values.data(), Device::kCpu, desc.bytes());
-  }
-  Buffer buffer;
-  Tensor view;
-};
-
 std::unique_ptr<Implementation> convolution([[maybe_unused]] const Conv2dProblem& problem,
                                             Context& context) {
 #if DUET_WITH_CUDA
@@ -46,35 +35,14 @@ std::unique_ptr<Implementation> convolution([[maybe_unused]] const Conv2dProblem
   return conv2d_cpu_reference().make(problem, context);
 }
 
-/// The convolution's output in double, computed on `device`. `problem` is in double.
-std::vector<double> convolve(Device device, const Conv2dProblem& problem,
-                             const std::vector<double>& x, const std::vector<double>& w,
-                             const std::vector<double>& b) {
-  Context context(device);
-  std::vector<double> z(static_cast<size_t>(problem.y_desc().elements()));
-  const Upload on_device_x(device, problem.x_desc(), x), on_device_w(device, problem.w_desc(), w),
-      on_device_b(device, problem.b_desc(), b), on_device_z(device, problem.y_desc(), z);
-  LayerTensors t;
-  t.x = {on_device_x.view};
-  t.w = {on_device_w.view, on_device_b.view};
-  t.y = {on_device_z.view};
-  convolution(problem, context)->run(Pass::kForward, Run{context}, t);
-  copy_bytes(z.data(), Device::kCpu, on_device_z.buffer.data(), device, problem.y_desc().bytes());
-  return z;
-}
-
-/// On a GPU if that is worth it and has the memory.
+/// The convolution's output in double.
 std::vector<double> convolve(Conv2dProblem problem, const std::vector<double>& x,
                              const std::vector<double>& w, const std::vector<double>& b) {
   problem.dtype = DType::kFloat64;
-  if (worth_a_gpu(2.0 * static_cast<double>(problem.products()))) {
-    try {
-      return convolve(Device::kGpu, problem, x, w, b);
-    } catch (const OutOfMemoryError&) {
-      // The host's memory is larger.
-    }
-  }
-  return convolve(Device::kCpu, problem, x, w, b);
+  return forward_in_double(
+      2.0 * static_cast<double>(problem.products()),
+      [&](Context& context) { return convolution(problem, context); }, {problem.x_desc(), x},
+      {{problem.w_desc(), w}, {problem.b_desc(), b}}, problem.y_desc());
 }
 
 }  // namespace

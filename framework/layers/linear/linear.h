@@ -24,6 +24,7 @@ struct LinearProblem {
   int in = 1;
   int out = 1;
   bool bias = true;
+  bool relu = false;  // of linear_relu: forward writes relu(y)
   Math math = Math::kFP32;
   DType dtype = DType::kFloat32;
 

@@ -11,20 +11,23 @@
 // rounded into the workspace at each call. Sums may not be split in ways that add up in bfloat16.
 //
 // prepare() times what the heuristics of cuBLASLt propose, and cublasGemmEx, in a graph and keeps
-// the fastest. The choice is remembered in the user's cache folder: of equally fast algorithms
+// the fastest. linear_relu's relu is in the epilogue too, or else one more call. The choice is remembered in the user's cache folder: of equally fast algorithms
 // another would win each run, and the last bits of results would change with it.
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "core/arena.h"
 #include "core/error.h"
 #include "core/storage.h"
 #include "device/check.h"
+#include "device/cudnn_descriptors.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "kernels/convert.h"
@@ -93,7 +96,7 @@ struct Types {
 /// The product of one pass and the way chosen to compute it.
 class PassPlan {
  public:
-  PassPlan(const Product& product, BiasWork bias_work, Math math, const Types& types)
+  PassPlan(const Product& product, BiasWork bias_work, bool relu, Math math, const Types& types)
       : product_(product), bias_work_(bias_work), types_(types) {
     compute_ = narrow()              ? CUBLAS_COMPUTE_32F
                : math == Math::kTF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
@@ -103,9 +106,15 @@ class PassPlan {
       set(*desc, CUBLASLT_MATMUL_DESC_TRANSA, op(product.transpose_a));
       set(*desc, CUBLASLT_MATMUL_DESC_TRANSB, op(product.transpose_b));
     }
-    if (bias_work != BiasWork::kNone) {
+    if (relu) {
+      relu_.emplace(TensorDesc{{product.n, product.m}, types.result});
+      set(fused_, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          bias_work == BiasWork::kAdd ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU);
+    } else if (bias_work != BiasWork::kNone) {
       set(fused_, CUBLASLT_MATMUL_DESC_EPILOGUE,
           bias_work == BiasWork::kAdd ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADB);
+    }
+    if (bias_work != BiasWork::kNone) {
       if (narrow()) {
         set(fused_, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
             static_cast<int32_t>(cuda_type(types.result)));
@@ -122,9 +131,12 @@ class PassPlan {
   /// The functions of the libraries that multiply() calls.
   std::vector<std::string> calls() const {
     const std::string product = choice_.kind == Kind::kGemmEx ? "cublasGemmEx" : "cublasLtMatmul";
-    if (bias_work_ == BiasWork::kNone || choice_.kind == Kind::kLtFused) return {product};
-    if (bias_work_ == BiasWork::kAdd) return {"cublasGemmEx", product};
-    return {product, narrow() ? "cublasGemmEx" : "cublasSgemv"};
+    if (choice_.kind == Kind::kLtFused) return {product};
+    std::vector<std::string> all = {product};
+    if (bias_work_ == BiasWork::kAdd) all.insert(all.begin(), "cublasGemmEx");
+    if (bias_work_ == BiasWork::kGradient) all.push_back(narrow() ? "cublasGemmEx" : "cublasSgemv");
+    if (relu_) all.push_back("cudnnActivationForward");
+    return all;
   }
 
   /// `ones` has as many elements as the batch, of the operands' type; `workspace` has
@@ -144,7 +156,7 @@ class PassPlan {
       try {
         const double time = microseconds_in_graph(
             context, [&] { multiply(choice, context, scratch, ones, workspace.data()); }, best);
-        if (time >= best) continue;
+        if (time >= best || !keeps_nan(choice, context, scratch, ones, workspace.data())) continue;
         best = time;
         choice_ = choice;
       } catch (const DeviceError&) {
@@ -177,6 +189,10 @@ class PassPlan {
   }
 
   bool narrow() const { return types_.operands == DType::kBFloat16; }
+  bool has_epilogue() const { return bias_work_ != BiasWork::kNone || relu_; }
+  void bind_bias(void* bias) {
+    if (bias_work_ != BiasWork::kNone) set(fused_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
 
   /// An algorithm is eight opaque words.
   static constexpr size_t kAlgoWords = std::size(cublasLtMatmulAlgo_t{}.data);
@@ -196,7 +212,7 @@ class PassPlan {
     Choice choice;
     choice.kind = static_cast<Kind>(entry->at("kind"));
     if (choice.kind < Kind::kLtFused || choice.kind > Kind::kGemmEx) return false;
-    if (choice.kind == Kind::kLtFused && bias_work_ == BiasWork::kNone) return false;
+    if (choice.kind == Kind::kLtFused && !has_epilogue()) return false;
     for (size_t i = 0; i < kAlgoWords; ++i) {
       const auto word = entry->find("word" + std::to_string(i));
       if (word == entry->end()) return false;
@@ -222,8 +238,8 @@ class PassPlan {
 
   std::vector<Choice> candidates(Context& context, const Operands& scratch, size_t workspace) {
     std::vector<Choice> choices;
-    if (bias_work_ != BiasWork::kNone) {
-      set(fused_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, scratch.bias);
+    if (has_epilogue()) {
+      bind_bias(scratch.bias);
       propose(context, Kind::kLtFused, workspace, choices);
     }
     propose(context, Kind::kLtPlain, workspace, choices);
@@ -275,11 +291,17 @@ class PassPlan {
       gemm_ex(context, product_, compute_, operands.a, operands.b, beta, operands.d);
     } else {
       const MatmulDesc& desc = fused ? fused_ : plain_;
-      if (fused) set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands.bias);
+      if (fused) bind_bias(operands.bias);
       const float alpha = 1.0f;
       DUET_CUBLAS(cublasLtMatmul(lt(context), desc, &alpha, operands.a, a_, operands.b, b_, &beta,
                                  operands.d, d_, operands.d, d_, &choice.algo, workspace,
                                  choice.workspace, context.stream()));
+    }
+    if (!fused && relu_) {
+      const float alpha = 1.0f, zero = 0.0f;
+      DUET_CUDNN(cudnnActivationForward(context.cudnn(), relu_->function.get(), &alpha,
+                                        relu_->tensor.get(), operands.d, &zero, relu_->tensor.get(),
+                                        operands.d));
     }
     if (!fused && bias_work_ == BiasWork::kGradient) {
       // B is stored n x k (it is transposed in the product): db = B ones.
@@ -293,6 +315,23 @@ class PassPlan {
                               static_cast<const float*>(ones), 1, &zero,
                               static_cast<float*>(operands.bias), 1));
     }
+  }
+
+  /// An epilogue's relu might make 0 of a NaN, where PyTorch's hands it on. REQUIRES: D is
+  /// float32 where there is a relu.
+  bool keeps_nan(const Choice& choice, Context& context, const Operands& scratch, const void* ones,
+                 void* workspace) {
+    if (!relu_ || choice.kind != Kind::kLtFused) return true;
+    const size_t bytes = size_of(types_.operands) * static_cast<size_t>(product_.a_elements());
+    Operands operands = scratch;
+    const Buffer nan(Device::kGpu, bytes);
+    fill_bytes(nan.data(), Device::kGpu, 0xff, bytes);
+    operands.a = nan.data();
+    multiply(choice, context, operands, ones, workspace);
+    context.synchronize();
+    float first = 0.0f;
+    copy_bytes(&first, Device::kCpu, operands.d, Device::kGpu, sizeof first);
+    return std::isnan(first);
   }
 
   void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute, const void* a,
@@ -310,9 +349,9 @@ class PassPlan {
   }
 
   std::string text(const Choice& choice) const {
-    const std::string bias = bias_work_ == BiasWork::kNone   ? ""
-                             : choice.kind == Kind::kLtFused ? ", bias fused"
-                                                             : ", bias apart";
+    const std::string where = choice.kind == Kind::kLtFused ? " fused" : " apart";
+    std::string bias = bias_work_ == BiasWork::kNone ? "" : ", bias" + where;
+    if (relu_) bias += ", relu" + where;
     if (choice.kind == Kind::kGemmEx) return "GemmEx" + bias;
     const auto value = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
       int32_t number = 0;
@@ -326,8 +365,16 @@ class PassPlan {
            value(CUBLASLT_ALGO_CONFIG_SPLITK_NUM) + bias;
   }
 
+  /// In place, where no epilogue has it.
+  struct Relu {
+    explicit Relu(const TensorDesc& desc) : tensor(desc), function(CUDNN_ACTIVATION_RELU) {}
+    gpu::TensorDescriptor tensor;
+    gpu::ActivationDescriptor function;
+  };
+
   Product product_;
   BiasWork bias_work_;
+  std::optional<Relu> relu_;
   Types types_;
   cublasComputeType_t compute_;
   MatmulDesc fused_, plain_;
@@ -370,11 +417,15 @@ class LinearCublas : public LinearImpl {
     const Operands operands{scratch.at(a), scratch.at(b), scratch.at(d), scratch.at(bias)};
     const Buffer workspace(Device::kGpu, std::min(context.workspace_limit(), kMostWorkspace));
 
+    const bool relu = problem_.relu && pass == Pass::kForward;
+    if (relu) context.cudnn();  // made before anything is captured
     plans_.erase(pass);
-    PassPlan& chosen = plans_.try_emplace(pass, product, work, problem_.math, types).first->second;
+    PassPlan& chosen =
+        plans_.try_emplace(pass, product, work, relu, problem_.math, types).first->second;
     chosen.choose(context, operands, ones_.data(), workspace,
-                  problem_.to_string() + " | " + std::string(to_string(pass)) + " | " + gpu_name() +
-                      " | cuBLASLt " + std::to_string(cublasLtGetVersion()) + " | workspace " +
+                  problem_.to_string() + (relu ? " relu" : "") + " | " +
+                      std::string(to_string(pass)) + " | " + gpu_name() + " | cuBLASLt " +
+                      std::to_string(cublasLtGetVersion()) + " | workspace " +
                       std::to_string(workspace.bytes()));
   }
 

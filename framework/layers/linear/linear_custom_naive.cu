@@ -5,6 +5,7 @@
 //           In forward neighbouring threads read w `in` floats apart (uncoalesced).
 // Limits:   fp32 or bf16, any size.
 #include "device/check.h"
+#include "layers/activation/activation.h"
 #include "layers/linear/linear.h"
 
 namespace duet {
@@ -24,7 +25,7 @@ __global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const A
   if (n >= p.n) return;
   Accumulator<T> sum = b ? b[o] : Accumulator<T>(0);
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
-  y[index] = T(sum);
+  y[index] = T(p.relu ? ReluFunction{}.forward(sum) : sum);
 }
 
 template <class T>

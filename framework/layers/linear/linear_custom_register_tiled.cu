@@ -33,7 +33,7 @@ using linear::Tile;
 template <int kWarps, int kVector>
 __global__ void __launch_bounds__(256)
     linear_dot_kernel(int64_t outputs, int in, int out, const float* __restrict__ x,
-                      const float* __restrict__ w, const float* __restrict__ b,
+                      const float* __restrict__ w, const float* __restrict__ b, bool relu,
                       float* __restrict__ y) {
   __shared__ float parts[8];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -66,7 +66,10 @@ __global__ void __launch_bounds__(256)
       for (int i = 1; i < kWarps; ++i) sum += parts[warp + i];
     }
   }
-  if (inside && warp % kWarps == 0 && lane == 0) y[index] = b ? sum + b[o] : sum;
+  if (inside && warp % kWarps == 0 && lane == 0) {
+    if (b) sum += b[o];
+    y[index] = relu ? ReluFunction{}.forward(sum) : sum;
+  }
 }
 
 template <int kVector>
@@ -301,7 +304,7 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
     const auto kernel = problem_.in % 4 == 0 ? dot_kernel<4>(warps) : dot_kernel<1>(warps);
     kernel<<<blocks_of(outputs() * warps, 8), 256, 0, context.stream()>>>(
         outputs(), problem_.in, problem_.out, x.data<float>(), w.data<float>(), b.data<float>(),
-        y.data<float>());
+        problem_.relu, y.data<float>());
     DUET_LAUNCHED();
   }
 

@@ -27,6 +27,7 @@ class ProductImpl : public LinearImpl {
                const Tensor& y) override {
     Product p = product_of(problem_, Pass::kForward);
     p.a = x.data<float>(), p.b = w.data<float>(), p.bias = b.data<float>(), p.c = y.data<float>();
+    p.relu = problem_.relu;
     multiply(Pass::kForward, p, run);
   }
 

@@ -19,6 +19,7 @@
 #include <cstdint>
 
 #include "device/launch.h"
+#include "layers/activation/activation.h"
 
 namespace duet::linear {
 
@@ -31,6 +32,7 @@ struct Product {
   float* c;
   float* row_sums;  // m, the sums of A over k; may be nullptr; A stored with k outer only
   float* partials;  // gridDim.z times partial_floats(m, n), or nullptr: C is written at once
+  bool relu;        // of C
 };
 
 /// Floats of one range's partial result: C, then the row sums, padded to 16 bytes.
@@ -164,6 +166,10 @@ __device__ inline void store4(const Product& p, float* matrix, const float* bias
     bias += column;
     const int last = p.n - 1 - column;
     v = v + float4{bias[0], bias[min(1, last)], bias[min(2, last)], bias[min(3, last)]};
+  }
+  if (p.relu && matrix == p.c) {
+    const ReluFunction relu;
+    v = {relu.forward(v.x), relu.forward(v.y), relu.forward(v.z), relu.forward(v.w)};
   }
   if (p.n % 4 == 0) {
     *reinterpret_cast<float4*>(to) = v;
@@ -370,7 +376,8 @@ static __global__ void linear_sum_partials_kernel(const Product p, int ranges) {
 #pragma unroll 8
   for (int range = 0; range < ranges; ++range) sum += p.partials[range * stride + i];
   if (i < outputs) {
-    p.c[i] = p.bias ? sum + p.bias[i % p.n] : sum;
+    if (p.bias) sum += p.bias[i % p.n];
+    p.c[i] = p.relu ? ReluFunction{}.forward(sum) : sum;
   } else {
     p.row_sums[i - outputs] = sum;
   }

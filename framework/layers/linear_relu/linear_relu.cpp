@@ -1,0 +1,192 @@
+#include "layers/linear_relu/linear_relu.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "layers/activation/activation.h"
+#include "layers/composed_block.h"
+#include "layers/gpu_reference.h"
+
+namespace duet {
+namespace {
+
+/// Ids in the lists of linear and relu. The block's is the former.
+struct Parts {
+  std::string_view linear, relu;
+};
+constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference"};
+constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference"};
+
+ActivationProblem relu_problem(const LinearProblem& problem) {
+  return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
+}
+
+template <const Parts& ids>
+std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
+  const Pass other = pass == Pass::kForward ? Pass::kForward : Pass::kBackward;
+  auto reason = part_unsupported("linear", linear_impls(), ids.linear, problem, pass);
+  if (reason) return reason;
+  return part_unsupported("relu", relu_impls(), ids.relu, relu_problem(problem), other);
+}
+
+template <const Parts& ids>
+std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Context& context) {
+  auto block = std::make_unique<ComposedBlock>();
+  block->add("linear", linear_impls(), ids.linear, problem, problem.x_desc(), context);
+  block->add("relu", relu_impls(), ids.relu, relu_problem(problem), problem.y_desc(), context);
+  return block;
+}
+
+#if DUET_WITH_CUDA
+constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
+constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
+constexpr Parts kNaive = {"custom_naive", "custom_scalar"};
+constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
+
+/// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
+/// y stands for what relu read, as both are positive in the same places.
+class FusedBlock : public Implementation {
+ public:
+  FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
+      : y_(problem.y_desc()) {
+    LinearProblem with_relu = problem;
+    with_relu.relu = true;
+    linear_ = entry_of(linear_impls(), ids.linear).make(with_relu, context);
+    relu_ = entry_of(relu_impls(), ids.relu).make(relu_problem(problem), context);
+  }
+
+  void prepare(Pass pass, Context& context) override {
+    linear_->prepare(pass, context);
+    if (pass == Pass::kBackwardFilter) relu_->prepare(Pass::kBackward, context);
+  }
+  size_t workspace_bytes(Pass pass) const override {
+    const size_t bytes = linear_->workspace_bytes(pass);
+    if (pass != Pass::kBackwardFilter) return bytes;
+    return std::max(bytes, relu_->workspace_bytes(Pass::kBackward));
+  }
+  size_t state_bytes() const override { return y_.bytes(); }
+  std::string detail(Pass pass) const override { return linear_->detail(pass); }
+  std::vector<std::string> calls(Pass pass) const override {
+    std::vector<std::string> all = linear_->calls(pass);
+    if (pass != Pass::kBackwardFilter) return all;
+    const std::vector<std::string> relu = relu_->calls(Pass::kBackward);
+    all.insert(all.begin(), relu.begin(), relu.end());
+    return all;
+  }
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
+    if (pass == Pass::kForward) return linear_->run(pass, run, t);
+    const Tensor dz = {y_, t.state.memory};
+    if (pass == Pass::kBackwardFilter) {
+      relu_tensors_.x[0] = relu_tensors_.y[0] = t.y[0];
+      relu_tensors_.dy[0] = t.dy[0];
+      relu_tensors_.dx[0] = dz;
+      relu_->run(Pass::kBackward, run, relu_tensors_);
+    }
+    linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
+    linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
+    linear_tensors_.dy[0] = dz;
+    linear_->run(pass, run, linear_tensors_);
+  }
+
+ private:
+  /// With room, so that nothing is allocated in a run.
+  static LayerTensors room() {
+    return {.x = std::vector<Tensor>(1),
+            .y = std::vector<Tensor>(1),
+            .dx = std::vector<Tensor>(1),
+            .dy = std::vector<Tensor>(1),
+            .w = std::vector<Tensor>(2),
+            .dw = std::vector<Tensor>(2)};
+  }
+
+  const TensorDesc y_;
+  std::unique_ptr<Implementation> linear_, relu_;
+  LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
+};
+
+template <const Parts& ids>
+std::unique_ptr<Implementation> make_fused(const LinearProblem& problem, Context& context) {
+  return std::make_unique<FusedBlock>(ids, problem, context);
+}
+
+/// Where linear prefers it in all passes: the block runs them by one implementation.
+bool prefers_large_tile(const LinearProblem& problem, Pass, size_t workspace_limit) {
+  const auto& large = entry_of(linear_impls(), kLargeTile.linear);
+  const auto& passes = three_passes();
+  return std::all_of(passes.begin(), passes.end(), [&](Pass pass) {
+    return !large.unsupported(problem, pass) && large.preferred(problem, pass, workspace_limit);
+  });
+}
+#endif
+
+std::unique_ptr<Implementation> reference([[maybe_unused]] const LinearProblem& problem,
+                                          Context& context) {
+#if DUET_WITH_CUDA
+  if (context.device() == Device::kGpu) return make_linear_gpu_reference(problem);
+#endif
+  return linear_cpu_reference().make(problem, context);
+}
+
+// Of z's root mean square, as in conv2d_pool_relu.
+double tie(Math math) { return math == Math::kFP32 ? 1e-4 : math == Math::kTF32 ? 1e-2 : 4e-2; }
+
+}  // namespace
+
+std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
+  static std::vector<ImplEntry<LinearProblem>> list = {
+    {kCpuBlas.linear, unsupported<kCpuBlas>, make_composed<kCpuBlas>},
+    {.id = kCpuReference.linear,
+     .unsupported = unsupported<kCpuReference>,
+     .make = make_composed<kCpuReference>,
+     .dtypes = reference_dtypes()},
+#if DUET_WITH_CUDA
+    {kRegisterTiled.linear, unsupported<kRegisterTiled>, make_fused<kRegisterTiled>},
+    {.id = kLargeTile.linear,
+     .unsupported = unsupported<kLargeTile>,
+     .make = make_fused<kLargeTile>,
+     .preferred = prefers_large_tile},
+    {kNaive.linear, unsupported<kNaive>, make_fused<kNaive>},
+    {kCublas.linear, unsupported<kCublas>, make_fused<kCublas>},
+#endif
+  };
+  return list;
+}
+
+LinearReluLayer::LinearReluLayer(ConfigReader& reader)
+    : LayerOf("linear_relu", linear_relu_impls(), three_passes()),
+      params_(LinearParams::read(reader)) {}
+
+LinearProblem LinearReluLayer::infer(const std::vector<TensorDesc>& inputs,
+                                     const LayerOptions& options) {
+  const LinearProblem problem = linear_problem(params_, inputs[0], options);
+  outputs_ = {problem.y_desc()};
+  parameters_ = linear_parameters(problem, params_.init);
+  return problem;
+}
+
+void LinearReluLayer::settle(const std::vector<std::vector<double>>& x,
+                             const std::vector<std::vector<double>>& w,
+                             std::vector<std::vector<double>>& dy) const {
+  LinearProblem linear = problem();
+  linear.dtype = DType::kFloat64;
+  std::vector<DoubleTensor> parameters = {{linear.w_desc(), w[0]}};
+  if (linear.bias) parameters.push_back({linear.b_desc(), w[1]});
+  const std::vector<double> z = forward_in_double(
+      flops(Pass::kForward), [&](Context& context) { return reference(linear, context); },
+      {linear.x_desc(), x[0]}, parameters, linear.y_desc());
+  double square = 0;
+  for (double value : z) square += value * value;
+  const double near = tie(linear.math) * std::sqrt(square / static_cast<double>(z.size()));
+  for (size_t i = 0; i < z.size(); ++i) {
+    if (std::abs(z[i]) < near) dy[0][i] = 0;
+  }
+}
+
+const LayerType& linear_relu_type() {
+  static const LayerType type = layer_type<LinearReluLayer, linear_relu_impls>(
+      "linear_relu", "linear and relu in one", {{"out", "out_features"}}, {{{"linear"}, {"relu"}}});
+  return type;
+}
+
+}  // namespace duet
