@@ -127,14 +127,16 @@ void add_training(CLI::App& app, Arguments& arguments) {
           ->excludes(out);
   app.add_flag("--dry-run", options.dry_run,
                "print the network with its shapes and implementations, and stop");
-  app.add_flag("--tensorboard", options.tensorboard,
-               "write scalars, histograms of the weights and pictures of the first filters for "
-               "TensorBoard, too")
-      ->excludes(evaluate);
+  CLI::Option* tensorboard =
+      app.add_flag("--tensorboard", options.tensorboard,
+                   "write scalars, histograms of the weights and pictures of the first filters for "
+                   "TensorBoard, too")
+          ->excludes(evaluate);
   app.add_flag("--profile", options.profile,
                "time every layer and pass of a step, trace some steps, and stop")
       ->excludes(resume)
-      ->excludes(evaluate);
+      ->excludes(evaluate)
+      ->excludes(tensorboard);
   add_quiet(&app, arguments);
   add_json(&app, arguments);
 }
@@ -192,6 +194,10 @@ void add_predict(CLI::App& app, Arguments& arguments) {
       ->check(duet::whole_number());
   predict->add_flag("--resize", arguments.predict.resize,
                     "scale pictures of another size to the network's");
+  predict
+      ->add_option("--activations", arguments.predict.activations,
+                   "write what every layer makes of each image as pictures into this folder")
+      ->type_name("DIR");
   add_backend(predict, arguments);
   add_set(predict, arguments);
   add_quiet(predict, arguments);

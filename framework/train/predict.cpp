@@ -10,15 +10,19 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "data/image_file.h"
 #include "data/pictures.h"
 #include "net/table.h"
 #include "net/yaml.h"
+#include "train/filters.h"
 #include "train/predictor.h"
+#include "train/write_file.h"
 
 namespace duet {
 namespace {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
 constexpr int64_t kMostBatch = 64;
 
@@ -48,20 +52,38 @@ Trained open(TrainedOptions options) {
   return open_trained(options);
 }
 
+// Writes FOLDER/1-conv1.png for the first image and the layer conv1, and so on.
+Predictor::Observer writer_of_activations(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder, error)) {
+    throw ConfigError("--activations " + folder + ": cannot make this folder");
+  }
+  return [folder](int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
+                  const std::vector<float>& values) {
+    write_file(fs::path(folder) / (std::to_string(image + 1) + "-" + layer + ".png"),
+               png_of(activation_picture(values, shape)));
+  };
+}
+
 std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
-                             std::vector<uint8_t> images) {
+                             std::vector<uint8_t> images, const std::string& activations) {
   Setup& setup = trained.setup;
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
   choose_implementations(setup, context, false);
   Weights weights(setup.layers, setup.spec.seed, context.device());
   load_parameters(trained.checkpoint, weights, {.config = write_yaml(setup.config)});
-  return Predictor(setup.layers, weights, context).logits(dataset, std::move(images));
+  Predictor predictor(setup.layers, weights, context);
+  if (activations.empty()) return predictor.logits(dataset, std::move(images));
+  return predictor.logits(dataset, std::move(images), writer_of_activations(activations));
 }
 
 std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo& dataset,
-                                             const Pictures& pictures, size_t top) {
-  const std::vector<float> logits = logits_of(trained, dataset, pictures.images);
+                                             const Pictures& pictures,
+                                             const PredictOptions& options) {
+  const std::vector<float> logits =
+      logits_of(trained, dataset, pictures.images, options.activations);
   const size_t classes = logits.size() / pictures.names.size();
   std::vector<std::vector<Prediction>> predictions;
   for (size_t i = 0; i < pictures.names.size(); ++i) {
@@ -70,7 +92,7 @@ std::vector<std::vector<Prediction>> predict(Trained& trained, const DatasetInfo
       throw RunError(trained.checkpoint.string() + ": what the network makes of " +
                      pictures.names[i] + " is not finite");
     }
-    predictions.push_back(likeliest(confidences, top));
+    predictions.push_back(likeliest(confidences, static_cast<size_t>(options.top)));
   }
   return predictions;
 }
@@ -116,7 +138,7 @@ void run_predict(const PredictOptions& options) {
   }
   const Pictures pictures =
       read_pictures(options.images, dataset, options.resize, trained.setup.dataset.fit);
-  const auto predictions = predict(trained, dataset, pictures, static_cast<size_t>(options.top));
+  const auto predictions = predict(trained, dataset, pictures, options);
   if (!options.json) {
     std::fputs(table_of(pictures, dataset, predictions).c_str(), stdout);
     return;

@@ -12,7 +12,29 @@ namespace duet {
 Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
     : context_(context), net_(without_loss(layers), weights, context, Net::Mode::kInference) {}
 
-std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_t> images) {
+// The images `first` to `first` + `count`.
+void Predictor::infer(const uint64_t* step, int64_t first, int64_t count, const Observer& observe) {
+  for (const Net::Call& call : net_.calls()) {
+    if (call.step->pass != Pass::kForward) continue;
+    net_.run(call, step, false);
+    const Tensor& y = call.node->tensors.y[0];
+    if (y.desc.shape.rank() != 4) continue;
+    const int64_t c = y.desc.shape[1], h = y.desc.shape[2], w = y.desc.shape[3];
+    const bool channels_last = y.desc.layout == Layout::kNHWC;
+    const std::vector<double> all = values_of(y, context_.device());
+    for (int64_t n = 0; n < count; ++n) {
+      std::vector<float> values;
+      for (int64_t i = 0; i < c * h * w; ++i) {
+        const int64_t within = channels_last ? i % (h * w) * c + i / (h * w) : i;
+        values.push_back(static_cast<float>(all[static_cast<size_t>(n * c * h * w + within)]));
+      }
+      observe(first + n, call.node->name, {c, h, w}, values);
+    }
+  }
+}
+
+std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_t> images,
+                                     const Observer& observe) {
   const auto count =
       static_cast<int64_t>(images.size()) / (info.channels * info.height * info.width);
   const int64_t batch = net_.input().desc.shape[0];
@@ -28,7 +50,12 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
     copy_bytes(step.data(), device, &number, Device::kCpu, sizeof number);
     batches.gather(context_, static_cast<const uint64_t*>(step.data()), net_.input(),
                    {{{batch}, DType::kInt32}, labels.data()});
-    net_.infer();
+    if (observe) {
+      infer(static_cast<const uint64_t*>(step.data()), i * batch,
+            std::min(batch, count - i * batch), observe);
+    } else {
+      net_.infer();
+    }
     const std::vector<double> values = values_of(net_.output(), device);
     std::copy(values.begin(), values.end(), logits.begin() + i * batch * classes);
   }

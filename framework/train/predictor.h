@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "data/dataset.h"
@@ -18,9 +20,20 @@ class Predictor {
   /// What the network makes of `images` (count x info.channels x info.height x info.width bytes),
   /// before softmax: count x classes. Normalises as `info` says. A row depends on its image and on
   /// its place in a batch, which is always full, not on the other images.
-  std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images);
+  std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images) {
+    return logits(info, std::move(images), {});
+  }
+  /// Sees what a layer makes of one image, C x H x W; `image` counts from 0.
+  using Observer =
+      std::function<void(int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
+                         const std::vector<float>& values)>;
+  /// The same, layer by layer: `observe` is called for every layer whose output is images.
+  std::vector<float> logits(const DatasetInfo& info, std::vector<uint8_t> images,
+                            const Observer& observe);
 
  private:
+  void infer(const uint64_t* step, int64_t first, int64_t count, const Observer& observe);
+
   Context& context_;
   Net net_;
 };

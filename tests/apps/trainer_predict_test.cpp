@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "data/image_file.h"
 #include "device/device.h"
 #include "support/trainer_process.h"
 #include "train/safetensors.h"
@@ -270,6 +271,23 @@ TEST_F(TrainedNetwork, PicturesThatDoNotFitAreTold) {
                  "--top: expected a whole number, found 'many'");
   EXPECT_OUTCOME(folder_.run("--epochs 3 " + start + kPicture), kExitUsage,
                  "--epochs: does not belong to 'predict'");
+}
+
+TEST_F(TrainedNetwork, ActivationsArePictures) {
+  const json plain = predict("--checkpoint run " + kPicture + " " + kPicture);
+  EXPECT_EQ(predict("--checkpoint run --activations maps/mine " + kPicture + " " + kPicture),
+            plain);
+  size_t first = 0, second = 0;
+  for (const auto& entry : fs::directory_iterator(folder_ / "maps/mine")) {
+    const std::string name = entry.path().filename().string();
+    first += name.starts_with("1-conv1") && name.ends_with(".png");
+    second += name.starts_with("2-conv1");
+    EXPECT_GT(read_image_file(entry.path()).width, 4 * 30);  // a tile for each channel
+  }
+  EXPECT_EQ(first, 1u);
+  EXPECT_EQ(second, 1u);
+  EXPECT_OUTCOME(folder_.run("predict --checkpoint run --activations tiny.yaml " + kPicture),
+                 kExitUsage, "--activations tiny.yaml: cannot make this folder");
 }
 
 TEST_F(TrainedNetwork, NormalisationAndNamesAreTheCheckpoints) {

@@ -48,5 +48,16 @@ TEST(Filters, OfManyAreLimited) {
   EXPECT_EQ(filter_picture({0.5f, 0.5f}, {1, 2, 1, 1}).width, 1 + 2 * 31);
 }
 
+TEST(Filters, ActivationsAreBlackToWhite) {
+  const Image image = activation_picture({-1, 0, 3, NAN}, {2, 1, 2});
+  EXPECT_EQ(image.height, 1 + 31);
+  EXPECT_EQ(image.width, 1 + 2 * 61);
+  EXPECT_EQ(at(image, 1, 1), 0);
+  EXPECT_EQ(at(image, 1, 31), 64);
+  EXPECT_EQ(at(image, 1, 62), 255);
+  EXPECT_EQ(at(image, 1, 92), 0);
+  EXPECT_EQ(at(activation_picture({7}, {1, 1, 1}), 1, 1), 128);
+}
+
 }  // namespace
 }  // namespace duet

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 
 #include "support/network.h"
 #include "support/training_cases.h"
@@ -53,6 +54,40 @@ TEST(Predictor, FindsWhatAnEvaluationCounts) {
   EXPECT_DOUBLE_EQ(metrics.accuracy, static_cast<double>(hits) / 250);
   EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
   EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
+}
+
+// What layers make of images, by layer and image.
+using Observed = std::map<std::pair<std::string, int64_t>, std::vector<float>>;
+
+Observed observed(const std::string& backend, std::vector<float>* logits) {
+  Trained trained(backend);
+  trained.t.training->weights().initialise(7);
+  Observed all;
+  *logits =
+      Predictor(trained.t.network.layers, trained.t.training->weights(), trained.t.context)
+          .logits(trained.data, trained.images(0, 150),
+                  [&](int64_t image, const std::string& layer, const std::vector<int64_t>& shape,
+                      const std::vector<float>& values) {
+                    EXPECT_EQ(values.size(), static_cast<size_t>(shape[0] * shape[1] * shape[2]));
+                    EXPECT_TRUE(all.emplace(std::pair(layer, image), values).second);
+                  });
+  EXPECT_EQ(*logits, trained.logits(trained.images(0, 150)));
+  return all;
+}
+
+TEST(Predictor, ShowsWhatEachLayerMakesOfAnImage) {
+  std::vector<float> logits;
+  const Observed rows = observed("cpu_reference", &logits);
+  EXPECT_EQ(rows.size() % 150, 0u);
+  ASSERT_GE(rows.size(), 150u);
+  // In every layout the same, in the order channel, row, column.
+  const Observed last = observed("cpu_reference\nlayout: nhwc", &logits);
+  for (const auto& [place, values] : rows) {
+    const auto found = last.find(place);
+    ASSERT_NE(found, last.end()) << place.first;
+    ASSERT_EQ(found->second.size(), values.size());
+    for (size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(found->second[i], values[i], 1e-4);
+  }
 }
 
 TEST(Predictor, ReadsLogitsOfBf16) {
