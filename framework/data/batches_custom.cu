@@ -40,7 +40,7 @@ __device__ uint32_t find_sample(const GatherProblem& p, AugmentDraw* draw = null
 // begins at a multiple of four.
 template <class T>
 __global__ void gather_vector_kernel(GatherProblem p) {
-  follow_primary();
+  wait_for_primary();
   const uint32_t sample = find_sample(p);
   const uint32_t quads_a_channel = p.pixels / 4;
   const uint32_t quads = p.channels * quads_a_channel;
@@ -62,7 +62,7 @@ __global__ void gather_vector_kernel(GatherProblem p) {
 // Source: uint8_t of images, float of numbers.
 template <class T, class Source>
 __global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, bool nhwc) {
-  follow_primary();
+  wait_for_primary();
   const uint32_t sample = find_sample(p);
   const uint32_t size = p.channels * p.pixels;
   const Source* image = samples + size_t{sample} * size;
@@ -76,7 +76,7 @@ __global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, boo
 
 template <class T>
 __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
-  follow_primary();
+  wait_for_primary();
   __shared__ AugmentDraw draw;
   const uint32_t sample = find_sample(p, &draw);
   const uint32_t size = p.channels * p.pixels;

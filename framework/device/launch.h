@@ -61,13 +61,6 @@ __device__ __forceinline__ void let_secondary_start() {
 #endif
 }
 
-/// At the beginning of a kernel that launch_following() starts: waits for what the primary wrote, and
-/// lets this kernel's own secondary start, which waits in turn.
-__device__ __forceinline__ void follow_primary() {
-  wait_for_primary();
-  let_secondary_start();
-}
-
 /// `kernel` with all of `attributes`: launch(config, {in_clusters_of(2)}, kernel, arguments).
 template <size_t count, class... Parameters>
 void launch(cudaLaunchConfig_t config, cudaLaunchAttribute (&&attributes)[count],
@@ -84,7 +77,7 @@ struct LaunchShape {
 };
 
 /// kernel<<<shape>>>(arguments...), overlapping its primary. REQUIRES: the kernel begins with
-/// follow_primary(), or says where it waits.
+/// wait_for_primary(), or says where it waits.
 template <class... Parameters>
 void launch_following(const LaunchShape& shape, void (*kernel)(Parameters...),
                       const std::type_identity_t<Parameters>&... arguments) {

@@ -13,7 +13,7 @@ constexpr int kThreads = 256, kPerThread = 4;
 
 template <class From, class To>
 __global__ void convert_kernel(int64_t count, const From* from, To* to) {
-  follow_primary();
+  wait_for_primary();
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
   if (first + kPerThread <= count) {
     store(to + first, load<kPerThread>(from + first));

@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   const int lane = threadIdx.x % kLanes, slice = threadIdx.x / kLanes;
   const int i = blockIdx.x * kLanes + lane;
   float total = 0.f;
-  follow_primary();
+  wait_for_primary();
   if (i < count)
 #pragma unroll 8
     for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + i];
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(256)
     by_channels.divmod(plane, rest, channel);
     shift = __ldg(bias + channel);
   }
-  follow_primary();
+  wait_for_primary();
   if (i >= count) return;
   float total = 0.f;
 #pragma unroll 8

@@ -111,7 +111,8 @@ __global__ void __launch_bounds__(Tile::Slice::kThreads, Tile::Slice::kBlocks)
                       const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
   using Slice = typename Tile::Slice;
-  constexpr int kStages = Tile::kStages, kSlices = Tile::kSlices, kStageBytes = Slice::kN * kRowBytes;
+  constexpr int kStages = Tile::kStages, kSlices = Tile::kSlices,
+                kStageBytes = Slice::kN * kRowBytes;
   extern __shared__ char dynamic[];
   char* const aligned = reinterpret_cast<char*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
   auto& barriers = *reinterpret_cast<HaloBarriers<Tile>*>(aligned);
@@ -133,7 +134,7 @@ __global__ void __launch_bounds__(Tile::Slice::kThreads, Tile::Slice::kBlocks)
   __syncthreads();
   if (group == 2) {
     if (tid == Slice::kMultipliers) {
-      follow_primary();
+      wait_for_primary();
       const auto start_b = b.template start<Slice::kN>(blockIdx.y);
       const uint32_t bytes = b.template bytes<Slice::kN>();
       int stage = 0, phase = 0;

@@ -202,7 +202,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __syncthreads();
   if (group == 2) {
     if (tid == Tile::kMultipliers) {
-      follow_primary();
+      wait_for_primary();
       const auto start_a = a.template start<Tile::kM>(blockIdx.x);
       const auto start_b = b.template start<Tile::kN>(blockIdx.y);
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();

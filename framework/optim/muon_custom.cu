@@ -18,7 +18,7 @@ constexpr int kThreads = 256;
 __global__ void __launch_bounds__(kThreads)
     muon_take_kernel(MuonRule rule, int64_t count, const float* __restrict__ dw, const float* scale,
                      float* __restrict__ m, float* __restrict__ x, const float* loss) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= (count + 3) / 4 * 4 || !isfinite(*loss)) return;
   x[i] = i < count ? rule.average((scale ? *scale : 1.0f) * dw[i], m[i]) : 0.0f;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     muon_scale_kernel(int64_t count, const float* scale, float* x) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) x[i] *= *scale;
 }
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     muon_apply_kernel(int64_t count, float weight_decay, float ratio, const float* __restrict__ x,
                       float* __restrict__ w, float* __restrict__ ema, float ema_share,
                       const StepState* state, const float* loss) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count || !isfinite(*loss)) return;
   const float rate = state->learning_rate;

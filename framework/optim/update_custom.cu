@@ -20,7 +20,7 @@ __global__ void __launch_bounds__(kThreads)
     update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
                   float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
                   const StepState* state, const float* loss) {
-  follow_primary();
+  wait_for_primary();
   // pow() in double is slow: one thread a block computes the factors while the others load.
   __shared__ typename Rule::Factors shared_factors;
   if (threadIdx.x == 0) {
@@ -91,7 +91,7 @@ __device__ double sum_over_block(double value, double* shared) {
 
 __global__ void __launch_bounds__(kThreads)
     norm_kernel(int64_t quads, const float4* __restrict__ values, NormScale scale, Norm* norm) {
-  follow_primary();
+  wait_for_primary();
   __shared__ double shared[kThreads];
   __shared__ bool last;
   double sum = 0.0;

@@ -11,7 +11,7 @@ namespace {
 
 __global__ void advance_kernel(StepState* state, const float* loss, const int32_t* hits,
                                ScheduleRule schedule) {
-  follow_primary();
+  wait_for_primary();
   advance_state(*state, loss, hits, schedule);
 }
 

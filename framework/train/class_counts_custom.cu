@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
                         const int* __restrict__ labels, ClassCounts at,
                         unsigned long long* counts) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (i >= n) return;
   const int label = labels[i];

@@ -15,7 +15,7 @@ constexpr int kThreads = 256;
 
 template <class T, class F>
 __global__ void activation_forward_vectorized_kernel(F f, int64_t count, const T* x, T* y) {
-  follow_primary();
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (vector * V + V <= count) {
@@ -32,7 +32,7 @@ __global__ void activation_forward_vectorized_kernel(F f, int64_t count, const T
 template <class T, class F>
 __global__ void activation_backward_vectorized_kernel(F f, int64_t count, const T* x, const T* y,
                                                       const T* dy, T* dx) {
-  follow_primary();
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t first = vector * V;

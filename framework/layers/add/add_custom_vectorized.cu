@@ -44,7 +44,7 @@ __device__ __forceinline__ Accumulator<T> after(Accumulator<T> sum, const T* y, 
 
 template <int count, Then then, class T>
 __global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, const T* y, T* to) {
-  follow_primary();
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
   if (first + V <= elements) {
@@ -73,7 +73,7 @@ __global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, const 
 template <Then then, class T>
 __global__ void add_many_kernel(const __grid_constant__ ManyInputs<T> inputs, int count,
                                 int64_t elements, const T* y, T* to) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   Accumulator<T> value = inputs.x[0][i];

@@ -113,7 +113,7 @@ __device__ __forceinline__ void wait_for_readers(const Walk& walk) {
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_cluster_kernel(Walk walk, Forward<typename F::Value> t) {
-  follow_primary();
+  wait_for_primary();
   constexpr int kCount = kKept<F>;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, float> total, total_squares;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_cluster_kernel(Walk walk, Backward<typename F::Value> t) {
-  follow_primary();
+  wait_for_primary();
   constexpr int kCount = kKept<F> / 2;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, Sums> total;

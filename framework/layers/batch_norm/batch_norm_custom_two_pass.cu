@@ -16,7 +16,7 @@ using namespace batch_norm;
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_two_pass_kernel(Walk walk, Forward<typename F::Value> t) {
-  follow_primary();
+  wait_for_primary();
   const auto plus = [](float a, float b) { return a + b; };
   float sums[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) {
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_two_pass_kernel(Walk walk, Backward<typename F::Value> t) {
-  follow_primary();
+  wait_for_primary();
   const auto s = statistics_of_backward<F>(walk, t);
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, s, sums);

@@ -299,7 +299,7 @@ __device__ __forceinline__ void write_gradients(const Walk& walk,
 template <class F>
 static __global__ void __launch_bounds__(kThreads)
     batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
-  follow_primary();
+  wait_for_primary();
   normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
 }
 

@@ -28,7 +28,7 @@ struct Parts {
 
 template <class Unit, bool join>
 __global__ void concat_vectorized_kernel(Parts parts, int64_t rows, int64_t pitch, Unit* whole) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t row = i / parts.span;
   if (row >= rows) return;

@@ -85,7 +85,7 @@ template <int kSize, int kStride, bool kTurned, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_outputs_depthwise_kernel(Depthwise g, int units, const T* x, const float* w,
                                     const float* b, T* y) {
-  follow_primary();
+  wait_for_primary();
   const int unit = blockIdx.x * kThreads + threadIdx.x;
   if (unit >= units) return;
   const Conv2dProblem& d = g.d;
@@ -127,7 +127,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_backward_data_depthwise_kernel(Depthwise g, int count, const T* dy, const float* w,
                                           T* dx) {
-  follow_primary();
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const Conv2dProblem& d = g.d;
@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     conv2d_backward_filter_depthwise_kernel(Depthwise g, int units, int units_per_split,
                                             size_t stride, const T* x, const T* dy, float* dw,
                                             float* db) {
-  follow_primary();
+  wait_for_primary();
   const Conv2dProblem& d = g.d;
   const int k = blockIdx.x, c = k / g.multiplier, taps = d.r * d.s;
   const int begin = blockIdx.y * units_per_split;

@@ -19,7 +19,7 @@ template <Layout kLayout, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_im2col_kernel(const __grid_constant__ PatchReader<kLayout, PixelOrder, T> patches,
                          FastDivisor by_inner, int count, T* columns) {
-  follow_primary();
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int outer, inner;
@@ -34,7 +34,7 @@ template <Layout kLayout, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_col2im_kernel(const __grid_constant__ ConvGeometry g, int count, const float* columns,
                          T* dx) {
-  follow_primary();
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const Conv2dProblem& d = g.d;

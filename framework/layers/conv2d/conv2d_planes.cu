@@ -38,7 +38,7 @@ struct Geometry {
 __global__ void __launch_bounds__(kThreads)
     into_planes_kernel(const __grid_constant__ Geometry g, const float* from, int count,
                        float* planes) {
-  follow_primary();
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int line, column, plane, row, image, channel;
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     from_planes_kernel(const __grid_constant__ Geometry g, const float* planes, float scale,
                        const float* bias, int count, float* to) {
-  follow_primary();
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int rest = i, image, channel = 0, line, h, w;

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
                                          const T* __restrict__ dy,
                                          const uint32_t* __restrict__ argmax,
                                          float* __restrict__ partial) {
-  follow_primary();
+  wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kValues = kFilters * (kTaps + 1),
                 kPadded = (kValues + 31) / 32 * 32;
   const int k0 = blockIdx.y * kFilters;

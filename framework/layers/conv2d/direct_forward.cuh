@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kDirectThreads)
                                  const T* __restrict__ x, const float* __restrict__ w,
                                  const float* __restrict__ bias, T* __restrict__ y,
                                  uint32_t* __restrict__ argmax) {
-  follow_primary();
+  wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kTapPitch = direct_filter_pitch(kTaps);
   extern __shared__ __align__(16) float weights[];  // [filter][kTapPitch]
   const int first_filter = blockIdx.y * filters_per_block;

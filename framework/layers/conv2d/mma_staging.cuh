@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kStagingThreads)
                           FastDivisor by_pixel_blocks, T* __restrict__ staged,
                           const __grid_constant__ WeightMatrix weights,
                           T* __restrict__ staged_weights) {
-  follow_primary();
+  wait_for_primary();
   constexpr int kVec = kWidest<T>;
   __shared__ T tile[kStagedChannels][kStagedPixels + 2];
   if (int(blockIdx.x) >= image_blocks) {
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kReduceThreads)
   }
   const bool inside = i < weights + filters;
   float total = 0.f;
-  follow_primary();
+  wait_for_primary();
   if (inside)
 #pragma unroll 8
     for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + from];

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
                                   const __grid_constant__ Weight weight,
                                   const __grid_constant__ StridePhases phases, int tiles_per_phase,
                                   int cols, T* __restrict__ out, size_t stride) {
-  follow_primary();
+  wait_for_primary();
   using GatherA = GradByPhase<Grad>;
   using GatherB = WeightByPhase<Weight>;
   using Smem = ProductSmem<Tile, GatherA, GatherB>;

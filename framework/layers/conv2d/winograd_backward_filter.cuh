@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(256, 1)
                                     const float* __restrict__ x,
                                     const __grid_constant__ Gradient dy, int tiles_per_split,
                                     size_t stride, float* __restrict__ partial) {
-  follow_primary();
+  wait_for_primary();
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
   using Block = WinogradFilterBlock;

@@ -14,7 +14,8 @@ __global__ void __launch_bounds__(128)
     winograd_filter_kernel(const float* __restrict__ w, int columns, int depth, int depth_padded,
                            int column_stride, int depth_stride, bool flipped,
                            float* __restrict__ u) {
-  follow_primary();  // the secondary waits where it first reads filters
+  wait_for_primary();
+  let_secondary_start();  // it waits where it first reads filters
   const int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
   if (a >= round_up(columns, kBlockColumns)) return;
   float g[3][3] = {};

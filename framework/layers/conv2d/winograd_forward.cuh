@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     for (int stage = 0; stage < kForwardStages; ++stage) barriers[stage].init();
   __syncthreads();
   if (threadIdx.x == 0) {
-    follow_primary();  // which transforms the filters
+    wait_for_primary();  // which transforms the filters
     for (int chunk = 0; chunk < min(chunks, kForwardStages - 1); ++chunk) copy(chunk);
   }
   Block block;

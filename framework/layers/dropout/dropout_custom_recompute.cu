@@ -17,7 +17,7 @@ constexpr int kThreads = 256;
 template <class T>
 __global__ void dropout_recompute_kernel(DropoutMask mask, float scale, const uint64_t* step,
                                          int64_t count, const T* from, T* to) {
-  follow_primary();
+  wait_for_primary();
   const int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t first = block * 4;
   if (first >= count) return;
@@ -37,7 +37,7 @@ __global__ void dropout_recompute_kernel(DropoutMask mask, float scale, const ui
 template <class T>
 __global__ void dropout_recompute_nhwc_kernel(DropoutMask mask, float scale, const uint64_t* step,
                                               int64_t count, const T* from, T* to) {
-  follow_primary();
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) to[i] = T(mask.kept(*step, i) ? from[i] * scale : 0.0f);
 }

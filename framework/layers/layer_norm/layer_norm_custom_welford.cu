@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kCombineThreads)
     layer_norm_forward_welford_kernel(int64_t rows, int columns, float eps, const T* x,
                                       const float* weight, const float* bias, T* y,
                                       Statistics* state) {
-  follow_primary();
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   float values[F::kValues];
@@ -65,7 +65,7 @@ template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     layer_norm_backward_welford_kernel(int64_t rows, int columns, const T* x, const float* weight,
                                        const T* dy, const Statistics* state, T* dx, float* parts) {
-  follow_primary();
+  wait_for_primary();
   const float part = 1.0f / static_cast<float>(columns);
   Sums all[F::kValues];  // of the thread's columns, over its team's rows
   float scale[F::kValues];

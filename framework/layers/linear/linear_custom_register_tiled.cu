@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(256)
     linear_dot_kernel(int64_t outputs, int in, int out, const float* __restrict__ x,
                       const float* __restrict__ w, const float* __restrict__ b, bool relu,
                       float* __restrict__ y) {
-  follow_primary();
+  wait_for_primary();
   __shared__ float parts[8];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (8 / kWarps) + warp / kWarps;

@@ -217,7 +217,7 @@ __device__ inline void store_large(const Product& p, const Cut& cut, int tile, i
 template <bool kInnerA, bool kInnerB>
 __global__ void __launch_bounds__(LargeTile::kThreads, 1)
     linear_large_tile_kernel(const Product p, const Cut cut) {
-  follow_primary();
+  wait_for_primary();
   using T = LargeTile;
   using A = LargeOperand<kInnerA>;
   using B = LargeOperand<kInnerB>;
@@ -329,6 +329,7 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
       }
     }
     done += segment.count;
+    if (done == total) let_secondary_start();
     float* const staged = shared + T::kGroups * kStages * kStage;
     float4 mine[T::kMine];
     join_groups(sums, staged, group, thread, mine);
@@ -349,7 +350,7 @@ static __global__ void __launch_bounds__(LargeTile::kSumThreads)
     const float4* part = reinterpret_cast<const float4*>(p.partials) +
                          static_cast<int64_t>(first + tile) * T::kFloat4s + index;
     const int2 at = large_place(index % T::kGroupThreads, index / T::kGroupThreads);
-    follow_primary();
+    wait_for_primary();
     float4 sum = *part;
 #pragma unroll 8
     for (int i = 1; i <= last - first; ++i) sum = sum + part[int64_t{i} * T::kFloat4s];
@@ -362,7 +363,7 @@ static __global__ void __launch_bounds__(LargeTile::kSumThreads)
   const int x = threadIdx.x % 32, range = threadIdx.x / 32;
   const int row = (blockIdx.x - cut.split * T::kSumBlocks) * 32 + x;
   const int halves = cut.slices * T::kGroups, each = (halves + kRanges - 1) / kRanges;
-  follow_primary();
+  wait_for_primary();
   float sum = 0.0f;
   if (row < p.m) {
 #pragma unroll 8

@@ -240,7 +240,7 @@ constexpr size_t shared_bytes() {
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     linear_register_tiled_kernel(const Product p) {
-  follow_primary();
+  wait_for_primary();
   using A = Operand<T, T::kM, kInnerA, kVector>;
   using B = Operand<T, T::kN, kInnerB, kVector>;
   extern __shared__ __align__(16) float shared[];
@@ -337,6 +337,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     }
   }
 
+  if (p.partials) let_secondary_start();  // linear_sum_partials may line up
   const bool writes_row_sums = row_sums && warp_n == 0 && lane_n == 0;
   if constexpr (T::kGroups == 1) {
 #pragma unroll
@@ -371,7 +372,7 @@ static __global__ void linear_sum_partials_kernel(const Product p, int ranges) {
   const int64_t stride = partial_floats(p.m, p.n), outputs = int64_t{p.m} * p.n;
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= outputs + (p.row_sums ? p.m : 0)) return;
-  follow_primary();
+  wait_for_primary();
   float sum = 0.0f;
 #pragma unroll 8
   for (int range = 0; range < ranges; ++range) sum += p.partials[range * stride + i];

@@ -19,7 +19,7 @@ using namespace pool2d;
 template <class T>
 __global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const T* x, T* y,
                                                 int* places) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= outputs) return;
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
@@ -43,7 +43,7 @@ __global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
 template <class T>
 __global__ void max_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const T* dy,
                                                  const int* places, T* dx) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= pixels) return;
   const Place at = place_of<1>(t, i, t.h, t.w, t.p * t.q);
@@ -80,7 +80,7 @@ class MaxPool2dCustomNaive : public Pool2dImpl {
 template <class T>
 __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const T* x,
                                                 T* y) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= outputs) return;
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
@@ -97,7 +97,7 @@ __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
 template <class T>
 __global__ void avg_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const T* dy,
                                                  T* dx) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= pixels) return;
   const Place at = place_of<1>(t, i, t.h, t.w, t.p * t.q);

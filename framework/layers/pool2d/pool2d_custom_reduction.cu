@@ -20,7 +20,7 @@ __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_planes_kernel(int planes, int pixels, const T* x, T* y) {
-  follow_primary();
+  wait_for_primary();
   const int plane = blockIdx.x * kCombineWarps + threadIdx.x / 32;
   if (plane >= planes) return;  // a whole warp
   const T* from = x + static_cast<int64_t>(plane) * pixels;
@@ -35,7 +35,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_channels_kernel(int channels, int pixels, int lanes, const T* x,
                                               T* y) {
-  follow_primary();
+  wait_for_primary();
   const int c = blockIdx.y * lanes + threadIdx.x % lanes;
   const T* from = x + static_cast<int64_t>(blockIdx.x) * pixels * channels;
   float sum = 0.0f;
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_backward_kernel(Pool2dProblem t, unsigned count, const T* dy, T* dx) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const unsigned pixels = t.window(), channels = t.c;

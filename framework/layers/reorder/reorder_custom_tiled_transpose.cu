@@ -27,7 +27,7 @@ struct Tiles {
 // take a bank each too.
 template <class T>
 __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
-  follow_primary();
+  wait_for_primary();
   __shared__ Accumulator<T> tile[kSide][kSide + 1];
   const int across = blockIdx.x % t.across;
   const int down = blockIdx.x / t.across % t.down;
@@ -64,7 +64,7 @@ __device__ __forceinline__ int quotient(int i, float inverse) {
 // the 29 missing channels of an image that has 3.
 template <class T>
 __global__ void reorder_narrow_kernel(Tiles t, const T* from, T* to) {
-  follow_primary();
+  wait_for_primary();
   // 512 x 2 elements with rows of 3 are the most that a tile needs.
   __shared__ Accumulator<T> tile[kTileElements / 2 * 3];
   const int across = blockIdx.x % t.across;

@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(1024)
     row_loss_forward_kernel(Term term, int n, int c, const T* __restrict__ x,
                             const int* __restrict__ labels, Totals* totals, unsigned* ticket,
                             float* loss, int* hits) {
-  follow_primary();
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(1024)
     row_loss_backward_kernel(Term term, int n, int c, const T* __restrict__ x,
                              const int* __restrict__ labels, const int* hits, const float* dloss,
                              T* __restrict__ dx) {
-  follow_primary();
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   const float scale = dloss[0] / (static_cast<float>(hits[1]) * static_cast<float>(c));

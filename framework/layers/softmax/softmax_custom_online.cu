@@ -91,7 +91,7 @@ struct StoredRow {
 template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_forward_online_kernel(int64_t rows, int columns, const T* x, T* y) {
-  follow_primary();
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   RowSoftmax<F, T> softmax(x + row * columns, columns);
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kCombineThreads)
 template <class F, class T, class Row>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_backward_online_kernel(int64_t rows, int columns, const T* from, const T* dy, T* dx) {
-  follow_primary();
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;
   Row y(from + row * columns, columns);

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(1024)
                                               const int* __restrict__ labels, float2* kept,
                                               Totals* totals, unsigned* ticket, float* loss,
                                               int* hits, float* weight) {
-  follow_primary();
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -77,7 +77,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
                                                            const T* x, const int* labels,
                                                            const float* weight, const float* dloss,
                                                            const float2* kept, T* dx) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);

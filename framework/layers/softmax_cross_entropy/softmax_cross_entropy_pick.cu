@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(1024)
     softmax_cross_entropy_pick_kernel(SoftTargets targets, int n, int c, const float* x,
                                       float* log_softmax, const int* labels, Totals* totals,
                                       unsigned* ticket, float* loss, int* hits, float* weight) {
-  follow_primary();
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(1024)
 __global__ void softmax_cross_entropy_unpick_kernel(SoftTargets targets, unsigned elements, int c,
                                                     const int* labels, const float* weight,
                                                     const float* dloss, float* d_log_softmax) {
-  follow_primary();
+  wait_for_primary();
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
