@@ -35,6 +35,11 @@ template <class Status>
 bool same_error(Status a, Status b) {
   return a == b;
 }
+#ifdef CUDA_VERSION  // cuda.h, the driver
+inline std::string text(CUresult status) {
+  return "CUresult " + std::to_string(status) + " (cuda.h names it)";
+}
+#endif
 #ifdef CUDNN_VERSION
 inline std::string text(cudnnStatus_t status) {
   char message[512] = {};
