@@ -213,8 +213,8 @@ double microseconds(Call call, cudaStream_t stream = nullptr, int calls = 20) {
 
 /// The oldest GPU that will do, by its compute capability.
 struct Needs {
-  int major = 7, minor = 5;
-  const char* because = "cuDNN 9 for CUDA 13 runs on nothing older";
+  int major = CUDART_VERSION >= 13000 ? 7 : 5, minor = CUDART_VERSION >= 13000 ? 5 : 0;
+  const char* because = "this CUDA toolkit and its libraries run on nothing older";
   bool exactly = false;  // and no newer one
 };
 

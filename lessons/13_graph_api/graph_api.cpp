@@ -274,5 +274,5 @@ int main() {
   return lesson::run("Lesson 13: the graph API",
                      "Describes convolution, bias and relu as a graph, asks for engines, makes a "
                      "plan and runs it; then asks for what no engine can.",
-                     teach);
+                     teach, {8, 0, "cuDNN compiles fused kernels for Ampere and newer"});
 }
