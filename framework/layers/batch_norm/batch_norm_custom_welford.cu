@@ -8,6 +8,7 @@
 //           and writes its part of y.
 // Traffic:  forward x twice, y once; backward x and dy twice, dx once.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
+#include "device/launch.h"
 #include "kernels/moments.cuh"
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
@@ -70,6 +71,7 @@ __device__ __forceinline__ void combine_partial(const Walk& walk, const T* parti
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_moments_welford_kernel(Walk walk, const typename F::Value* x, Moments* partial) {
+  wait_for_primary();
   Moments moments[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
 #pragma unroll
@@ -81,6 +83,7 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_welford_kernel(Walk walk, const Moments* partial,
                                       Forward<typename F::Value> t) {
+  wait_for_primary();
   Moments moments[F::kChannels];
   combine_partial<F>(walk, partial, joined, moments);
   Statistics<F> s;
@@ -98,6 +101,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_sums_welford_kernel(Walk walk, Backward<typename F::Value> t, Sums* partial) {
+  wait_for_primary();
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
 #pragma unroll
@@ -109,6 +113,7 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_welford_kernel(Walk walk, const Sums* partial,
                                        Backward<typename F::Value> t) {
+  wait_for_primary();
   Sums sums[F::kChannels];
   combine_partial<F>(walk, partial, add, sums);
   write_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);

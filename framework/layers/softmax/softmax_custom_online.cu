@@ -11,6 +11,7 @@
 #include <cfloat>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/register_rows.cuh"
 #include "layers/softmax/softmax.h"
 
@@ -90,6 +91,7 @@ struct StoredRow {
 template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_forward_online_kernel(int64_t rows, int columns, const T* x, T* y) {
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   RowSoftmax<F, T> softmax(x + row * columns, columns);
@@ -102,6 +104,7 @@ __global__ void __launch_bounds__(kCombineThreads)
 template <class F, class T, class Row>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_backward_online_kernel(int64_t rows, int columns, const T* from, const T* dy, T* dx) {
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;
   Row y(from + row * columns, columns);
@@ -139,10 +142,9 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     with_register_row<T>(problem_.columns(), [&](auto form) {
       using F = decltype(form);
-      softmax_forward_online_kernel<F>
-          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), x.data<T>(), y.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()},
+                       softmax_forward_online_kernel<F, T>, problem_.rows(), columns(), x.data<T>(),
+                       y.data<T>());
     });
   }
 
@@ -152,11 +154,9 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
       using F = decltype(form);
       constexpr bool kStored = std::is_same_v<T, float>;
       using Row = std::conditional_t<kStored, StoredRow<F>, RowSoftmax<F, T>>;
-      softmax_backward_online_kernel<F, T, Row>
-          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), kStored ? y.data<T>() : x.data<T>(), dy.data<T>(),
-              dx.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()},
+                       softmax_backward_online_kernel<F, T, Row>, problem_.rows(), columns(),
+                       kStored ? y.data<T>() : x.data<T>(), dy.data<T>(), dx.data<T>());
     });
   }
 
