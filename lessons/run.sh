@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs lessons and answers. "gpu": each must end with 0, or with 3 where this GPU is too old for it;
-# 77 where there is no GPU. "without-gpu": no GPU is visible to them, and each must say so and end with 3.
+# Runs lessons and answers. "gpu": each must end with 0, or with 3 where this GPU is too old for it, and
+# what they measured is printed. 77 where there is no GPU. "without-gpu": no GPU is visible to them, and each must say so and end with 3.
 # usage: run.sh gpu|without-gpu PROGRAM...
 set -euo pipefail
 
@@ -13,10 +13,12 @@ if [ "$mode" = without-gpu ]; then export CUDA_VISIBLE_DEVICES=""; fi
 right=0
 too_old=0
 mistakes=0
+failed=()
 
 # usage: fails PROGRAM REASON
 fails() {
-  echo "$1: $2"
+  echo "== $1: $2"
+  failed+=("$1")
   sed 's/^/    /' "$log"
   mistakes=$((mistakes + 1))
 }
@@ -44,7 +46,11 @@ for program in "$@"; do
     continue
   fi
   right=$((right + 1))
+  if [ "$mode" = gpu ]; then
+    echo "== $name"
+    cat "$log"
+  fi
 done
 
-echo "$right programs right, $too_old left out (this GPU is too old), $mistakes mistakes"
+echo "$right programs right, $too_old left out (this GPU is too old), $mistakes mistakes ${failed[*]-}"
 [ "$mistakes" -eq 0 ] && [ $((right + too_old)) -gt 0 ]
