@@ -108,7 +108,7 @@ TEST(LayerLists, AnEntrySaysWhatItStores) {
 // Only in a build with CUDA are there others than the CPU's.
 TEST(LayerLists, EveryFamilyStoresBf16) {
   for (const CasesOfType& row : layer_cases()) {
-    if (row.type == "conv2d_pool_relu" || row.type == "linear_relu") continue;
+    if (row.type == "conv2d_pool_relu") continue;
     const auto layer = make_layer(row.type, in_bf16(row.cases.front()));
     if (layer->passes().empty()) continue;
     std::set<Family> all, storing;
