@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/philox.h"
+#include "device/philox.h"
 #include "support/case_rig.h"
 
 namespace duet {

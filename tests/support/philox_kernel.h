@@ -1,8 +1,8 @@
 // Philox by a kernel, in a build with CUDA.
 #pragma once
 
-#include "core/philox.h"
 #include "device/context.h"
+#include "device/philox.h"
 
 namespace duet {
 

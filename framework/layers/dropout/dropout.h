@@ -7,7 +7,7 @@
 // < 1).
 #pragma once
 
-#include "core/philox.h"
+#include "device/philox.h"
 #include "layers/layer.h"
 
 namespace duet {
