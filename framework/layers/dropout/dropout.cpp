@@ -43,22 +43,13 @@ namespace {
 class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
  public:
   explicit DropoutLayer(ConfigReader& reader)
-      : LayerOf("dropout", dropout_impls()),
-        p_(static_cast<float>(reader.number("p", 0.5, 0.0, 1.0))) {
-    if (p_ < 1.0f) return;
-    reader.error("p", "p must be less than 1");
-    p_ = 0.5f;
-  }
+      : LayerOf("dropout", dropout_impls()), p_(read_dropout_share(reader)) {}
 
  protected:
   DropoutProblem infer(const std::vector<TensorDesc>& inputs,
                        const LayerOptions& options) override {
     outputs_ = {inputs[0]};
-    return {.x = inputs[0],
-            .p = p_,
-            .seed = options.seed,
-            .stream = options.stream,
-            .dtype = inputs[0].dtype};
+    return dropout_problem(p_, inputs[0], options);
   }
 
  private:
@@ -69,6 +60,17 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
 
 const LayerType& dropout_type() {
   static const LayerType type = layer_type<DropoutLayer, dropout_impls>(
+float read_dropout_share(ConfigReader& reader) {
+  const auto p = static_cast<float>(reader.number("p", 0.5, 0.0, 1.0));
+  if (p < 1.0f) return p;
+  reader.error("p", "p must be less than 1");
+  return 0.5f;
+}
+
+DropoutProblem dropout_problem(float p, const TensorDesc& x, const LayerOptions& options) {
+  return {.x = x, .p = p, .seed = options.seed, .stream = options.stream, .dtype = x.dtype};
+}
+
       "dropout", "drops elements with probability p and scales the others by 1/(1-p)");
   return type;
 }

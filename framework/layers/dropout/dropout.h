@@ -53,6 +53,10 @@ struct DropoutMask {
   }
 };
 
+/// The key p; 0.5 where it is a mistake, which goes to the reader.
+float read_dropout_share(ConfigReader& reader);
+DropoutProblem dropout_problem(float p, const TensorDesc& x, const LayerOptions& options);
+
 const LayerType& dropout_type();
 
 /// Both passes read run.training on the host and the step number in device memory.

@@ -1,0 +1,148 @@
+// softmax_dropout custom_online: softmax's custom_online, whose rows are dropped from where they are, in
+//           registers. The mask is drawn while the row is on its way, a bit a value. Backward keeps
+//           nothing: it evaluates the row and draws the mask again.
+// Mapping:  as softmax custom_online; where 16 bytes are moved at a time a Philox block serves the four
+//           neighbours that it is of, else each value draws one.
+// Traffic:  forward x once, y once; backward x and dy once, dx once. Rows beyond 8192 values are read
+//           twice, in backward x three times.
+// Limits:   fp32 or bf16, any rank; of images nchw.
+#include "device/check.h"
+#include "layers/softmax/softmax_rows.cuh"
+#include "layers/softmax_dropout/softmax_dropout.h"
+
+namespace duet {
+namespace {
+
+using softmax_rows::RowSoftmax;
+
+/// The mask of what a thread has of a row.
+struct RowMask {
+  DropoutMask mask;
+  float scale;
+  const uint64_t* step;
+  bool training;  // else nothing is dropped, and `scale` is 1
+
+  /// Bit i is set if the thread's value i is kept: of the columns behind `begin` of a row whose first
+  /// element is `first`.
+  template <class F>
+  __device__ __forceinline__ unsigned kept(int64_t first, int begin, int columns) const {
+    static_assert(F::kValues <= 32);
+    if (!training) return ~0u;
+    constexpr int kTogether = F::V >= 4 ? 4 : 1;
+    const uint64_t number = *step;
+    unsigned bits = 0;
+#pragma unroll 2  // more Philox blocks at once take the registers that hold the row
+    for (int i = 0; i < F::kValues; i += kTogether) {
+      const int column = begin + F::column(i);
+      if (column >= columns) break;
+      const int64_t element = first + column;
+      const unsigned of_block = mask.kept4(number, element / 4);
+      bits |= (kTogether == 4 ? of_block : of_block >> (element % 4) & 1u) << i;
+    }
+    return bits;
+  }
+  __device__ __forceinline__ float apply(unsigned kept, int i, float value) const {
+    return kept >> i & 1u ? value * scale : 0.0f;
+  }
+};
+
+template <class F, class T>
+__global__ void __launch_bounds__(kCombineThreads)
+    softmax_dropout_forward_online_kernel(RowMask mask, int64_t rows, int columns, const T* x,
+                                          T* y) {
+  const int64_t row = F::team(), first = row * columns;
+  if (row >= rows) return;  // the whole team
+  RowSoftmax<F, T> softmax(x + first, columns);
+  F::for_each_piece(columns, [&](int begin) {
+    const unsigned kept = mask.kept<F>(first, begin, columns);
+    softmax.evaluate(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) {
+      softmax.values[i] = mask.apply(kept, i, softmax.values[i]);
+    }
+    F::store_row(y + first + begin, columns - begin, softmax.values);
+  });
+}
+
+template <class F, class T>
+__global__ void __launch_bounds__(kCombineThreads)
+    softmax_dropout_backward_online_kernel(RowMask mask, int64_t rows, int columns, const T* x,
+                                           const T* dy, T* dx) {
+  const int64_t row = F::team(), first = row * columns;
+  if (row >= rows) return;
+  RowSoftmax<F, T> softmax(x + first, columns);
+  float gradient[F::kValues];
+  const auto read = [&](int begin) {
+    F::load_row(dy + first + begin, columns - begin, 0.0f, gradient);
+    const unsigned kept = mask.kept<F>(first, begin, columns);
+    softmax.evaluate(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) gradient[i] = mask.apply(kept, i, gradient[i]);
+  };
+  float sum = 0.0f;
+  F::for_each_piece(columns, [&](int begin) {
+    read(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) sum += gradient[i] * softmax.values[i];
+  });
+  sum = F::combine_row(sum, [](float a, float b) { return a + b; });
+  F::for_each_piece(columns, [&](int begin) {
+    if (!F::kWhole && columns > F::kMost) read(begin);
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) gradient[i] = softmax.values[i] * (gradient[i] - sum);
+    F::store_row(dx + first + begin, columns - begin, gradient);
+  });
+}
+
+template <class T>
+class SoftmaxDropoutCustomOnline : public SoftmaxDropoutImpl {
+ public:
+  using SoftmaxDropoutImpl::SoftmaxDropoutImpl;
+
+  std::string detail(Pass) const override {
+    std::string text;
+    with_register_row<T>(columns(), [&](auto form) { text = form.text(); });
+    return text;
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
+    with_register_row<T>(columns(), [&](auto form) {
+      using F = decltype(form);
+      softmax_dropout_forward_online_kernel<F>
+          <<<form.blocks(rows()), kCombineThreads, 0, run.stream()>>>(mask(run), rows(), columns(),
+                                                                      x.data<T>(), y.data<T>());
+      DUET_LAUNCHED();
+    });
+  }
+  void backward(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy, const Tensor&,
+                const Tensor& dx) override {
+    with_register_row<T>(columns(), [&](auto form) {
+      using F = decltype(form);
+      softmax_dropout_backward_online_kernel<F>
+          <<<form.blocks(rows()), kCombineThreads, 0, run.stream()>>>(
+              mask(run), rows(), columns(), x.data<T>(), dy.data<T>(), dx.data<T>());
+      DUET_LAUNCHED();
+    });
+  }
+
+ private:
+  int columns() const { return static_cast<int>(this->problem_.softmax.columns()); }
+  int64_t rows() const { return this->problem_.softmax.rows(); }
+  RowMask mask(const Run& run) const {
+    const float scale = run.training ? 1.0f / (1.0f - this->problem_.dropout.p) : 1.0f;
+    return {DropoutMask(this->problem_.dropout), scale, run.step, run.training};
+  }
+};
+
+std::optional<std::string> unsupported(const SoftmaxDropoutProblem& problem, Pass) {
+  if (problem.softmax.inner() == 1) return {};
+  return "takes rows whose values are neighbours in memory: of images nchw, not nhwc";
+}
+
+}  // namespace
+
+ImplEntry<SoftmaxDropoutProblem> softmax_dropout_custom_online() {
+  return gpu_entry<SoftmaxDropoutCustomOnline>("custom_online", unsupported);
+}
+
+}  // namespace duet
