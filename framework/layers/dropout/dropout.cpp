@@ -8,15 +8,17 @@ namespace duet {
 ImplEntry<DropoutProblem> dropout_cpu_reference();
 ImplEntry<DropoutProblem> dropout_custom_recompute();
 ImplEntry<DropoutProblem> dropout_custom_mask();
+ImplEntry<DropoutProblem> dropout_cudnn_own_masks();
 
-// No cudnn entry: cuDNN's dropout draws its mask from a generator of its own, so that its arm would
-// drop other elements. The cudnn family takes the shared entry.
+// cuDNN draws other masks, so that its arm would drop other elements: the cudnn family takes the shared
+// entry.
 std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
   static std::vector<ImplEntry<DropoutProblem>> list = {
     dropout_cpu_reference(),
 #if DUET_WITH_CUDA
     dropout_custom_recompute(),
     dropout_custom_mask(),
+    dropout_cudnn_own_masks(),
 #endif
   };
   return list;
@@ -58,8 +60,6 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
 
 }  // namespace
 
-const LayerType& dropout_type() {
-  static const LayerType type = layer_type<DropoutLayer, dropout_impls>(
 float read_dropout_share(ConfigReader& reader) {
   const auto p = static_cast<float>(reader.number("p", 0.5, 0.0, 1.0));
   if (p < 1.0f) return p;
@@ -71,6 +71,8 @@ DropoutProblem dropout_problem(float p, const TensorDesc& x, const LayerOptions&
   return {.x = x, .p = p, .seed = options.seed, .stream = options.stream, .dtype = x.dtype};
 }
 
+const LayerType& dropout_type() {
+  static const LayerType type = layer_type<DropoutLayer, dropout_impls>(
       "dropout", "drops elements with probability p and scales the others by 1/(1-p)");
   return type;
 }
