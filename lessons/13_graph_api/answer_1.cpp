@@ -1,0 +1,41 @@
+// Lesson 13, exercise 1: a residual sum in the graph: relu(convolution(x) + b + z).
+#define main main_of_the_lesson
+#include "graph_api.cpp"
+#undef main
+
+void answer() {
+  cudnnHandle_t cudnn;
+  CHECK(cudnnCreate(&cudnn));
+  const auto x = halves(lesson::random_values(kN * kH * kH * kC, 1));
+  const auto w = halves(lesson::random_values(kK * kR * kR * kC, 2));
+  const auto b = halves(lesson::random_values(kK, 3));
+  const auto z = halves(lesson::random_values(kN * kH * kH * kK, 4));
+  const lesson::Array<__half> xs(x), ws(w), bs(b), zs(z), ys(z.size());
+  // region answer
+  const Part tx = tensor(1, kN, kC, kH, kH), tw = tensor(2, kK, kC, kR, kR);
+  const Part tb = tensor(3, 1, kK, 1, 1), tz = tensor(4, kN, kK, kH, kH);
+  const Part ty = tensor(5, kN, kK, kH, kH);
+  const Part sum = tensor(6, kN, kK, kH, kH, true), biased = tensor(7, kN, kK, kH, kH, true);
+  const Part total = tensor(8, kN, kK, kH, kH, true);
+  const Part convolution = convolve(tx, tw, sum);
+  const Part add_b = pointwise(CUDNN_POINTWISE_ADD, sum, &tb, biased);
+  const Part add_z = pointwise(CUDNN_POINTWISE_ADD, biased, &tz, total);
+  const Part relu = pointwise(CUDNN_POINTWISE_RELU_FWD, total, nullptr, ty);
+  std::unique_ptr<Part> plan;
+  CHECK(make_plan(cudnn, {convolution.get(), add_b.get(), add_z.get(), relu.get()}, plan));
+  // end answer
+  const lesson::Array<char> workspace(
+      static_cast<size_t>(plan->number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)));
+  execute(cudnn, *plan, {1, 2, 3, 4, 5}, {xs.data(), ws.data(), bs.data(), zs.data(), ys.data()},
+          workspace.data());
+  std::vector<double> expected = plain(x, w, b, false);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = std::max(0.0, expected[i] + __half2float(z[i]));
+  }
+  lesson::compare("relu(convolution(x) + b + z)", floats(ys.host()), expected, 0.02);
+  CHECK(cudnnDestroy(cudnn));
+}
+
+int main() {
+  return lesson::run("Lesson 13, answer 1", "A residual sum as one more operation.", answer);
+}
