@@ -1,8 +1,8 @@
 // softmax_dropout custom_online: softmax's custom_online, whose rows are dropped from where they are, in
 //           registers. The mask is drawn while the row is on its way, a bit a value. Backward keeps
 //           nothing: it evaluates the row and draws the mask again.
-// Mapping:  as softmax custom_online; where 16 bytes are moved at a time a Philox block serves the four
-//           neighbours that it is of, else each value draws one.
+// Mapping:  as softmax custom_online; where 16 bytes are moved at a time a thread draws the Philox blocks of
+//           its values, else a warp those of its neighbours, and hands them round.
 // Traffic:  forward x once, y once; backward x and dy once, dx once. Rows beyond 8192 values are read
 //           twice, in backward x three times.
 // Limits:   fp32 or bf16, any rank; of images nchw.
@@ -23,21 +23,40 @@ struct RowMask {
   bool training;  // else nothing is dropped, and `scale` is 1
 
   /// Bit i is set if the thread's value i is kept: of the columns behind `begin` of a row whose first
-  /// element is `first`.
+  /// element is `first`. Behind the row's end any bits. REQUIRES: the whole team calls.
   template <class F>
   __device__ __forceinline__ unsigned kept(int64_t first, int begin, int columns) const {
     static_assert(F::kValues <= 32);
     if (!training) return ~0u;
-    constexpr int kTogether = F::V >= 4 ? 4 : 1;
     const uint64_t number = *step;
     unsigned bits = 0;
-#pragma unroll 2  // more Philox blocks at once take the registers that hold the row
-    for (int i = 0; i < F::kValues; i += kTogether) {
-      const int column = begin + F::column(i);
-      if (column >= columns) break;
-      const int64_t element = first + column;
-      const unsigned of_block = mask.kept4(number, element / 4);
-      bits |= (kTogether == 4 ? of_block : of_block >> (element % 4) & 1u) << i;
+    // More Philox blocks at once would take the registers that hold the row.
+    if constexpr (F::V >= 4) {
+#pragma unroll 2
+      for (int i = 0; i < F::kValues; i += 4) {
+        const int column = begin + F::column(i);
+        if (column >= columns) break;
+        bits |= mask.kept4(number, (first + column) / 4) << i;
+      }
+    } else {
+      // A warp's 32 neighbours are in up to 9 blocks: its lanes draw those of three values.
+      constexpr int kBlocks = 9, kTogether = 3;
+      const int lane = threadIdx.x % 32, own = min(lane / kBlocks, kTogether - 1);
+      const int64_t start = first + begin + F::column(0) - lane;
+#pragma unroll 1
+      for (int i = 0; i < F::kValues; i += kTogether) {
+        if (start + F::distance(i) >= first + columns) break;  // the whole warp
+        const unsigned drawn =
+            mask.kept4(number, (start + F::distance(i + own)) / 4 + lane % kBlocks);
+#pragma unroll
+        for (int j = 0; j < kTogether; ++j) {
+          if (i + j >= F::kValues) break;
+          const int64_t from = start + F::distance(i + j), element = from + lane;
+          const unsigned of_block =
+              __shfl_sync(0xFFFFFFFFu, drawn, kBlocks * j + int(element / 4 - from / 4));
+          bits |= (of_block >> (element % 4) & 1u) << (i + j);
+        }
+      }
     }
     return bits;
   }
