@@ -9,6 +9,7 @@
 
 #include "data/batches_gather.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 
 namespace duet {
@@ -39,6 +40,7 @@ __device__ uint32_t find_sample(const GatherProblem& p, AugmentDraw* draw = null
 // begins at a multiple of four.
 template <class T>
 __global__ void gather_vector_kernel(GatherProblem p) {
+  wait_for_primary();
   const uint32_t sample = find_sample(p);
   const uint32_t quads_a_channel = p.pixels / 4;
   const uint32_t quads = p.channels * quads_a_channel;
@@ -60,6 +62,7 @@ __global__ void gather_vector_kernel(GatherProblem p) {
 // Source: uint8_t of images, float of numbers.
 template <class T, class Source>
 __global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, bool nhwc) {
+  wait_for_primary();
   const uint32_t sample = find_sample(p);
   const uint32_t size = p.channels * p.pixels;
   const Source* image = samples + size_t{sample} * size;
@@ -73,6 +76,7 @@ __global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, boo
 
 template <class T>
 __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
+  wait_for_primary();
   __shared__ AugmentDraw draw;
   const uint32_t sample = find_sample(p, &draw);
   const uint32_t size = p.channels * p.pixels;
@@ -103,16 +107,17 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
   visit_gpu_storage(dtype, [&](auto zero) {
     using T = decltype(zero);
     if (vector) {
-      gather_vector_kernel<T><<<grid, threads, 0, stream>>>(p);
+      launch_following({grid, threads, 0, stream}, gather_vector_kernel<T>, p);
     } else if (p.numbers) {
-      gather_scalar_kernel<T, float><<<grid, threads, 0, stream>>>(p, p.numbers, nhwc);
+      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, float>, p, p.numbers,
+                       nhwc);
     } else if (plain) {
-      gather_scalar_kernel<T, uint8_t><<<grid, threads, 0, stream>>>(p, p.images, nhwc);
+      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, uint8_t>, p, p.images,
+                       nhwc);
     } else {
-      gather_augmented_kernel<T><<<grid, threads, 0, stream>>>(p, nhwc);
+      launch_following({grid, threads, 0, stream}, gather_augmented_kernel<T>, p, nhwc);
     }
   });
-  DUET_LAUNCHED();
 }
 
 }  // namespace duet

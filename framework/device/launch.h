@@ -70,6 +70,24 @@ void launch(cudaLaunchConfig_t config, cudaLaunchAttribute (&&attributes)[count]
   DUET_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
+struct LaunchShape {
+  dim3 grid, block;
+  size_t shared = 0;
+  cudaStream_t stream = nullptr;
+};
+
+/// kernel<<<shape>>>(arguments...), overlapping its primary. REQUIRES: the kernel begins with
+/// wait_for_primary(), or says where it waits.
+template <class... Parameters>
+void launch_following(const LaunchShape& shape, void (*kernel)(Parameters...),
+                      const std::type_identity_t<Parameters>&... arguments) {
+  launch({.gridDim = shape.grid,
+          .blockDim = shape.block,
+          .dynamicSmemBytes = shape.shared,
+          .stream = shape.stream},
+         {overlaps_primary()}, kernel, arguments...);
+}
+
 /// How many clusters of such a launch the GPU runs at once; 0 where it has none.
 template <class... Parameters>
 int clusters_at_once(cudaLaunchConfig_t config, int blocks, void (*kernel)(Parameters...)) {

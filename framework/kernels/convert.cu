@@ -2,6 +2,7 @@
 // Mapping:  thread = 4 elements; block = 256; the last thread takes a tail of 1 to 3 one by one.
 // Traffic:  from once, to once.
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/convert.h"
 #include "kernels/vector.cuh"
 
@@ -12,6 +13,7 @@ constexpr int kThreads = 256, kPerThread = 4;
 
 template <class From, class To>
 __global__ void convert_kernel(int64_t count, const From* from, To* to) {
+  wait_for_primary();
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
   if (first + kPerThread <= count) {
     store(to + first, load<kPerThread>(from + first));
@@ -24,8 +26,7 @@ template <class From, class To>
 void launch(const From* from, To* to, int64_t count, cudaStream_t stream) {
   constexpr int64_t kPerBlock = kThreads * kPerThread;
   const auto blocks = static_cast<unsigned>((count + kPerBlock - 1) / kPerBlock);
-  convert_kernel<<<blocks, kThreads, 0, stream>>>(count, from, to);
-  DUET_LAUNCHED();
+  launch_following({blocks, kThreads, 0, stream}, convert_kernel<From, To>, count, from, to);
 }
 
 }  // namespace

@@ -38,6 +38,7 @@
 #include <cuda_runtime.h>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 
 namespace duet {
@@ -206,8 +207,7 @@ void launch_product_kernel(void (*kernel)(Parameters...), dim3 grid, int threads
     DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(sizeof(Smem))));
   }
-  kernel<<<grid, threads, sizeof(Smem), stream>>>(arguments...);
-  DUET_LAUNCHED();
+  launch_following({grid, threads, sizeof(Smem), stream}, kernel, arguments...);
 }
 
 // acc[i][j] = sum of A(row i, k) * B(k, column j) over k in [k_begin, k_end). With kWantRowSums,

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "device/launch.h"
 #include "kernels/product.cuh"
 #include "kernels/product_epilogues.cuh"
 #include "kernels/split_reduction.cuh"
@@ -101,6 +102,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
                          int rows, int cols, int depth, int pixels, FastDivisor by_pixels,
                          const float* __restrict__ bias, T* __restrict__ out, int depth_per_split,
                          size_t stride) {
+  wait_for_primary();
   using Smem = ProductSmem<Tile, GatherA, GatherB>;
   Smem& smem = product_smem<Smem>();
   const int m0 = blockIdx.x * Tile::kM, n0 = blockIdx.y * Tile::kN;
@@ -200,6 +202,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     weight_product_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
                           int rows, int cols, int depth, int depth_per_split, float* dw,
                           float* row_sums, size_t stride) {
+  wait_for_primary();
   auto& smem = product_smem<ProductSmem<Tile, GatherA, GatherB>>();
   __shared__ float block_sums[Tile::kM];
   const int n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM, split = blockIdx.z;

@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include <array>
+#include <string>
 
 #include "core/bfloat16.h"
 #include "core/error.h"
@@ -21,25 +22,38 @@ struct TensorAxis {
 };
 inline constexpr TensorAxis kNoAxis{1, 8};
 
+namespace tensor_copy {
+
+/// cuTensorMapEncode... of the driver, which is not linked.
+template <class Function>
+Function* encoder(const char* name) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult found{};
+#if CUDART_VERSION >= 12050
+  DUET_CUDA(cudaGetDriverEntryPointByVersion(name, &function, 12000, cudaEnableDefault, &found));
+#else
+  DUET_CUDA(cudaGetDriverEntryPoint(name, &function, cudaEnableDefault, &found));
+#endif
+  if (function == nullptr)
+    throw UnsupportedError("the driver has no " + std::string(name) + "; update it");
+  return reinterpret_cast<Function*>(function);
+}
+
+inline void require(CUresult result) {
+  if (result != CUDA_SUCCESS) {
+    throw UnsupportedError("the driver refuses a tensor map (" + std::to_string(result) + ")");
+  }
+}
+
+}  // namespace tensor_copy
+
 /// The tensor at `from` as copy_box() takes it. The first axis has pitch 1, and its box is 64
 /// elements: one row of 128 bytes in shared memory, whose pieces of 16 bytes are swizzled as
 /// wgmma.cuh reads them; piece p of row r lies at p ^ (r % 8). REQUIRES: `from` and the other pitches
 /// are multiples of 16 bytes.
 inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis, 4>& axes) {
-  static const auto encode = [] {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found{};
-#if CUDART_VERSION >= 12050
-    DUET_CUDA(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
-                                               cudaEnableDefault, &found));
-#else
-    DUET_CUDA(
-        cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &found));
-#endif
-    if (function == nullptr)
-      throw UnsupportedError("the driver has no cuTensorMapEncodeTiled; update it");
-    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
-  }();
+  static const auto encode =
+      tensor_copy::encoder<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   cuuint64_t sizes[4], pitches[3];
   cuuint32_t boxes[4], steps[4];
   for (int i = 0; i < 4; ++i) {
@@ -49,13 +63,32 @@ inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis,
     steps[i] = axes[i].step;
   }
   CUtensorMap map;
-  const CUresult result =
+  tensor_copy::require(
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bfloat16*>(from), sizes, pitches,
              boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw UnsupportedError("the driver refuses a tensor map (" + std::to_string(result) + ")");
-  }
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
+}
+
+/// Images [n][height][width][channels] at `from` as copy_positions() takes them: each with rows and
+/// columns of zeros, `before` above and left of it, and `after` (0 and more) below and right of it.
+/// REQUIRES: `from` and `channels` are multiples of 16 bytes, and `positions` at most 1024.
+inline CUtensorMap position_map(const bfloat16* from, int n, int height, int width, int channels,
+                                std::array<int, 2> before, std::array<int, 2> after,
+                                int positions) {
+  static const auto encode =
+      tensor_copy::encoder<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
+  const cuuint64_t sizes[] = {cuuint64_t(channels), cuuint64_t(width), cuuint64_t(height),
+                              cuuint64_t(n)};
+  const cuuint64_t row = cuuint64_t(width) * channels * sizeof(bfloat16);
+  const cuuint64_t pitches[] = {channels * sizeof(bfloat16), row, row * height};
+  const int lower[] = {-before[1], -before[0]}, upper[] = {after[1], after[0]};
+  const cuuint32_t steps[] = {1, 1, 1, 1};
+  CUtensorMap map;
+  tensor_copy::require(encode(
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bfloat16*>(from), sizes, pitches, lower,
+      upper, 64, positions, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -68,6 +101,23 @@ __device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, i
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
       "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.address())
+      : "memory");
+#endif
+}
+
+// As copy_box(): 64 channels, from `channel` on, of the positions of a position_map() that follow each
+// other from (n, row, column) on, through rows and images and their zeros; rows and columns count from
+// `-before` on.
+__device__ __forceinline__ void copy_positions(void* shared, const CUtensorMap& map, int channel,
+                                               int column, int row, int n,
+                                               const CopyBarrier& barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};" ::"r"(
+          uint32_t(__cvta_generic_to_shared(shared))),
+      "l"(&map), "r"(channel), "r"(column), "r"(row), "r"(n), "r"(barrier.address()),
+      "h"(uint16_t{0}), "h"(uint16_t{0})
       : "memory");
 #endif
 }

@@ -40,13 +40,19 @@ struct WgmmaSmem {
   alignas(1024) bfloat16 ones[8 * kStepDepth];
   CopyBarrier full[Tile::kStages], empty[Tile::kStages];
   int row_at[Tile::kM];
-  // After the product the stages' memory holds the tile, for 16-byte stores.
+};
+
+// After the product the operands' memory holds the tile, for 16-byte stores.
+template <class Tile>
+struct WgmmaTileMemory {
+  char* tile;   // kBytes
+  int* row_at;  // of kM rows
   static constexpr int kPadding = 16;
   template <class T>
   static constexpr int kPitch = Tile::kN + kPadding / int(sizeof(T));  // row-major
   static constexpr int kPixelPitch = Tile::kM + 4;                     // of columns
-  static_assert(sizeof(Stage) * Tile::kStages >= sizeof(float) * Tile::kM * kPitch<float>);
-  static_assert(sizeof(Stage) * Tile::kStages >= sizeof(float) * Tile::kN * kPixelPitch);
+  static constexpr size_t kBytes =
+      sizeof(float) * std::max(Tile::kM * kPitch<float>, Tile::kN* kPixelPitch);
 };
 
 // For the threads of the two multiplying warpgroups.
@@ -77,16 +83,17 @@ __device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const 
   }
 }
 
-/// The sums as float [column][row], rows WgmmaSmem::kPixelPitch long, in the stages' memory; and all
-/// multiplying threads see them.
+/// The sums as float [column][row], rows WgmmaTileMemory::kPixelPitch long; and all multiplying threads
+/// see them.
 template <class Tile>
 __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
                                                           const float* bias, int columns,
-                                                          WgmmaSmem<Tile>& smem) {
-  auto* const tile = reinterpret_cast<float*>(smem.stage);
+                                                          const WgmmaTileMemory<Tile>& memory) {
+  auto* const tile = reinterpret_cast<float*>(memory.tile);
   for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
 #pragma unroll
-    for (int e = 0; e < 2; ++e) tile[(column + e) * WgmmaSmem<Tile>::kPixelPitch + row] = pair.v[e];
+    for (int e = 0; e < 2; ++e)
+      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + row] = pair.v[e];
   });
   wait_multipliers<Tile>();
   return tile;
@@ -109,29 +116,29 @@ struct WgmmaResult {
   template <class Tile, class A>
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
                                         const typename A::Start& start,
-                                        WgmmaSmem<Tile>& smem) const {
+                                        const WgmmaTileMemory<Tile>& memory) const {
     constexpr bool kPixels = kLayout == Layout::kNCHW;
     const int tid = threadIdx.x, n0 = blockIdx.y * Tile::kN;
     T* const to = out + blockIdx.z * stride;
     if (tid < Tile::kM) {
       int image, pixel;
       const bool inside = a.locate(start, tid, image, pixel);
-      smem.row_at[tid] = !inside   ? -1
-                         : kPixels ? image * columns * pixels + pixel
-                                   : (image * pixels + pixel) * columns;
+      memory.row_at[tid] = !inside   ? -1
+                           : kPixels ? image * columns * pixels + pixel
+                                     : (image * pixels + pixel) * columns;
     }
     if constexpr (kPixels) {
-      const float* const tile = columns_to_shared<Tile>(d, bias, columns, smem);
-      const int row = tid % Tile::kM, at = smem.row_at[row];
+      const float* const tile = columns_to_shared<Tile>(d, bias, columns, memory);
+      const int row = tid % Tile::kM, at = memory.row_at[row];
       if (at < 0) return;
       const int count = min(Tile::kN, columns - n0);
 #pragma unroll 4
       for (int column = tid / Tile::kM; column < count; column += Tile::kMultipliers / Tile::kM)
         to[at + (n0 + column) * pixels] =
-            T(Function()(tile[column * WgmmaSmem<Tile>::kPixelPitch + row]));
+            T(Function()(tile[column * WgmmaTileMemory<Tile>::kPixelPitch + row]));
     } else {
-      auto* const tile = reinterpret_cast<T*>(smem.stage);
-      constexpr int kPitch = WgmmaSmem<Tile>::template kPitch<T>;
+      auto* const tile = reinterpret_cast<T*>(memory.tile);
+      constexpr int kPitch = WgmmaTileMemory<Tile>::template kPitch<T>;
       for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
         duet::store(tile + row * kPitch + column,
                     Vector<float, 2>{{Function()(pair.v[0]), Function()(pair.v[1])}});
@@ -143,7 +150,7 @@ struct WgmmaResult {
       if (n >= columns) return;
 #pragma unroll 4
       for (int row = tid / kLanes; row < Tile::kM; row += Tile::kMultipliers / kLanes) {
-        const int at = smem.row_at[row];
+        const int at = memory.row_at[row];
         if (at < 0) continue;
         const T* from = tile + row * kPitch + column;
         if (whole) {
@@ -252,7 +259,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           result.row_sums[blockIdx.z * result.stride + row] = row_sums[2 * i];
       }
     }
-    result.template store<Tile>(d, a, start, smem);
+    static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
+    result.template store<Tile>(
+        d, a, start, WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
   }
 #else
   __trap();

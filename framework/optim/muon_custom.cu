@@ -6,6 +6,7 @@
 #include <cublas_v2.h>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "optim/muon.h"
 
 namespace duet {
@@ -17,6 +18,7 @@ constexpr int kThreads = 256;
 __global__ void __launch_bounds__(kThreads)
     muon_take_kernel(MuonRule rule, int64_t count, const float* __restrict__ dw, const float* scale,
                      float* __restrict__ m, float* __restrict__ x, const float* loss) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= (count + 3) / 4 * 4 || !isfinite(*loss)) return;
   x[i] = i < count ? rule.average((scale ? *scale : 1.0f) * dw[i], m[i]) : 0.0f;
@@ -24,6 +26,7 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void __launch_bounds__(kThreads)
     muon_scale_kernel(int64_t count, const float* scale, float* x) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i < count) x[i] *= *scale;
 }
@@ -32,6 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     muon_apply_kernel(int64_t count, float weight_decay, float ratio, const float* __restrict__ x,
                       float* __restrict__ w, float* __restrict__ ema, float ema_share,
                       const StepState* state, const float* loss) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   if (i >= count || !isfinite(*loss)) return;
   const float rate = state->learning_rate;
@@ -55,14 +59,12 @@ class MuonGpu : public MuonDevice {
 
   void take(const MuonMatrix& matrix, const StepState*, const float* loss, float* x) override {
     const int64_t count = matrix.elements();
-    muon_take_kernel<<<blocks(count + 3), kThreads, 0, context_.stream()>>>(
-        rule_, count, tensors_.dw.data<float>() + matrix.offset, extras_.scale,
-        tensors_.state[0].data<float>() + matrix.offset, x, loss);
-    DUET_LAUNCHED();
+    launch_following({blocks(count + 3), kThreads, 0, context_.stream()}, muon_take_kernel, rule_,
+                     count, tensors_.dw.data<float>() + matrix.offset, extras_.scale,
+                     tensors_.state[0].data<float>() + matrix.offset, x, loss);
     queue_norm_gpu(context_, x, (count + 3) / 4, NormScale{}, norm_.data());
-    muon_scale_kernel<<<blocks(count), kThreads, 0, context_.stream()>>>(
-        count, static_cast<const float*>(norm_.data()), x);
-    DUET_LAUNCHED();
+    launch_following({blocks(count), kThreads, 0, context_.stream()}, muon_scale_kernel, count,
+                     static_cast<const float*>(norm_.data()), x);
   }
 
   void multiply(int m, int n, int k, float alpha, const Operand& a, const Operand& b, float beta,
@@ -77,10 +79,10 @@ class MuonGpu : public MuonDevice {
   void apply(const MuonMatrix& matrix, const StepState* state, const float* loss,
              const float* x) override {
     const int64_t count = matrix.elements();
-    muon_apply_kernel<<<blocks(count), kThreads, 0, context_.stream()>>>(
-        count, rule_.weight_decay, matrix.ratio, x, tensors_.w.data<float>() + matrix.offset,
-        extras_.ema ? extras_.ema + matrix.offset : nullptr, extras_.ema_share, state, loss);
-    DUET_LAUNCHED();
+    launch_following({blocks(count), kThreads, 0, context_.stream()}, muon_apply_kernel, count,
+                     rule_.weight_decay, matrix.ratio, x, tensors_.w.data<float>() + matrix.offset,
+                     extras_.ema ? extras_.ema + matrix.offset : nullptr, extras_.ema_share, state,
+                     loss);
   }
 
  private:

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "optim/update.h"
 
 namespace duet {
@@ -19,6 +20,7 @@ __global__ void __launch_bounds__(kThreads)
     update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
                   float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
                   const StepState* state, const float* loss) {
+  wait_for_primary();
   // pow() in double is slow: one thread a block computes the factors while the others load.
   __shared__ typename Rule::Factors shared_factors;
   if (threadIdx.x == 0) {
@@ -89,6 +91,7 @@ __device__ double sum_over_block(double value, double* shared) {
 
 __global__ void __launch_bounds__(kThreads)
     norm_kernel(int64_t quads, const float4* __restrict__ values, NormScale scale, Norm* norm) {
+  wait_for_primary();
   __shared__ double shared[kThreads];
   __shared__ bool last;
   double sum = 0.0;
@@ -121,10 +124,9 @@ void launch(Context& context, const Rule& rule, const OptimizerTensors& t,
   if (quads == 0) return;
   const auto blocks = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
   const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
-  update_kernel<Rule, kStates, kExtras><<<blocks, kThreads, 0, context.stream()>>>(
-      rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,
-      kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, loss);
-  DUET_LAUNCHED();
+  launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
+                   rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,
+                   kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, loss);
 }
 
 template <class Rule, int kStates>
@@ -162,9 +164,8 @@ void queue_norm_gpu(Context& context, const float* values, int64_t quads, const 
                     void* norm) {
   const auto blocks =
       static_cast<unsigned>(std::clamp<int64_t>((quads + kThreads - 1) / kThreads, 1, kNormBlocks));
-  norm_kernel<<<blocks, kThreads, 0, context.stream()>>>(
-      quads, reinterpret_cast<const float4*>(values), scale, static_cast<Norm*>(norm));
-  DUET_LAUNCHED();
+  launch_following({blocks, kThreads, 0, context.stream()}, norm_kernel, quads,
+                   reinterpret_cast<const float4*>(values), scale, static_cast<Norm*>(norm));
 }
 
 }  // namespace duet

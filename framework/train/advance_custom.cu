@@ -3,6 +3,7 @@
 // Traffic:  some 60 bytes.
 // Limits:   none.
 #include "device/check.h"
+#include "device/launch.h"
 #include "train/advance.h"
 
 namespace duet {
@@ -10,6 +11,7 @@ namespace {
 
 __global__ void advance_kernel(StepState* state, const float* loss, const int32_t* hits,
                                ScheduleRule schedule) {
+  wait_for_primary();
   advance_state(*state, loss, hits, schedule);
 }
 
@@ -17,8 +19,7 @@ __global__ void advance_kernel(StepState* state, const float* loss, const int32_
 
 void advance_gpu(Context& context, StepState* state, const float* loss, const int32_t* hits,
                  const ScheduleRule& schedule) {
-  advance_kernel<<<1, 1, 0, context.stream()>>>(state, loss, hits, schedule);
-  DUET_LAUNCHED();
+  launch_following({1, 1, 0, context.stream()}, advance_kernel, state, loss, hits, schedule);
 }
 
 }  // namespace duet

@@ -6,6 +6,7 @@
 
 #include "core/storage.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "train/class_counts.h"
 
 namespace duet {
@@ -18,6 +19,7 @@ __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
                         const int* __restrict__ labels, ClassCounts at,
                         unsigned long long* counts) {
+  wait_for_primary();
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (i >= n) return;
   const int label = labels[i];
@@ -63,10 +65,9 @@ void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& la
   const int64_t n = outputs.desc.shape[0], c = outputs.desc.shape[1];
   const auto blocks = static_cast<unsigned>((n * 32 + kThreads - 1) / kThreads);
   visit_gpu_storage(outputs.desc.dtype, [&]<class T>(T) {
-    class_counts_kernel<<<blocks, kThreads, 0, context.stream()>>>(
-        n, c, outputs.data<T>(), labels.data<int>(), ClassCounts{c},
-        reinterpret_cast<unsigned long long*>(counts));
-    DUET_LAUNCHED();
+    launch_following({blocks, kThreads, 0, context.stream()}, class_counts_kernel<T>, n, c,
+                     outputs.data<T>(), labels.data<int>(), ClassCounts{c},
+                     reinterpret_cast<unsigned long long*>(counts));
   });
 }
 

@@ -4,6 +4,7 @@
 // Limits:   fp32 or bf16, any size and layout; tensors start at multiples of 16 bytes, as every
 //           arena's do.
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 #include "layers/activation/activation.h"
 
@@ -14,6 +15,7 @@ constexpr int kThreads = 256;
 
 template <class T, class F>
 __global__ void activation_forward_vectorized_kernel(F f, int64_t count, const T* x, T* y) {
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (vector * V + V <= count) {
@@ -30,6 +32,7 @@ __global__ void activation_forward_vectorized_kernel(F f, int64_t count, const T
 template <class T, class F>
 __global__ void activation_backward_vectorized_kernel(F f, int64_t count, const T* x, const T* y,
                                                       const T* dy, T* dx) {
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t vector = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t first = vector * V;
@@ -56,19 +59,19 @@ class ActivationCustomVectorized : public ActivationImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     visit_activation(problem_, [&](auto f) {
-      activation_forward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
-          f, x.elements(), x.data<T>(), y.data<T>());
+      launch_following({blocks(x), kThreads, 0, run.stream()},
+                       activation_forward_vectorized_kernel<T, decltype(f)>, f, x.elements(),
+                       x.data<T>(), y.data<T>());
     });
-    DUET_LAUNCHED();
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     visit_activation(problem_, [&](auto f) {
-      activation_backward_vectorized_kernel<<<blocks(x), kThreads, 0, run.stream()>>>(
-          f, x.elements(), x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
+      launch_following({blocks(x), kThreads, 0, run.stream()},
+                       activation_backward_vectorized_kernel<T, decltype(f)>, f, x.elements(),
+                       x.data<T>(), y.data<T>(), dy.data<T>(), dx.data<T>());
     });
-    DUET_LAUNCHED();
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 #include "layers/activation/activation.h"
 #include "layers/add/add.h"
@@ -43,6 +44,7 @@ __device__ __forceinline__ Accumulator<T> after(Accumulator<T> sum, const T* y, 
 
 template <int count, Then then, class T>
 __global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, const T* y, T* to) {
+  wait_for_primary();
   constexpr int V = kWidest<T>;
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V;
   if (first + V <= elements) {
@@ -71,6 +73,7 @@ __global__ void add_vectorized_kernel(Inputs<T> inputs, int64_t elements, const 
 template <Then then, class T>
 __global__ void add_many_kernel(const __grid_constant__ ManyInputs<T> inputs, int count,
                                 int64_t elements, const T* y, T* to) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   Accumulator<T> value = inputs.x[0][i];
@@ -89,9 +92,8 @@ void launch(int inputs, cudaStream_t stream, const Inputs<T>& from, int64_t elem
   if constexpr (count < kMostAtOnce) {
     if (inputs > count) return launch<then, T, count + 1>(inputs, stream, from, elements, y, to);
   }
-  add_vectorized_kernel<count, then>
-      <<<blocks_for(elements, kWidest<T>), kThreads, 0, stream>>>(from, elements, y, to);
-  DUET_LAUNCHED();
+  launch_following({blocks_for(elements, kWidest<T>), kThreads, 0, stream},
+                   add_vectorized_kernel<count, then, T>, from, elements, y, to);
 }
 
 /// Calls visit() with `then` as a type.
@@ -116,10 +118,9 @@ class AddCustomVectorized : public AddImpl {
     std::transform(from.begin(), from.end(), inputs.x,
                    [](const Tensor& x) { return x.data<bfloat16>(); });
     visit_then(then, [&](auto constant) {
-      add_many_kernel<constant()><<<blocks_for(to.elements(), 1), kThreads, 0, run.stream()>>>(
-          inputs, static_cast<int>(from.size()), to.elements(), y.data<bfloat16>(),
-          to.data<bfloat16>());
-      DUET_LAUNCHED();
+      launch_following({blocks_for(to.elements(), 1), kThreads, 0, run.stream()},
+                       add_many_kernel<constant(), bfloat16>, inputs, static_cast<int>(from.size()),
+                       to.elements(), y.data<bfloat16>(), to.data<bfloat16>());
     });
   }
 

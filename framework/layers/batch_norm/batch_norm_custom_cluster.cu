@@ -113,6 +113,7 @@ __device__ __forceinline__ void wait_for_readers(const Walk& walk) {
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_cluster_kernel(Walk walk, Forward<typename F::Value> t) {
+  wait_for_primary();
   constexpr int kCount = kKept<F>;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, float> total, total_squares;
@@ -165,6 +166,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_cluster_kernel(Walk walk, Backward<typename F::Value> t) {
+  wait_for_primary();
   constexpr int kCount = kKept<F> / 2;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, Sums> total;
@@ -252,8 +254,9 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
     const auto groups = static_cast<unsigned>(walk.groups);
     const auto blocks = static_cast<unsigned>(walk.splits);
     duet::launch({.gridDim = {groups, blocks}, .blockDim = kThreads, .stream = run.stream()},
-                 {walk.splits > 1 ? in_clusters_of(1, walk.splits) : cudaLaunchAttribute{}}, kernel,
-                 walk, arguments);
+                 {walk.splits > 1 ? in_clusters_of(1, walk.splits) : cudaLaunchAttribute{},
+                  overlaps_primary()},
+                 kernel, walk, arguments);
   }
 
   const Walk forward_, backward_;

@@ -5,6 +5,7 @@
 // Traffic:  forward x 3 times, the second and third time from a cache if the channel fits there, y
 //           once; backward x and dy twice, dx once.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
+#include "device/launch.h"
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 
 namespace duet {
@@ -15,6 +16,7 @@ using namespace batch_norm;
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_two_pass_kernel(Walk walk, Forward<typename F::Value> t) {
+  wait_for_primary();
   const auto plus = [](float a, float b) { return a + b; };
   float sums[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) {
@@ -50,6 +52,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_two_pass_kernel(Walk walk, Backward<typename F::Value> t) {
+  wait_for_primary();
   const auto s = statistics_of_backward<F>(walk, t);
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, s, sums);

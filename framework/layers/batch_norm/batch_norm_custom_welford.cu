@@ -19,12 +19,14 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_forward_welford_kernel(Walk walk, const Moments* partial,
                                       Forward<typename F::Value> t) {
+  wait_for_primary();
   normalise<F>(walk, t, statistics_of_moments<F>(walk, partial, t));
 }
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_sums_welford_kernel(Walk walk, Backward<typename F::Value> t, Sums* partial) {
+  wait_for_primary();
   Sums sums[F::kChannels];
   sum_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);
 #pragma unroll
@@ -36,6 +38,7 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_backward_welford_kernel(Walk walk, const Sums* partial,
                                        Backward<typename F::Value> t) {
+  wait_for_primary();
   Sums sums[F::kChannels];
   combine_partial<F>(walk, partial, add, sums);
   write_gradients<F>(walk, t, statistics_of_backward<F>(walk, t), sums);

@@ -2,6 +2,7 @@
 // once the statistics are there.
 #pragma once
 
+#include "device/launch.h"
 #include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_walk.cuh"
 
@@ -301,6 +302,7 @@ __device__ __forceinline__ void write_gradients(const Walk& walk,
 template <class F>
 static __global__ void __launch_bounds__(kThreads)
     batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
+  wait_for_primary();
   normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
 }
 

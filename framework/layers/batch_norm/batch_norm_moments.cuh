@@ -62,6 +62,7 @@ __device__ __forceinline__ void combine_partial(const Walk& walk, const T* parti
 template <class F>
 static __global__ void __launch_bounds__(kThreads)
     batch_norm_moments_welford_kernel(Walk walk, const typename F::Value* x, Moments* partial) {
+  wait_for_primary();
   Moments moments[F::kChannels] = {};
   for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
 #pragma unroll

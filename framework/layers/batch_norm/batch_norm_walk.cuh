@@ -12,6 +12,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/block_combine.cuh"
 #include "kernels/vector.cuh"
 #include "layers/batch_norm/batch_norm.h"
@@ -121,8 +122,7 @@ template <class... Parameters>
 void launch(const Walk& walk, int splits, cudaStream_t stream, void (*kernel)(Parameters...),
             const std::type_identity_t<Parameters>&... arguments) {
   const dim3 grid(static_cast<unsigned>(walk.groups), static_cast<unsigned>(splits));
-  kernel<<<grid, kThreads, 0, stream>>>(arguments...);
-  DUET_LAUNCHED();
+  launch_following({grid, kThreads, 0, stream}, kernel, arguments...);
 }
 
 }  // namespace duet::batch_norm

@@ -181,6 +181,7 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_forward_kernel(Windows t, const Moments* partial, int splits,
                                    Forward<typename F::Value> f) {
+  wait_for_primary();
   Walk moments = t.walk;
   moments.splits = splits;
   write_largest<F>(t, f, statistics_of_moments<F>(moments, partial, f));
@@ -189,12 +190,14 @@ __global__ void __launch_bounds__(kThreads)
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_evaluation_kernel(Windows t, Forward<typename F::Value> f) {
+  wait_for_primary();
   write_largest<F>(t, f, running_statistics<F>(t.walk, f.running_mean, f.running_var));
 }
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_sums_kernel(Windows t, Backward<typename F::Value> b, Sums* partial) {
+  wait_for_primary();
   const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
   const Affine<F> affine = affine_of<F>(t.walk, b, s);
   Sums sums[F::kChannels] = {};
@@ -223,6 +226,7 @@ template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_backward_kernel(Windows t, const Sums* partial, int splits,
                                     Backward<typename F::Value> b) {
+  wait_for_primary();
   Walk of_sums = t.walk;
   of_sums.splits = splits;
   Sums sums[F::kChannels];

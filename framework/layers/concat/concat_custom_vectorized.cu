@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/concat/concat.h"
 
 namespace duet {
@@ -27,6 +28,7 @@ struct Parts {
 
 template <class Unit, bool join>
 __global__ void concat_vectorized_kernel(Parts parts, int64_t rows, int64_t pitch, Unit* whole) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t row = i / parts.span;
   if (row >= rows) return;
@@ -78,9 +80,8 @@ class ConcatCustomVectorized : public ConcatImpl {
       }
       first += some.span;
       const auto blocks = static_cast<unsigned>((rows * some.span + kThreads - 1) / kThreads);
-      concat_vectorized_kernel<Unit, join>
-          <<<blocks, kThreads, 0, run.stream()>>>(some, rows, pitch, whole.data<Unit>());
-      DUET_LAUNCHED();
+      launch_following({blocks, kThreads, 0, run.stream()}, concat_vectorized_kernel<Unit, join>,
+                       some, rows, pitch, whole.data<Unit>());
     }
   }
 

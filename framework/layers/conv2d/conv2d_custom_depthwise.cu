@@ -9,6 +9,7 @@
 // Limits:   fp32 or bf16, fp32 FMA, nchw, groups = C, K a multiple of C. Kernels 3x3, 5x5 and 7x7 of
 //           stride 1 or 2 without dilation are unrolled; others are loops, and backward_filter then
 //           reads x and dy once a tap.
+#include "device/launch.h"
 #include "kernels/block_combine.cuh"
 #include "kernels/split_reduction.cuh"
 #include "layers/conv2d/conv2d.h"
@@ -84,6 +85,7 @@ template <int kSize, int kStride, bool kTurned, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_outputs_depthwise_kernel(Depthwise g, int units, const T* x, const float* w,
                                     const float* b, T* y) {
+  wait_for_primary();
   const int unit = blockIdx.x * kThreads + threadIdx.x;
   if (unit >= units) return;
   const Conv2dProblem& d = g.d;
@@ -125,6 +127,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_backward_data_depthwise_kernel(Depthwise g, int count, const T* dy, const float* w,
                                           T* dx) {
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const Conv2dProblem& d = g.d;
@@ -180,6 +183,7 @@ __global__ void __launch_bounds__(kThreads)
     conv2d_backward_filter_depthwise_kernel(Depthwise g, int units, int units_per_split,
                                             size_t stride, const T* x, const T* dy, float* dw,
                                             float* db) {
+  wait_for_primary();
   const Conv2dProblem& d = g.d;
   const int k = blockIdx.x, c = k / g.multiplier, taps = d.r * d.s;
   const int begin = blockIdx.y * units_per_split;
@@ -284,9 +288,9 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     if (can_turn()) return outputs<true>(run, turned_, problem_.c, dy, w, {}, dx);
     const int count = static_cast<int>(dx.elements());
-    conv2d_backward_data_depthwise_kernel<<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
-        geometry_, count, dy.data<T>(), w.data<float>(), dx.data<T>());
-    DUET_LAUNCHED();
+    launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()},
+                     conv2d_backward_data_depthwise_kernel<T>, geometry_, count, dy.data<T>(),
+                     w.data<float>(), dx.data<T>());
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -297,10 +301,10 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
     float* const bias = split ? parts + weights : db.data<float>();
     with_size(problem_, [&](auto size, auto step) {
       const dim3 grid(static_cast<unsigned>(problem_.k), static_cast<unsigned>(plan_.splits));
-      conv2d_backward_filter_depthwise_kernel<size(), step()><<<grid, kThreads, 0, run.stream()>>>(
-          geometry_, units(geometry_, 1), plan_.depth_per_split, stride(), x.data<T>(),
-          dy.data<T>(), split ? parts : dw.data<float>(), db ? bias : nullptr);
-      DUET_LAUNCHED();
+      launch_following({grid, kThreads, 0, run.stream()},
+                       conv2d_backward_filter_depthwise_kernel<size(), step(), T>, geometry_,
+                       units(geometry_, 1), plan_.depth_per_split, stride(), x.data<T>(),
+                       dy.data<T>(), split ? parts : dw.data<float>(), db ? bias : nullptr);
     });
     if (!split) return;
     launch_reduce_splits(parts, plan_.splits, stride(), db ? weights + problem_.k : weights,
@@ -322,10 +326,9 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
                const Tensor& w, const Tensor& b, const Tensor& to) const {
     const int count = units(g, channels);
     with_size(problem_, [&](auto size, auto step) {
-      conv2d_outputs_depthwise_kernel<size(), step(), kTurned>
-          <<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
-              g, count, from.data<T>(), w.data<float>(), b.data<float>(), to.data<T>());
-      DUET_LAUNCHED();
+      launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()},
+                       conv2d_outputs_depthwise_kernel<size(), step(), kTurned, T>, g, count,
+                       from.data<T>(), w.data<float>(), b.data<float>(), to.data<T>());
     });
   }
 

@@ -4,6 +4,7 @@
 // Traffic:  im2col reads x R*S times, mostly from the caches, and writes the matrix, R*S (by the
 //           strides fewer) times the size of x; col2im reads all that again.
 // Limits:   groups = 1, 32-bit element numbers.
+#include "device/launch.h"
 #include "layers/conv2d/conv2d_im2col.h"
 
 #include "core/error.h"
@@ -18,6 +19,7 @@ template <Layout kLayout, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_im2col_kernel(const __grid_constant__ PatchReader<kLayout, PixelOrder, T> patches,
                          FastDivisor by_inner, int count, T* columns) {
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int outer, inner;
@@ -32,6 +34,7 @@ template <Layout kLayout, class T>
 __global__ void __launch_bounds__(kThreads)
     conv2d_col2im_kernel(const __grid_constant__ ConvGeometry g, int count, const float* columns,
                          T* dx) {
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const Conv2dProblem& d = g.d;
@@ -98,19 +101,19 @@ void check_im2col_workspace(const Context& context, std::string_view id, size_t 
 void queue_im2col(const Conv2dProblem& d, const Tensor& x, void* columns, const Run& run) {
   with_layout(d, [&]<Layout kLayout, class T>() {
     const int positions = im2col_positions(d), taps = im2col_taps(d), count = positions * taps;
-    conv2d_im2col_kernel<kLayout, T><<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
+    launch_following(
+        {ceil_div(count, kThreads), kThreads, 0, run.stream()}, conv2d_im2col_kernel<kLayout, T>,
         {x.data<T>(), ConvGeometry(d), positions, taps},
         FastDivisor(kLayout == Layout::kNCHW ? positions : taps), count, static_cast<T*>(columns));
-    DUET_LAUNCHED();
   });
 }
 
 void queue_col2im(const Conv2dProblem& d, const float* columns, const Tensor& dx, const Run& run) {
   with_layout(d, [&]<Layout kLayout, class T>() {
     const int count = static_cast<int>(dx.elements());
-    conv2d_col2im_kernel<kLayout><<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
-        ConvGeometry(d), count, columns, dx.data<T>());
-    DUET_LAUNCHED();
+    launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()},
+                     conv2d_col2im_kernel<kLayout, T>, ConvGeometry(d), count, columns,
+                     dx.data<T>());
   });
 }
 

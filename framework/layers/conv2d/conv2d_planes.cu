@@ -5,6 +5,7 @@
 //           lies C floats apart.
 // Limits:   float32, 32-bit element numbers.
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/integers.cuh"
 #include "layers/conv2d/conv2d_planes.h"
 
@@ -37,6 +38,7 @@ struct Geometry {
 __global__ void __launch_bounds__(kThreads)
     into_planes_kernel(const __grid_constant__ Geometry g, const float* from, int count,
                        float* planes) {
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int line, column, plane, row, image, channel;
@@ -55,6 +57,7 @@ __global__ void __launch_bounds__(kThreads)
 __global__ void __launch_bounds__(kThreads)
     from_planes_kernel(const __grid_constant__ Geometry g, const float* planes, float scale,
                        const float* bias, int count, float* to) {
+  wait_for_primary();
   const int i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   int rest = i, image, channel = 0, line, h, w;
@@ -70,17 +73,15 @@ __global__ void __launch_bounds__(kThreads)
 
 void queue_into_planes(const Planes& at, const Tensor& from, float* planes, const Run& run) {
   const int count = static_cast<int>(at.elements());
-  into_planes_kernel<<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
-      Geometry(at), from.data<float>(), count, planes);
-  DUET_LAUNCHED();
+  launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()}, into_planes_kernel,
+                   Geometry(at), from.data<float>(), count, planes);
 }
 
 void queue_from_planes(const Planes& at, const float* planes, float scale, const float* bias,
                        const Tensor& to, const Run& run) {
   const int count = static_cast<int>(to.elements());
-  from_planes_kernel<<<ceil_div(count, kThreads), kThreads, 0, run.stream()>>>(
-      Geometry(at), planes, scale, bias, count, to.data<float>());
-  DUET_LAUNCHED();
+  launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()}, from_planes_kernel,
+                   Geometry(at), planes, scale, bias, count, to.data<float>());
 }
 
 }  // namespace duet

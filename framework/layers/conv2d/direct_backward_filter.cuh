@@ -2,6 +2,7 @@
 // filters and walks over windows of many images.
 #pragma once
 
+#include "device/launch.h"
 #include "kernels/split_reduction.cuh"
 #include "layers/conv2d/direct_forward.cuh"
 
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(kDirectThreads, kC == 1 && kR == 3 && kPool ? 
                                          const T* __restrict__ dy,
                                          const uint32_t* __restrict__ argmax,
                                          float* __restrict__ partial) {
+  wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kValues = kFilters * (kTaps + 1),
                 kPadded = (kValues + 31) / 32 * 32;
   const int k0 = blockIdx.y * kFilters;

@@ -68,11 +68,11 @@ class DirectConvolution {
                cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {
       const size_t smem = sizeof(float) * groups_per_block_ * 8 * direct_filter_pitch(S::taps);
-      conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool>
-          <<<forward_grid_, kDirectThreads, smem, stream>>>(geometry_, groups_per_block_ * 8, x, w,
-                                                            b, y, argmax);
+      launch_following(
+          {forward_grid_, kDirectThreads, smem, stream},
+          conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool>,
+          geometry_, groups_per_block_ * 8, x, w, b, y, argmax);
     });
-    DUET_LAUNCHED();
   }
 
   size_t backward_filter_workspace_bytes() const {
@@ -83,11 +83,12 @@ class DirectConvolution {
                        void* workspace, cudaStream_t stream) const {
     float* partial = static_cast<float*>(workspace);
     with_direct_shape(geometry_.d, [&]<class S>(S) {
-      conv2d_direct_backward_filter_kernel<T, S::c, S::r, direct_filters_per_thread(S::taps), kPool>
-          <<<filter_grid_, kDirectThreads, 0, stream>>>(geometry_, windows_per_split_, x, dy,
-                                                        argmax, partial);
+      launch_following(
+          {filter_grid_, kDirectThreads, 0, stream},
+          conv2d_direct_backward_filter_kernel<T, S::c, S::r, direct_filters_per_thread(S::taps),
+                                               kPool>,
+          geometry_, windows_per_split_, x, dy, argmax, partial);
     });
-    DUET_LAUNCHED();
     launch_reduce_splits(partial, filter_grid_.x, partial_floats(), partial_floats(),
                          geometry_.d.k * taps_, dw, db, stream);
   }

@@ -4,6 +4,7 @@
 // one pooled value (packed_argmax.cuh).
 #pragma once
 
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
@@ -90,6 +91,7 @@ __global__ void __launch_bounds__(kDirectThreads)
                                  const T* __restrict__ x, const float* __restrict__ w,
                                  const float* __restrict__ bias, T* __restrict__ y,
                                  uint32_t* __restrict__ argmax) {
+  wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kTapPitch = direct_filter_pitch(kTaps);
   extern __shared__ __align__(16) float weights[];  // [filter][kTapPitch]
   const int first_filter = blockIdx.y * filters_per_block;

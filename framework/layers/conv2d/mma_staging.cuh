@@ -90,6 +90,7 @@ __global__ void __launch_bounds__(kStagingThreads)
                           FastDivisor by_pixel_blocks, T* __restrict__ staged,
                           const __grid_constant__ WeightMatrix weights,
                           T* __restrict__ staged_weights) {
+  wait_for_primary();
   constexpr int kVec = kWidest<T>;
   __shared__ T tile[kStagedChannels][kStagedPixels + 2];
   if (int(blockIdx.x) >= image_blocks) {
@@ -136,10 +137,9 @@ void launch_staging(const Image& image, int channels, int padded, int images, in
   const int image_blocks = staged ? pixel_blocks * ceil_div(padded, kStagedChannels) : 0;
   const int blocks = image_blocks + (staged_weights ? ceil_div(weights.total, kStagingThreads) : 0);
   if (blocks == 0) return;
-  stage_operands_kernel<T><<<blocks, kStagingThreads, 0, stream>>>(
-      image, channels, padded, images * pixels, FastDivisor(pixels), image_blocks,
-      FastDivisor(pixel_blocks), staged, weights, staged_weights);
-  DUET_LAUNCHED();
+  launch_following({blocks, kStagingThreads, 0, stream}, stage_operands_kernel<T, Image>, image,
+                   channels, padded, images * pixels, FastDivisor(pixels), image_blocks,
+                   FastDivisor(pixel_blocks), staged, weights, staged_weights);
 }
 
 // dw[filter][tap][channel] as the layout has it = the sum of the parts; then db.

@@ -2,6 +2,7 @@
 // 1, else one a phase (stride_phases.cuh), all in one launch.
 #pragma once
 
+#include "device/launch.h"
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_gathers.cuh"
 
@@ -23,6 +24,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
                                   const __grid_constant__ Weight weight,
                                   const __grid_constant__ StridePhases phases, int tiles_per_phase,
                                   int cols, T* __restrict__ out, size_t stride) {
+  wait_for_primary();
   using GatherA = GradByPhase<Grad>;
   using GatherB = WeightByPhase<Weight>;
   using Smem = ProductSmem<Tile, GatherA, GatherB>;

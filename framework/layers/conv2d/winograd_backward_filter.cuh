@@ -1,6 +1,7 @@
 // Winograd backward_filter: dy and x meet in the Winograd domain; the sum over tiles is split.
 #pragma once
 
+#include "device/launch.h"
 #include "layers/conv2d/winograd_block.cuh"
 #include "layers/conv2d/winograd_gradients.cuh"
 
@@ -27,6 +28,7 @@ __global__ void __launch_bounds__(256, 1)
                                     const float* __restrict__ x,
                                     const __grid_constant__ Gradient dy, int tiles_per_split,
                                     size_t stride, float* __restrict__ partial) {
+  wait_for_primary();
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
   using Block = WinogradFilterBlock;

@@ -14,6 +14,7 @@ __global__ void __launch_bounds__(128)
     winograd_filter_kernel(const float* __restrict__ w, int columns, int depth, int depth_padded,
                            int column_stride, int depth_stride, bool flipped,
                            float* __restrict__ u) {
+  wait_for_primary();
   let_secondary_start();  // it waits where it first reads filters
   const int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
   if (a >= round_up(columns, kBlockColumns)) return;
@@ -71,9 +72,8 @@ void launch_winograd_filters(const WinogradFilters& f, float* u, cudaStream_t st
   constexpr int kThreads = 128;
   const int depth_padded = round_up(f.depth, Block::kDepth);
   const dim3 grid(ceil_div(round_up(f.columns, Block::kB), kThreads), depth_padded);
-  winograd_filter_kernel<Block::kB><<<grid, kThreads, 0, stream>>>(
-      f.w, f.columns, f.depth, depth_padded, f.column_stride, f.depth_stride, f.flipped, u);
-  DUET_LAUNCHED();
+  launch_following({grid, kThreads, 0, stream}, winograd_filter_kernel<Block::kB>, f.w, f.columns,
+                   f.depth, depth_padded, f.column_stride, f.depth_stride, f.flipped, u);
 }
 
 }  // namespace duet

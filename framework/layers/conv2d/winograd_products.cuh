@@ -3,6 +3,7 @@
 // dw.
 #pragma once
 
+#include "device/launch.h"
 #include "kernels/split_reduction.cuh"
 #include "layers/conv2d/winograd_backward_data.cuh"
 #include "layers/conv2d/winograd_backward_filter.cuh"
@@ -200,9 +201,8 @@ class WinogradFilterGradient {
     float* partial = static_cast<float*>(workspace);
     const int weights = d.k * d.c * 9;
     const dim3 grid(ceil_div(d.c, Block::kB), ceil_div(d.k, Block::kA), split_.splits);
-    kernel_<<<grid, Block::kThreads, smem_, stream>>>(geometry_, x, dy, split_.depth_per_split,
-                                                      stride(), partial);
-    DUET_LAUNCHED();
+    launch_following({grid, Block::kThreads, smem_, stream}, kernel_, geometry_, x, dy,
+                     split_.depth_per_split, stride(), partial);
     launch_reduce_splits(partial, split_.splits, stride(), weights + d.k, weights, dw, db, stream);
   }
 

@@ -25,9 +25,9 @@ struct WindowResult {
   template <class Tile>
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition& a,
                                         const PositionBoxes::Start& start,
-                                        WgmmaSmem<Tile>& smem) const {
-    constexpr int kGroup = 8, kPitch = WgmmaSmem<Tile>::kPixelPitch;
-    const float* const tile = columns_to_shared<Tile>(d, bias, filters, smem);
+                                        const WgmmaTileMemory<Tile>& memory) const {
+    constexpr int kGroup = 8, kPitch = WgmmaTileMemory<Tile>::kPixelPitch;
+    const float* const tile = columns_to_shared<Tile>(d, bias, filters, memory);
     const PositionBoxes& boxes = a.boxes;
     const int windows = boxes.box() / 4, n0 = blockIdx.y * Tile::kN;
     for (int i = threadIdx.x; i < windows * (Tile::kN / kGroup); i += Tile::kMultipliers) {

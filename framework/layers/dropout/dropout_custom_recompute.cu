@@ -5,6 +5,7 @@
 // Traffic:  forward x once, y once; backward dy once, dx once.
 // Limits:   fp32 or bf16, any size and layout.
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 #include "layers/dropout/dropout.h"
 
@@ -16,6 +17,7 @@ constexpr int kThreads = 256;
 template <class T>
 __global__ void dropout_recompute_kernel(DropoutMask mask, float scale, const uint64_t* step,
                                          int64_t count, const T* from, T* to) {
+  wait_for_primary();
   const int64_t block = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const int64_t first = block * 4;
   if (first >= count) return;
@@ -35,6 +37,7 @@ __global__ void dropout_recompute_kernel(DropoutMask mask, float scale, const ui
 template <class T>
 __global__ void dropout_recompute_nhwc_kernel(DropoutMask mask, float scale, const uint64_t* step,
                                               int64_t count, const T* from, T* to) {
+  wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) to[i] = T(mask.kept(*step, i) ? from[i] * scale : 0.0f);
 }
@@ -59,9 +62,9 @@ class DropoutCustomRecompute : public DropoutImpl {
     const int64_t threads = mask_.channels_last ? count : (count + 3) / 4;
     const auto kernel =
         mask_.channels_last ? dropout_recompute_nhwc_kernel<T> : dropout_recompute_kernel<T>;
-    kernel<<<static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0,
-             run.stream()>>>(mask_, scale_, run.step, count, from.data<T>(), to.data<T>());
-    DUET_LAUNCHED();
+    launch_following(
+        {static_cast<unsigned>((threads + kThreads - 1) / kThreads), kThreads, 0, run.stream()},
+        kernel, mask_, scale_, run.step, count, from.data<T>(), to.data<T>());
   }
 };
 

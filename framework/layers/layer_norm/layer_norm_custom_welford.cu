@@ -6,6 +6,7 @@
 // Traffic:  forward x once, y once; backward x and dy once, dx once, and two sums a column and
 //           block.
 // Limits:   fp32 or bf16, rows of at most 8192 values; of images nchw.
+#include "device/launch.h"
 #include "kernels/moments.cuh"
 #include "kernels/register_rows.cuh"
 #include "layers/layer_norm/layer_norm_kernels.cuh"
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kCombineThreads)
     layer_norm_forward_welford_kernel(int64_t rows, int columns, float eps, const T* x,
                                       const float* weight, const float* bias, T* y,
                                       Statistics* state) {
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   float values[F::kValues];
@@ -63,6 +65,7 @@ template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     layer_norm_backward_welford_kernel(int64_t rows, int columns, const T* x, const float* weight,
                                        const T* dy, const Statistics* state, T* dx, float* parts) {
+  wait_for_primary();
   const float part = 1.0f / static_cast<float>(columns);
   Sums all[F::kValues];  // of the thread's columns, over its team's rows
   float scale[F::kValues];
@@ -122,11 +125,10 @@ class LayerNormCustomWelford : public LayerNormImpl {
                const Tensor& y, const Tensor& state) override {
     with_form([&](auto form) {
       using F = decltype(form);
-      layer_norm_forward_welford_kernel<F>
-          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), static_cast<float>(problem_.eps), x.data<T>(),
-              weight.data<float>(), bias.data<float>(), y.data<T>(), state.data<Statistics>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()},
+                       layer_norm_forward_welford_kernel<F, T>, problem_.rows(), columns(),
+                       static_cast<float>(problem_.eps), x.data<T>(), weight.data<float>(),
+                       bias.data<float>(), y.data<T>(), state.data<Statistics>());
     });
   }
 
@@ -135,12 +137,10 @@ class LayerNormCustomWelford : public LayerNormImpl {
                 const Tensor& dbias) override {
     with_form([&](auto form) {
       using F = decltype(form);
-      layer_norm_backward_welford_kernel<F>
-          <<<static_cast<unsigned>(blocks(form)), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), x.data<T>(), weight.data<float>(), dy.data<T>(),
-              state.data<Statistics>(), dx.data<T>(),
-              dweight ? static_cast<float*>(run.workspace) : nullptr);
-      DUET_LAUNCHED();
+      launch_following({static_cast<unsigned>(blocks(form)), kCombineThreads, 0, run.stream()},
+                       layer_norm_backward_welford_kernel<F, T>, problem_.rows(), columns(),
+                       x.data<T>(), weight.data<float>(), dy.data<T>(), state.data<Statistics>(),
+                       dx.data<T>(), dweight ? static_cast<float*>(run.workspace) : nullptr);
       if (dweight) add_parts(run, blocks(form), problem_.columns(), dweight, dbias);
     });
   }

@@ -136,8 +136,8 @@ class LinearCustomLargeTile : public linear::ProductImpl {
     Cut cut = of.cut;
     p.partials = static_cast<float*>(run.workspace);
     cut.row_parts = p.row_sums ? p.partials + of.parts : nullptr;
-    of.kernel<<<of.blocks, LargeTile::kThreads, of.shared_bytes, run.stream()>>>(p, cut);
-    DUET_LAUNCHED();
+    launch_following({of.blocks, LargeTile::kThreads, of.shared_bytes, run.stream()}, of.kernel, p,
+                     cut);
     const int blocks = cut.split * LargeTile::kSumBlocks + (p.row_sums ? blocks_of(p.m, 32) : 0);
     if (blocks == 0) return;
     launch({.gridDim = blocks, .blockDim = LargeTile::kSumThreads, .stream = run.stream()},

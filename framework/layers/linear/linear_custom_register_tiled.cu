@@ -35,6 +35,7 @@ __global__ void __launch_bounds__(256)
     linear_dot_kernel(int64_t outputs, int in, int out, const float* __restrict__ x,
                       const float* __restrict__ w, const float* __restrict__ b, bool relu,
                       float* __restrict__ y) {
+  wait_for_primary();
   __shared__ float parts[8];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (8 / kWarps) + warp / kWarps;
@@ -179,8 +180,8 @@ void launch(const Plan& plan, Product p, const Run& run) {
   p.k_range = plan.k_range;
   p.partials = plan.splits > 1 ? static_cast<float*>(run.workspace) : nullptr;
   const dim3 grid(blocks_of(p.n, plan.variant.n), blocks_of(p.m, plan.variant.m), plan.splits);
-  plan.variant.kernel<<<grid, plan.variant.threads, plan.variant.shared_bytes, run.stream()>>>(p);
-  DUET_LAUNCHED();
+  launch_following({grid, plan.variant.threads, plan.variant.shared_bytes, run.stream()},
+                   plan.variant.kernel, p);
   if (plan.splits == 1) return;
 
   // The sum is there when the products end: 0.7 us less.
@@ -302,10 +303,9 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
   void dot(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
     const int warps = dot_warps();
     const auto kernel = problem_.in % 4 == 0 ? dot_kernel<4>(warps) : dot_kernel<1>(warps);
-    kernel<<<blocks_of(outputs() * warps, 8), 256, 0, context.stream()>>>(
-        outputs(), problem_.in, problem_.out, x.data<float>(), w.data<float>(), b.data<float>(),
-        problem_.relu, y.data<float>());
-    DUET_LAUNCHED();
+    launch_following({blocks_of(outputs() * warps, 8), 256, 0, context.stream()}, kernel, outputs(),
+                     problem_.in, problem_.out, x.data<float>(), w.data<float>(), b.data<float>(),
+                     problem_.relu, y.data<float>());
   }
 
   Plan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }

@@ -17,6 +17,7 @@
 // registers without that for far fewer of them.
 #pragma once
 
+#include "device/launch.h"
 #include "layers/linear/linear_products.h"
 
 namespace duet::linear {
@@ -216,6 +217,7 @@ __device__ inline void store_large(const Product& p, const Cut& cut, int tile, i
 template <bool kInnerA, bool kInnerB>
 __global__ void __launch_bounds__(LargeTile::kThreads, 1)
     linear_large_tile_kernel(const Product p, const Cut cut) {
+  wait_for_primary();
   using T = LargeTile;
   using A = LargeOperand<kInnerA>;
   using B = LargeOperand<kInnerB>;

@@ -240,6 +240,7 @@ constexpr size_t shared_bytes() {
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     linear_register_tiled_kernel(const Product p) {
+  wait_for_primary();
   using A = Operand<T, T::kM, kInnerA, kVector>;
   using B = Operand<T, T::kN, kInnerB, kVector>;
   extern __shared__ __align__(16) float shared[];

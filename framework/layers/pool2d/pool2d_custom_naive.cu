@@ -7,6 +7,7 @@
 // Limits:   fp32 or bf16, both layouts.
 #include <cmath>
 
+#include "device/launch.h"
 #include "layers/pool2d/pool2d_kernels.cuh"
 
 namespace duet {
@@ -18,6 +19,7 @@ using namespace pool2d;
 template <class T>
 __global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const T* x, T* y,
                                                 int* places) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= outputs) return;
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
@@ -41,6 +43,7 @@ __global__ void max_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
 template <class T>
 __global__ void max_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const T* dy,
                                                  const int* places, T* dx) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= pixels) return;
   const Place at = place_of<1>(t, i, t.h, t.w, t.p * t.q);
@@ -77,6 +80,7 @@ class MaxPool2dCustomNaive : public Pool2dImpl {
 template <class T>
 __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned outputs, const T* x,
                                                 T* y) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= outputs) return;
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
@@ -93,6 +97,7 @@ __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
 template <class T>
 __global__ void avg_pool2d_backward_naive_kernel(Pool2dProblem t, unsigned pixels, const T* dy,
                                                  T* dx) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= pixels) return;
   const Place at = place_of<1>(t, i, t.h, t.w, t.p * t.q);

@@ -6,6 +6,7 @@
 //           element at a time.
 // Limits:   fp32 or bf16, both layouts.
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/block_combine.cuh"
 #include "layers/pool2d/pool2d.h"
 
@@ -19,6 +20,7 @@ __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_planes_kernel(int planes, int pixels, const T* x, T* y) {
+  wait_for_primary();
   const int plane = blockIdx.x * kCombineWarps + threadIdx.x / 32;
   if (plane >= planes) return;  // a whole warp
   const T* from = x + static_cast<int64_t>(plane) * pixels;
@@ -33,6 +35,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_channels_kernel(int channels, int pixels, int lanes, const T* x,
                                               T* y) {
+  wait_for_primary();
   const int c = blockIdx.y * lanes + threadIdx.x % lanes;
   const T* from = x + static_cast<int64_t>(blockIdx.x) * pixels * channels;
   float sum = 0.0f;
@@ -51,6 +54,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_backward_kernel(Pool2dProblem t, unsigned count, const T* dy, T* dx) {
+  wait_for_primary();
   const unsigned i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= count) return;
   const unsigned pixels = t.window(), channels = t.c;
@@ -67,25 +71,25 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
       const int planes = problem_.n * problem_.c;
-      global_avg_pool2d_forward_planes_kernel<<<blocks_of(planes, kCombineWarps), kThreads, 0,
-                                                run.stream()>>>(planes, problem_.window(),
-                                                                x.data<T>(), y.data<T>());
+      launch_following({blocks_of(planes, kCombineWarps), kThreads, 0, run.stream()},
+                       global_avg_pool2d_forward_planes_kernel<T>, planes, problem_.window(),
+                       x.data<T>(), y.data<T>());
     } else {
       int lanes = 1;
       while (lanes < 32 && lanes < problem_.c) lanes *= 2;
       const dim3 grid(static_cast<unsigned>(problem_.n), blocks_of(problem_.c, lanes));
-      global_avg_pool2d_forward_channels_kernel<<<grid, kThreads, 0, run.stream()>>>(
-          problem_.c, problem_.window(), lanes, x.data<T>(), y.data<T>());
+      launch_following({grid, kThreads, 0, run.stream()},
+                       global_avg_pool2d_forward_channels_kernel<T>, problem_.c, problem_.window(),
+                       lanes, x.data<T>(), y.data<T>());
     }
-    DUET_LAUNCHED();
   }
 
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
-    global_avg_pool2d_backward_kernel<<<blocks_of(count, kThreads), kThreads, 0, run.stream()>>>(
-        problem_, static_cast<unsigned>(count), dy.data<T>(), dx.data<T>());
-    DUET_LAUNCHED();
+    launch_following({blocks_of(count, kThreads), kThreads, 0, run.stream()},
+                     global_avg_pool2d_backward_kernel<T>, problem_, static_cast<unsigned>(count),
+                     dy.data<T>(), dx.data<T>());
   }
 
  private:

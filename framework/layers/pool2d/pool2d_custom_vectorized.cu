@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "device/launch.h"
 #include "layers/pool2d/pool2d_kernels.cuh"
 
 namespace duet {
@@ -24,6 +25,7 @@ __device__ __forceinline__ int position(const Pool2dProblem& t, int p, int q, in
 template <int V, class T, class Position>
 __global__ void max_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* x,
                                                      T* y, Position* positions) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.p, t.q, t.h * t.w);
@@ -56,6 +58,7 @@ __global__ void max_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned g
 template <int V, class T, class Position>
 __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* dy,
                                                       const Position* positions, T* dx) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.h, t.w, t.p * t.q);
@@ -79,6 +82,7 @@ __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 template <class Form, class T>
 __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y,
                                                 uint8_t* positions) {
+  wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -107,6 +111,7 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 template <class Form, class T>
 __global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
                                                  const uint8_t* positions, T* dx) {
+  wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -181,6 +186,7 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
 template <int V, class T>
 __global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* x,
                                                      T* y) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.p, t.q, t.h * t.w);
@@ -202,6 +208,7 @@ __global__ void avg_pool2d_forward_vectorized_kernel(Pool2dProblem t, unsigned g
 template <int V, class T>
 __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned groups, const T* dy,
                                                       T* dx) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= groups) return;
   const Place at = place_of<V>(t, i, t.h, t.w, t.p * t.q);
@@ -221,6 +228,7 @@ __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 
 template <class Form, class T>
 __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
   const Tile at = tile_of<Form::kOutputs>(t, i, t.p, t.q);
@@ -237,6 +245,7 @@ __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 template <class Form, class T>
 __global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
                                                  T* dx) {
+  wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
   const Tile at = tile_of<Form::kOutputs>(t, i, tile_rows(t), tile_columns(t));

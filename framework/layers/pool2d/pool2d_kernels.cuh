@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
@@ -17,9 +18,8 @@ template <class... Parameters>
 void launch(const Run& run, void (*kernel)(Pool2dProblem, unsigned, Parameters...),
             const Pool2dProblem& t, int64_t count, std::type_identity_t<Parameters>... arguments) {
   const auto threads = static_cast<unsigned>(count);
-  kernel<<<(threads + kThreads - 1) / kThreads, kThreads, 0, run.stream()>>>(t, threads,
-                                                                             arguments...);
-  DUET_LAUNCHED();
+  launch_following({(threads + kThreads - 1) / kThreads, kThreads, 0, run.stream()}, kernel, t,
+                   threads, arguments...);
 }
 __device__ __forceinline__ unsigned thread_index() { return blockIdx.x * blockDim.x + threadIdx.x; }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/reorder/reorder.h"
 
 namespace duet {
@@ -26,6 +27,7 @@ struct Tiles {
 // take a bank each too.
 template <class T>
 __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
+  wait_for_primary();
   __shared__ Accumulator<T> tile[kSide][kSide + 1];
   const int across = blockIdx.x % t.across;
   const int down = blockIdx.x / t.across % t.down;
@@ -62,6 +64,7 @@ __device__ __forceinline__ int quotient(int i, float inverse) {
 // the 29 missing channels of an image that has 3.
 template <class T>
 __global__ void reorder_narrow_kernel(Tiles t, const T* from, T* to) {
+  wait_for_primary();
   // 512 x 2 elements with rows of 3 are the most that a tile needs.
   __shared__ Accumulator<T> tile[kTileElements / 2 * 3];
   const int across = blockIdx.x % t.across;
@@ -109,8 +112,7 @@ class ReorderCustomTiledTranspose : public ReorderImpl {
     const unsigned blocks = static_cast<unsigned>(matrix.batch) * t.down * t.across;
     const bool square = rows >= kSide && columns >= kSide;
     const auto kernel = square ? reorder_square_kernel<T> : reorder_narrow_kernel<T>;
-    kernel<<<blocks, kThreads, 0, run.stream()>>>(t, from.data<T>(), to.data<T>());
-    DUET_LAUNCHED();
+    launch_following({blocks, kThreads, 0, run.stream()}, kernel, t, from.data<T>(), to.data<T>());
   }
 };
 

@@ -4,6 +4,7 @@
 // Traffic:  forward x once; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 outputs.
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/loss_rows.cuh"
 #include "layers/row_loss/row_loss.h"
 
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(1024)
     row_loss_forward_kernel(Term term, int n, int c, const T* __restrict__ x,
                             const int* __restrict__ labels, Totals* totals, unsigned* ticket,
                             float* loss, int* hits) {
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -63,6 +65,7 @@ __global__ void __launch_bounds__(1024)
     row_loss_backward_kernel(Term term, int n, int c, const T* __restrict__ x,
                              const int* __restrict__ labels, const int* hits, const float* dloss,
                              T* __restrict__ dx) {
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   const float scale = dloss[0] / (static_cast<float>(hits[1]) * static_cast<float>(c));
@@ -101,12 +104,11 @@ class RowLossCustomWarp : public RowLossImpl {
                const Tensor& hits, const Tensor&) override {
     visit_row_loss(problem_, [&](auto term) {
       loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-        row_loss_forward_kernel<decltype(lanes)::value>
-            <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-                term, problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
-                static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-                hits.data<int>());
-        DUET_LAUNCHED();
+        launch_following({plan_.blocks, plan_.threads, 0, run.stream()},
+                         row_loss_forward_kernel<decltype(lanes)::value, decltype(term), T>, term,
+                         problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
+                         static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
+                         hits.data<int>());
       });
     });
   }
@@ -115,11 +117,10 @@ class RowLossCustomWarp : public RowLossImpl {
                 const Tensor& dloss, const Tensor&, const Tensor& dx) override {
     visit_row_loss(problem_, [&](auto term) {
       loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-        row_loss_backward_kernel<decltype(lanes)::value>
-            <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-                term, problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
-                dloss.data<float>(), dx.data<T>());
-        DUET_LAUNCHED();
+        launch_following({plan_.blocks, plan_.threads, 0, run.stream()},
+                         row_loss_backward_kernel<decltype(lanes)::value, decltype(term), T>, term,
+                         problem_.n, problem_.c, x.data<T>(), labels.data<int>(), hits.data<int>(),
+                         dloss.data<float>(), dx.data<T>());
       });
     });
   }

@@ -9,6 +9,7 @@
 //           values are read a second time (in bf16 backward x a third time).
 // Limits:   fp32 or bf16, any rank; of images nchw.
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/softmax/softmax.h"
 #include "layers/softmax/softmax_rows.cuh"
 
@@ -33,6 +34,7 @@ struct StoredRow {
 template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_forward_online_kernel(int64_t rows, int columns, const T* x, T* y) {
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;  // the whole team
   RowSoftmax<F, T> softmax(x + row * columns, columns);
@@ -45,6 +47,7 @@ __global__ void __launch_bounds__(kCombineThreads)
 template <class F, class T, class Row>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_backward_online_kernel(int64_t rows, int columns, const T* from, const T* dy, T* dx) {
+  wait_for_primary();
   const int64_t row = F::team();
   if (row >= rows) return;
   Row y(from + row * columns, columns);
@@ -82,10 +85,9 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     with_register_row<T>(problem_.columns(), [&](auto form) {
       using F = decltype(form);
-      softmax_forward_online_kernel<F>
-          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), x.data<T>(), y.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()},
+                       softmax_forward_online_kernel<F, T>, problem_.rows(), columns(), x.data<T>(),
+                       y.data<T>());
     });
   }
 
@@ -95,11 +97,9 @@ class SoftmaxCustomOnline : public SoftmaxImpl {
       using F = decltype(form);
       constexpr bool kStored = std::is_same_v<T, float>;
       using Row = std::conditional_t<kStored, StoredRow<F>, RowSoftmax<F, T>>;
-      softmax_backward_online_kernel<F, T, Row>
-          <<<form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()>>>(
-              problem_.rows(), columns(), kStored ? y.data<T>() : x.data<T>(), dy.data<T>(),
-              dx.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(problem_.rows()), kCombineThreads, 0, run.stream()},
+                       softmax_backward_online_kernel<F, T, Row>, problem_.rows(), columns(),
+                       kStored ? y.data<T>() : x.data<T>(), dy.data<T>(), dx.data<T>());
     });
   }
 

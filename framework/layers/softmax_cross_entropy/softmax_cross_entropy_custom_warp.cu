@@ -4,6 +4,7 @@
 // Traffic:  forward x once (later looks hit L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/loss_rows.cuh"
 #include "layers/softmax_cross_entropy/soft_targets_cuda.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -22,6 +23,7 @@ __global__ void __launch_bounds__(1024)
                                               const int* __restrict__ labels, float2* kept,
                                               Totals* totals, unsigned* ticket, float* loss,
                                               int* hits, float* weight) {
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -75,6 +77,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
                                                            const T* x, const int* labels,
                                                            const float* weight, const float* dloss,
                                                            const float2* kept, T* dx) {
+  wait_for_primary();
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
@@ -108,12 +111,11 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
     loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-      softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value>
-          <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-              targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
-              state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
-              loss.data<float>(), hits.data<int>(), weight(state));
-      DUET_LAUNCHED();
+      launch_following({plan_.blocks, plan_.threads, 0, run.stream()},
+                       softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value, T>,
+                       targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
+                       state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
+                       loss.data<float>(), hits.data<int>(), weight(state));
     });
   }
 
@@ -121,11 +123,10 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
-    softmax_cross_entropy_backward_warp_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
-                                                 run.stream()>>>(
-        targets_.get(), elements, problem_.c, x.data<T>(), labels.data<int>(), weight(state),
-        dloss.data<float>(), state.data<float2>(), dx.data<T>());
-    DUET_LAUNCHED();
+    launch_following({(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()},
+                     softmax_cross_entropy_backward_warp_kernel<T>, targets_.get(), elements,
+                     problem_.c, x.data<T>(), labels.data<int>(), weight(state),
+                     dloss.data<float>(), state.data<float2>(), dx.data<T>());
   }
 
  private:

@@ -3,6 +3,7 @@
 // Traffic:  forward x once (for the hits), a float a row of log_softmax; backward one write.
 // Limits:   fp32, fewer than 2^31 logits.
 #include "device/check.h"
+#include "device/launch.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy_pick.h"
 
 namespace duet {
@@ -16,6 +17,7 @@ __global__ void __launch_bounds__(1024)
     softmax_cross_entropy_pick_kernel(SoftTargets targets, int n, int c, const float* x,
                                       float* log_softmax, const int* labels, Totals* totals,
                                       unsigned* ticket, float* loss, int* hits, float* weight) {
+  wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
   Totals mine = {};
@@ -54,6 +56,7 @@ __global__ void __launch_bounds__(1024)
 __global__ void softmax_cross_entropy_unpick_kernel(SoftTargets targets, unsigned elements, int c,
                                                     const int* labels, const float* weight,
                                                     const float* dloss, float* d_log_softmax) {
+  wait_for_primary();
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
@@ -68,12 +71,11 @@ __global__ void softmax_cross_entropy_unpick_kernel(SoftTargets targets, unsigne
 void LabelPick::forward(const Run& run, const float* x, float* log_softmax, const Tensor& labels,
                         const Tensor& loss, const Tensor& hits, float* weight) {
   loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-    softmax_cross_entropy_pick_kernel<decltype(lanes)::value>
-        <<<plan_.blocks, plan_.threads, 0, run.stream()>>>(
-            targets_.get(), problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
-            static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-            hits.data<int>(), weight);
-    DUET_LAUNCHED();
+    launch_following({plan_.blocks, plan_.threads, 0, run.stream()},
+                     softmax_cross_entropy_pick_kernel<decltype(lanes)::value>, targets_.get(),
+                     problem_.n, problem_.c, x, log_softmax, labels.data<int>(),
+                     static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
+                     hits.data<int>(), weight);
   });
 }
 
@@ -81,11 +83,9 @@ void LabelPick::backward(const Run& run, const Tensor& labels, const Tensor& dlo
                          const float* weight, float* d_log_softmax) {
   constexpr int kThreads = 256;
   const unsigned elements = static_cast<unsigned>(problem_.elements());
-  softmax_cross_entropy_unpick_kernel<<<(elements + kThreads - 1) / kThreads, kThreads, 0,
-                                        run.stream()>>>(targets_.get(), elements, problem_.c,
-                                                        labels.data<int>(), weight,
-                                                        dloss.data<float>(), d_log_softmax);
-  DUET_LAUNCHED();
+  launch_following({(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()},
+                   softmax_cross_entropy_unpick_kernel, targets_.get(), elements, problem_.c,
+                   labels.data<int>(), weight, dloss.data<float>(), d_log_softmax);
 }
 
 }  // namespace duet

@@ -6,7 +6,7 @@
 // Traffic:  forward x once, y once; backward x and dy once, dx once. Rows beyond 8192 values are read
 //           twice, in backward x three times.
 // Limits:   fp32 or bf16, any rank; of images nchw.
-#include "device/check.h"
+#include "device/launch.h"
 #include "layers/softmax/softmax_rows.cuh"
 #include "layers/softmax_dropout/softmax_dropout.h"
 
@@ -69,6 +69,7 @@ template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_dropout_forward_online_kernel(RowMask mask, int64_t rows, int columns, const T* x,
                                           T* y) {
+  wait_for_primary();
   const int64_t row = F::team(), first = row * columns;
   if (row >= rows) return;  // the whole team
   RowSoftmax<F, T> softmax(x + first, columns);
@@ -87,6 +88,7 @@ template <class F, class T>
 __global__ void __launch_bounds__(kCombineThreads)
     softmax_dropout_backward_online_kernel(RowMask mask, int64_t rows, int columns, const T* x,
                                            const T* dy, T* dx) {
+  wait_for_primary();
   const int64_t row = F::team(), first = row * columns;
   if (row >= rows) return;
   RowSoftmax<F, T> softmax(x + first, columns);
@@ -127,20 +129,18 @@ class SoftmaxDropoutCustomOnline : public SoftmaxDropoutImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     with_register_row<T>(columns(), [&](auto form) {
       using F = decltype(form);
-      softmax_dropout_forward_online_kernel<F>
-          <<<form.blocks(rows()), kCombineThreads, 0, run.stream()>>>(mask(run), rows(), columns(),
-                                                                      x.data<T>(), y.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(rows()), kCombineThreads, 0, run.stream()},
+                       softmax_dropout_forward_online_kernel<F, T>, mask(run), rows(), columns(),
+                       x.data<T>(), y.data<T>());
     });
   }
   void backward(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     with_register_row<T>(columns(), [&](auto form) {
       using F = decltype(form);
-      softmax_dropout_backward_online_kernel<F>
-          <<<form.blocks(rows()), kCombineThreads, 0, run.stream()>>>(
-              mask(run), rows(), columns(), x.data<T>(), dy.data<T>(), dx.data<T>());
-      DUET_LAUNCHED();
+      launch_following({form.blocks(rows()), kCombineThreads, 0, run.stream()},
+                       softmax_dropout_backward_online_kernel<F, T>, mask(run), rows(), columns(),
+                       x.data<T>(), dy.data<T>(), dx.data<T>());
     });
   }
 
