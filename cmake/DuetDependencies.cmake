@@ -51,7 +51,7 @@ if(DUET_TESTS)
     https://github.com/google/googletest/archive/refs/tags/v1.14.0.tar.gz)
 endif()
 
-# CUDA: AUTO builds it where a compiler, cuDNN, cuBLAS and cuFFT are found.
+# CUDA: AUTO builds it where a compiler, cuDNN, cuBLAS, cuFFT and cuRAND are found.
 set(DUET_WITH_CUDA OFF)
 if(NOT DUET_CUDA STREQUAL "OFF")
   include(CheckLanguage)
@@ -81,10 +81,12 @@ if(NOT DUET_CUDA STREQUAL "OFF")
     find_package(CUDAToolkit 12.4 QUIET)
     find_package(CUDNN 9 QUIET)
   endif()
-  set(_found "nvcc: '${CMAKE_CUDA_COMPILER}', CUDA toolkit 12.4 or later with cuBLAS and cuFFT: "
+  set(_found "nvcc: '${CMAKE_CUDA_COMPILER}', CUDA toolkit 12.4 or later with cuBLAS, cuFFT and "
+    "cuRAND: "
     "'${CUDAToolkit_VERSION}', cuDNN 9: '${CUDNN_LIBRARY}'")
   string(CONCAT _found ${_found})
-  if(TARGET CUDA::cudart AND TARGET CUDA::cublas AND TARGET CUDA::cufft AND CUDNN_FOUND)
+  if(TARGET CUDA::cudart AND TARGET CUDA::cublas AND TARGET CUDA::cufft AND TARGET CUDA::curand
+     AND CUDNN_FOUND)
     set(DUET_WITH_CUDA ON)
   elseif(DUET_CUDA STREQUAL "ON")
     message(FATAL_ERROR "DUET_CUDA=ON needs all of these; found ${_found}. Set CUDACXX and CUDNN_ROOT "

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "core/philox.h"
 #include "data/augment.h"
+#include "device/philox.h"
 
 namespace duet {
 

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "core/philox.h"
+#include "device/philox.h"
 
 namespace duet {
 

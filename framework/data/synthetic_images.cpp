@@ -9,9 +9,9 @@
 
 #include "core/error.h"
 #include "core/parallel.h"
-#include "core/philox.h"
 #include "data/data_memory.h"
 #include "data/dataset_types.h"
+#include "device/philox.h"
 
 namespace duet {
 namespace {

@@ -3,9 +3,9 @@
 // library's sine does not show: the same points on every machine.
 #include <cmath>
 
-#include "core/philox.h"
 #include "data/data_memory.h"
 #include "data/dataset_types.h"
+#include "device/philox.h"
 
 namespace duet {
 namespace {

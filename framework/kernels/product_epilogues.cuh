@@ -24,8 +24,8 @@ __device__ __forceinline__ void store_run(T* at, const float (&v)[V], int valid,
   }
 }
 
-// out[row_of(m)][n] (+ bias[n]), n fastest.
-template <class Tile, class T, class RowOf = std::identity>
+// out[row_of(m)][n] = function(sum (+ bias[n])), n fastest.
+template <class Tile, class Function = std::identity, class T, class RowOf = std::identity>
 __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThreadM][Tile::kThreadN],
                                                 int m0, int n0, int m_end, int n_end,
                                                 const float* __restrict__ bias, T* __restrict__ out,
@@ -46,15 +46,15 @@ __device__ __forceinline__ void store_row_major(const float (&acc)[Tile::kThread
       if (m >= m_end) continue;
       float v[kRun];
 #pragma unroll
-      for (int e = 0; e < kRun; ++e) v[e] = acc[i][j0 + e] + b[e];
+      for (int e = 0; e < kRun; ++e) v[e] = Function()(acc[i][j0 + e] + b[e]);
       store_run(out + size_t(row_of(m)) * n_end + n, v, n_end - n, aligned);
     }
   }
 }
 
-// out[image][n][pixel] (+ bias[n]), where locate(m, image, pixel) says where row m lies: through
+// out[image][n][pixel] = function(sum (+ bias[n])), where locate(m, image, pixel) says where row m lies: through
 // shared memory (`scratch`, kThreadsX rows), so that lanes run along pixels.
-template <class Tile, int scratch_floats, class T, class Locate>
+template <class Tile, int scratch_floats, class Function = std::identity, class T, class Locate>
 __device__ __forceinline__ void store_pixel_major(
     const float (&acc)[Tile::kThreadM][Tile::kThreadN], int m0, int n0, int m_end, int n_end,
     int pixels, const Locate& locate, const float* __restrict__ bias, T* __restrict__ out,
@@ -83,7 +83,7 @@ __device__ __forceinline__ void store_pixel_major(
         const int n = n0 + Tile::col(j, x);
         if (n < n_end)
           out[(size_t(image) * n_end + n) * pixels + pixel] =
-              T(scratch[x * kPitch + row] + (bias != nullptr ? __ldg(bias + n) : 0.f));
+              T(Function()(scratch[x * kPitch + row] + (bias != nullptr ? __ldg(bias + n) : 0.f)));
       }
     }
     __syncthreads();

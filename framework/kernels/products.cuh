@@ -93,9 +93,10 @@ struct ImageProduct {
   }
 };
 
-// out = A * B (+ bias), written per pixel plane (NCHW) or row-major (NHWC). With kSplit each
+// out = function(A * B (+ bias)), written per pixel plane (NCHW) or row-major (NHWC). With kSplit each
 // blockIdx.z adds up depth_per_split products and has an `out` of its own, `stride` from the next.
-template <Layout kLayout, bool kSplit, class Tile, class T, class GatherA, class GatherB>
+template <Layout kLayout, bool kSplit, class Function, class Tile, class T, class GatherA,
+          class GatherB>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     image_product_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
                          int rows, int cols, int depth, int pixels, FastDivisor by_pixels,
@@ -115,47 +116,52 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   compute_product<Tile, false>(a, b, m0, n0, k_begin, k_end, smem, acc, nullptr);
   if constexpr (kLayout == Layout::kNCHW) {
     const auto locate = [&](int m, int& image, int& pixel) { by_pixels.divmod(m, image, pixel); };
-    store_pixel_major<Tile, Smem::kScratchFloats>(acc, m0, n0, rows, cols, pixels, locate, bias,
-                                                  out, smem.scratch());
+    store_pixel_major<Tile, Smem::kScratchFloats, Function>(acc, m0, n0, rows, cols, pixels, locate,
+                                                            bias, out, smem.scratch());
   } else {
-    store_row_major<Tile>(acc, m0, n0, rows, cols, bias, out);
+    store_row_major<Tile, Function>(acc, m0, n0, rows, cols, bias, out);
   }
 }
 
-/// A product whose sum is not split. rows = images * pixels. `bias` may be nullptr.
-template <Layout kLayout, class Tiles, class T, class GatherA, class GatherB>
+/// A product whose sum is not split. rows = images * pixels. `bias` may be nullptr; `Function` is of
+/// a result, without state.
+template <Layout kLayout, class Tiles, class T, class GatherA, class GatherB,
+          class Function = std::identity>
 void launch_image_product(TileSize tile, const GatherA& a, const GatherB& b, int rows, int cols,
-                          int depth, int pixels, const float* bias, T* out, cudaStream_t stream) {
+                          int depth, int pixels, const float* bias, T* out, cudaStream_t stream,
+                          Function = {}) {
   const FastDivisor by_pixels(pixels);
   with_tile<Tiles>(tile, [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(rows, Tile::kM), ceil_div(cols, Tile::kN));
     launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
-        image_product_kernel<kLayout, false, Tile, T, GatherA, GatherB>, grid, Tile::kThreads,
-        stream, a, b, rows, cols, depth, pixels, by_pixels, bias, out, depth, size_t{0});
+        image_product_kernel<kLayout, false, Function, Tile, T, GatherA, GatherB>, grid,
+        Tile::kThreads, stream, a, b, rows, cols, depth, pixels, by_pixels, bias, out, depth,
+        size_t{0});
   });
 }
 
 /// A product as planned. `workspace` has workspace_bytes() of the plan.
-template <Layout kLayout, class Tiles, class T, class GatherA, class GatherB>
+template <Layout kLayout, class Tiles, class T, class GatherA, class GatherB,
+          class Function = std::identity>
 void launch_image_product(const ImageProduct<Tiles>& p, const GatherA& a, const GatherB& b,
                           int pixels, const float* bias, T* out, void* workspace,
-                          cudaStream_t stream) {
+                          cudaStream_t stream, Function function = {}) {
   if (p.split.splits == 1) {
     launch_image_product<kLayout, Tiles>(p.tile, a, b, p.rows, p.cols, p.depth, pixels, bias, out,
-                                         stream);
+                                         stream, function);
     return;
   }
   float* partial = static_cast<float*>(workspace);
   const auto launch = [&]<class Tile>(Tile) {
     const dim3 grid(ceil_div(p.rows, Tile::kM), ceil_div(p.cols, Tile::kN), p.split.splits);
     launch_product_kernel<ProductSmem<Tile, GatherA, GatherB>>(
-        image_product_kernel<kLayout, true, Tile, float, GatherA, GatherB>, grid, Tile::kThreads,
-        stream, a, b, p.rows, p.cols, p.depth, pixels, FastDivisor(pixels), nullptr, partial,
-        p.split.depth_per_split, p.stride());
+        image_product_kernel<kLayout, true, std::identity, Tile, float, GatherA, GatherB>, grid,
+        Tile::kThreads, stream, a, b, p.rows, p.cols, p.depth, pixels, FastDivisor(pixels), nullptr,
+        partial, p.split.depth_per_split, p.stride());
   };
   p.tile == TileSize::kNarrow ? launch(typename Tiles::Narrow{}) : launch(typename Tiles::Small{});
   launch_sum_images<kLayout>(partial, p.split.splits, p.stride(), p.rows * p.cols, p.cols, pixels,
-                             bias, out, stream);
+                             bias, out, stream, function);
 }
 
 /// A gradient of weights: `rows` x `cols` sums of `depth` products, and the sums of A's rows.

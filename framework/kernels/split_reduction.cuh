@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 
 #include "core/tensor.h"
 #include "device/launch.h"
@@ -83,7 +84,7 @@ inline void launch_reduce_splits(const float* partial, int splits, size_t stride
 }
 
 // Mapping: a thread an element: images are large, their splits few.
-template <Layout kLayout, class T>
+template <Layout kLayout, class Function, class T>
 __global__ void __launch_bounds__(256)
     sum_images_kernel(const float* partial, int splits, size_t stride, int count,
                       FastDivisor by_channels, FastDivisor by_pixels,
@@ -101,21 +102,21 @@ __global__ void __launch_bounds__(256)
   float total = 0.f;
 #pragma unroll 8
   for (int s = 0; s < splits; ++s) total += partial[s * stride + i];
-  out[i] = T(total + shift);
+  out[i] = T(Function()(total + shift));
 }
 
-/// out[i] = bias[channel of i] + sum over s of partial[s * stride + i] for i in [0, count), images
-/// of `channels` in kLayout; `bias` may be nullptr. The kernel before it on the stream wrote the
-/// partial results.
-template <Layout kLayout, class T>
+/// out[i] = function(bias[channel of i] + sum over s of partial[s * stride + i]) for i in [0, count),
+/// images of `channels` in kLayout; `bias` may be nullptr. The kernel before it on the stream wrote
+/// the partial results.
+template <Layout kLayout, class T, class Function = std::identity>
 void launch_sum_images(const float* partial, int splits, size_t stride, int count, int channels,
-                       int pixels, const float* bias, T* out, cudaStream_t stream) {
+                       int pixels, const float* bias, T* out, cudaStream_t stream, Function = {}) {
   constexpr int kThreads = 256;
   launch({.gridDim = static_cast<unsigned>(ceil_div(count, kThreads)),
           .blockDim = kThreads,
           .stream = stream},
-         {overlaps_primary()}, sum_images_kernel<kLayout, T>, partial, splits, stride, count,
-         FastDivisor(channels), FastDivisor(pixels), bias, out);
+         {overlaps_primary()}, sum_images_kernel<kLayout, Function, T>, partial, splits, stride,
+         count, FastDivisor(channels), FastDivisor(pixels), bias, out);
 }
 
 }  // namespace duet

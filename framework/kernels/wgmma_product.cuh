@@ -10,6 +10,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -98,13 +99,13 @@ __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile:
   return tile;
 }
 
-/// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr);
-/// a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
+/// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
+/// and of that Function, which has no state; a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
 /// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
 ///
 /// Any result has stride and row_sums, and store() by the multiplying threads when nobody reads the
 /// stages any more.
-template <Layout kLayout, class T>
+template <Layout kLayout, class T, class Function = std::identity>
 struct WgmmaResult {
   T* out;
   const float* bias;
@@ -134,12 +135,13 @@ struct WgmmaResult {
 #pragma unroll 4
       for (int column = tid / Tile::kM; column < count; column += Tile::kMultipliers / Tile::kM)
         to[at + (n0 + column) * pixels] =
-            T(tile[column * WgmmaTileMemory<Tile>::kPixelPitch + row]);
+            T(Function()(tile[column * WgmmaTileMemory<Tile>::kPixelPitch + row]));
     } else {
       auto* const tile = reinterpret_cast<T*>(memory.tile);
       constexpr int kPitch = WgmmaTileMemory<Tile>::template kPitch<T>;
       for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
-        duet::store(tile + row * kPitch + column, pair);
+        duet::store(tile + row * kPitch + column,
+                    Vector<float, 2>{{Function()(pair.v[0]), Function()(pair.v[1])}});
       });
       wait_multipliers<Tile>();
       constexpr int kVec = kWidest<T>, kLanes = Tile::kN / kVec;

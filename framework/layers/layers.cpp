@@ -5,6 +5,7 @@
 #include "layers/activation/activation.h"
 #include "layers/add/add.h"
 #include "layers/batch_norm/batch_norm.h"
+#include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -18,6 +19,7 @@
 #include "layers/row_loss/row_loss.h"
 #include "layers/softmax/softmax.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
+#include "layers/softmax_dropout/softmax_dropout.h"
 
 namespace duet {
 
@@ -31,6 +33,7 @@ const std::vector<const LayerType*>& layer_types() {
       &batch_norm1d_relu_type(),
       &batch_norm2d_type(),
       &batch_norm2d_relu_type(),
+      &batch_norm2d_relu_pool_type(),
       &bce_with_logits_type(),
       &concat_type(),
       &conv2d_type(),
@@ -52,6 +55,7 @@ const std::vector<const LayerType*>& layer_types() {
       &silu_type(),
       &softmax_type(),
       &softmax_cross_entropy_type(),
+      &softmax_dropout_type(),
       &split_type(),
       &tanh_type(),
       // clang-format on

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "core/philox.h"
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/philox.h"
 #include "device/step_graph.h"
 #include "measure/timing.h"
 

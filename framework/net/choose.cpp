@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "layers/own_masks.h"
+
 namespace duet {
 namespace {
 
@@ -78,7 +80,7 @@ class Chooser {
     std::string reasons, first;
     bool any = false;
     for (const ImplInfo& info : list_) {
-      if (family_of(info.id) != family) continue;
+      if (family_of(info.id) != family || has_own_masks(info.id)) continue;
       any = true;
       const auto reason = unsupported(info.id, pass);
       if (!reason && preferred(info.id, pass)) return PassChoice{pass, std::string(info.id)};
@@ -107,7 +109,7 @@ class Chooser {
     PassChoice choice{pass, std::string(kAuto)};
     std::string reasons;
     for (const ImplInfo& info : list_) {
-      if (device_of(family_of(info.id)) != device_of(spec_)) continue;
+      if (device_of(family_of(info.id)) != device_of(spec_) || has_own_masks(info.id)) continue;
       if (const auto reason = unsupported(info.id, pass)) {
         reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
       } else {
@@ -172,6 +174,16 @@ std::string label_of(const std::string& name, const Layer& layer) {
 
 Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient) {
   return Chooser(spec, layer_spec, layer, gradient).choose();
+}
+
+std::optional<std::string> layer_with_own_masks(const std::vector<ResolvedLayer>& layers) {
+  for (const ResolvedLayer& layer : layers) {
+    for (const PassChoice& choice : layer.passes) {
+      if (!has_own_masks(choice.id)) continue;
+      return layer.name + " (" + std::string(layer.layer->type()) + ", " + choice.id + ")";
+    }
+  }
+  return {};
 }
 
 bool share_state(const Layer& layer, const std::string& a, const std::string& b) {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "core/philox.h"
+#include "device/philox.h"
 #include "net/weights.h"
 
 namespace duet {

@@ -268,6 +268,8 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
                 "not any more, as it changed nothing: every run repeats bit for bit; delete it");
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
+  // Not written where it is not given: checkpoints from before there was this key agree.
+  if (reader.raw("fold_norms")) spec.fold_norms = reader.flag("fold_norms", false);
 
   reject_misplaced(reader, "");
 

@@ -35,12 +35,8 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   Context context(device_of(spec));
   context.set_workspace_limit(workspace_limit(spec));
   choose_implementations(setup, context, false);
-  Weights weights(setup.layers, spec.seed, context.device());
   const CheckpointInfo now = {.config = write_yaml(setup.config), .data = fingerprint(data)};
-  for (const std::string& change :
-       load_parameters(checkpoint, weights, now, options.allow_changes)) {
-    spdlog::warn("otherwise than it was trained: {}", change);
-  }
+  Weights weights = load_weights(checkpoint, setup, context.device(), now, options.allow_changes);
   Net net(setup.layers, weights, context, Net::Mode::kInference);
   Evaluation evaluation(net, as_trained(data, saved), data.validation);
   if (spec.graph && context.device() == Device::kGpu) evaluation.capture();

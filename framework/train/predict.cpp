@@ -72,8 +72,8 @@ std::vector<float> logits_of(Trained& trained, const DatasetInfo& dataset,
   Context context(device_of(setup.spec));
   context.set_workspace_limit(workspace_limit(setup.spec));
   choose_implementations(setup, context, false);
-  Weights weights(setup.layers, setup.spec.seed, context.device());
-  load_parameters(trained.checkpoint, weights, {.config = write_yaml(setup.config)});
+  Weights weights = load_weights(trained.checkpoint, setup, context.device(),
+                                 {.config = write_yaml(setup.config)});
   Predictor predictor(setup.layers, weights, context);
   if (activations.empty()) return predictor.logits(dataset, std::move(images));
   return predictor.logits(dataset, std::move(images), writer_of_activations(activations));

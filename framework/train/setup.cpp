@@ -99,6 +99,11 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   if (shape_known && !setup.spec.layers.empty()) {
     const TensorDesc input{{setup.spec.data.batch, info.channels, info.height, info.width}};
     setup.layers = resolve(setup.spec, input, info.classes, errors, options.training);
+    if (setup.spec.fold_norms && !options.training && errors.empty()) {
+      setup.trained_layers = std::move(setup.layers);
+      setup.folded = fold_norms(setup.spec);
+      setup.layers = resolve(setup.folded->spec, input, info.classes, errors, false);
+    }
   }
   if (options.training && errors.empty()) check_metrics(setup, errors);
   errors.raise_if_any();

@@ -9,6 +9,7 @@
 
 #include "core/config.h"
 #include "data/dataset.h"
+#include "net/fold.h"
 #include "net/resolve.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
@@ -34,6 +35,10 @@ struct Setup {
   std::unique_ptr<Optimizer> optimizer;
   Schedule schedule;
   std::vector<ResolvedLayer> layers;
+  /// With fold_norms, and not of a training: what `layers` are made of, and the layers that were
+  /// trained.
+  std::optional<FoldedNet> folded;
+  std::vector<ResolvedLayer> trained_layers;
 };
 
 /// Throws ConfigError or UnsupportedError with every mistake found. Loads no data, needs no GPU.

@@ -62,6 +62,22 @@ DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescripti
   return info;
 }
 
+Weights load_weights(const fs::path& checkpoint, const Setup& setup, Device device,
+                     const CheckpointInfo& now, bool allow_changes) {
+  const auto& layers = setup.folded ? setup.trained_layers : setup.layers;
+  Weights trained(layers, setup.spec.seed, device);
+  for (const std::string& change : load_parameters(checkpoint, trained, now, allow_changes)) {
+    spdlog::warn("otherwise than it was trained: {}", change);
+  }
+  if (!setup.folded) return trained;
+  Weights folded(setup.layers, setup.spec.seed, device);
+  fold_weights(*setup.folded, trained, folded);
+  std::vector<std::string> names;
+  for (const FoldedNet::Norm& each : setup.folded->norms) names.push_back(each.norm);
+  spdlog::info("folded into convolutions: {}", names.empty() ? "nothing" : join(names));
+  return folded;
+}
+
 std::string class_name(const DatasetInfo& info, size_t number) {
   return number < info.class_names.size() ? info.class_names[number] : std::to_string(number);
 }

@@ -34,6 +34,11 @@ Trained open_trained(const TrainedOptions& options);
 /// checkpoint where it has them and is of the same data set. Warns of another normalisation.
 DatasetInfo as_trained(DatasetInfo info, const std::optional<CheckpointDescription>& saved);
 
+/// The weights of setup.layers, from a checkpoint of the layers that were trained (load_parameters()).
+/// Warns of what `allow_changes` allows.
+Weights load_weights(const std::filesystem::path& checkpoint, const Setup& setup, Device device,
+                     const CheckpointInfo& now, bool allow_changes = false);
+
 /// The name of a class, or of an output that the data set has no class for its number.
 std::string class_name(const DatasetInfo& info, size_t number);
 

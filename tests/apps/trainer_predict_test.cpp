@@ -380,6 +380,23 @@ TEST_F(TrainedNetwork, WeightsThatAreNotFiniteAreAFailure) {
   EXPECT_EQ(outcome.out, "");
 }
 
+TEST(TrainerEvaluate, FoldedNormsGiveTheSame) {
+  const TrainerFolder folder;
+  folder.write("norm.yaml", changed(kTinyNetwork, {{"  - {name: relu1, type: relu}",
+                                                    "  - {name: norm1, type: batch_norm2d}\n"
+                                                    "  - {name: relu1, type: relu}"}}));
+  ASSERT_EQ(folder.run("--config norm.yaml --out run --quiet").code, kExitDone);
+  const Outcome plain = folder.run("evaluate --json --checkpoint run");
+  const Outcome folded = folder.run("evaluate --json --checkpoint run --set fold_norms=true");
+  EXPECT_OUTCOME(plain, kExitDone);
+  EXPECT_OUTCOME(folded, kExitDone, "folded into convolutions: norm1");
+  EXPECT_FALSE(has(plain.err, "folded"));
+  const double loss = json::parse(plain.out)["val_loss"];
+  EXPECT_NEAR(json::parse(folded.out)["val_loss"], loss, 1e-5 * loss);
+  EXPECT_OUTCOME(folder.run("predict --checkpoint run --set fold_norms=true " + kPicture),
+                 kExitDone, "folded into convolutions: norm1");
+}
+
 TEST_F(TrainedNetwork, ABackendThatIsNotHereIsTold) {
   if (gpu_available()) GTEST_SKIP() << "there is a GPU";
   for (const std::string& command : {std::string("evaluate"), "predict " + kPicture}) {

@@ -3,7 +3,8 @@
 #include <cmath>
 
 #include "core/error.h"
-#include "core/philox.h"
+#include "device/philox.h"
+#include "layers/own_masks.h"
 #include "support/case_rig.h"
 
 namespace duet {
@@ -28,13 +29,15 @@ std::vector<LayerCase> dropout_cases() {
 
 namespace {
 
-/// Runs `c` on ones, with every implementation that can run here, and calls check(id, runner).
+/// Runs `c` on ones, with every implementation that can run here and draws our masks, and calls
+/// check(id, y, dx).
 template <class Check>
 void for_each_implementation(const LayerCase& c, Check&& check) {
   const auto layer = make_layer("dropout", c);
   const std::vector<double> ones(static_cast<size_t>(c.x[0].elements()), 1.0);
   const LayerData data{.x = {ones}, .dy = {ones}, .step = c.step};
   for (const ImplInfo& info : layer->implementations()) {
+    if (has_own_masks(info.id)) continue;
     if (device_of(family_of(info.id)) == Device::kGpu && !gpu_available()) continue;
     CaseRig runner(*layer, c, info.id, data, layer->passes());
     for (Pass pass : layer->passes()) runner.run(pass);

@@ -8,6 +8,7 @@ std::vector<LayerCase> batch_norm1d_cases();
 std::vector<LayerCase> batch_norm1d_relu_cases();
 std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
+std::vector<LayerCase> batch_norm2d_relu_pool_cases();
 std::vector<LayerCase> bce_with_logits_cases();
 std::vector<LayerCase> concat_cases();
 std::vector<LayerCase> conv2d_cases();
@@ -29,6 +30,7 @@ std::vector<LayerCase> sigmoid_cases();
 std::vector<LayerCase> silu_cases();
 std::vector<LayerCase> softmax_cases();
 std::vector<LayerCase> softmax_cross_entropy_cases();
+std::vector<LayerCase> softmax_dropout_cases();
 std::vector<LayerCase> split_cases();
 std::vector<LayerCase> add_relu_cases();
 std::vector<LayerCase> tanh_cases();
@@ -42,6 +44,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"batch_norm1d_relu", batch_norm1d_relu_cases()},
       {"batch_norm2d", batch_norm2d_cases()},
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
+      {"batch_norm2d_relu_pool", batch_norm2d_relu_pool_cases()},
       {"bce_with_logits", bce_with_logits_cases()},
       {"concat", concat_cases()},
       {"conv2d", conv2d_cases()},
@@ -63,6 +66,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"silu", silu_cases()},
       {"softmax", softmax_cases()},
       {"softmax_cross_entropy", softmax_cross_entropy_cases()},
+      {"softmax_dropout", softmax_dropout_cases()},
       {"split", split_cases()},
       {"tanh", tanh_cases()},
   };

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
-#include "core/philox.h"
+#include "device/philox.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "net/table.h"
 #include "support/double_base.h"

@@ -79,6 +79,37 @@ std::string BatchNormProblem::to_string() const {
   return text + " " + std::string(duet::to_string(dtype));
 }
 
+std::optional<std::string> BatchNormProblem::untrainable() const {
+  if (count() > 1) return {};
+  return "has 1 value a channel (" + x.shape.to_string() +
+         "), and training needs 2 for a variance; use a larger batch";
+}
+
+BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu) {
+  return {.x = x,
+          .eps = params.eps,
+          .momentum = params.momentum,
+          .affine = params.affine,
+          .relu = relu,
+          .dtype = x.dtype};
+}
+
+std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem) {
+  std::vector<ParameterSpec> parameters;
+  const auto add = [&](const char* name, Init init, ParameterSpec::Role role) {
+    parameters.push_back(
+        {.name = name, .desc = problem.channel_desc(), .init = init, .role = role});
+  };
+  using Role = ParameterSpec::Role;
+  if (problem.affine) {
+    add("weight", Init::kOnes, Role::kTrained);
+    add("bias", Init::kZeros, Role::kTrained);
+  }
+  add("running_mean", Init::kZeros, Role::kBuffer);
+  add("running_var", Init::kOnes, Role::kBuffer);
+  return parameters;
+}
+
 BatchNormLayer::BatchNormLayer(ConfigReader& reader, int rank, bool relu)
     : LayerOf(relu ? (rank == 4 ? "batch_norm2d_relu" : "batch_norm1d_relu")
                    : (rank == 4 ? "batch_norm2d" : "batch_norm1d"),
@@ -95,32 +126,13 @@ BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, co
                                 : "takes features (N x F), not " + x.shape.to_string() +
                                       "; of images, batch_norm2d");
   }
-  const BatchNormProblem problem = {.x = x,
-                                    .eps = params_.eps,
-                                    .momentum = params_.momentum,
-                                    .affine = params_.affine,
-                                    .relu = relu_,
-                                    .dtype = x.dtype};
+  const BatchNormProblem problem = batch_norm_problem(params_, x, relu_);
   outputs_ = {x};
-  const auto add = [&](const char* name, Init init, ParameterSpec::Role role) {
-    parameters_.push_back(
-        {.name = name, .desc = problem.channel_desc(), .init = init, .role = role});
-  };
-  using Role = ParameterSpec::Role;
-  if (params_.affine) {
-    add("weight", Init::kOnes, Role::kTrained);
-    add("bias", Init::kZeros, Role::kTrained);
-  }
-  add("running_mean", Init::kZeros, Role::kBuffer);
-  add("running_var", Init::kOnes, Role::kBuffer);
+  parameters_ = batch_norm_parameters(problem);
   return problem;
 }
 
-std::optional<std::string> BatchNormLayer::untrainable() const {
-  if (problem().count() > 1) return {};
-  return "has 1 value a channel (" + problem().x.shape.to_string() +
-         "), and training needs 2 for a variance; use a larger batch";
-}
+std::optional<std::string> BatchNormLayer::untrainable() const { return problem().untrainable(); }
 
 const LayerType& batch_norm1d_type() {
   static const LayerType type = layer_type<BatchNormLayer, batch_norm_impls, 2, false>(

@@ -52,8 +52,28 @@ struct BatchNormProblem {
   int64_t inner() const;
   int64_t outer() const { return count() / inner(); }
 
+  /// As Layer::untrainable().
+  std::optional<std::string> untrainable() const;
   std::string to_string() const;
 };
+
+/// The shape rule alone, of images or features, for layers that contain a batch normalisation.
+BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorDesc& x, bool relu);
+std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem);
+
+/// How large the values are whose differences are taken (Layer::sizes()), without any relu: `dy` is
+/// what reaches y before it. And y before any relu. Values as Layer::sizes() has them.
+std::vector<std::vector<double>> batch_norm_sizes(const BatchNormProblem& problem, Pass pass,
+                                                  bool training,
+                                                  const std::vector<std::vector<double>>& x,
+                                                  const std::vector<std::vector<double>>& w,
+                                                  const std::vector<std::vector<double>>& dy);
+std::vector<double> batch_norm_values(const BatchNormProblem& problem, bool training,
+                                      const std::vector<std::vector<double>>& x,
+                                      const std::vector<std::vector<double>>& w);
+/// Of the size of what batch normalisation subtracts: relu's input is settled where it is nearer to
+/// 0 (Layer::settle()). No element may err by a fifth of it (layers/rounding.h).
+inline constexpr double kBatchNormTie = 1e-4;
 
 /// Alone or with relu.
 class BatchNormLayer : public LayerOf<BatchNormLayer, BatchNormProblem> {
@@ -92,6 +112,12 @@ const LayerType& batch_norm2d_relu_type();
 /// Weight and bias, or their gradients, are falsy without affine; gradients of buffers always.
 struct BatchNormParameters {
   Tensor weight, bias, running_mean, running_var;
+
+  /// Of LayerTensors.
+  static BatchNormParameters of(const std::vector<Tensor>& w, bool affine) {
+    return affine ? BatchNormParameters{w[0], w[1], w[2], w[3]}
+                  : BatchNormParameters{{}, {}, w[0], w[1]};
+  }
 };
 
 /// Both passes read run.training on the host.
@@ -116,8 +142,7 @@ class BatchNormImpl : public ImplementationOf<BatchNormProblem> {
 
  private:
   BatchNormParameters named(const std::vector<Tensor>& w) const {
-    return problem_.affine ? BatchNormParameters{w[0], w[1], w[2], w[3]}
-                           : BatchNormParameters{{}, {}, w[0], w[1]};
+    return BatchNormParameters::of(w, problem_.affine);
   }
 };
 

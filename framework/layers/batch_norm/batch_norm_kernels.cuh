@@ -267,14 +267,17 @@ struct InputGradient {
       mean_product[k] = training ? sums[k].product / walk.count : 0.0f;
     }
   }
+  /// Of one value, d behind any relu; i is its place among the thread's channels.
+  __device__ __forceinline__ float operator()(float x, float d, int i) const {
+    const float z = (x - s.mean[i]) * s.inverse[i];
+    return (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
+  }
   __device__ __forceinline__ Vector<float, F::V> operator()(const Vector<float, F::V>& x,
                                                             Vector<float, F::V> dy) const {
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
       const int i = F::channel_of(k);
-      const float z = (x.v[k] - s.mean[i]) * s.inverse[i];
-      const float d = through_relu<F>(dy.v[k], x.v[k], affine, i);
-      dy.v[k] = (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
+      dy.v[k] = (*this)(x.v[k], through_relu<F>(dy.v[k], x.v[k], affine, i), i);
     }
     return dy;
   }

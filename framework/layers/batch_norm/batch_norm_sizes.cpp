@@ -138,31 +138,37 @@ class Sizes {
 
 }  // namespace
 
+Values batch_norm_sizes(const BatchNormProblem& problem, Pass pass, bool training, const Values& x,
+                        const Values& w, const Values& dy) {
+  const Sizes sizes(problem, training, x, w, dy);
+  return pass == Pass::kForward ? sizes.forward() : sizes.backward();
+}
+std::vector<double> batch_norm_values(const BatchNormProblem& problem, bool training,
+                                      const Values& x, const Values& w) {
+  return Sizes(problem, training, x, w, {}).normalised();
+}
+
 void BatchNormLayer::settle(const Values& x, const Values& w, Values& dy) const {
-  // Of the size of what batch normalisation subtracts; no element may err by a fifth of it
-  // (layers/rounding.h).
-  constexpr double kTie = 1e-4;
   for (const bool training : {true, false}) {
     if (!relu_ || (training && problem().count() == 1)) continue;
     const Sizes sizes(problem(), training, x, w, {});
     const std::vector<double> z = sizes.normalised(), size = sizes.forward()[0];
     for (size_t i = 0; i < z.size(); ++i) {
-      if (std::abs(z[i]) < kTie * size[i]) dy[0][i] = 0;
+      if (std::abs(z[i]) < kBatchNormTie * size[i]) dy[0][i] = 0;
     }
   }
 }
 
 Values BatchNormLayer::sizes(Pass pass, bool training, const Values& x, const Values& w,
                              const Values& dy) const {
-  if (pass == Pass::kForward) return Sizes(problem(), training, x, w, dy).forward();
   Values dz = dy;
-  if (relu_) {
-    const std::vector<double> z = Sizes(problem(), training, x, w, dy).normalised();
+  if (relu_ && pass != Pass::kForward) {
+    const std::vector<double> z = batch_norm_values(problem(), training, x, w);
     for (size_t i = 0; i < z.size(); ++i) {
       if (z[i] <= 0) dz[0][i] = 0;
     }
   }
-  return Sizes(problem(), training, x, w, dz).backward();
+  return batch_norm_sizes(problem(), pass, training, x, w, dz);
 }
 
 }  // namespace duet

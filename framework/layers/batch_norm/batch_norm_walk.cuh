@@ -82,6 +82,16 @@ inline std::optional<std::string> unsupported(const BatchNormProblem& problem, P
   return "numbers elements in 32 bits; use a smaller batch";
 }
 
+/// Cuts the units of a channel, that there are as many blocks as fill the GPU.
+inline void cut(Walk& walk) {
+  constexpr int kBlocksPerMultiprocessor = 4, kLeastUnits = 4;  // of a thread
+  const int wanted = kBlocksPerMultiprocessor * gpu_attribute(cudaDevAttrMultiProcessorCount);
+  const int most = walk.units / (kLeastUnits * kThreads / walk.lanes);
+  walk.splits = std::clamp(wanted / walk.groups, 1, std::max(most, 1));
+  walk.units_per_split = (walk.units + walk.splits - 1) / walk.splits;
+  walk.splits = (walk.units + walk.units_per_split - 1) / walk.units_per_split;
+}
+
 /// REQUIRES: the problem is supported. One block has a channel, or where `split` as many as fill
 /// the GPU.
 inline Walk walk_of(const BatchNormProblem& problem, bool split) {
@@ -103,14 +113,8 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split) {
   }
   walk.units = walk.outer * walk.vectors;
   walk.splits = 1;
-  if (split) {
-    constexpr int kBlocksPerMultiprocessor = 4, kLeastUnits = 4;  // of a thread
-    const int wanted = kBlocksPerMultiprocessor * gpu_attribute(cudaDevAttrMultiProcessorCount);
-    const int most = walk.units / (kLeastUnits * kThreads / walk.lanes);
-    walk.splits = std::clamp(wanted / walk.groups, 1, std::max(most, 1));
-  }
-  walk.units_per_split = (walk.units + walk.splits - 1) / walk.splits;
-  walk.splits = (walk.units + walk.units_per_split - 1) / walk.units_per_split;
+  walk.units_per_split = walk.units;
+  if (split) cut(walk);
   return walk;
 }
 

@@ -8,15 +8,17 @@ namespace duet {
 ImplEntry<DropoutProblem> dropout_cpu_reference();
 ImplEntry<DropoutProblem> dropout_custom_recompute();
 ImplEntry<DropoutProblem> dropout_custom_mask();
+ImplEntry<DropoutProblem> dropout_cudnn_own_masks();
 
-// No cudnn entry: cuDNN's dropout draws its mask from a generator of its own, so that its arm would
-// drop other elements. The cudnn family takes the shared entry.
+// cuDNN draws other masks, so that its arm would drop other elements: the cudnn family takes the shared
+// entry.
 std::vector<ImplEntry<DropoutProblem>>& dropout_impls() {
   static std::vector<ImplEntry<DropoutProblem>> list = {
     dropout_cpu_reference(),
 #if DUET_WITH_CUDA
     dropout_custom_recompute(),
     dropout_custom_mask(),
+    dropout_cudnn_own_masks(),
 #endif
   };
   return list;
@@ -43,22 +45,13 @@ namespace {
 class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
  public:
   explicit DropoutLayer(ConfigReader& reader)
-      : LayerOf("dropout", dropout_impls()),
-        p_(static_cast<float>(reader.number("p", 0.5, 0.0, 1.0))) {
-    if (p_ < 1.0f) return;
-    reader.error("p", "p must be less than 1");
-    p_ = 0.5f;
-  }
+      : LayerOf("dropout", dropout_impls()), p_(read_dropout_share(reader)) {}
 
  protected:
   DropoutProblem infer(const std::vector<TensorDesc>& inputs,
                        const LayerOptions& options) override {
     outputs_ = {inputs[0]};
-    return {.x = inputs[0],
-            .p = p_,
-            .seed = options.seed,
-            .stream = options.stream,
-            .dtype = inputs[0].dtype};
+    return dropout_problem(p_, inputs[0], options);
   }
 
  private:
@@ -66,6 +59,17 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
 };
 
 }  // namespace
+
+float read_dropout_share(ConfigReader& reader) {
+  const auto p = static_cast<float>(reader.number("p", 0.5, 0.0, 1.0));
+  if (p < 1.0f) return p;
+  reader.error("p", "p must be less than 1");
+  return 0.5f;
+}
+
+DropoutProblem dropout_problem(float p, const TensorDesc& x, const LayerOptions& options) {
+  return {.x = x, .p = p, .seed = options.seed, .stream = options.stream, .dtype = x.dtype};
+}
 
 const LayerType& dropout_type() {
   static const LayerType type = layer_type<DropoutLayer, dropout_impls>(

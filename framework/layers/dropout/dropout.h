@@ -7,7 +7,7 @@
 // < 1).
 #pragma once
 
-#include "core/philox.h"
+#include "device/philox.h"
 #include "layers/layer.h"
 
 namespace duet {
@@ -52,6 +52,10 @@ struct DropoutMask {
     return kept4(step, element / 4) >> (element % 4) & 1u;
   }
 };
+
+/// The key p; 0.5 where it is a mistake, which goes to the reader.
+float read_dropout_share(ConfigReader& reader);
+DropoutProblem dropout_problem(float p, const TensorDesc& x, const LayerOptions& options);
 
 const LayerType& dropout_type();
 

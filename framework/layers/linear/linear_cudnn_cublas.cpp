@@ -11,8 +11,9 @@
 // rounded into the workspace at each call. Sums may not be split in ways that add up in bfloat16.
 //
 // prepare() times what the heuristics of cuBLASLt propose, and cublasGemmEx, in a graph and keeps
-// the fastest. linear_relu's relu is in the epilogue too, or else one more call. The choice is remembered in the user's cache folder: of equally fast algorithms
-// another would win each run, and the last bits of results would change with it.
+// the fastest. linear_relu's relu is in the epilogue too, or else one more call. The choice is
+// remembered in the user's cache folder: of equally fast algorithms another would win each run, and
+// the last bits of results would change with it.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -317,8 +318,7 @@ class PassPlan {
     }
   }
 
-  /// An epilogue's relu might make 0 of a NaN, where PyTorch's hands it on. REQUIRES: D is
-  /// float32 where there is a relu.
+  /// An epilogue's relu might make 0 of a NaN, where PyTorch's hands it on.
   bool keeps_nan(const Choice& choice, Context& context, const Operands& scratch, const void* ones,
                  void* workspace) {
     if (!relu_ || choice.kind != Kind::kLtFused) return true;
@@ -329,9 +329,12 @@ class PassPlan {
     operands.a = nan.data();
     multiply(choice, context, operands, ones, workspace);
     context.synchronize();
-    float first = 0.0f;
-    copy_bytes(&first, Device::kCpu, operands.d, Device::kGpu, sizeof first);
-    return std::isnan(first);
+    bool is_nan = false;
+    visit_gpu_storage(types_.result, [&](auto first) {
+      copy_bytes(&first, Device::kCpu, operands.d, Device::kGpu, sizeof first);
+      is_nan = std::isnan(static_cast<float>(first));
+    });
+    return is_nan;
   }
 
   void gemm_ex(Context& context, const Product& p, cublasComputeType_t compute, const void* a,

@@ -14,7 +14,7 @@
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
-#include "layers/linear/linear.h"
+#include "layers/linear/linear_epilogue.cuh"
 
 namespace duet {
 namespace {
@@ -46,10 +46,12 @@ class LinearCustomMma : public LinearImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
-      launch_image_product<Layout::kNHWC>(
-          forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
-          MatrixByDepth<vec_w, W>{{weights}, problem_.out, problem_.in}, 1, b.data<float>(),
-          y.data<T>(), rest(run), run.stream());
+      with_epilogue(problem_, [&](auto function) {
+        launch_image_product<Layout::kNHWC>(
+            forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
+            MatrixByDepth<vec_w, W>{{weights}, problem_.out, problem_.in}, 1, b.data<float>(),
+            y.data<T>(), rest(run), run.stream(), function);
+      });
     };
     by_weights(run, w, problem_.in % kWide == 0, by);
   }

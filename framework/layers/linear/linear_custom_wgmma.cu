@@ -9,7 +9,7 @@
 #include "core/arena.h"
 #include "kernels/convert.h"
 #include "kernels/wgmma_product.cuh"
-#include "layers/linear/linear.h"
+#include "layers/linear/linear_epilogue.cuh"
 
 namespace duet {
 namespace {
@@ -49,10 +49,12 @@ class LinearCustomWgmma : public LinearImpl {
                const Tensor& y) override {
     const bfloat16* const weights = stage(run, w);
     const ImageByPosition a = by_row(x, problem_.in);
-    forward_.with_tile([&]<class Tile>(Tile) {
-      launch_rows<Tile>(run, Pass::kForward, a,
-                        WeightByRow(weights, problem_.out, 1, problem_.in, Tile::kN),
-                        b.data<float>(), y);
+    with_epilogue(problem_, [&](auto function) {
+      forward_.with_tile([&]<class Tile>(Tile) {
+        launch_rows<Tile>(run, Pass::kForward, a,
+                          WeightByRow(weights, problem_.out, 1, problem_.in, Tile::kN),
+                          b.data<float>(), y, function);
+      });
     });
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -110,15 +112,15 @@ class LinearCustomWgmma : public LinearImpl {
   ImageByPosition by_row(const Tensor& matrix, int features) const {
     return {image(matrix, features, rows_), rows_};
   }
-  template <class Tile, class B>
+  template <class Tile, class B, class Function = std::identity>
   void launch_rows(const Run& run, Pass pass, const ImageByPosition& a, const B& b,
-                   const float* bias, const Tensor& out) const {
+                   const float* bias, const Tensor& out, Function function = {}) const {
     const WgmmaPlan& plan = plan_of(pass);
     if (plan.splits == 1) {
-      launch_wgmma_product<Tile>(
-          plan, a, b,
-          WgmmaResult<Layout::kNHWC, bfloat16>{out.data<bfloat16>(), bias, plan.columns, 1},
-          run.stream());
+      launch_wgmma_product<Tile>(plan, a, b,
+                                 WgmmaResult<Layout::kNHWC, bfloat16, Function>{
+                                     out.data<bfloat16>(), bias, plan.columns, 1},
+                                 run.stream());
       return;
     }
     auto* const parts =
@@ -129,7 +131,7 @@ class LinearCustomWgmma : public LinearImpl {
         run.stream());
     launch_sum_images<Layout::kNHWC>(parts, plan.splits, stride(pass),
                                      static_cast<int>(out.elements()), plan.columns, 1, bias,
-                                     out.data<bfloat16>(), run.stream());
+                                     out.data<bfloat16>(), run.stream(), function);
   }
 
   const PositionBoxes rows_, terms_;

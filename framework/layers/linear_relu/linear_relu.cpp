@@ -38,6 +38,8 @@ std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Cont
 }
 
 #if DUET_WITH_CUDA
+constexpr Parts kWgmma = {"custom_wgmma", "custom_vectorized"};
+constexpr Parts kMma = {"custom_mma", "custom_vectorized"};
 constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
 constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
 constexpr Parts kNaive = {"custom_naive", "custom_scalar"};
@@ -141,13 +143,30 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
      .make = make_composed<kCpuReference>,
      .dtypes = reference_dtypes()},
 #if DUET_WITH_CUDA
-    {kRegisterTiled.linear, unsupported<kRegisterTiled>, make_fused<kRegisterTiled>},
+    {.id = kWgmma.linear,
+     .unsupported = unsupported<kWgmma>,
+     .make = make_fused<kWgmma>,
+     .dtypes = {DType::kBFloat16}},
+    {.id = kMma.linear,
+     .unsupported = unsupported<kMma>,
+     .make = make_fused<kMma>,
+     .dtypes = gpu_dtypes()},
+    {.id = kRegisterTiled.linear,
+     .unsupported = unsupported<kRegisterTiled>,
+     .make = make_fused<kRegisterTiled>,
+     .dtypes = gpu_dtypes()},
     {.id = kLargeTile.linear,
      .unsupported = unsupported<kLargeTile>,
      .make = make_fused<kLargeTile>,
      .preferred = prefers_large_tile},
-    {kNaive.linear, unsupported<kNaive>, make_fused<kNaive>},
-    {kCublas.linear, unsupported<kCublas>, make_fused<kCublas>},
+    {.id = kNaive.linear,
+     .unsupported = unsupported<kNaive>,
+     .make = make_fused<kNaive>,
+     .dtypes = gpu_dtypes()},
+    {.id = kCublas.linear,
+     .unsupported = unsupported<kCublas>,
+     .make = make_fused<kCublas>,
+     .dtypes = gpu_dtypes()},
 #endif
   };
   return list;

@@ -18,7 +18,7 @@
 // torch.nn.AdaptiveAvgPool2d(1); dx = dy / (H*W). No keys: its one window is the image.
 #pragma once
 
-#include "core/philox.h"
+#include "core/host_device.h"
 #include "layers/layer.h"
 
 namespace duet {

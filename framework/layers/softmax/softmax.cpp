@@ -32,19 +32,22 @@ class SoftmaxLayer : public LayerOf<SoftmaxLayer, SoftmaxProblem> {
 
  protected:
   SoftmaxProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
-    const TensorDesc& x = inputs[0];
-    if (x.shape.rank() == 0) throw ShapeError("takes a tensor with a last axis, not a scalar");
-    const SoftmaxProblem problem = {.x = x, .dtype = x.dtype};
-    constexpr int64_t kMost = int64_t{1} << 30;
-    if (problem.rows() > kMost || problem.columns() > kMost) {
-      throw ShapeError("takes at most 2^30 rows and columns, not " + x.shape.to_string());
-    }
-    outputs_ = {x};
-    return problem;
+    outputs_ = {inputs[0]};
+    return softmax_problem(inputs[0]);
   }
 };
 
 }  // namespace
+
+SoftmaxProblem softmax_problem(const TensorDesc& x) {
+  if (x.shape.rank() == 0) throw ShapeError("takes a tensor with a last axis, not a scalar");
+  const SoftmaxProblem problem = {.x = x, .dtype = x.dtype};
+  constexpr int64_t kMost = int64_t{1} << 30;
+  if (problem.rows() > kMost || problem.columns() > kMost) {
+    throw ShapeError("takes at most 2^30 rows and columns, not " + x.shape.to_string());
+  }
+  return problem;
+}
 
 const LayerType& softmax_type() {
   static const LayerType type = layer_type<SoftmaxLayer, softmax_impls>(

@@ -22,6 +22,9 @@ struct SoftmaxProblem {
   std::string to_string() const { return "x=" + x.to_string(); }
 };
 
+/// The shape rule alone, for layers that contain a softmax. Throws ShapeError.
+SoftmaxProblem softmax_problem(const TensorDesc& x);
+
 const LayerType& softmax_type();
 
 /// In bfloat16 backward takes y anew from x: as it is stored, y has too few digits near 1.

@@ -1,4 +1,4 @@
-#include "core/philox.h"
+#include "device/philox.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,13 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a counter
-// in, four random words out, the same bits on the CPU and on the GPU.
+// in, four random words out. On a GPU they are cuRAND's, on the CPU computed here: the same bits.
 #pragma once
 
 #include <cstdint>
 
 #include "core/host_device.h"
+#ifdef __CUDACC__
+#include <curand_philox4x32_x.h>
+#endif
 
 namespace duet {
 
@@ -12,9 +15,14 @@ struct Philox4 {
   uint32_t v[4];
 };
 
-/// Ten rounds over the 128-bit `counter` under the 64-bit `key`; equals cuRAND's
-/// curand_Philox4x32_10.
+/// Ten rounds over the 128-bit `counter` under the 64-bit `key`.
 DUET_HOST_DEVICE inline Philox4 philox4x32(const uint32_t (&counter)[4], uint64_t key) {
+#ifdef __CUDA_ARCH__
+  const uint4 words =
+      curand_Philox4x32_10({counter[0], counter[1], counter[2], counter[3]},
+                           {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)});
+  return {{words.x, words.y, words.z, words.w}};
+#else
   uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3];
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   for (int round = 0; round < 10; ++round) {
@@ -28,6 +36,7 @@ DUET_HOST_DEVICE inline Philox4 philox4x32(const uint32_t (&counter)[4], uint64_
     k1 += 0xBB67AE85u;
   }
   return {{c0, c1, c2, c3}};
+#endif
 }
 
 /// The four words for element block `index` (elements 4*index .. 4*index+3) of stream `stream`
