@@ -255,9 +255,9 @@ Differences differences_of(const Metadata& saved, const CheckpointInfo& now) {
        config_changes(resolved(saved.config()), resolved(read_yaml(now.config, "configuration")))) {
     if (change.kind == ConfigChange::Kind::kLength) continue;
     found.all.push_back(to_string(change));
-    if (change.kind == ConfigChange::Kind::kTraining)
-      found.of_training.push_back(to_string(change));
     if (change.of_results) found.of_results.push_back(to_string(change));
+    if (change.kind != ConfigChange::Kind::kTraining) continue;
+    found.of_training.push_back(to_string(change));
     other_data |= change.key.starts_with("data.") && change.key != "data.batch";
     found.of_steps |= change.key.starts_with("data.");
   }

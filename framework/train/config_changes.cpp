@@ -131,6 +131,7 @@ ConfigNode resolved(ConfigNode config) {
   } catch (const Error&) {
   }
   erase_if(config.find("train"), "best", TrainSpec().best);
+  erase_if(config.find("data"), "stream", "auto");
   erase_if(config.find("optimizer"), "decay_biases", "true");
   if (ConfigNode* schedule = config.find("schedule")) {
     for (const char* warmup : {"warmup_epochs", "warmup_steps"}) erase_if(schedule, warmup, "0");

@@ -170,18 +170,18 @@ TEST(TrainerData, AStreamedTrainingIsTheResidentOne) {
   const Outcome evaluated = folder.run("evaluate --checkpoint files --data data --json");
   EXPECT_OUTCOME(evaluated, kExitDone);
 
-  const std::string endless = train + "--epochs 1000000 --set train.log_every=1 --set data.stream=";
+  // Stopped within an epoch, and gone on with otherwise.
+  const std::string long_epochs = train + "--set data.batch=1 --set train.log_every=1 ";
+  const std::string endless = long_epochs + "--epochs 1000000 --set data.stream=";
   const Outcome stopped =
       folder.run_until(endless + "files --out stopped", folder / "stopped/metrics.jsonl", SIGINT);
   EXPECT_EQ(stopped.code, kExitInterrupted) << stopped.err;
   EXPECT_LT(stopped.seconds_after_signal, 5.0);
-  const auto step = [&] { return metrics(folder, "stopped", "step").back()["step"].get<int>(); };
-  const int reached = step();
-  EXPECT_OUTCOME(folder.run(train + "--out stopped --resume last --epochs " +
-                            std::to_string(std::max(reached / 3 + 2, 40))),
-                 kExitDone, "data.stream: files -> (none)");
-  EXPECT_OUTCOME(folder.run(train + "--out whole --set data.stream=memory --epochs " +
-                            std::to_string(std::max(reached / 3 + 2, 40))),
+  const int reached = metrics(folder, "stopped", "step").back()["step"].get<int>();
+  const std::string epochs = "--epochs " + std::to_string(reached / 12 + 2);
+  EXPECT_OUTCOME(folder.run(long_epochs + epochs + " --out stopped --resume last"), kExitDone,
+                 "data.stream: files -> (none)");
+  EXPECT_OUTCOME(folder.run(long_epochs + epochs + " --out whole --set data.stream=memory"),
                  kExitDone);
   EXPECT_EQ(weights("stopped"), weights("whole"));
 }
