@@ -104,6 +104,7 @@ bool BatchFiller::fill_next(std::unique_lock<std::mutex>& lock, uint64_t last, i
     ++next_batch_;
   }
   ++inside_;
+  const bool kept = recording_;
   lock.unlock();
   const auto start = std::chrono::steady_clock::now();
   std::exception_ptr error;
@@ -120,7 +121,7 @@ bool BatchFiller::fill_next(std::unique_lock<std::mutex>& lock, uint64_t last, i
     place.error = error;
     place.failed = part;
   }
-  if (recording_) recorded_.push_back({batch, thread, start, end});
+  if (kept && recording_) recorded_.push_back({batch, thread, start, end});
   --place.left;
   --inside_;
   if (place.left == 0 || inside_ == 0) done_.notify_all();

@@ -52,7 +52,7 @@ class BatchFiller {
     int thread;  // from 0; the last is the caller of wait()
     std::chrono::steady_clock::time_point start, end;
   };
-  /// Keeps what is filled from here on; then returns it, and keeps no more.
+  /// Keeps what is begun from here on and filled; then returns it, and keeps no more.
   void record();
   std::vector<Filled> recorded();
 
