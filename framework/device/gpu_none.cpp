@@ -6,6 +6,7 @@
 #include "device/context.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/gpu_copies.h"
 #include "device/gpu_state.h"
 #include "device/graph_time.h"
 #include "device/step_graph.h"

@@ -1,6 +1,7 @@
 #include "device/staged_slots.h"
 
 #include "device/gpu.h"
+#include "device/gpu_copies.h"
 
 namespace duet {
 
