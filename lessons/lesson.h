@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -35,6 +36,11 @@ template <class Status>
 bool same_error(Status a, Status b) {
   return a == b;
 }
+#ifdef CUDA_VERSION  // cuda.h, the driver
+inline std::string text(CUresult status) {
+  return "CUresult " + std::to_string(status) + " (cuda.h names it)";
+}
+#endif
 #ifdef CUDNN_VERSION
 inline std::string text(cudnnStatus_t status) {
   char message[512] = {};
@@ -208,8 +214,8 @@ double microseconds(Call call, cudaStream_t stream = nullptr, int calls = 20) {
 
 /// The oldest GPU that will do, by its compute capability.
 struct Needs {
-  int major = 7, minor = 5;
-  const char* because = "cuDNN 9 for CUDA 13 runs on nothing older";
+  int major = CUDART_VERSION >= 13000 ? 7 : 5, minor = CUDART_VERSION >= 13000 ? 5 : 0;
+  const char* because = "this CUDA toolkit and its libraries run on nothing older";
   bool exactly = false;  // and no newer one
 };
 

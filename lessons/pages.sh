@@ -76,5 +76,7 @@ for folder in [0-9][0-9]_*/; do
   grep -qF "]($folder/README.md)" README.md || mistake "README.md does not list $folder"
 done
 
+[ "$(../duet lesson | grep -c '^[0-9][0-9]  [^ ]')" -eq "$pages" ] || mistake "README.md: ./duet lesson does not list all"
+
 echo "$pages pages, $quotes quotes, $mistakes mistakes"
 [ "$pages" -gt 0 ] && [ "$quotes" -gt "$pages" ] && [ "$mistakes" -eq 0 ]

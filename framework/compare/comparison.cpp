@@ -216,6 +216,7 @@ class Comparison {
     results_.math = to_string(spec.math);
     const Setup setup = arms_[0].setup();
     Dataset dataset = load_dataset(setup, options_.data);
+    dataset.stream = Stream::kNever;  // arms are compared, not the way of the data to them
     check_batch(setup, arms_[0].options.config, dataset);
     check_schedule(setup, arms_[0].options.config, dataset);
     for (const int64_t batch : wants("throughput") ? options_.batches : std::vector<int64_t>()) {

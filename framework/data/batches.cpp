@@ -1,7 +1,10 @@
 #include "data/batches.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
+#include <exception>
 #include <limits>
 #include <stdexcept>
 #include <string>
@@ -10,11 +13,15 @@
 #include "core/parallel.h"
 #include "core/storage.h"
 #include "data/batches_gather.h"
+#include "data/data_memory.h"
 
 namespace duet {
 namespace {
 
 constexpr int64_t kMostSamples = int64_t{1} << 31;  // of shuffled()
+constexpr size_t kPieceBytes = size_t{64} << 20;
+constexpr size_t kPartBytes = size_t{64} << 10;  // that a thread copies at a time
+constexpr int kCopyingThreads = 4;               // more do not make memory faster
 
 template <class T>
 Buffer upload(Device device, const std::vector<T>& values) {
@@ -28,9 +35,13 @@ std::vector<uint32_t> grey_means(const Shape& sample, const Split& split) {
   const int64_t channels = sample[0], pixels = sample[1] * sample[2];
   std::vector<uint32_t> means(static_cast<size_t>(split.count));
   parallel_for(split.count, split.count * channels * pixels, [&](int64_t n) {
-    uint64_t sums[3] = {};
-    const uint8_t* image = split.images.data() + n * channels * pixels;
-    for (int64_t i = 0; i < channels * pixels; ++i) sums[i / pixels] += image[i];
+    std::array<uint64_t, 3> sums = {};
+    if (split.facts.empty()) {
+      const uint8_t* image = split.images.data() + n * channels * pixels;
+      for (int64_t i = 0; i < channels * pixels; ++i) sums[i / pixels] += image[i];
+    } else {
+      sums = split.facts[n].sums;
+    }
     const auto count = static_cast<uint64_t>(pixels);
     means[n] = static_cast<uint32_t>(
         channels == 3 ? (19595 * sums[0] + 38470 * sums[1] + 7471 * sums[2]) / count
@@ -39,36 +50,67 @@ std::vector<uint32_t> grey_means(const Shape& sample, const Split& split) {
   return means;
 }
 
+void read_sample(const Split& split, bool numbers, size_t bytes, uint32_t sample, void* to) {
+  const auto* from =
+      numbers ? reinterpret_cast<const uint8_t*>(split.numbers.data()) : split.images.data();
+  if (split.read) return split.read(sample, static_cast<uint8_t*>(to));
+  std::memcpy(to, from + sample * bytes, bytes);
+}
+
+// All images of files to the device, a piece at a time.
+Buffer upload_files(Device device, const Split& split, size_t bytes) {
+  const auto count = static_cast<size_t>(split.count);
+  Buffer buffer(device, count * bytes);
+  const size_t at_once = std::min(count, std::max<size_t>(1, kPieceBytes / bytes));
+  std::vector<uint8_t> piece(at_once * bytes);
+  for (size_t first = 0; first < count; first += at_once) {
+    const auto some = static_cast<int64_t>(std::min(at_once, count - first));
+    std::vector<std::exception_ptr> errors(static_cast<size_t>(some));
+    parallel_for(some, some * kWorthSharing, [&](int64_t i) {
+      try {
+        split.read(static_cast<int64_t>(first) + i, piece.data() + static_cast<size_t>(i) * bytes);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+    for (const std::exception_ptr& error : errors) {
+      if (error) std::rethrow_exception(error);
+    }
+    copy_bytes(buffer.at(first * bytes), device, piece.data(), Device::kCpu,
+               static_cast<size_t>(some) * bytes);
+  }
+  return buffer;
+}
+
 // The value of each place of a sample. `bytes` holds what every byte becomes: cheaper than a
 // multiply-add in software.
 class Values {
  public:
-  Values(const GatherProblem& p, const float* bytes, const SampleOfEpoch& place)
-      : p_(p), bytes_(bytes), sample_(place.sample) {
-    if (p.augment.any()) draw_ = draw_of(p, place);
+  Values(const GatherProblem& p, const float* bytes, const GatherRow& row)
+      : p_(p), bytes_(bytes), row_(row) {
+    if (p.augment.any()) draw_ = draw_of(p, row.place);
   }
 
-  float byte(uint32_t c, uint32_t pixel) const { return bytes_[256 * c + p_.images[at(c, pixel)]]; }
+  float byte(uint32_t c, uint32_t pixel) const {
+    return bytes_[256 * c + row_.bytes[c * p_.pixels + pixel]];
+  }
   float number(uint32_t c, uint32_t pixel) const {
-    return std::fma(p_.numbers[at(c, pixel)], p_.scale[c], p_.shift[c]);
+    const auto* numbers = reinterpret_cast<const float*>(row_.bytes);
+    return std::fma(numbers[c * p_.pixels + pixel], p_.scale[c], p_.shift[c]);
   }
   float augmented(uint32_t c, uint32_t pixel) const {
     const auto y = static_cast<int32_t>(pixel / p_.width);
     const auto x = static_cast<int32_t>(pixel % p_.width);
     if (is_in_hole(p_.augment, draw_, y, x)) return 0.0f;
-    const int64_t value = drawn_pixel(p_, draw_, sample_, c, y, x);
+    const int64_t value = drawn_pixel(p_, draw_, row_, c, y, x);
     if (value % 65536 == 0) return bytes_[256 * c + value / 65536];
     return std::fma(static_cast<float>(value) * 0x1p-16f, p_.scale[c], p_.shift[c]);
   }
 
  private:
-  size_t at(uint32_t c, uint32_t pixel) const {
-    return (static_cast<size_t>(sample_) * p_.channels + c) * p_.pixels + pixel;
-  }
-
   const GatherProblem& p_;
   const float* bytes_;
-  const uint32_t sample_;
+  const GatherRow& row_;
   AugmentDraw draw_{};
 };
 
@@ -76,15 +118,16 @@ template <class T>
 void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float* bytes) {
   const uint64_t step = *p.step;
   const size_t size = static_cast<size_t>(p.channels) * p.pixels;
-  parallel_for(p.batch, p.batch * static_cast<int64_t>(size), [&](int64_t row) {
-    T* const x = batch + static_cast<size_t>(row) * size;
-    const SampleOfEpoch place = sample_of(p, step, static_cast<uint32_t>(row));
-    p.labels[row] = place.sample < p.count ? p.sample_labels[place.sample] : -1;
-    if (place.sample >= p.count) {
-      std::fill_n(x, size, T(0.0f));
+  parallel_for(p.order.batch, p.order.batch * static_cast<int64_t>(size), [&](int64_t i) {
+    T* const x = batch + static_cast<size_t>(i) * size;
+    const GatherRow row = gather_row(p, step, static_cast<uint32_t>(i));
+    const uint32_t sample = row.place.sample;
+    p.labels[i] = sample < p.order.count ? p.sample_labels[sample] : -1;
+    if (!row.bytes) {
+      std::fill_n(x, size, T(row.blank));
       return;
     }
-    const Values values(p, bytes, place);
+    const Values values(p, bytes, row);
     const auto fill = [&](const auto& value) {
       for (uint32_t c = 0; c < p.channels; ++c) {
         T* const first = layout == Layout::kNCHW ? x + static_cast<size_t>(c) * p.pixels : x + c;
@@ -109,13 +152,16 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
     : options_(options),
       sample_{info.channels, info.height, info.width},
       count_(split.count),
-      numbers_(info.numbers) {
+      numbers_(info.numbers),
+      device_(context.device()),
+      from_files_(split.read != nullptr) {
   const int64_t batch = options.batch;
   const size_t channels = static_cast<size_t>(info.channels);
   if (batch < 1 || count_ < 1 || count_ > kMostSamples ||
       sample_.elements() > std::numeric_limits<int32_t>::max() ||
-      (numbers_ ? split.numbers.size() : split.images.size()) !=
-          static_cast<size_t>(count_ * sample_.elements()) ||
+      (numbers_     ? split.numbers.size()
+       : split.read ? static_cast<size_t>(count_ * sample_.elements())
+                    : split.images.size()) != static_cast<size_t>(count_ * sample_.elements()) ||
       (numbers_ && options.augment.any()) || split.labels.size() != static_cast<size_t>(count_) ||
       info.mean.size() != channels || info.stddev.size() != channels) {
     throw std::logic_error("Batches: the sizes of split, data set and options do not fit");
@@ -134,12 +180,55 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
       values_.push_back(std::fma(static_cast<float>(byte), scale[c], shift[c]));
     }
   }
-  samples_ =
-      numbers_ ? upload(context.device(), split.numbers) : upload(context.device(), split.images);
+  const size_t bytes = static_cast<size_t>(sample_.elements()) * (numbers_ ? sizeof(float) : 1);
+  const size_t all = static_cast<size_t>(count_) * bytes;
+  if (options.stream == Stream::kMemory || options.stream == Stream::kFiles ||
+      (options.stream == Stream::kAuto && 2 * all > free_memory(device_))) {
+    stream(context, split, bytes);
+  } else if (split.read) {
+    samples_ = upload_files(device_, split, bytes);
+  } else {
+    samples_ = numbers_ ? upload(device_, split.numbers) : upload(device_, split.images);
+  }
   labels_ = upload(context.device(), split.labels);
   if (options.augment.contrast) grey_means_ = upload(context.device(), grey_means(sample_, split));
   scale_ = upload(context.device(), scale);
   shift_ = upload(context.device(), shift);
+}
+
+SampleOrder Batches::order() const {
+  return {.seed = options_.seed,
+          .count = static_cast<uint32_t>(count_),
+          .batch = static_cast<uint32_t>(options_.batch),
+          .per_epoch = static_cast<uint32_t>(per_epoch_),
+          .shuffle = options_.shuffle};
+}
+
+void Batches::stream(Context& context, const Split& split, size_t bytes) {
+  threads_ = from_files_ ? cpu_threads() : std::min(cpu_threads(), kCopyingThreads);
+  const auto fill_row = [order = order(), &split, bytes, numbers = numbers_](
+                            uint64_t step, size_t row, std::byte* to) {
+    const uint32_t sample = sample_of(order, step, static_cast<uint32_t>(row)).sample;
+    if (sample < order.count) read_sample(split, numbers, bytes, sample, to);
+  };
+  // An evaluation ends with its epoch.
+  const auto end = [order = order()](uint64_t step) {
+    return order.shuffle ? ~uint64_t{0} : (step / order.per_epoch + 1) * order.per_epoch;
+  };
+  stream_ = std::make_unique<BatchStream>(
+      context,
+      BatchStream::Options{.rows = static_cast<size_t>(options_.batch),
+                           .row_bytes = bytes,
+                           .threads = threads_,
+                           .rows_a_part = from_files_ ? 1 : std::max<size_t>(1, kPartBytes / bytes),
+                           .fill_row = fill_row,
+                           .end = end});
+}
+
+std::string Batches::whereabouts() const {
+  if (!stream_) return device_ == Device::kGpu ? "on the GPU" : "in memory";
+  return std::string("streamed from ") + (from_files_ ? "files" : "memory") + " by " +
+         std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
 }
 
 void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
@@ -154,22 +243,19 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
   }
   const GatherProblem problem = {
       .step = step,
-      .images = numbers_ ? nullptr : static_cast<const uint8_t*>(samples_.data()),
-      .numbers = numbers_ ? static_cast<const float*>(samples_.data()) : nullptr,
+      .samples = static_cast<const uint8_t*>(stream_ ? stream_->slots() : samples_.data()),
+      .numbers = numbers_,
+      .slot_bytes = stream_ ? stream_->slot_bytes() : 0,
       .grey_means = static_cast<const uint32_t*>(grey_means_.data()),
       .sample_labels = static_cast<const int32_t*>(labels_.data()),
       .scale = static_cast<const float*>(scale_.data()),
       .shift = static_cast<const float*>(shift_.data()),
       .x = x.memory,
       .labels = labels.data<int32_t>(),
-      .seed = options_.seed,
-      .count = static_cast<uint32_t>(count_),
-      .batch = static_cast<uint32_t>(options_.batch),
-      .per_epoch = static_cast<uint32_t>(per_epoch_),
+      .order = order(),
       .channels = static_cast<uint32_t>(sample_[0]),
       .pixels = static_cast<uint32_t>(sample_[1] * sample_[2]),
       .width = static_cast<uint32_t>(sample_[2]),
-      .shuffle = options_.shuffle,
       .augment = options_.augment,
   };
   if (context.device() == Device::kCpu) {

@@ -1,11 +1,15 @@
-// Batches of a split: kept as bytes (or numbers) in a network's memory, gathered, augmented and
-// normalised where the network runs, by one kernel that finds its samples from the step number.
+// Batches of a split: gathered, augmented and normalised where the network runs, by one kernel that
+// finds its samples from the step number. They lie as bytes (or numbers) in that device's memory: all
+// of the split, or, streamed, the next few batches (data/batch_stream.h).
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "core/tensor.h"
+#include "data/batch_stream.h"
 #include "data/dataset.h"
 #include "device/context.h"
 #include "device/device.h"
@@ -17,25 +21,44 @@ struct BatchOptions {
   uint64_t seed = 0;     // of the order; unused without shuffle
   bool shuffle = false;  // training; without it the order is the split's, for evaluation
   Augment augment = {};  // of images; drawn from the seed, the epoch and the sample
+  /// kAuto: not streamed if the samples take at most half of the memory that is free.
+  Stream stream = Stream::kNever;
 };
+
+struct SampleOrder;
 
 class Batches {
  public:
-  /// Copies the split to the context's device; the split may go afterwards. Throws ConfigError if
-  /// `shuffle` is set and a batch is larger than the split. REQUIRES: split.count > 0.
+  /// Copies the split to the context's device, or begins to stream it. Throws ConfigError if
+  /// `shuffle` is set and a batch is larger than the split, and what split.read throws. REQUIRES:
+  /// split.count > 0; context outlives this, and the split too if it is streamed.
   Batches(Context& context, const DatasetInfo& info, const Split& split,
           const BatchOptions& options);
 
   /// Of the device.
   size_t memory_bytes() const {
-    return samples_.bytes() + labels_.bytes() + grey_means_.bytes() + scale_.bytes() +
-           shift_.bytes();
+    return (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
+           grey_means_.bytes() + scale_.bytes() + shift_.bytes();
   }
+  bool is_streamed() const { return stream_ != nullptr; }
+  /// "on the GPU", "streamed from files by 8 threads"
+  std::string whereabouts() const;
   int64_t count() const { return count_; }
   int64_t batch() const { return options_.batch; }
   /// Batches in an epoch. With shuffle all are full, and what is left over (another lot each epoch)
   /// is left out; without it the last one may be partly empty.
   int64_t per_epoch() const { return per_epoch_; }
+
+  /// Has the gathers that are queued from here on find batch `step` there, and only that one. Nothing
+  /// to do unless streamed. Returns false as soon as `stop` is true, without that. Throws what
+  /// split.read throws.
+  bool stage(uint64_t step, bool (*stop)() = nullptr) const {
+    return !stream_ || stream_->stage(step, stop);
+  }
+  /// Until it is called with nullptr, *record gets what stage() does.
+  void record(StreamRecord* record) const {
+    if (stream_) stream_->record(record);
+  }
 
   /// Queues batch s, s = *step in memory of the device: batch s % per_epoch() of epoch s /
   /// per_epoch(). Row r gets sample shuffled(first + r, count, seed, epoch), or first + r without
@@ -43,19 +66,27 @@ class Batches {
   ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, or number / stddev - mean / stddev,
   ///   rounded once, the same bits on CPU and GPU; labels[r] = its label.
   /// An augmented image's bytes have 16 bits more (data/augment_pixels.h); its hole gets x = 0.
-  /// Rows past the end of the split get x = 0 and label -1.
+  /// Rows past the end of the split get x = 0 and label -1. If streamed and s is not the batch that
+  /// was staged, x is NaN.
   /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
   /// rounded once more), {batch, channels, height, width} in either layout, labels int32
   /// {batch}, both on its device.
   void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
 
  private:
+  SampleOrder order() const;
+  void stream(Context& context, const Split& split, size_t sample_bytes);
+
   BatchOptions options_;
   Shape sample_;  // channels, height, width
   int64_t count_ = 0;
   int64_t per_epoch_ = 0;
   bool numbers_ = false;
-  Buffer samples_;  // bytes of images, or float32 numbers
+  Device device_;
+  bool from_files_ = false;
+  int threads_ = 0;                      // of the stream
+  Buffer samples_;                       // bytes of images, or float32 numbers
+  std::unique_ptr<BatchStream> stream_;  // instead of samples_
   Buffer labels_;
   Buffer grey_means_;  // uint32 a sample, where augment.contrast asks for them
   Buffer scale_;       // float32 a channel

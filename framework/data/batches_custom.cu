@@ -21,15 +21,15 @@ constexpr unsigned kMostParts = 64;  // blocks a row; each of them finds the sam
 // The row's sample in every thread of the block; thread 0 of the row's first block writes its
 // label.
 // `draw`, in shared memory, gets how the sample is augmented, unless it is nullptr.
-__device__ uint32_t find_sample(const GatherProblem& p, AugmentDraw* draw = nullptr) {
-  __shared__ uint32_t found;
+__device__ GatherRow find_row(const GatherProblem& p, AugmentDraw* draw = nullptr) {
+  __shared__ GatherRow found;
   const uint32_t row = blockIdx.x;
   if (threadIdx.x == 0) {
-    const SampleOfEpoch place = sample_of(p, *p.step, row);
-    found = place.sample;
-    if (draw && place.sample < p.count) *draw = draw_of(p, place);
+    found = gather_row(p, *p.step, row);
+    const SampleOfEpoch& place = found.place;
+    if (draw && found.bytes) *draw = draw_of(p, place);
     if (blockIdx.y == 0) {
-      p.labels[row] = place.sample < p.count ? p.sample_labels[place.sample] : -1;
+      p.labels[row] = place.sample < p.order.count ? p.sample_labels[place.sample] : -1;
     }
   }
   __syncthreads();
@@ -41,17 +41,17 @@ __device__ uint32_t find_sample(const GatherProblem& p, AugmentDraw* draw = null
 template <class T>
 __global__ void gather_vector_kernel(GatherProblem p) {
   wait_for_primary();
-  const uint32_t sample = find_sample(p);
+  const GatherRow row = find_row(p);
   const uint32_t quads_a_channel = p.pixels / 4;
   const uint32_t quads = p.channels * quads_a_channel;
-  const uchar4* images = reinterpret_cast<const uchar4*>(p.images) + size_t{sample} * quads;
+  const uchar4* image = reinterpret_cast<const uchar4*>(row.bytes);
   T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * quads * 4;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < quads; i += gridDim.y * blockDim.x) {
-    Vector<float, 4> value = {};
-    if (sample < p.count) {
+    Vector<float, 4> value = {row.blank, row.blank, row.blank, row.blank};
+    if (image) {
       const uint32_t c = p.channels == 1 ? 0 : i / quads_a_channel;
       const float scale = p.scale[c], shift = p.shift[c];
-      const uchar4 bytes = images[i];
+      const uchar4 bytes = image[i];
       value = {fmaf(bytes.x, scale, shift), fmaf(bytes.y, scale, shift),
                fmaf(bytes.z, scale, shift), fmaf(bytes.w, scale, shift)};
     }
@@ -61,16 +61,16 @@ __global__ void gather_vector_kernel(GatherProblem p) {
 
 // Source: uint8_t of images, float of numbers.
 template <class T, class Source>
-__global__ void gather_scalar_kernel(GatherProblem p, const Source* samples, bool nhwc) {
+__global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
-  const uint32_t sample = find_sample(p);
+  const GatherRow row = find_row(p);
   const uint32_t size = p.channels * p.pixels;
-  const Source* image = samples + size_t{sample} * size;
+  const Source* image = reinterpret_cast<const Source*>(row.bytes);
   T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
     const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
     const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
-    x[i] = T(sample < p.count ? fmaf(image[c * p.pixels + pixel], p.scale[c], p.shift[c]) : 0.0f);
+    x[i] = T(image ? fmaf(image[c * p.pixels + pixel], p.scale[c], p.shift[c]) : row.blank);
   }
 }
 
@@ -78,17 +78,20 @@ template <class T>
 __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
   __shared__ AugmentDraw draw;
-  const uint32_t sample = find_sample(p, &draw);
+  const GatherRow row = find_row(p, &draw);
   const uint32_t size = p.channels * p.pixels;
   T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
     const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
     const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
     const int32_t y = pixel / p.width, x = pixel % p.width;
-    float value = 0.0f;
-    if (sample < p.count && !is_in_hole(p.augment, draw, y, x)) {
-      const float byte = static_cast<float>(drawn_pixel(p, draw, sample, c, y, x)) * 0x1p-16f;
-      value = fmaf(byte, p.scale[c], p.shift[c]);
+    float value = row.blank;
+    if (row.bytes) {
+      value = 0.0f;
+      if (!is_in_hole(p.augment, draw, y, x)) {
+        const float byte = static_cast<float>(drawn_pixel(p, draw, row, c, y, x)) * 0x1p-16f;
+        value = fmaf(byte, p.scale[c], p.shift[c]);
+      }
     }
     batch[i] = T(value);
   }
@@ -103,17 +106,15 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
       plain && !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
   const unsigned work = p.channels * p.pixels / (vector ? 4 : 1);
   const unsigned threads = std::min((work + 31) / 32 * 32, kMostThreads);
-  const dim3 grid(p.batch, std::min((work + threads - 1) / threads, kMostParts));
+  const dim3 grid(p.order.batch, std::min((work + threads - 1) / threads, kMostParts));
   visit_gpu_storage(dtype, [&](auto zero) {
     using T = decltype(zero);
     if (vector) {
       launch_following({grid, threads, 0, stream}, gather_vector_kernel<T>, p);
     } else if (p.numbers) {
-      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, float>, p, p.numbers,
-                       nhwc);
+      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, float>, p, nhwc);
     } else if (plain) {
-      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, uint8_t>, p, p.images,
-                       nhwc);
+      launch_following({grid, threads, 0, stream}, gather_scalar_kernel<T, uint8_t>, p, nhwc);
     } else {
       launch_following({grid, threads, 0, stream}, gather_augmented_kernel<T>, p, nhwc);
     }

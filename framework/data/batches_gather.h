@@ -1,37 +1,45 @@
 // What the CPU's and the GPU's gather share.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/tensor.h"
 #include "data/augment_pixels.h"
+#include "data/batch_stream.h"
 #include "data/order.h"
 
 struct CUstream_st;
 
 namespace duet {
 
+/// Which samples make a batch.
+struct SampleOrder {
+  uint64_t seed;
+  uint32_t count;
+  uint32_t batch;
+  uint32_t per_epoch;
+  bool shuffle;
+};
+
 /// One gather. Pointers are to the device's memory; x is batch x channels x pixels, in float32 or
 /// bfloat16.
 struct GatherProblem {
   const uint64_t* step;
-  const uint8_t* images;
-  const float* numbers;        // instead of images, or nullptr
+  const uint8_t* samples;  // bytes of images, or float32 numbers
+  bool numbers;
+  size_t slot_bytes;           // samples are the slots of a BatchStream; 0: all samples
   const uint32_t* grey_means;  // of each image, in units of 2^-16; for augment.contrast only
   const int32_t* sample_labels;
   const float* scale;
   const float* shift;
   void* x;
   int32_t* labels;
-  uint64_t seed;
-  uint32_t count;
-  uint32_t batch;
-  uint32_t per_epoch;
+  SampleOrder order;
   uint32_t channels;
   uint32_t pixels;
   uint32_t width;  // of an image
-  bool shuffle;
   Augment augment;
 };
 
@@ -41,35 +49,57 @@ struct SampleOfEpoch {
 };
 
 /// The sample of row `row` in step `step`; count if the row is past the end.
-DUET_HOST_DEVICE inline SampleOfEpoch sample_of(const GatherProblem& p, uint64_t step,
+DUET_HOST_DEVICE inline SampleOfEpoch sample_of(const SampleOrder& order, uint64_t step,
                                                 uint32_t row) {
   uint64_t epoch;
   uint32_t batch_index;
   if (step >> 32 == 0) {  // 32-bit division is several times cheaper on a GPU
-    epoch = static_cast<uint32_t>(step) / p.per_epoch;
-    batch_index = static_cast<uint32_t>(step) % p.per_epoch;
+    epoch = static_cast<uint32_t>(step) / order.per_epoch;
+    batch_index = static_cast<uint32_t>(step) % order.per_epoch;
   } else {
-    epoch = step / p.per_epoch;
-    batch_index = static_cast<uint32_t>(step % p.per_epoch);
+    epoch = step / order.per_epoch;
+    batch_index = static_cast<uint32_t>(step % order.per_epoch);
   }
-  const uint64_t position = static_cast<uint64_t>(batch_index) * p.batch + row;
-  if (position >= p.count) return {p.count, epoch};
+  const uint64_t position = static_cast<uint64_t>(batch_index) * order.batch + row;
+  if (position >= order.count) return {order.count, epoch};
   const uint32_t i = static_cast<uint32_t>(position);
-  return {p.shuffle ? shuffled(i, p.count, p.seed, epoch) : i, epoch};
+  return {order.shuffle ? shuffled(i, order.count, order.seed, epoch) : i, epoch};
+}
+
+/// A row of the batch and where its sample lies.
+struct GatherRow {
+  SampleOfEpoch place;
+  const uint8_t* bytes;  // nullptr: all its values are `blank`
+  float blank;           // 0 past the end, NaN if the batch is not there
+};
+
+DUET_HOST_DEVICE inline GatherRow gather_row(const GatherProblem& p, uint64_t step, uint32_t row) {
+  GatherRow found = {sample_of(p.order, step, row), nullptr, 0.0f};
+  if (found.place.sample >= p.order.count) return found;
+  const size_t bytes = size_t{p.channels} * p.pixels * (p.numbers ? sizeof(float) : 1);
+  if (p.slot_bytes == 0) {
+    found.bytes = p.samples + found.place.sample * bytes;
+  } else if (const uint8_t* rows = staged_rows(p.samples, p.slot_bytes, step)) {
+    found.bytes = rows + row * bytes;
+  } else {
+    found.blank = NAN;
+  }
+  return found;
 }
 
 /// The draw for a sample. REQUIRES: p.augment.any().
 DUET_HOST_DEVICE inline AugmentDraw draw_of(const GatherProblem& p, const SampleOfEpoch& place) {
-  return draw_augment(p.augment, p.seed, place.epoch, place.sample,
+  return draw_augment(p.augment, p.order.seed, place.epoch, place.sample,
                       static_cast<int32_t>(p.pixels / p.width), static_cast<int32_t>(p.width));
 }
 
-/// Channel c of pixel `pixel` of a sample under that draw, as augmented_pixel(). REQUIRES: the pixel
-/// is not in the hole.
+/// Channel c of a pixel of a row's image under that draw, as augmented_pixel(). REQUIRES: the row
+/// has bytes, and the pixel is not in the hole.
 DUET_HOST_DEVICE inline int64_t drawn_pixel(const GatherProblem& p, const AugmentDraw& draw,
-                                            uint32_t sample, uint32_t c, int32_t y, int32_t x) {
-  const uint8_t* image = p.images + static_cast<size_t>(sample) * p.channels * p.pixels;
-  return augmented_pixel(p.augment, draw, image, p.grey_means ? p.grey_means[sample] : 0,
+                                            const GatherRow& row, uint32_t c, int32_t y,
+                                            int32_t x) {
+  return augmented_pixel(p.augment, draw, row.bytes,
+                         p.grey_means ? p.grey_means[row.place.sample] : 0,
                          static_cast<int32_t>(p.channels), static_cast<int32_t>(p.pixels / p.width),
                          static_cast<int32_t>(p.width), static_cast<int32_t>(c), y, x);
 }

@@ -5,7 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
+
 namespace duet {
+
+/// Bytes of a device's memory that are free now; of the host's, what this process may have of them.
+size_t free_memory(Device device);
 
 /// Throws RunError if samples of that many bytes are more than the memory that is free now, or than
 /// this process may have; `advice` says what to do about it.

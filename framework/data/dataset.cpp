@@ -84,6 +84,12 @@ const std::vector<const DatasetType*>& dataset_types() {
   return types;
 }
 
+Stream stream_of(std::string_view name) {
+  if (name == "never") return Stream::kNever;
+  if (name == "memory") return Stream::kMemory;
+  return name == "files" ? Stream::kFiles : Stream::kAuto;
+}
+
 std::vector<std::string> numbered_classes(int64_t classes) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < classes; ++i) names.push_back(std::to_string(i));
@@ -117,6 +123,12 @@ Split selected(const Split& split, const std::vector<int64_t>& samples) {
   append(split.images, some.images);
   append(split.labels, some.labels);
   append(split.numbers, some.numbers);
+  append(split.facts, some.facts);
+  if (split.read) {
+    some.read = [read = split.read, samples](int64_t sample, uint8_t* to) {
+      read(samples[static_cast<size_t>(sample)], to);
+    };
+  }
   return some;
 }
 

@@ -1,7 +1,8 @@
-// Data sets of labelled images, or of labelled numbers, whole in host memory. data/batches.h makes
-// batches of them.
+// Data sets of labelled images, or of labelled numbers, in host memory; images in files of their own
+// may also stay there. data/batches.h makes batches of them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -15,14 +16,31 @@
 
 namespace duet {
 
+/// What is known of an image that is not in memory.
+struct ImageFacts {
+  uint64_t hash = 0;                          // hash_of() its bytes
+  std::array<uint64_t, 3> sums{}, squares{};  // of the bytes of each channel
+};
+
 struct Split {
   int64_t count = 0;
   std::vector<uint8_t> images;  // count x channels x height x width, row-major
   std::vector<int32_t> labels;  // count, each in [0, classes)
   std::vector<float> numbers;   // instead of images, of the same sizes (DatasetInfo::numbers)
+  /// Instead of images: writes those of one sample, in any thread. Throws DataError where its file
+  /// cannot be read, or holds another image than when the data set was loaded.
+  std::function<void(int64_t sample, uint8_t* to)> read = {};
+  std::vector<ImageFacts> facts = {};  // of images in files of their own, in memory or not
 };
 /// These samples, in this order.
 Split selected(const Split& split, const std::vector<int64_t>& samples);
+
+/// Where the samples come from in a training: from the network's own device, where all of them lie,
+/// or in batches that are prepared ahead (data/batch_stream.h), from host memory or from files.
+enum class Stream { kAuto, kNever, kMemory, kFiles };
+
+/// Of "never", "memory" and "files"; kAuto of anything else.
+Stream stream_of(std::string_view name);
 
 /// What is known of a data set before it is loaded.
 struct DatasetInfo {
@@ -39,6 +57,7 @@ struct DatasetInfo {
   std::vector<std::string> class_names;
   /// Samples are numbers (a channel each, height and width 1), not images.
   bool numbers = false;
+  Stream stream = Stream::kNever;
 };
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
@@ -98,6 +117,8 @@ struct DatasetType {
   Remote remote = {};
   /// The files are the user's: keys name them.
   bool keys_name_files = false;
+  /// Images in files of their own, which can stay there.
+  bool pictures = false;
 
   /// For who does not have it; may be empty.
   std::string how_to_get() const;
@@ -108,7 +129,8 @@ const std::vector<const DatasetType*>& dataset_types();
 /// nullptr if there is none of that name.
 const DatasetType* find_dataset_type(std::string_view name);
 
-/// Reads the keys of the data set and those of every data set: `mean`, `stddev`, `augment`. What it
+/// Reads the keys of the data set and those of every data set: `mean`, `stddev`, `augment`, `stream`.
+/// What it
 /// loads is checked, and normalised by what was given or else, if the type says nothing, by what its
 /// training data have.
 DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader);

@@ -33,11 +33,18 @@ class Hash {
 
 }  // namespace
 
+uint64_t hash_of(const void* data, size_t bytes) {
+  Hash hash;
+  hash.add(data, bytes);
+  return hash.value();
+}
+
 std::string fingerprint(const Dataset& dataset) {
   Hash hash;
   for (const Split* split : {&dataset.train, &dataset.validation}) {
     hash.add(split->labels.data(), split->labels.size() * sizeof split->labels[0]);
-    hash.add(split->images.data(), split->images.size());
+    if (split->facts.empty()) hash.add(split->images.data(), split->images.size());
+    for (const ImageFacts& facts : split->facts) hash.add(&facts.hash, sizeof facts.hash);
     if (dataset.numbers) hash.add(split->numbers.data(), split->numbers.size() * sizeof(float));
   }
   char text[17];

@@ -163,7 +163,8 @@ const DatasetType& image_folder_type() {
       .name = "image_folder",
       .summary = "your own JPEG and PNG pictures, a folder a class (torchvision's ImageFolder)",
       .read = read,
-      .keys_name_files = true};
+      .keys_name_files = true,
+      .pictures = true};
   return type;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include "core/error.h"
 #include "core/parallel.h"
 #include "core/printable.h"
 #include "data/data_memory.h"
+#include "data/fingerprint.h"
 #include "data/image_file.h"
 
 namespace duet {
@@ -72,6 +74,42 @@ Outcome read_one(const fs::path& file, const PictureRules& rules, uint8_t* to) {
   }
 }
 
+ImageFacts facts_of(const uint8_t* image, const PictureRules& rules) {
+  const auto pixels = static_cast<size_t>(rules.height * rules.width);
+  ImageFacts facts;
+  for (size_t c = 0; c < static_cast<size_t>(rules.channels); ++c) {
+    for (size_t i = 0; i < pixels; ++i) {
+      const uint64_t byte = image[c * pixels + i];
+      facts.sums[c] += byte;
+      facts.squares[c] += byte * byte;
+    }
+  }
+  facts.hash = hash_of(image, static_cast<size_t>(rules.channels) * pixels);
+  return facts;
+}
+
+// Split::read of images that stay in their files.
+std::function<void(int64_t, uint8_t*)> reader_of(std::vector<fs::path> files,
+                                                 const std::vector<ImageFacts>& facts,
+                                                 const PictureRules& rules) {
+  struct Known {
+    std::vector<fs::path> files;
+    std::vector<uint64_t> hashes;
+  };
+  Known known{std::move(files), {}};
+  for (const ImageFacts& image : facts) known.hashes.push_back(image.hash);
+  return [known = std::make_shared<const Known>(std::move(known)), rules](int64_t i, uint8_t* to) {
+    const fs::path& file = known->files[static_cast<size_t>(i)];
+    const Outcome outcome = read_one(file, rules, to);
+    if (!outcome.error.empty()) {
+      throw DataError(outcome.error + "; when the data set was loaded it was right");
+    }
+    const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);
+    if (hash_of(to, size) == known->hashes[static_cast<size_t>(i)]) return;
+    throw DataError(file.string() + ": holds another picture than when the data set was loaded");
+  };
+}
+
 }  // namespace
 
 PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> size) {
@@ -100,6 +138,8 @@ PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> siz
     }
   }
   rules.skip = reader.choice("on_error", {"stop", "skip"}, "stop") == "skip";
+  const ConfigNode* stream = reader.raw("stream");
+  rules.stream = stream_of(stream ? stream->scalar : "auto");
   return rules;
 }
 
@@ -137,25 +177,41 @@ std::function<Image(const Image&)> fit_by(const PictureRules& rules) {
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
                           std::vector<std::string>& warnings) {
   const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);
-  require_memory(std::to_string(files.size()) + " pictures of " +
-                     size_text(rules.height, rules.width) + " pixels",
-                 files.size() * size, "choose a smaller data.size, or fewer pictures");
-  Split split{0, std::vector<uint8_t>(files.size() * size), {}, {}};
+  const size_t bytes = files.size() * size;
+  const bool kept = rules.stream != Stream::kFiles &&
+                    (rules.stream != Stream::kAuto || 2 * bytes <= free_memory(Device::kCpu));
+  if (kept) {
+    require_memory(std::to_string(files.size()) + " pictures of " +
+                       size_text(rules.height, rules.width) + " pixels",
+                   bytes, "choose a smaller data.size, or data.stream: files");
+  }
+  Split split{0, std::vector<uint8_t>(kept ? bytes : 0), {}, {}};
   std::vector<Outcome> outcomes(files.size());
+  split.facts.resize(files.size());
   parallel_for(static_cast<int64_t>(files.size()),
                static_cast<int64_t>(files.size()) * kWorthSharing, [&](int64_t i) {
-                 outcomes[i] = read_one(files[i].file, rules,
-                                        split.images.data() + static_cast<size_t>(i) * size);
+                 thread_local std::vector<uint8_t> passing;
+                 if (!kept) passing.resize(size);
+                 uint8_t* const to =
+                     kept ? split.images.data() + static_cast<size_t>(i) * size : passing.data();
+                 outcomes[i] = read_one(files[i].file, rules, to);
+                 if (outcomes[i].error.empty()) split.facts[i] = facts_of(to, rules);
                });
   std::vector<std::string> unreadable, wrong_sizes;
+  std::vector<fs::path> there;  // the files of the split, if its images are not kept
   for (size_t i = 0; i < files.size(); ++i) {
     if (outcomes[i].unreadable) {
       unreadable.push_back(outcomes[i].error);
     } else if (!outcomes[i].error.empty()) {
       wrong_sizes.push_back(outcomes[i].error);
     } else {
-      std::copy_n(split.images.begin() + static_cast<int64_t>(i * size), size,
-                  split.images.begin() + split.count * static_cast<int64_t>(size));
+      if (kept) {
+        std::copy_n(split.images.begin() + static_cast<int64_t>(i * size), size,
+                    split.images.begin() + split.count * static_cast<int64_t>(size));
+      } else {
+        there.push_back(files[i].file);
+      }
+      split.facts[split.count] = split.facts[i];
       split.labels.push_back(files[i].label);
       ++split.count;
     }
@@ -175,7 +231,12 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
     warnings.push_back(count(unreadable) +
                        "cannot be read and are left out: " + first_of(unreadable, "; "));
   }
-  split.images.resize(static_cast<size_t>(split.count) * size);
+  split.facts.resize(static_cast<size_t>(split.count));
+  if (kept) {
+    split.images.resize(static_cast<size_t>(split.count) * size);
+  } else {
+    split.read = reader_of(std::move(there), split.facts, rules);
+  }
   return split;
 }
 

@@ -21,11 +21,13 @@ struct PictureRules {
   int64_t shorter = 0;                       // `resize: N`: the shorter side becomes N
   std::pair<int64_t, int64_t> resize{0, 0};  // `resize: [height, width]`
   bool skip = false;                         // on_error: skip
+  Stream stream = Stream::kNever;            // whether images stay in their files
 
   bool resizes() const { return shorter > 0 || resize.first > 0; }
 };
 
-/// Reads `channels`, `size` (required without a fallback), `resize` and `on_error`.
+/// Reads `channels`, `size` (required without a fallback), `resize` and `on_error`; of `stream`, which
+/// read_dataset() checks, what it says.
 PictureRules read_picture_rules(ConfigReader& reader, std::optional<int64_t> size = {});
 
 /// The picture in the rules' channels, resized and its middle cropped as torchvision's Resize and
@@ -41,6 +43,8 @@ struct LabelledFile {
 
 /// Reads JPEG and PNG files on all threads, in their order. Throws DataError naming those that
 /// cannot be read (with rules.skip they are left out, which `warnings` tells) or have another size.
+/// With Stream::kFiles, or kAuto where they would take more than half of the memory that is free,
+/// all of this is done and the images are not kept: Split::read reads them again.
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
                           std::vector<std::string>& warnings);
 

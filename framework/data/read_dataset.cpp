@@ -10,6 +10,14 @@
 namespace duet {
 namespace {
 
+std::vector<std::string> names_of_picture_sets() {
+  std::vector<std::string> names;
+  for (const DatasetType* type : dataset_types()) {
+    if (type->pictures) names.emplace_back(type->name);
+  }
+  return names;
+}
+
 // Reads `mean` and `stddev` into `info`: a number a channel, or one for all.
 void read_normalisation(ConfigReader& reader, DatasetInfo& info) {
   const bool given = reader.raw("mean");
@@ -43,6 +51,18 @@ void read_normalisation(ConfigReader& reader, DatasetInfo& info) {
   }
 }
 
+Stream read_stream(ConfigReader& reader, const DatasetType& type) {
+  // A key that is not given is not written either: checkpoints from before there was one agree.
+  if (!reader.raw("stream")) return Stream::kAuto;
+  const std::string stream = reader.choice("stream", {"auto", "never", "memory", "files"});
+  if (stream == "files" && !type.pictures) {
+    reader.error("stream", "'files' is of data sets whose images are in files of their own (" +
+                               join(names_of_picture_sets()) + "); " + std::string(type.name) +
+                               " can be streamed from 'memory'");
+  }
+  return stream_of(stream);
+}
+
 // Sums over the training data: of bytes exact, so the same on every machine.
 void compute_normalisation(Dataset& data) {
   const int64_t pixels = data.height * data.width;
@@ -61,7 +81,13 @@ void compute_normalisation(Dataset& data) {
            [&](double value) { variance += (value - mean) * (value - mean) / count; });
     } else {
       uint64_t sum = 0, squares = 0;
-      each(data.train.images, [&](uint64_t byte) { sum += byte, squares += byte * byte; });
+      for (const ImageFacts& image : data.train.facts) {
+        sum += image.sums[static_cast<size_t>(c)];
+        squares += image.squares[static_cast<size_t>(c)];
+      }
+      if (data.train.facts.empty()) {
+        each(data.train.images, [&](uint64_t byte) { sum += byte, squares += byte * byte; });
+      }
       mean = static_cast<double>(sum) / count / 255.0;
       variance = static_cast<double>(squares) / count / 65025.0 - mean * mean;
     }
@@ -105,6 +131,7 @@ void check(const Dataset& data) {
 DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
   DatasetLoader loader = type.read(reader);
   read_normalisation(reader, loader.info);
+  loader.info.stream = read_stream(reader, type);
   Augment augment;
   if (reader.has("augment") && loader.info.numbers) {
     reader.raw("augment");
@@ -127,6 +154,7 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
     if (data.mean.empty()) compute_normalisation(data);
     if (data.source != "generated") look_for_classes(data);
     data.augment = augment;
+    data.stream = info.stream;
     return data;
   };
   return loader;

@@ -114,7 +114,9 @@ const DatasetType& tiny_imagenet_type() {
       "tiny-imagenet-200",
       {{"http://cs231n.stanford.edu"},
        {{"tiny-imagenet-200.zip", 248100043,
-         "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821"}}}};
+         "6198c8ae015e2b3e007c7841da39ec069199b9aa3bfa943a462022fe5e43c821"}}},
+      false,
+      true};
   return type;
 }
 

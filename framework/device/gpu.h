@@ -18,6 +18,16 @@ void copy(void* to, const void* from, size_t bytes);  // any direction, synchron
 void fill(void* memory, int byte, size_t bytes);
 int64_t memory_in_use();  // bytes, by every process
 
+/// Memory of the host that a GPU reads by itself, so that a copy runs beside other work.
+void* allocate_pinned(size_t bytes);  // throws OutOfMemoryError
+void release_pinned(void* memory) noexcept;
+/// A stream beside those of contexts, for copies.
+CUstream_st* make_stream();
+/// Waits for its work first.
+void destroy_stream(CUstream_st* stream) noexcept;
+/// From pinned memory.
+void queue_upload(void* to, const void* from, size_t bytes, CUstream_st* stream);
+
 /// What device/range.h does. `name` is copied.
 void push_range(const char* name);
 void pop_range();
@@ -29,6 +39,12 @@ std::string pci_bus_id();
 void* make_event();
 void destroy_event(void* event) noexcept;
 void record_event(void* event, CUstream_st* stream);
+/// What is queued on `stream` from here on waits for what was recorded last, if anything was.
+void queue_wait(void* event, CUstream_st* stream);
+/// The host waits, asleep, for what was recorded last. REQUIRES: of make_sleeping_event().
+void wait_for(void* event);
+/// An event that measures no time.
+void* make_sleeping_event();
 /// Waits for `end`. Both must have been recorded.
 double seconds_between(void* begin, void* end);
 

@@ -279,6 +279,37 @@ int64_t memory_in_use() {
   return static_cast<int64_t>(total) - static_cast<int64_t>(free);
 }
 
+void* allocate_pinned(size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // or the next launch would be blamed
+    throw OutOfMemoryError("out of memory: the host cannot set aside " +
+                           std::to_string(bytes >> 20) +
+                           " MiB for copies to the GPU; choose a smaller batch");
+  }
+  DUET_CUDA(status);
+  return memory;
+}
+
+void release_pinned(void* memory) noexcept { cudaFreeHost(memory); }
+
+CUstream_st* make_stream() {
+  cudaStream_t stream = nullptr;
+  DUET_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return stream;
+}
+
+void destroy_stream(CUstream_st* stream) noexcept {
+  if (!stream) return;
+  cudaStreamSynchronize(stream);
+  cudaStreamDestroy(stream);
+}
+
+void queue_upload(void* to, const void* from, size_t bytes, CUstream_st* stream) {
+  DUET_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
+}
+
 // Without a tool that listens, a call is a test of one pointer.
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
@@ -305,6 +336,21 @@ void destroy_event(void* event) noexcept {
 
 void record_event(void* event, CUstream_st* stream) {
   DUET_CUDA(cudaEventRecord(static_cast<cudaEvent_t>(event), stream));
+}
+
+void queue_wait(void* event, CUstream_st* stream) {
+  DUET_CUDA(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(event), 0));
+}
+
+void wait_for(void* event) {
+  const GpuWait wait;
+  DUET_CUDA(cudaEventSynchronize(static_cast<cudaEvent_t>(event)));
+}
+
+void* make_sleeping_event() {
+  cudaEvent_t event = nullptr;
+  DUET_CUDA(cudaEventCreateWithFlags(&event, cudaEventBlockingSync | cudaEventDisableTiming));
+  return event;
 }
 
 double seconds_between(void* begin, void* end) {

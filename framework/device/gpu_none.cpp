@@ -59,7 +59,7 @@ StreamTimes::StreamTimes(Context&) { throw UnsupportedError(gpu_missing_reason()
 StreamTimes::~StreamTimes() = default;
 void StreamTimes::hold() {}
 void StreamTimes::release() {}
-size_t StreamTimes::mark() { return 0; }
+size_t StreamTimes::mark(CUstream_st*) { return 0; }
 std::vector<double> StreamTimes::microseconds() { return {}; }
 StreamTimes::Clock::time_point StreamTimes::zero() const { return {}; }
 
@@ -75,6 +75,13 @@ void release(void*) noexcept {}
 void copy(void*, const void*, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 void fill(void*, int, size_t) { throw UnsupportedError(gpu_missing_reason()); }
 int64_t memory_in_use() { return 0; }
+void* allocate_pinned(size_t) { throw UnsupportedError(gpu_missing_reason()); }
+void release_pinned(void*) noexcept {}
+CUstream_st* make_stream() { throw UnsupportedError(gpu_missing_reason()); }
+void destroy_stream(CUstream_st*) noexcept {}
+void queue_upload(void*, const void*, size_t, CUstream_st*) {
+  throw UnsupportedError(gpu_missing_reason());
+}
 void push_range(const char*) {}
 void pop_range() {}
 
@@ -82,6 +89,9 @@ std::string pci_bus_id() { return ""; }
 void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
 void destroy_event(void*) noexcept {}
 void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
+void queue_wait(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
+void wait_for(void*) { throw UnsupportedError(gpu_missing_reason()); }
+void* make_sleeping_event() { throw UnsupportedError(gpu_missing_reason()); }
 double seconds_between(void*, void*) { throw UnsupportedError(gpu_missing_reason()); }
 std::string take_error() { return ""; }
 bool is_lost() { return false; }

@@ -28,8 +28,8 @@ class StreamTimes {
   void hold();
   void release();
 
-  /// Queues a mark and returns its number.
-  size_t mark();
+  /// Queues a mark, on the context's stream or on another one, and returns its number.
+  size_t mark(CUstream_st* stream = nullptr);
   /// The times of all marks since zero(). Waits for them.
   std::vector<double> microseconds();
   /// The host's time at which the marks' clock was at 0, true to some microseconds.

@@ -49,10 +49,10 @@ struct StreamTimes::Impl {
     cudaStreamSynchronize(stream);
     for (cudaEvent_t event : marks) cudaEventDestroy(event);
   }
-  void record() {
+  void record(cudaStream_t where) {
     marks.push_back(nullptr);
     DUET_CUDA(cudaEventCreate(&marks.back()));
-    DUET_CUDA(cudaEventRecord(marks.back(), stream));
+    DUET_CUDA(cudaEventRecord(marks.back(), where));
   }
 };
 
@@ -60,7 +60,7 @@ StreamTimes::StreamTimes(Context& context) : impl_(std::make_unique<Impl>()) {
   impl_->stream = context.stream();
   DUET_CUDA(cudaStreamSynchronize(impl_->stream));
   const auto before = Clock::now();
-  impl_->record();
+  impl_->record(impl_->stream);
   DUET_CUDA(cudaEventSynchronize(impl_->marks.front()));
   impl_->zero = before + (Clock::now() - before) / 2;
 }
@@ -74,13 +74,14 @@ void StreamTimes::hold() {
 
 void StreamTimes::release() { impl_->gates.back().open(); }
 
-size_t StreamTimes::mark() {
-  impl_->record();
+size_t StreamTimes::mark(CUstream_st* stream) {
+  impl_->record(stream ? stream : impl_->stream);
   return impl_->marks.size() - 2;
 }
 
 std::vector<double> StreamTimes::microseconds() {
   DUET_CUDA(cudaStreamSynchronize(impl_->stream));
+  for (cudaEvent_t mark : impl_->marks) DUET_CUDA(cudaEventSynchronize(mark));
   std::vector<double> times;
   for (size_t i = 1; i < impl_->marks.size(); ++i) {
     float milliseconds = 0.0f;

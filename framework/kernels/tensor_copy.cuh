@@ -70,9 +70,11 @@ inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis,
   return map;
 }
 
+inline constexpr int kMostPositions = 1024;
+
 /// Images [n][height][width][channels] at `from` as copy_positions() takes them: each with rows and
 /// columns of zeros, `before` above and left of it, and `after` (0 and more) below and right of it.
-/// REQUIRES: `from` and `channels` are multiples of 16 bytes, and `positions` at most 1024.
+/// REQUIRES: `from` and `channels` are multiples of 16 bytes, and at most kMostPositions.
 inline CUtensorMap position_map(const bfloat16* from, int n, int height, int width, int channels,
                                 std::array<int, 2> before, std::array<int, 2> after,
                                 int positions) {

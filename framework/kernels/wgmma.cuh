@@ -20,8 +20,8 @@
 namespace duet {
 
 /// An operand in shared memory, in rows of 128 bytes as copy_box() brings them. Rows are rows of the
-/// operand where the sum runs along them, and it begins at a multiple of 1024 bytes, plus 32 for every
-/// 16 terms. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
+/// operand where the sum runs along them, and it begins at any row, plus 32 bytes for every 16 terms: the
+/// swizzle goes by addresses. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
 /// 64 elements of the operand's other axis `next` bytes further on.
 __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32_t next) {
   constexpr uint64_t kEightRows = 1024, kSwizzle128 = uint64_t{1} << 62;

@@ -15,26 +15,30 @@
 
 namespace duet {
 
-/// Images [n][height][width][channels] with the zeros around them, the same between two neighbours as
-/// around each; results are positions of the upper left corner, as many as the convolution has.
-struct HaloImages {
-  CUtensorMap map;
-  int images, pad_h, pad_w, height, width;  // with zeros
+/// Images with the zeros around them, the same between two neighbours as around each. Results are
+/// positions, each at the upper left of what it meets; of those further on there are none.
+struct HaloGeometry {
+  int images, image_height, image_width, channels;
+  int pad_h, pad_w, height, width;  // with the zeros
   int out_height, out_width;
-  int taps_h, taps_w, step_h, step_w, first;  // a tap's row in shared memory
-  int blocks;                                 // of 64 channels
-  int rows;                                   // of 128 bytes that a block's tile takes
+  int taps_h, taps_w, step_h, step_w,
+      first;   // tap (r, s) begins at row first + r step_h + s step_w
+  int blocks;  // of 64 channels
+  int rows;    // that a tile and its halo take
   FastDivisor by_width, by_height;
 
-  /// `h` and `w` of stride 1: result p meets, at tap r, row p + first + r * step; `step` < 0 for a
-  /// gradient. REQUIRES: as halo_rows() says.
-  HaloImages(const bfloat16* from, int n, int height_, int width_, int channels, const TapAxis& h,
-             const TapAxis& w, int out_height_, int out_width_, int tile_rows)
-      : images(n),
+  /// Result p meets, at tap r, element p + axis.first + r * axis.step, which may be negative.
+  /// REQUIRES: strides of 1, and no result that meets zeros alone along an axis.
+  HaloGeometry(int images_, int image_height_, int image_width_, int channels_, const TapAxis& h,
+               const TapAxis& w, int out_height_, int out_width_, int tile_rows)
+      : images(images_),
+        image_height(image_height_),
+        image_width(image_width_),
+        channels(channels_),
         pad_h(-lowest(h)),
         pad_w(-lowest(w)),
-        height(height_ + std::max(pad_h, after(h, height_, out_height_))),
-        width(width_ + std::max(pad_w, after(w, width_, out_width_))),
+        height(image_height + std::max(pad_h, beyond(h, image_height, out_height_))),
+        width(image_width + std::max(pad_w, beyond(w, image_width, out_width_))),
         out_height(out_height_),
         out_width(out_width_),
         taps_h(h.count),
@@ -43,25 +47,37 @@ struct HaloImages {
         step_w(w.step),
         first((h.first + pad_h) * width + w.first + pad_w),
         blocks(ceil_div(channels, kStepDepth)),
-        rows(tile_rows + (reach(h) * width) + reach(w)),
+        rows(tile_rows + reach(h) * width + reach(w)),
         by_width(width),
-        by_height(height) {
-    map = position_map(from, n, height_, width_, channels, {pad_h, pad_w},
-                       {height - height_ - pad_h, width - width_ - pad_w}, rows);
-  }
+        by_height(height) {}
+
+  __host__ __device__ int positions() const { return images * height * width; }
+
+ private:
   static int reach(const TapAxis& axis) { return (axis.count - 1) * std::abs(axis.step); }
-  /// The least element that result 0 meets, and how far beyond the last the last result reaches.
+  /// The element that the first result meets first.
   static int lowest(const TapAxis& axis) {
     return axis.first + (axis.step < 0 ? (axis.count - 1) * axis.step : 0);
   }
-  static int after(const TapAxis& axis, int size, int results) {
+  /// How far the last result reaches beyond the last element.
+  static int beyond(const TapAxis& axis, int size, int results) {
     return std::max(0, results - 1 + lowest(axis) + reach(axis) - (size - 1));
   }
-  int positions() const { return images * height * width; }
+};
+
+/// [n][height][width][channels].
+struct HaloImages : HaloGeometry {
+  CUtensorMap map;
+
+  HaloImages(const HaloGeometry& geometry, const bfloat16* from)
+      : HaloGeometry(geometry),
+        map(position_map(from, images, image_height, image_width, channels, {pad_h, pad_w},
+                         {height - image_height - pad_h, width - image_width - pad_w}, rows)) {}
 
   struct Start {
     int position;
   };
+  /// 64 channels of the tile from `position` on, with its halo.
   __device__ __forceinline__ void copy(int position, int block, char* shared,
                                        const CopyBarrier& barrier) const {
     int rest, column, n, row;

@@ -20,12 +20,11 @@ DUET_HOST_DEVICE inline void advance_state(StepState& state, const float* loss, 
                                            const ScheduleRule& schedule) {
   if (loss) {
     state.last_loss = *loss;
-    if (!(*loss - *loss == 0.0f)) {  // NaN or infinite
+    if (state.halted || !(*loss - *loss == 0.0f)) {  // NaN or infinite
       state.halted = 1;
       return;
     }
     const int32_t right = hits[0], counted = hits[1];
-    state.halted = 0;
     state.loss_sum += static_cast<double>(*loss) * counted;
     state.hits += right;
     state.counted += counted;

@@ -106,7 +106,7 @@ ConfigChange::Kind kind_of(const Key& key) {
   }
   const bool implementation =
       is_any_of(key.key.substr(0, key.key.find('.')), {"backend", "layout"}) ||
-      is_any_of(key.text(), {"fuse", "fold_norms", "graph", "workspace_limit_mib"});
+      is_any_of(key.text(), {"fuse", "fold_norms", "graph", "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 

@@ -27,7 +27,7 @@ double ClassMetrics::recall() const {
 Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
     : net_(net),
       context_(net.context()),
-      batches_(context_, info, split, {.batch = net.input().desc.shape[0]}),
+      batches_(context_, info, split, {.batch = net.input().desc.shape[0], .stream = info.stream}),
       state_(context_.device(), sizeof(StepState)),
       counts_(context_.device(),
               static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)) {
@@ -47,6 +47,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
 
 void Evaluation::capture() {
   restart();
+  batches_.stage(0);
   queue(program_);
   context_.synchronize();
   graph_ = StepGraph(context_, [this] {
@@ -83,6 +84,7 @@ Metrics Evaluation::run() {
 }
 
 void Evaluation::step() {
+  batches_.stage(next_++);
   if (graph_) {
     graph_.launch();
   } else {
@@ -91,6 +93,7 @@ void Evaluation::step() {
 }
 
 void Evaluation::restart() {
+  next_ = 0;
   const StepState zero;
   copy_bytes(state_.data(), context_.device(), &zero, Device::kCpu, sizeof zero);
   fill_bytes(counts_.data(), context_.device(), 0, counts_.bytes());

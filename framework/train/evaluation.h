@@ -41,7 +41,7 @@ Metrics metrics_of(const StepState& state);
 
 class Evaluation {
  public:
-  /// Uploads the split, which may go afterwards. `net` has its loss, takes images of `info`'s sizes
+  /// Uploads the split, or streams it as `info` says (data/batches.h). `net` has its loss, takes images of `info`'s sizes
   /// and, with its context, outlives this; a network in training evaluates as one for inference.
   Evaluation(Net& net, const DatasetInfo& info, const Split& split);
   Evaluation(const Evaluation&) = delete;  // the program refers to this
@@ -64,6 +64,7 @@ class Evaluation {
   /// What step() queues, also where it replays a graph.
   const Program& program() const { return program_; }
 
+  const Batches& batches() const { return batches_; }
   /// Device memory for data and totals.
   size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
 
@@ -75,8 +76,9 @@ class Evaluation {
   Net& net_;
   Context& context_;
   Batches batches_;
-  Buffer state_;   // StepState
-  Buffer counts_;  // ClassCounts
+  uint64_t next_ = 0;  // the batch that step() queues
+  Buffer state_;       // StepState
+  Buffer counts_;      // ClassCounts
   Program program_;
   StepGraph graph_;
 };

@@ -40,6 +40,7 @@ std::string fixed(double value) {
 Profile profile_step(Training& training) {
   Profile profile;
   profile.step_microseconds = 1e6 * seconds_per_call(training.context(), [&] { training.step(); });
+  training.stage();
   for (const Operation& operation : training.program()) {
     const double microseconds = microseconds_of(training, operation);
     profile.rows.push_back({operation.layer, operation.pass, operation.implementation,

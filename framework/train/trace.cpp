@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "device/range.h"
 #include "device/stream_times.h"
@@ -12,20 +13,33 @@ namespace {
 using nlohmann::json;
 using Clock = StreamTimes::Clock;
 
-constexpr int kDevice = 1, kHost = 2;         // processes of the trace
-constexpr int kOperations = 1, kReplays = 2;  // tracks of kDevice
-constexpr int kQueue = 1;                     // track of kHost
+constexpr int kDevice = 1, kHost = 2;                      // processes of the trace
+constexpr int kOperations = 1, kReplays = 2, kCopies = 3;  // tracks of kDevice
+constexpr int kQueue = 1, kFirstThread = 2;                // tracks of kHost
 
 double microseconds(Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
+std::vector<StagedBatch> filled_since(Clock::time_point zero, const StreamRecord& record) {
+  std::vector<StagedBatch> batches;
+  for (const BatchFiller::Filled& part : record.filled) {
+    batches.push_back({part.batch,
+                       part.thread,
+                       {microseconds(part.start - zero), microseconds(part.end - zero)}});
+  }
+  return batches;
+}
+
 StepTrace trace_on_cpu(Training& training, size_t steps) {
   StepTrace trace;
   const auto zero = Clock::now();
+  StreamRecord record;
+  training.batches().record(&record);
   const auto now = [&] { return microseconds(Clock::now() - zero); };
   const Program& operations = training.program();
   for (size_t step = 0; step < steps; ++step) {
+    training.stage();
     trace.steps.push_back({now()});
     for (size_t i = 0; i < operations.size(); ++i) {
       const double start = now();
@@ -35,46 +49,59 @@ StepTrace trace_on_cpu(Training& training, size_t steps) {
     }
     trace.steps.back().end = trace.operations.back().ran.end;
   }
+  training.batches().record(nullptr);
+  trace.filled = filled_since(zero, record);
   return trace;
 }
 
 StepTrace trace_on_gpu(Training& training, size_t steps) {
   StepTrace trace;
   StreamTimes times(training.context());
+  StreamRecord record{.times = &times};
+  training.batches().record(&record);
   const auto now = [&] { return microseconds(Clock::now() - times.zero()); };
   const Program& operations = training.program();
+  std::vector<size_t> marks;  // around the operations, and around the replays
   for (size_t step = 0; step < steps; ++step) {
+    training.stage();
     times.hold();
-    times.mark();
+    marks.push_back(times.mark());
     for (size_t i = 0; i < operations.size(); ++i) {
       const double start = now();
       operations[i].queue();
       trace.operations.push_back({i, step, {}, {start, now()}});
-      times.mark();
+      marks.push_back(times.mark());
     }
     times.release();
   }
   const bool replays = training.has_graph();
   if (replays) {
-    times.mark();
+    training.stage();
+    marks.push_back(times.mark());
     for (size_t step = 0; step < steps; ++step) {
       training.step();
-      times.mark();
+      marks.push_back(times.mark());
     }
   }
+  training.batches().record(nullptr);
 
-  const std::vector<double> at = times.microseconds();
+  const std::vector<double> all = times.microseconds();
+  const auto at = [&](size_t mark) { return all[marks[mark]]; };
   size_t mark = 0;
   for (TracedOperation& traced : trace.operations) {
     if (traced.operation == 0) {
       if (traced.step > 0) ++mark;  // from the end of a step to the start of the next
-      trace.steps.push_back({at[mark]});
+      trace.steps.push_back({at(mark)});
     }
-    traced.ran = {at[mark], at[mark + 1]};
-    trace.steps.back().end = at[++mark];
+    traced.ran = {at(mark), at(mark + 1)};
+    trace.steps.back().end = at(++mark);
   }
-  for (++mark; replays && mark + 1 < at.size(); ++mark) {
-    trace.graph_steps.push_back({at[mark], at[mark + 1]});
+  for (++mark; replays && mark + 1 < marks.size(); ++mark) {
+    trace.graph_steps.push_back({at(mark), at(mark + 1)});
+  }
+  trace.filled = filled_since(times.zero(), record);
+  for (const StreamRecord::Copy& copy : record.copies) {
+    trace.copied.push_back({copy.step, 0, {all[copy.marks.begin], all[copy.marks.end]}});
   }
   return trace;
 }
@@ -156,8 +183,22 @@ json trace_json(const StepTrace& trace, const Training& training, const json& ab
     events.push_back(complete_event("step " + std::to_string(step + 1), "graph", kDevice, kReplays,
                                     trace.graph_steps[i], {{"step", step + 1}}));
   }
+  const auto staged = [&](const char* name, int process, int track, const StagedBatch& batch) {
+    events.push_back(complete_event(name, "batch", process, track, batch.span,
+                                    {{"batch_of_step", batch.step + 1}}));
+  };
+  if (!trace.copied.empty()) name_track(events, kDevice, kCopies, "copies of batches");
+  for (const StagedBatch& batch : trace.copied) staged("copy", kDevice, kCopies, batch);
+  if (gpu || !trace.filled.empty()) name_process(events, kHost, "host");
+  std::set<int> threads;
+  for (const StagedBatch& batch : trace.filled) {
+    const int track = kFirstThread + batch.thread;
+    if (threads.insert(track).second) {
+      name_track(events, kHost, track, "batches, thread " + std::to_string(batch.thread + 1));
+    }
+    staged("prepare", kHost, track, batch);
+  }
   if (gpu) {
-    name_process(events, kHost, "host");
     name_track(events, kHost, kQueue, "queueing");
     for (const TracedOperation& traced : trace.operations) {
       const Operation& operation = training.program()[traced.operation];

@@ -23,10 +23,18 @@ struct TracedOperation {
   Span queued;  // the host's call; on the CPU the same as `ran`
 };
 
+/// A batch that was prepared or copied for a step (from 0) while others ran. Of the host's `thread`.
+struct StagedBatch {
+  uint64_t step = 0;
+  int thread = 0;
+  Span span;
+};
+
 struct StepTrace {
   std::vector<TracedOperation> operations;  // in the order they ran
   std::vector<Span> steps;                  // from the start of the first operation
   std::vector<Span> graph_steps;            // replays that followed, if training uses a graph
+  std::vector<StagedBatch> filled, copied;  // where the data are streamed
 };
 
 /// Trains `steps` steps call by call, and as many from the graph if there is one. On a GPU the
@@ -36,7 +44,8 @@ struct StepTrace {
 StepTrace trace_steps(Training& training, size_t steps);
 
 /// In the Trace Event Format. Process 1 has the device's tracks: the operations inside their steps,
-/// and the graph's steps; process 2, on a GPU, the host queueing them. Names are "layer pass", the
+/// the graph's steps and the copies of batches to it; process 2 the host's: queueing, on a GPU, and
+/// the threads that prepare batches. Names are "layer pass", the
 /// rest is in `args`. `about` becomes otherData.
 nlohmann::json trace_json(const StepTrace& trace, const Training& training,
                           const nlohmann::json& about);

@@ -1,6 +1,7 @@
 #include "train/training.h"
 
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "device/range.h"
 #include "train/advance.h"
 
@@ -31,7 +32,8 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
                      {.batch = spec.data.batch,
                       .seed = spec.seed,
                       .shuffle = true,
-                      .augment = dataset.augment}),
+                      .augment = dataset.augment,
+                      .stream = dataset.stream}),
       schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
       state_(context.device(), sizeof(StepState)) {
@@ -85,6 +87,7 @@ void Training::prepare() {
   const Range range("prepare");
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
+  stage();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
@@ -100,11 +103,19 @@ void Training::prepare() {
 
 void Training::step() {
   const Range range("step");
+  if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
+  ++next_;
   if (step_graph_) {
     step_graph_.launch();
   } else {
     queue(program_);
   }
+}
+
+void Training::stage() {
+  if (!train_batches_.is_streamed()) return;
+  next_ = state().step;
+  train_batches_.stage(next_);
 }
 
 StepState Training::state() {
@@ -115,6 +126,7 @@ StepState Training::state() {
 
 void Training::set_state(const StepState& state) {
   copy_bytes(state_.data(), context_.device(), &state, Device::kCpu, sizeof state);
+  next_ = state.step;
   set_learning_rate(context_, device_state(state_), schedule_);
 }
 
@@ -159,6 +171,7 @@ size_t Training::memory_bytes() const {
 }
 
 std::string Training::explain_halt() {
+  stage();
   train_batches_.gather(context_, step_number(), net_.input(), net_.labels());
   const std::string where = net_.find_non_finite(step_number());
   return where.empty() ? "the loss itself" : where;

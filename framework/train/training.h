@@ -20,9 +20,9 @@ namespace duet {
 
 class Training {
  public:
-  /// Plans and takes all memory, uploads the data and starts from initial values. `dataset` may go
-  /// afterwards; `context` must outlive this. Throws ConfigError if the batch is larger than the
-  /// data.
+  /// Plans and takes all memory, uploads the data and starts from initial values. `context` must
+  /// outlive this, and `dataset` too if it is streamed (data/batches.h). Throws ConfigError if the
+  /// batch is larger than the data.
   Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
            std::unique_ptr<Optimizer> optimizer, const Schedule& schedule, Context& context);
 
@@ -34,7 +34,12 @@ class Training {
   Training& operator=(const Training&) = delete;
 
   /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
+  /// Where the data are streamed it waits for the batch; throws DataError if that cannot be had, and
+  /// InterruptedError, with nothing queued, if an interrupt is requested meanwhile.
   void step();
+  /// For who queues the operations of program() itself: has the batch of the next step there, and
+  /// step() go on from wherever they have come. Waits for what is queued.
+  void stage();
   int64_t steps_per_epoch() const { return train_batches_.per_epoch(); }
 
   /// Reads the state back (waits for the queued steps).
@@ -49,6 +54,7 @@ class Training {
   /// One pass over the validation data, with the averaged weights if the optimizer keeps them.
   Metrics evaluate();
 
+  const Batches& batches() const { return train_batches_; }
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
   /// libraries take for themselves is not known here.
   size_t memory_bytes() const;
@@ -95,6 +101,7 @@ class Training {
   std::unique_ptr<Update> update_;
   std::vector<Buffer> optimizer_memory_;  // of the states, the average and aside_
   Buffer state_;                          // StepState of the training
+  uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
   StepGraph step_graph_;
 };

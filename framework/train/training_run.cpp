@@ -89,6 +89,8 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     startup_seconds_ = seconds_since_process_start();
     spdlog::info("ready {:.2f} s after start; run folder {}", startup_seconds_,
                  folder_->path().string());
+    spdlog::info("training images {}, validation images {}", training_.batches().whereabouts(),
+                 training_.evaluation().batches().whereabouts());
     spdlog::info("the network:\n{}{}", network_table(setup_.layers, &training_.net()),
                  training_text(setup_));
     const InterruptGuard guard;
@@ -128,10 +130,13 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
                       " was queued last; with CUDA_LAUNCH_BLOCKING=1 in the environment, '--set "
                       "graph=false' runs the layers one by one and names the one that fails)");
   } catch (const RunError& e) {
-    throw RunError(std::string(e.what()) + (saved_.empty()
-                                                ? "; no checkpoint had been saved yet"
-                                                : "; the last good checkpoint is kept: " + saved_));
+    throw RunError(e.what() + what_is_kept());
   }
+}
+
+std::string TrainingRun::what_is_kept() const {
+  return saved_.empty() ? "; no checkpoint had been saved yet"
+                        : "; the last good checkpoint is kept: " + saved_;
 }
 
 void TrainingRun::resume(const fs::path& checkpoint) {
@@ -174,10 +179,11 @@ void TrainingRun::finish_folder() {
   if (!fs::exists(folder_->path() / "run.json", error)) write_run_json();
 }
 
-int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) {
+int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) try {
   while (step < end) {
+    const uint64_t first = step;
     step = run_epoch(step, per_epoch);
-    if (InterruptGuard::requested() && step % per_epoch != 0) break;
+    if (InterruptGuard::requested() && (step % per_epoch != 0 || step == first)) break;
     finish_epoch(static_cast<int64_t>(step / per_epoch));
     if (InterruptGuard::requested()) break;
     if (has_stopped()) {
@@ -194,6 +200,8 @@ int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) {
   }
   print_summary(interrupted);
   return interrupted ? kExitInterrupted : kExitDone;
+} catch (const DataError& e) {  // of a file that is streamed
+  throw DataError(e.what() + what_is_kept());
 }
 
 void TrainingRun::write_run_json() {
@@ -202,6 +210,8 @@ void TrainingRun::write_run_json() {
   for (const auto& [name, version] : gpu::versions()) versions[name] = version;
   json dataset = json::parse(dataset_metadata(data_, info_.data));
   dataset["source"] = data_.source;
+  dataset["training"] = training_.batches().whereabouts();
+  dataset["validation"] = training_.evaluation().batches().whereabouts();
   json object = {{"name", spec_.name},
                  {"duet", version_text()},
                  {"versions", versions},
@@ -233,10 +243,12 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
   };
   while (step < epoch_end && !InterruptGuard::requested()) {
-    {
+    try {
       std::optional<Running> running;
       name_replay(running, "step", step + 1);
       training_.step();
+    } catch (const InterruptedError&) {  // while it waited for the batch
+      break;
     }
     ++step;
     const bool log = step % static_cast<uint64_t>(spec_.train.log_every) == 0;

@@ -46,6 +46,8 @@ class TrainingRun {
   /// Early stopping: what the epoch of summary_ adds, and whether training has ended by it.
   void watch_for_the_end();
   bool has_stopped() const;
+  /// The end of an error's message.
+  std::string what_is_kept() const;
   /// Throws RunError.
   void check_finite(const Metrics& validation, int64_t epoch) const;
   void save(const std::filesystem::path& path);

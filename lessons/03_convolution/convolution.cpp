@@ -77,7 +77,9 @@ std::vector<float> by_cudnn(cudnnHandle_t cudnn, const Convolution& v, const std
   int found = 0;
   CHECK(cudnnGetConvolutionForwardAlgorithm_v7(cudnn, xd, wd, convolution, yd, 1, &found, &choice));
   CHECK(choice.status);
-  CHECK(cudnnSetConvolutionMathType(convolution, choice.mathType));  // the choice includes it
+  if (math != CUDNN_FMA_MATH) {  // else there is no choice
+    CHECK(cudnnSetConvolutionMathType(convolution, choice.mathType));
+  }
   const lesson::Array<float> xs(x), ws(w), ys(static_cast<size_t>(n) * k * p * q);
   const lesson::Array<char> workspace(choice.memory);
   const float one = 1, zero = 0;

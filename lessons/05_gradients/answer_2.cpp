@@ -21,13 +21,17 @@ void answer() {
   CHECK(cudnnConvolutionBackwardFilter(cudnn, &one, d.x, xs.data(), d.y, dys.data(), d.convolution,
                                        filter, workspace.data(), bytes, &zero, d.w, dws.data()));
 
+  const auto forward = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM;
+  CHECK(cudnnGetConvolutionForwardWorkspaceSize(cudnn, d.x, d.w, d.convolution, d.y, forward,
+                                                &bytes));
+  const lesson::Array<char> room(bytes);
+
   // region answer
   // With the loss sum(dy * y) the gradient of y is dy. It is linear in w: any step gives the slope.
   const auto loss = [&] {
     const lesson::Array<float> ws(w);
     CHECK(cudnnConvolutionForward(cudnn, &one, d.x, xs.data(), d.w, ws.data(), d.convolution,
-                                  CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &zero, d.y,
-                                  ys.data()));
+                                  forward, room.data(), room.bytes(), &zero, d.y, ys.data()));
     const std::vector<float> y = ys.host();
     double sum = 0;
     for (size_t i = 0; i < y.size(); ++i) sum += double(dy[i]) * y[i];

@@ -125,10 +125,11 @@ void teach() {
   // end nan
 
   // region wrong
-  // y with one row too few: the sizes were rounded otherwise than cuDNN rounds.
-  CHECK(cudnnSetTensor4dDescriptor(d.y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kP - 1, kQ));
+  // Pooling keeps channels apart: y has as many as x.
+  CHECK(cudnnSetTensor4dDescriptor(d.y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC - 1, kP, kQ));
   SHOULD_FAIL(cudnnPoolingForward(cudnn, d.pooling, &one, d.x, xs.data(), &zero, d.y, ys.data()),
               CUDNN_STATUS_BAD_PARAM);
+  // A window larger than the image and its padding.
   CHECK(cudnnSetPooling2dDescriptor(d.pooling, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 9, 9, 0, 0,
                                     1, 1));
   SHOULD_FAIL(cudnnGetPooling2dForwardOutputDim(d.pooling, d.x, &n, &c, &p, &q),

@@ -14,7 +14,7 @@ using Attribute = cudnnBackendAttributeName_t;
 
 cudnnBackendAttributeType_t type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
 cudnnBackendAttributeType_t type_of(int64_t) { return CUDNN_TYPE_INT64; }
-cudnnBackendAttributeType_t type_of(double) { return CUDNN_TYPE_DOUBLE; }
+cudnnBackendAttributeType_t type_of(float) { return CUDNN_TYPE_FLOAT; }
 cudnnBackendAttributeType_t type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 cudnnBackendAttributeType_t type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
 cudnnBackendAttributeType_t type_of(cudnnConvolutionMode_t) { return CUDNN_TYPE_CONVOLUTION_MODE; }
@@ -93,8 +93,8 @@ Part convolve(const Part& x, const Part& w, const Part& y) {
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x.get())
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, w.get())
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y.get())
-      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0)
-      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, 1.0f)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, 0.0f)
       .finalize();
 }
 /// y = mode(x), or mode(x, b).
@@ -259,12 +259,12 @@ void teach() {
   std::unique_ptr<Part> none;
   SHOULD_FAIL(make_plan(cudnn, {convolution.get(), add.get(), behind.get()}, none),
               CUDNN_STATUS_NOT_SUPPORTED);
-  // A tensor that was never finalized.
-  Part unfinished(CUDNN_BACKEND_TENSOR_DESCRIPTOR),
-      use(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-  const cudnnBackendDescriptor_t raw = unfinished.get();
-  SHOULD_FAIL(cudnnBackendSetAttribute(use.get(), CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
-                                       CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &raw),
+  // A tensor without sizes, and a number of another type.
+  Part unfinished(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  SHOULD_FAIL(cudnnBackendFinalize(unfinished.get()), CUDNN_STATUS_BAD_PARAM);
+  const float number = 1;
+  SHOULD_FAIL(cudnnBackendSetAttribute(unfinished.get(), CUDNN_ATTR_TENSOR_UNIQUE_ID,
+                                       CUDNN_TYPE_FLOAT, 1, &number),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
   CHECK(cudnnDestroy(cudnn));
@@ -274,5 +274,5 @@ int main() {
   return lesson::run("Lesson 13: the graph API",
                      "Describes convolution, bias and relu as a graph, asks for engines, makes a "
                      "plan and runs it; then asks for what no engine can.",
-                     teach);
+                     teach, {8, 0, "cuDNN compiles fused kernels for Ampere and newer"});
 }

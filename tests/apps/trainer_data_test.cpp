@@ -1,7 +1,10 @@
 // Training on data of one's own, from the files to predictions.
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "core/error.h"
 #include "support/trainer_process.h"
@@ -106,8 +109,8 @@ const char* const kPets =
     "layers:\n  - {type: flatten}\n  - {type: linear, out_features: 2}\n"
     "  - {type: softmax_cross_entropy}\n";
 
-TEST(TrainerData, PicturesAreTrainedAndPredicted) {
-  const TrainerFolder folder;
+// 12 + 12 pictures in two classes, one that is broken, and pets.yaml.
+void write_pets(const TrainerFolder& folder) {
   for (const std::string split : {"train", "val"}) {
     for (int i = 0; i < 6; ++i) {
       for (const std::string name : {"grey.png", "colour.png"}) {
@@ -120,6 +123,11 @@ TEST(TrainerData, PicturesAreTrainedAndPredicted) {
   }
   folder.write("data/pets/train/grey/broken.png", "x");
   folder.write("pets.yaml", kPets);
+}
+
+TEST(TrainerData, PicturesAreTrainedAndPredicted) {
+  const TrainerFolder folder;
+  write_pets(folder);
   EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --out run"), kExitDone,
                  "1 of 13 pictures cannot be read and are left out", "broken.png",
                  "12 training and 12 validation images");
@@ -137,6 +145,67 @@ TEST(TrainerData, PicturesAreTrainedAndPredicted) {
                  kExitUsage, "data.augment: ");
   EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --set data.on_error=stop"), kExitUsage,
                  "1 of 13 pictures cannot be read", "broken.png: is no picture");
+}
+
+// From files, from memory or resident, stopped or not: one training.
+TEST(TrainerData, AStreamedTrainingIsTheResidentOne) {
+  const TrainerFolder folder;
+  write_pets(folder);
+  const std::string train = "--config pets.yaml --data data ";
+  EXPECT_OUTCOME(folder.run(train + "--epochs 40 --out resident"), kExitDone,
+                 "training images in memory, validation images in memory");
+  EXPECT_OUTCOME(folder.run(train + "--epochs 40 --out files --set data.stream=files"), kExitDone,
+                 "1 of 13 pictures cannot be read and are left out", "training images streamed",
+                 "from files by");
+  EXPECT_OUTCOME(folder.run(train + "--epochs 40 --out memory --set data.stream=memory"), kExitDone,
+                 "streamed from memory by");
+  const auto weights = [&](const std::string& run) {
+    return tensors(folder / (run + "/checkpoints/last.safetensors"));
+  };
+  EXPECT_EQ(weights("files"), weights("resident"));
+  EXPECT_EQ(weights("memory"), weights("resident"));
+  EXPECT_EQ(last_epoch(folder, "files")["val_loss"], last_epoch(folder, "resident")["val_loss"]);
+  EXPECT_EQ(json::parse(folder.read("files/run.json"))["dataset"]["fingerprint"],
+            json::parse(folder.read("resident/run.json"))["dataset"]["fingerprint"]);
+  const Outcome evaluated = folder.run("evaluate --checkpoint files --data data --json");
+  EXPECT_OUTCOME(evaluated, kExitDone);
+
+  const std::string endless = train + "--epochs 1000000 --set train.log_every=1 --set data.stream=";
+  const Outcome stopped =
+      folder.run_until(endless + "files --out stopped", folder / "stopped/metrics.jsonl", SIGINT);
+  EXPECT_EQ(stopped.code, kExitInterrupted) << stopped.err;
+  EXPECT_LT(stopped.seconds_after_signal, 5.0);
+  const auto step = [&] { return metrics(folder, "stopped", "step").back()["step"].get<int>(); };
+  const int reached = step();
+  EXPECT_OUTCOME(folder.run(train + "--out stopped --resume last --epochs " +
+                            std::to_string(std::max(reached / 3 + 2, 40))),
+                 kExitDone, "data.stream: files -> (none)");
+  EXPECT_OUTCOME(folder.run(train + "--out whole --set data.stream=memory --epochs " +
+                            std::to_string(std::max(reached / 3 + 2, 40))),
+                 kExitDone);
+  EXPECT_EQ(weights("stopped"), weights("whole"));
+}
+
+TEST(TrainerData, APictureThatIsSpoiltLaterEndsTheTrainingWithItsLastCheckpoint) {
+  const TrainerFolder folder;
+  write_pets(folder);
+  const fs::path last = folder / "run/checkpoints/last.safetensors";
+  std::thread spoiler([&] {
+    for (int i = 0; i < 6000 && !fs::exists(last); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    folder.write("data/pets/train/colo/3.png", "x");
+  });
+  const std::string train = "--config pets.yaml --data data --out run ";
+  EXPECT_OUTCOME(folder.run(train + "--epochs 10000000 --set data.stream=files"), kExitUsage,
+                 "colo/3.png: is no picture", "when the data set was loaded it was right",
+                 "the last good checkpoint is kept: ");
+  spoiler.join();
+  const size_t done = metrics(folder, "run", "epoch").size();
+  fs::copy_file(folder / "data/pets/train/colo/2.png", folder / "data/pets/train/colo/3.png",
+                fs::copy_options::overwrite_existing);
+  EXPECT_OUTCOME(folder.run(train + "--resume last --epochs " + std::to_string(done + 1)),
+                 kExitDone, "epoch " + std::to_string(done + 1));
 }
 
 }  // namespace

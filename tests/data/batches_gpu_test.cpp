@@ -1,6 +1,7 @@
 // Batches on the GPU have the bits of batches on the CPU.
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -150,6 +151,63 @@ TEST_P(BatchesGpuIn, NumbersHaveTheBitsOfTheCpu) {
       ASSERT_EQ(cpu.result(), gpu.result()) << "shuffle " << shuffle << " step " << step;
     }
   }
+}
+
+// The graph reads the batch that was staged before its launch, copies run beside it, and steps are
+// queued faster than they run.
+TEST_P(BatchesGpuIn, StreamedThroughAGraphTheyHaveTheBitsOfTheCpu) {
+  const std::vector<Augment> some = {{}, augments().back()};
+  for (const auto& [channels, height, width] :
+       {std::array<int64_t, 3>{3, 96, 96}, {1, 28, 28}, {3, 5, 5}}) {
+    const DatasetInfo info = make_info(channels, height, width);
+    const Split split = make_split(info, 203);
+    for (const Augment& augment : some) {
+      for (const bool shuffle : {false, true}) {
+        BatchOptions options{.batch = 64, .seed = 9, .shuffle = shuffle, .augment = augment};
+        Arm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
+        options.stream = Stream::kMemory;
+        Arm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
+        gpu.set_step(0);
+        gpu.batches.stage(0);
+        gpu.gather();
+        StepGraph graph(gpu.context, [&] { gpu.gather(); });
+        const Buffer steps(Device::kGpu, 64 * sizeof(uint64_t));
+        std::vector<uint64_t> numbers(64);
+        for (uint64_t i = 0; i < 64; ++i) numbers[i] = i < 40 ? i : i < 50 ? i - 30 : 1000 + i;
+        copy_bytes(steps.data(), Device::kGpu, numbers.data(), Device::kCpu, steps.bytes());
+        const size_t bytes = gpu.x.bytes();
+        const Buffer results(Device::kGpu, 64 * bytes);
+        for (size_t i = 0; i < 64; ++i) {
+          gpu.batches.stage(numbers[i]);
+          gpu.context.queue_copy(gpu.step.data(), steps.at(i * sizeof(uint64_t)), sizeof(uint64_t));
+          graph.launch();
+          gpu.context.queue_copy(results.at(i * bytes), gpu.x.data(), bytes);
+        }
+        gpu.context.synchronize();
+        const std::vector<std::byte> found = download(results.data(), Device::kGpu, 64 * bytes);
+        for (size_t i = 0; i < 64; ++i) {
+          cpu.set_step(numbers[i]);
+          cpu.gather();
+          ASSERT_EQ(std::memcmp(cpu.x.data(), found.data() + i * bytes, bytes), 0)
+              << gpu.x_desc.to_string() << " shuffle " << shuffle << " step " << numbers[i];
+        }
+      }
+    }
+  }
+}
+
+TEST_F(BatchesGpu, AnotherBatchThanTheStagedOneIsNotANumber) {
+  const DatasetInfo info = make_info(1, 4, 4);
+  const Split split = make_split(info, 100);
+  Arm gpu(Device::kGpu, info, split, {.batch = 8, .shuffle = true, .stream = Stream::kMemory},
+          Layout::kNCHW);
+  for (uint64_t step = 0; step < 6; ++step) gpu.batches.stage(step);
+  gpu.set_step(1);
+  gpu.gather();
+  gpu.context.synchronize();
+  std::vector<float> x(gpu.x.bytes() / sizeof(float));
+  copy_bytes(x.data(), Device::kCpu, gpu.x.data(), Device::kGpu, gpu.x.bytes());
+  for (const float value : x) EXPECT_TRUE(std::isnan(value));
 }
 
 TEST_F(BatchesGpu, AGraphFollowsTheStep) {

@@ -12,6 +12,7 @@
 #include "core/error.h"
 #include "data/order.h"
 #include "support/small_split.h"
+#include "support/text.h"
 
 namespace duet {
 namespace {
@@ -103,6 +104,109 @@ TEST(Batches, EvaluationEndsWithEmptyRows) {
   const Batches one(context, info, make_split(info, 3), {.batch = 5});
   EXPECT_EQ(one.per_epoch(), 1);
   EXPECT_EQ(gather(one, context, info, 0).labels, std::vector<int32_t>({0, 1, 2, -1, -1}));
+}
+
+// Everything that makes a batch: order, augmentation, contrast's mean, the blank rows at the end.
+std::vector<BatchOptions> ways_to_batch() {
+  Augment augment;
+  augment.crop = 1;
+  augment.flip = 32768;
+  augment.contrast = 128;
+  return {{.batch = 8},
+          {.batch = 7, .seed = 3, .shuffle = true},
+          {.batch = 64},
+          {.batch = 6, .seed = 4, .shuffle = true, .augment = augment}};
+}
+
+TEST(Batches, StreamedTheyHaveTheBitsOfResidentOnes) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(3, 5, 4);
+  const Split split = make_split(info, 50);
+  for (BatchOptions options : ways_to_batch()) {
+    const Batches resident(context, info, split, options);
+    options.stream = Stream::kMemory;
+    const Batches streamed(context, info, split, options);
+    EXPECT_TRUE(streamed.is_streamed());
+    EXPECT_FALSE(resident.is_streamed());
+    const auto epoch = static_cast<uint64_t>(streamed.per_epoch());
+    std::vector<uint64_t> steps;
+    for (uint64_t step = 0; step < 3 * epoch; ++step) steps.push_back(step);
+    // As on resuming, back to where a loss was not finite, and a batch that is staged twice.
+    for (const uint64_t step : {uint64_t{1} << 40, uint64_t{5}, uint64_t{5}, uint64_t{6},
+                                uint64_t{4}, uint64_t{0}, uint64_t{8}}) {
+      steps.push_back(step);
+    }
+    for (const uint64_t step : steps) {
+      EXPECT_TRUE(streamed.stage(step));
+      const Batch expected = gather(resident, context, info, step);
+      const Batch found = gather(streamed, context, info, step);
+      ASSERT_EQ(found.labels, expected.labels) << step;
+      ASSERT_EQ(found.x, expected.x) << step;
+    }
+  }
+}
+
+TEST(Batches, NumbersAreStreamedToo) {
+  Context context(Device::kCpu);
+  DatasetInfo info = make_info(3, 1, 1);
+  info.numbers = true;
+  Split split{40, {}, std::vector<int32_t>(40, 1), {}};
+  for (int i = 0; i < 120; ++i) split.numbers.push_back(0.37f * static_cast<float>(i));
+  const Batches resident(context, info, split, {.batch = 16});
+  const Batches streamed(context, info, split, {.batch = 16, .stream = Stream::kMemory});
+  for (const uint64_t step : {0, 1, 2, 3}) {
+    streamed.stage(step);
+    EXPECT_EQ(gather(streamed, context, info, step).x, gather(resident, context, info, step).x);
+  }
+}
+
+// A network that is queued on after a loss that is not finite must not find other images.
+TEST(Batches, AnotherBatchThanTheStagedOneIsNotANumber) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 2, 2);
+  const Split split = make_split(info, 40);
+  const Batches batches(context, info, split,
+                        {.batch = 4, .shuffle = true, .stream = Stream::kMemory});
+  for (uint64_t step = 0; step < 6; ++step) batches.stage(step);
+  for (const float value : gather(batches, context, info, 1).x) EXPECT_TRUE(std::isnan(value));
+  for (const float value : gather(batches, context, info, 5).x) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Batches, SamplesThatFitAreNotStreamedUnlessTheyAreToBe) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 2, 2);
+  const Split split = make_split(info, 10);
+  EXPECT_FALSE(Batches(context, info, split, {.batch = 4, .stream = Stream::kAuto}).is_streamed());
+  const DatasetInfo large = make_info(1, 1 << 11, 1 << 11);
+  Split files{1 << 20, {}, std::vector<int32_t>(1 << 20), {}};  // 4 TiB
+  files.read = [](int64_t, uint8_t*) {};
+  const Batches batches(context, large, files, {.batch = 1, .stream = Stream::kAuto});
+  EXPECT_TRUE(batches.is_streamed());
+  EXPECT_TRUE(has(batches.whereabouts(), "streamed from files by "));
+}
+
+TEST(Batches, OfFilesTheyMayAllLieOnTheDevice) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(1, 3, 3);
+  const Split split = make_split(info, 20);
+  Split files{20, {}, split.labels, {}};
+  files.read = [&](int64_t sample, uint8_t* to) {
+    if (sample == 17) throw DataError("17.png");
+    std::copy_n(split.images.begin() + 9 * sample, 9, to);
+  };
+  EXPECT_EQ(error_of([&] { Batches(context, info, files, {.batch = 4}); }), "17.png");
+  const Batches streamed(context, info, files, {.batch = 4, .stream = Stream::kFiles});
+  for (const uint64_t step : {0, 1, 2, 3}) EXPECT_TRUE(streamed.stage(step));
+  EXPECT_EQ(error_of([&] { streamed.stage(4); }), "17.png");
+  EXPECT_EQ(error_of([&] { streamed.stage(4); }), "17.png");
+  EXPECT_TRUE(streamed.stage(2));
+  Split whole{20, {}, split.labels, {}};
+  whole.read = [&](int64_t sample, uint8_t* to) {
+    std::copy_n(split.images.begin() + 9 * sample, 9, to);
+  };
+  const Batches resident(context, info, whole, {.batch = 20});
+  EXPECT_EQ(gather(resident, context, info, 0).x,
+            gather(Batches(context, info, split, {.batch = 20}), context, info, 0).x);
 }
 
 TEST(Batches, RefuseWhatDoesNotFit) {

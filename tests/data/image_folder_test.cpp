@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "core/error.h"
+#include "data/fingerprint.h"
 #include "support/load_data.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
@@ -109,6 +110,55 @@ TEST_F(ImageFolder, KeysThatDoNotFitAreNamed) {
                   "required key 'classes' is missing", "channels: expected 1 (grey) or 3",
                   "resize: must not be smaller than 'size' (8x8", "unknown value 'ignore'",
                   "mean: give mean and stddev", "fraction: expected a number"));
+}
+
+// Streamed from its files a data set is the one that is in memory, and all of it is checked.
+TEST_F(ImageFolder, PicturesMayStayInTheirFiles) {
+  write_pets();
+  folder_.write("train/dog/broken.png", "x");
+  for (const std::string keys : {"classes: 3, validation: val, on_error: skip",
+                                 "classes: 3, on_error: skip, "
+                                 "validation_split: {count: 1, stratified: false}"}) {
+    const Dataset memory = load(keys + ", stream: memory");
+    const Dataset files = load(keys + ", stream: files");
+    EXPECT_TRUE(files.train.images.empty());
+    EXPECT_EQ(files.train.count, memory.train.count);
+    EXPECT_EQ(files.train.labels, memory.train.labels);
+    EXPECT_EQ(files.warnings, memory.warnings);
+    EXPECT_TRUE(has(files.warnings[0], "1 of 5 pictures cannot be read", "broken.png"));
+    EXPECT_EQ(files.mean, memory.mean);
+    EXPECT_EQ(files.stddev, memory.stddev);
+    EXPECT_EQ(fingerprint(files), fingerprint(memory));
+    EXPECT_EQ(memory.stream, Stream::kMemory);
+    EXPECT_EQ(files.stream, Stream::kFiles);
+    for (const auto& [there, here] : {std::pair(&memory.train, &files.train),
+                                      std::pair(&memory.validation, &files.validation)}) {
+      for (int64_t i = 0; i < there->count; ++i) {
+        std::vector<uint8_t> image(20);
+        here->read(i, image.data());
+        EXPECT_TRUE(std::equal(image.begin(), image.end(), there->images.begin() + 20 * i));
+      }
+    }
+  }
+  EXPECT_TRUE(has(error("classes: 3, validation: val, stream: files"), "broken.png"));
+}
+
+TEST_F(ImageFolder, AFileThatChangesIsNamed) {
+  write_pets();
+  const Dataset data = load("classes: 3, validation: val, stream: files");
+  std::vector<uint8_t> image(20);
+  const auto read = [&] { data.train.read(3, image.data()); };
+  EXPECT_EQ(error_of(read), "");
+  copy("opaque.png", "train/dog/1.png");
+  EXPECT_TRUE(has(error_of(read), (folder_ / "train/dog/1.png").string()));
+  copy("grey.jpg", "train/dog/1.png");
+  EXPECT_TRUE(has(error_of(read), (folder_ / "train/dog/1.png").string(),
+                  "holds another picture than when the data set was loaded"));
+  folder_.write("train/dog/1.png", "x");
+  EXPECT_TRUE(has(error_of(read), (folder_ / "train/dog/1.png").string(), "is no picture",
+                  "when the data set was loaded it was right"));
+  fs::remove(folder_ / "train/dog/1.png");
+  EXPECT_TRUE(has(error_of(read), (folder_ / "train/dog/1.png").string()));
 }
 
 TEST_F(ImageFolder, ADirectoryNamedAsAPictureIsNone) {

@@ -162,6 +162,23 @@ TEST(SyntheticPoints, AreWhatTheyAreCalled) {
                   "'classes'", "xor has two classes"));
 }
 
+TEST(Stream, IsAChoiceThatFitsTheDataSet) {
+  const auto error = [](const std::string& keys) {
+    return error_of([&] { load_data("{" + keys + "}"); });
+  };
+  EXPECT_TRUE(has(error("dataset: synthetic_images, stream: files"),
+                  "test:1:37: data: stream: 'files' is of data sets whose images are in files of "
+                  "their own (image_folder, tiny_imagenet); synthetic_images can be streamed from "
+                  "'memory'"));
+  EXPECT_TRUE(has(error("dataset: synthetic_points, kind: xor, stream: true"),
+                  "data: stream: unknown value 'true'; known: auto, never, memory, files"));
+  EXPECT_EQ(load_data("{dataset: synthetic_points, kind: xor, stream: memory}").stream,
+            Stream::kMemory);
+  EXPECT_EQ(load_data("{dataset: synthetic_points, kind: xor, stream: never}").stream,
+            Stream::kNever);
+  EXPECT_EQ(load_data("{dataset: synthetic_points, kind: xor}").stream, Stream::kAuto);
+}
+
 // The numbers are part of the contract, as those of synthetic_images.
 TEST(SyntheticPoints, AreTheSameEverywhere) {
   std::string prints;

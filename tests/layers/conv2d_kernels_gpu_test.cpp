@@ -160,6 +160,27 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
               {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
 }
 
+// Tiles that begin and end within a row and an image, all of its tiles' sizes, as much padding as the taps
+// reach, two and more blocks of channels.
+TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
+  const auto check_halo = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                              std::vector<std::pair<std::string, std::string>> keys) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    LayerCase c{.name = name, .keys = keys, .x = {x}};
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_wgmma_halo"});
+  };
+  check_halo("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
+  check_halo("full", 64, image(11, 200, 5, 8), {{"kernel", "[3, 5]"}, {"padding", "[2, 4]"}});
+  check_halo("dilation_2", 40, image(2, 72, 13, 12),
+             {{"kernel", "5"}, {"padding", "2"}, {"dilation", "2"}});
+  check_halo("many_tiles", 328, image(70, 136, 11, 11), {{"kernel", "[3, 1]"}});
+  check_halo("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("wide", 64, image(1, 64, 4, 224), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
+}
+
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
   check_block("c3", 20, "3", "1", image(2, 3, 9, 8), kBlocks);

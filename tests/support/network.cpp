@@ -10,7 +10,9 @@ Dataset small_images(ConfigNode& config) {
   ConfigReader reader(config.at_or_add("data"), "data", errors);
   DatasetLoader loader = find_dataset_type("synthetic_images")->read(reader);
   errors.raise_if_any();
-  return loader.load({});
+  Dataset data = loader.load({});
+  if (const ConfigNode* stream = reader.raw("stream")) data.stream = stream_of(stream->scalar);
+  return data;
 }
 
 TestNetwork network_of(const std::string& yaml) {
@@ -23,7 +25,9 @@ TestNetwork network_of(const std::string& yaml) {
 }  // namespace
 
 TestTraining::TestTraining(const std::string& yaml)
-    : network(network_of(yaml)), context(device_of(network.spec)) {
+    : network(network_of(yaml)),
+      context(device_of(network.spec)),
+      data(small_images(network.config)) {
   ConfigErrors errors("test.yaml");
   ConfigReader reader(network.config.at_or_add("optimizer"), "optimizer", errors);
   auto optimizer = read_optimizer(reader);
@@ -35,8 +39,8 @@ TestTraining::TestTraining(const std::string& yaml)
   errors.raise_if_any();
   TuningCache cache{{}};
   choose_automatically(network.layers, context, cache, {});
-  training = std::make_unique<Training>(network.spec, network.layers, small_images(network.config),
-                                        std::move(optimizer), schedule, context);
+  training = std::make_unique<Training>(network.spec, network.layers, data, std::move(optimizer),
+                                        schedule, context);
   training->prepare();
 }
 

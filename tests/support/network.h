@@ -37,6 +37,7 @@ inline TestNetwork make_network(const std::string& yaml, const TensorDesc& input
 struct TestTraining {
   TestNetwork network;
   Context context;
+  Dataset data;
   std::unique_ptr<Training> training;
 
   explicit TestTraining(const std::string& yaml);

@@ -39,6 +39,10 @@ layers:
 )";
 }
 
+std::string streamed_training(const std::string& backend) {
+  return changed(small_training(backend), {{"batch: 100", "batch: 100, stream: memory"}});
+}
+
 std::string small_residual_training(const std::string& backend) {
   return "backend: " + backend + kHead + R"(
 layers:
@@ -184,9 +188,26 @@ void check_tracks(const json& events) {
 
 }  // namespace
 
-void check_trace(const std::string& backend) {
+void check_streaming(const std::string& backend) {
+  TestTraining resident(small_training(backend)), streamed(streamed_training(backend));
+  EXPECT_FALSE(resident.training->batches().is_streamed());
+  EXPECT_TRUE(streamed.training->batches().is_streamed());
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (TestTraining* t : {&resident, &streamed}) {
+      for (int64_t i = 0; i < t->training->steps_per_epoch(); ++i) t->training->step();
+    }
+    EXPECT_EQ(snapshot(streamed), snapshot(resident));
+    const Metrics here = streamed.training->evaluate(), there = resident.training->evaluate();
+    EXPECT_EQ(here.loss, there.loss);
+    EXPECT_EQ(here.rows, there.rows);
+    EXPECT_EQ(here.confusion, there.confusion);
+  }
+  check_resume(backend, backend, streamed_training);
+}
+
+void check_trace(const std::string& backend, std::string (*network)(const std::string& backend)) {
   constexpr size_t kSteps = 3;
-  TestTraining t(small_training(backend));
+  TestTraining t(network(backend));
   Training& training = *t.training;
   const bool gpu = t.context.device() == Device::kGpu;
   const StepTrace trace = trace_steps(training, kSteps);
@@ -225,6 +246,20 @@ void check_trace(const std::string& backend) {
     EXPECT_NEAR(args["microseconds"], event["dur"], 2 * kNanosecond);
     if (event["pid"] == 1) microseconds[args["step"]] += event["dur"].get<double>();
   }
+  const bool streamed = training.batches().is_streamed();
+  EXPECT_EQ(!trace.filled.empty(), streamed);
+  EXPECT_EQ(!trace.copied.empty(), streamed && gpu);
+  std::map<std::string, std::set<uint64_t>> staged;  // steps whose batches were, by what was done
+  for (const json& event : events) {
+    if (event["ph"] == "X" && event["cat"] == "batch") {
+      staged[event["name"]].insert(event["args"]["batch_of_step"].get<uint64_t>());
+      EXPECT_EQ(event["pid"], event["name"] == "copy" ? 1 : 2);
+    }
+  }
+  // What was prepared when the trace began is not in it.
+  const uint64_t last = training.state().step;
+  EXPECT_EQ(staged["prepare"].count(last), streamed ? 1u : 0u);
+  EXPECT_EQ(staged["copy"].count(last), streamed && gpu ? 1u : 0u);
   std::vector<std::string> expected;
   for (size_t step = 0; step < kSteps; ++step) {
     for (const auto& operation : operations) expected.push_back(operation.name());
@@ -247,8 +282,8 @@ void check_trace(const std::string& backend) {
   }
 }
 
-void check_halt(const std::string& backend) {
-  TestTraining t(small_training(backend));
+void check_halt(const std::string& backend, std::string (*network)(const std::string& backend)) {
+  TestTraining t(network(backend));
   Training& training = *t.training;
   for (int i = 0; i < 3; ++i) training.step();
   const Parameter& parameter = training.weights().parameters()[2];  // conv2.weight
@@ -256,7 +291,7 @@ void check_halt(const std::string& backend) {
   std::vector<float> values = training.weights().read(parameter);
   values[5] = NAN;
   training.weights().write(parameter, values);
-  for (int i = 0; i < 3; ++i) training.step();
+  for (int i = 0; i < 12; ++i) training.step();  // more than batches that are streamed ahead
   const StepState state = training.state();
   EXPECT_EQ(state.halted, 1);
   EXPECT_EQ(state.step, 3u);  // nothing advanced

@@ -13,6 +13,9 @@ namespace duet {
 /// carry further top-level lines).
 std::string small_training(const std::string& backend);
 
+/// The same, streamed from memory.
+std::string streamed_training(const std::string& backend);
+
 /// The same data on a residual network with batch normalisation.
 std::string small_residual_training(const std::string& backend);
 
@@ -36,10 +39,15 @@ void check_resume_of_schedules(const std::string& backend);
 
 /// A trace of some steps is the network's: every operation of every step, in order, on tracks whose
 /// events do not overlap, with the times that were measured.
-void check_trace(const std::string& backend);
+void check_trace(const std::string& backend,
+                 std::string (*network)(const std::string& backend) = small_training);
+
+/// Steps, evaluations and a resumed training of streamed data have the bits of resident data.
+void check_streaming(const std::string& backend);
 
 /// With parameters that overflow, nothing is updated or advances any more and the culprit is named.
-void check_halt(const std::string& backend);
+void check_halt(const std::string& backend,
+                std::string (*network)(const std::string& backend) = small_training);
 
 /// A block whose passes run by every two of `ids` learns as it does by the first of them alone.
 void check_passes_of_a_block(const std::vector<std::string>& ids, const std::string& math = "fp32",

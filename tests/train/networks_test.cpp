@@ -111,7 +111,8 @@ std::vector<std::string> backends() {
 }
 
 TEST(Networks, ParametersAreTorchvisions) {
-  for (const json& expected : fixture()["cases"]) {
+  const json all = fixture();
+  for (const json& expected : all["cases"]) {
     const duet::Setup setup = read_setup({.config = config_of(expected["name"]), .backend = "cpu"});
     std::map<std::string, Sizes> found;
     for (const ResolvedLayer& layer : setup.layers) {

@@ -162,12 +162,20 @@ TEST_F(TrainingOnGpu, ATraceShowsEveryOperation) {
   check_trace("custom");
   check_trace("cudnn");
   check_trace("custom\ngraph: false");
+  check_trace("custom", streamed_training);
+}
+
+TEST_F(TrainingOnGpu, StreamedDataGiveTheSameBits) {
+  for (const std::string backend : {"custom", "cudnn", "custom\ngraph: false"}) {
+    check_streaming(backend);
+  }
 }
 
 TEST_F(TrainingOnGpu, StopsWhereTheLossIsNotFinite) {
   check_halt("custom");
   check_halt("cudnn");
   check_halt("custom\nmath: bf16");
+  check_halt("custom", streamed_training);
 }
 
 }  // namespace

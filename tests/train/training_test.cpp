@@ -181,11 +181,17 @@ TEST(Training, ACheckpointOfABlockIsThatOfItsLayers) {
   }
 }
 
-TEST(Training, ATraceShowsEveryOperation) { check_trace("cpu"); }
+TEST(Training, ATraceShowsEveryOperation) {
+  check_trace("cpu");
+  check_trace("cpu", streamed_training);
+}
+
+TEST(Training, StreamedDataGiveTheSameBits) { check_streaming("cpu"); }
 
 TEST(Training, StopsWhereTheLossIsNotFinite) {
   check_halt("cpu");
   check_halt("cpu\nmath: bf16");
+  check_halt("cpu", streamed_training);
 }
 
 TEST(Training, OptimizersAgreeWithTheirDefinition) {
