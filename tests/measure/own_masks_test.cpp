@@ -2,17 +2,19 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <functional>
 #include <random>
 
+#include "compare/arms.h"
+#include "core/error.h"
 #include "layers/dropout/dropout.h"
 #include "layers/own_masks.h"
 #include "net/choose.h"
 #include "support/double_base.h"
 #include "support/layer_driver.h"
 #include "support/network.h"
+#include "support/temporary_folder.h"
 #include "support/text.h"
+#include "train/trainer.h"
 
 namespace duet {
 namespace {
@@ -128,6 +130,25 @@ TEST(OwnMasks, OnlyWhoNamesThemGetsThem) {
       {{4, 1, 3, 3}}, 3);
   ASSERT_EQ(any.layers[1].passes[0].candidates.size(), 1u);
   EXPECT_EQ(any.layers[1].passes[0].candidates[0].id, "cpu_reference");
+}
+
+TEST(OwnMasks, AreRefusedWhereMasksMustBeTheSame) {
+  const InList<DropoutProblem> listed(dropout_impls(), {impl_entry<OwnMasks<Trick::kNone>>(kId)});
+  const TemporaryFolder folder;
+  folder.write(
+      "net.yaml",
+      "backend: cpu\ndata: {dataset: synthetic_images, batch: 4, train_count: 8}\nlayers:\n"
+      "  - {type: flatten}\n  - {name: drop, type: dropout, backend: cpu_own_masks}\n"
+      "  - {type: linear, out_features: 10}\n  - {type: softmax_cross_entropy}\n");
+  const std::string config = folder / "net.yaml";
+  const std::string layer = "drop (dropout, cpu_own_masks) draws masks of its own";
+  EXPECT_TRUE(has(error_of<ConfigError>([&] {
+                    read_arms({.config = config, .requests = {"cpu_blas", "cpu_reference"}});
+                  }),
+                  layer));
+  EXPECT_TRUE(has(
+      error_of<ConfigError>([&] { run_trainer({.setup = {.config = config}, .resume = "last"}); }),
+      layer));
 }
 
 }  // namespace

@@ -7,11 +7,7 @@
 //           where H*W is no multiple of 4; in backward half as many) is read again for each sum.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values. Below compute capability 9.0, which
 //           has no clusters, a block has the channels alone.
-#include <cooperative_groups.h>
-
-#include "device/device.h"
-#include "device/launch.h"
-#include "layers/batch_norm/batch_norm_kernels.cuh"
+#include "layers/batch_norm/batch_norm_cluster.cuh"
 
 namespace duet {
 namespace {
@@ -21,8 +17,6 @@ using namespace batch_norm;
 /// Vectors that a thread keeps of x; in backward it keeps half as many of x and of dy.
 template <class F>
 constexpr int kKept = F::V == 4 ? 8 : 16;
-
-constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
 
 /// The thread's part of its channels: it has every so many vectors from its first, so that the
 /// neighbours of a warp read neighbours in memory.
@@ -58,57 +52,6 @@ struct Part {
     }
   }
 };
-
-/// Adds what the blocks of a cluster have, in their order: every thread gets the same bits. An
-/// object serves one call, so that no block overwrites what another still reads.
-template <class F, class T>
-struct ClusterSum {
-  T of_block[F::kChannels][32];
-
-  template <class Combine>
-  __device__ __forceinline__ void operator()(const Walk& walk, T (&values)[F::kChannels],
-                                             Combine combine) {
-#pragma unroll
-    for (int k = 0; k < F::kChannels; ++k) {
-      values[k] = block_combine(values[k], walk.lanes, combine);
-    }
-#if __CUDA_ARCH__ >= 900
-    if (walk.splits == 1) return;
-    const int lane = threadIdx.x % walk.lanes;
-    if (threadIdx.x < walk.lanes) {
-#pragma unroll
-      for (int k = 0; k < F::kChannels; ++k) of_block[k][lane] = values[k];
-    }
-    const auto cluster = cooperative_groups::this_cluster();
-    cluster.sync();
-#pragma unroll
-    for (int k = 0; k < F::kChannels; ++k) {
-      T all[kMostBlocks];  // read side by side
-#pragma unroll
-      for (int rank = 0; rank < kMostBlocks; ++rank) {
-        if (rank < walk.splits) all[rank] = *cluster.map_shared_rank(&of_block[k][lane], rank);
-      }
-      values[k] = all[0];
-#pragma unroll
-      for (int rank = 1; rank < kMostBlocks; ++rank) {
-        if (rank < walk.splits) values[k] = combine(values[k], all[rank]);
-      }
-    }
-#endif
-  }
-};
-
-/// Behind the last sum and at the end: no block ends while another reads its shared memory.
-__device__ __forceinline__ void done_reading(const Walk& walk) {
-#if __CUDA_ARCH__ >= 900
-  if (walk.splits > 1) cooperative_groups::this_cluster().barrier_arrive();
-#endif
-}
-__device__ __forceinline__ void wait_for_readers(const Walk& walk) {
-#if __CUDA_ARCH__ >= 900
-  if (walk.splits > 1) cooperative_groups::this_cluster().barrier_wait();
-#endif
-}
 
 template <class F>
 __global__ void __launch_bounds__(kThreads)
@@ -204,27 +147,11 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_readers(walk);
 }
 
-/// REQUIRES: there is a GPU.
-bool has_clusters() {
-  return built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9;
-}
-
-/// Units that the threads of a block have side by side.
-int units_at_once(const Walk& walk) { return kThreads / walk.lanes; }
-
 /// Units that a block keeps in backward, half as many as in forward.
 int units_kept(const BatchNormProblem& problem) {
   const int of_thread = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
                                                     : kKept<Form<float, true, 1, false>>;
   return units_at_once(walk_of(problem, false)) * of_thread / 2;
-}
-
-/// As few blocks a cluster as keep all values where each keeps `units_of_block`: a sum over more
-/// blocks takes longer than more loads of a thread.
-Walk in_clusters(Walk walk, int units_of_block) {
-  if (!has_clusters()) return walk;
-  while (walk.splits < kMostBlocks && walk.units > walk.splits * units_of_block) walk.splits *= 2;
-  return walk;
 }
 
 class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
@@ -251,12 +178,7 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
  private:
   template <class T>
   void queue(const Run& run, const Walk& walk, void (*kernel)(Walk, T), const T& arguments) const {
-    const auto groups = static_cast<unsigned>(walk.groups);
-    const auto blocks = static_cast<unsigned>(walk.splits);
-    duet::launch({.gridDim = {groups, blocks}, .blockDim = kThreads, .stream = run.stream()},
-                 {walk.splits > 1 ? in_clusters_of(1, walk.splits) : cudaLaunchAttribute{},
-                  overlaps_primary()},
-                 kernel, walk, arguments);
+    launch_clusters(walk, run.stream(), kernel, walk, arguments);
   }
 
   const Walk forward_, backward_;
@@ -265,8 +187,7 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
 /// Where a cluster keeps all that backward needs.
 bool preferred(const BatchNormProblem& problem, Pass, size_t) {
   const Walk walk = walk_of(problem, false);
-  const bool alone = gpu_available() ? !has_clusters() : !built_for_clusters();
-  return walk.units <= (alone ? 1 : kMostBlocks) * units_kept(problem);
+  return walk.units <= most_blocks() * units_kept(problem);
 }
 
 }  // namespace

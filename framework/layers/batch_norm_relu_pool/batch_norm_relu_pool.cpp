@@ -2,9 +2,10 @@
 
 namespace duet {
 
-// custom_welford in the file of its name, the others in batch_norm_relu_pool_composed.cpp.
+// custom_cluster and custom_welford in the files of their names, the others in batch_norm_relu_pool_composed.cpp.
 ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_cpu_reference();
 ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_cudnn();
+ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_custom_cluster();
 ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_custom_composed();
 ImplEntry<BatchNormReluPoolProblem> batch_norm_relu_pool_custom_welford();
 
@@ -13,6 +14,7 @@ std::vector<ImplEntry<BatchNormReluPoolProblem>>& batch_norm_relu_pool_impls() {
     batch_norm_relu_pool_cpu_reference(),
 #if DUET_WITH_CUDA
     batch_norm_relu_pool_custom_welford(),
+    batch_norm_relu_pool_custom_cluster(),
     batch_norm_relu_pool_custom_composed(),
     batch_norm_relu_pool_cudnn(),
 #endif

@@ -22,6 +22,14 @@ struct Parts {
     norm.relu = relu.empty();
     return norm;
   }
+  /// Without one of relu: custom_cluster, with the same limits, where its list prefers that.
+  std::string_view norm_id(const Problem& problem, const Context& context) const {
+    if (!relu.empty()) return norm;
+    const auto& cluster = entry_of(norm_list(), "custom_cluster");
+    const bool preferred =
+        cluster.preferred(norm_problem(problem), Pass::kForward, context.workspace_limit());
+    return preferred ? cluster.id : norm;
+  }
 };
 constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference", "cpu_reference"};
 constexpr Parts kCustom = {"custom_welford", "", "custom_vectorized"};
@@ -50,7 +58,8 @@ template <const Parts& ids>
 std::unique_ptr<Implementation> make(const Problem& problem, Context& context) {
   const TensorDesc& x = problem.norm.x;
   auto block = std::make_unique<ComposedBlock>();
-  block->add(ids.norm_type(), ids.norm_list(), ids.norm, ids.norm_problem(problem), x, context);
+  block->add(ids.norm_type(), ids.norm_list(), ids.norm_id(problem, context),
+             ids.norm_problem(problem), x, context);
   if (!ids.relu.empty()) {
     block->add("relu", relu_impls(), ids.relu, relu_problem(problem), x, context);
   }

@@ -26,24 +26,29 @@ struct PlainImage {
   }
 };
 
-/// The gradient behind a pooling: at an output position its window's if the argmax names that
-/// position, else zero.
+/// The gradient behind a pooling of 2x2 windows: at an output position its window's if the argmax names
+/// that position, else zero. A cell is a window, or what an odd last row or column leaves of one.
 template <class T, Layout kLayout>
-struct UnpooledImage {
-  static constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
+struct PooledGradient {
   const T* dy;
   const uint32_t* argmax;
   ConvGeometry g;  // of the problem as it is
-  __device__ __forceinline__ T value(int n, int pixel, int k) const {
-    int p, q;
-    g.by_q.divmod(pixel, p, q);
-    if (p >= 2 * g.pool_h || q >= 2 * g.pool_w) return T(0.f);
-    const int window = (p >> 1) * g.pool_w + (q >> 1), here = (p & 1) * 2 + (q & 1);
-    const uint32_t word =
-        __ldg(argmax + (size_t(n) * argmax_groups(g.d.k) + k / 8) * g.windows + window);
-    if (int(word >> k % 8 * 4 & 15) != here) return T(0.f);
-    return kPixelLanes ? dy[(size_t(n) * g.d.k + k) * g.windows + window]
-                       : dy[(size_t(n) * g.windows + window) * g.d.k + k];
+  int padded;      // channels
+  int cells_h = ceil_div(g.d.p, 2), cells_w = ceil_div(g.d.q, 2), groups = argmax_groups(g.d.k);
+  int items = g.d.n * cells_h * cells_w * groups;  // of eight channels
+  FastDivisor by_groups{groups}, by_cells_w{cells_w}, by_cells_h{cells_h};
+
+  /// Eight channels of a window, zeros beyond the last.
+  __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
+    Vector<T, 8> values = {};
+#pragma unroll
+    for (int e = 0; e < 8; ++e) {
+      if (k0 + e >= g.d.k) break;
+      values.v[e] = kLayout == Layout::kNCHW
+                        ? dy[(size_t(n) * g.d.k + k0 + e) * g.windows + window]
+                        : dy[(size_t(n) * g.windows + window) * g.d.k + k0 + e];
+    }
+    return values;
   }
 };
 
@@ -81,6 +86,14 @@ struct WeightMatrix {
 
 inline constexpr int kStagedPixels = 64, kStagedChannels = 32, kStagingThreads = 256;
 
+// 256 weights a block.
+template <class T>
+__device__ __forceinline__ void stage_weights(int block, const WeightMatrix& weights,
+                                              T* __restrict__ staged) {
+  const int i = block * kStagingThreads + threadIdx.x;
+  if (i < weights.total) staged[i] = T(weights.value(i));
+}
+
 // Mapping: the first image_blocks blocks are tiles of 64 pixels x 32 channels, turned in shared
 // memory; the others 256 weights each.
 template <class T, class Image>
@@ -93,11 +106,8 @@ __global__ void __launch_bounds__(kStagingThreads)
   wait_for_primary();
   constexpr int kVec = kWidest<T>;
   __shared__ T tile[kStagedChannels][kStagedPixels + 2];
-  if (int(blockIdx.x) >= image_blocks) {
-    const int i = (blockIdx.x - image_blocks) * kStagingThreads + threadIdx.x;
-    if (i < weights.total) staged_weights[i] = T(weights.value(i));
-    return;
-  }
+  if (int(blockIdx.x) >= image_blocks)
+    return stage_weights(blockIdx.x - image_blocks, weights, staged_weights);
   int pixel_block, channel_block;
   by_pixel_blocks.divmod(blockIdx.x, channel_block, pixel_block);
   const int pixel0 = pixel_block * kStagedPixels, channel0 = channel_block * kStagedChannels;
@@ -140,6 +150,62 @@ void launch_staging(const Image& image, int channels, int padded, int images, in
   launch_following({blocks, kStagingThreads, 0, stream}, stage_operands_kernel<T, Image>, image,
                    channels, padded, images * pixels, FastDivisor(pixels), image_blocks,
                    FastDivisor(pixel_blocks), staged, weights, staged_weights);
+}
+
+// Mapping: a thread writes eight channels of the positions of a cell, neighbours other channels.
+template <class T, Layout kLayout>
+__global__ void __launch_bounds__(kStagingThreads)
+    stage_pooled_gradient_kernel(const __grid_constant__ PooledGradient<T, kLayout> from,
+                                 int image_blocks, T* __restrict__ staged,
+                                 const __grid_constant__ WeightMatrix weights,
+                                 T* __restrict__ staged_weights) {
+  wait_for_primary();
+  constexpr int kVec = kWidest<T>;
+  if (int(blockIdx.x) >= image_blocks)
+    return stage_weights(blockIdx.x - image_blocks, weights, staged_weights);
+  const int item = blockIdx.x * kStagingThreads + threadIdx.x;
+  if (item >= from.items) return;
+  const ConvGeometry& g = from.g;
+  int cell, group, rest, row, column, n;
+  from.by_groups.divmod(item, cell, group);
+  from.by_cells_w.divmod(cell, rest, column);
+  from.by_cells_h.divmod(rest, n, row);
+  uint32_t codes = 0x44444444u;  // no position
+  Vector<T, 8> values = {};
+  if (row < g.pool_h && column < g.pool_w) {
+    const int window = row * g.pool_w + column;
+    codes = from.argmax[(size_t(n) * from.groups + group) * g.windows + window];
+    values = from.window(n, window, group * 8);
+  }
+#pragma unroll
+  for (int position = 0; position < 4; ++position) {
+    const int p = 2 * row + position / 2, q = 2 * column + position % 2;
+    if (p >= g.d.p || q >= g.d.q) continue;
+    T* const to = staged + (size_t(n * g.d.p + p) * g.d.q + q) * from.padded;
+#pragma unroll
+    for (int first = 0; first < 8; first += kVec) {
+      const int channel = group * 8 + first;
+      if (channel >= from.padded) break;
+      Vector<T, kVec> run;
+#pragma unroll
+      for (int e = 0; e < kVec; ++e) {
+        const bool here = (codes >> 4 * (first + e) & 15) == uint32_t(position);
+        run.v[e] = here ? values.v[first + e] : T(0.f);
+      }
+      Packed<T, kVec>(run).store(to + channel);
+    }
+  }
+}
+
+/// As launch_staging().
+template <class T, Layout kLayout>
+void launch_staging(const PooledGradient<T, kLayout>& from, T* staged, const WeightMatrix& weights,
+                    T* staged_weights, cudaStream_t stream) {
+  const int image_blocks = ceil_div(from.items, kStagingThreads);
+  const int weight_blocks = staged_weights ? ceil_div(weights.total, kStagingThreads) : 0;
+  launch_following({image_blocks + weight_blocks, kStagingThreads, 0, stream},
+                   stage_pooled_gradient_kernel<T, kLayout>, from, image_blocks, staged, weights,
+                   staged_weights);
 }
 
 // dw[filter][tap][channel] as the layout has it = the sum of the parts; then db.

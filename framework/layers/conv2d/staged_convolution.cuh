@@ -120,16 +120,15 @@ class StagedConvolution {
   }
   void stage_dy(const Tensor& dy, const uint32_t* argmax, T* image, const WeightMatrix& matrix,
                 T* weights, cudaStream_t stream) const {
-    const auto stage = [&](const auto& source) {
-      launch_staging(source, problem_.k, padded_.k, problem_.n, geometry_.pixels_out, image, matrix,
-                     weights, stream);
-    };
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       if (argmax) {
-        stage(UnpooledImage<T, kLayout>{dy.data<T>(), argmax, ConvGeometry(problem_)});
-      } else {
-        stage(PlainImage<T, kLayout>{dy.data<T>(), problem_.k, geometry_.pixels_out});
+        return launch_staging(
+            PooledGradient<T, kLayout>{dy.data<T>(), argmax, ConvGeometry(problem_), padded_.k},
+            image, matrix, weights, stream);
       }
+      launch_staging(PlainImage<T, kLayout>{dy.data<T>(), problem_.k, geometry_.pixels_out},
+                     problem_.k, padded_.k, problem_.n, geometry_.pixels_out, image, matrix,
+                     weights, stream);
     });
   }
 };

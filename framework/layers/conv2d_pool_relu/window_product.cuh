@@ -16,6 +16,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
                                     const __grid_constant__ GatherB b, int filters, int depth,
                                     const float* __restrict__ bias, T* __restrict__ y,
                                     void* __restrict__ argmax) {
+  wait_for_primary();
   // The codes of a run of filters: half a byte each.
   using Codes = std::conditional_t<Tile::kRun == 4, uint16_t, uint8_t>;
   static_assert(Tile::kRun == 4 || Tile::kRun == 2);
