@@ -22,6 +22,7 @@ __device__ __forceinline__ T shuffle_xor(const T& value, int step) {
   return result;
 }
 
+// region warp
 /// Over the threads of a warp whose numbers are equal modulo `lanes`, a power of two up to 32.
 /// combine(a, b) is a sum of any kind. Lanes 0 to lanes - 1 have the result. REQUIRES: the whole
 /// warp calls.
@@ -30,6 +31,7 @@ __device__ __forceinline__ T warp_combine(T value, int lanes, Combine combine) {
   for (int step = lanes; step < 32; step *= 2) value = combine(value, shuffle_xor(value, step));
   return value;
 }
+// end warp
 
 /// The same over the block; every thread gets the result. REQUIRES: the whole block of
 /// kCombineThreads calls.
@@ -37,6 +39,7 @@ template <class T, class Combine>
 __device__ __forceinline__ T block_combine(T value, int lanes, Combine combine) {
   __shared__ T warps[kCombineWarps][32];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  // region block
   value = warp_combine(value, lanes, combine);
   __syncthreads();  // `warps` may still be read from the call before
   if (lane < lanes) warps[warp][lane] = value;
@@ -44,6 +47,7 @@ __device__ __forceinline__ T block_combine(T value, int lanes, Combine combine) 
   value = warps[0][lane % lanes];
 #pragma unroll
   for (int w = 1; w < kCombineWarps; ++w) value = combine(value, warps[w][lane % lanes]);
+  // end block
   return value;
 }
 

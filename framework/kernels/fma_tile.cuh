@@ -58,6 +58,7 @@ struct FmaTile {
     constexpr int kPitchB = Slice<kN, row_lanes_b>::kPitch;
     const float* a = slice_a + thread_y() * 4;
     const float* b = slice_b + thread_x() * 4;
+    // region multiply
 #pragma unroll
     for (int k = 0; k < kK; ++k) {
       float fa[kThreadM], fb[kThreadN];
@@ -74,6 +75,7 @@ struct FmaTile {
 #pragma unroll
         for (int j = 0; j < kThreadN; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);
     }
+    // end multiply
   }
 };
 

@@ -50,6 +50,7 @@ struct MmaBf16 {
     return __uint_as_float(uint32_t{element} << 16);
   }
 
+  // region multiply
   __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
                                                   const uint32_t (&a)[4], uint32_t b0,
                                                   uint32_t b1) {
@@ -58,6 +59,7 @@ struct MmaBf16 {
         : "+f"(c0), "+f"(c1), "+f"(c2), "+f"(c3)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
+  // end multiply
   /// Words of lane l: matrix 0 is rows 0-7 of the first 16 bytes of k, 1 rows 8-15, 2 and 3 the next
   /// 16 bytes of k.
   template <bool row_lanes, int pitch>

@@ -8,6 +8,7 @@ struct Moments {
   float count, mean, squares;
 };
 
+// region join
 /// T. Chan, G. Golub, R. LeVeque: Updating Formulae and a Pairwise Algorithm for Computing Sample
 /// Variances, 1979. Two of no values make one of none.
 __device__ __forceinline__ Moments joined(const Moments& a, const Moments& b) {
@@ -16,5 +17,6 @@ __device__ __forceinline__ Moments joined(const Moments& a, const Moments& b) {
   return {count, a.mean + difference * share,
           a.squares + b.squares + difference * (a.count * share) * difference};
 }
+// end join
 
 }  // namespace duet

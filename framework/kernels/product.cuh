@@ -150,12 +150,14 @@ struct OperandPipe {
 #pragma unroll
     for (int j = 0; j < kCount; ++j) {
       if constexpr (Gather::kRowLanes) col = cols[depth_of(j)];
+      // region copy
       const int offset = gather.offset(row_state[j % kSlots], col);
       const auto to = uint32_t(__cvta_generic_to_shared(Slice::at(slice, row_of(j), depth_of(j))));
       // Nothing is read where 0 bytes are; the address must be one all the same.
       asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to),
                    "l"(gather.data() + max(offset, 0)), "r"(offset < 0 ? 0 : 16)
                    : "memory");
+      // end copy
     }
   }
   // Adds the slice's values to the sums of its rows.

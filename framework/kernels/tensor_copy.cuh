@@ -7,6 +7,7 @@
 
 #include <array>
 #include <string>
+#include <type_traits>
 
 #include "core/bfloat16.h"
 #include "core/error.h"
@@ -47,26 +48,29 @@ inline void require(CUresult result) {
 
 }  // namespace tensor_copy
 
-/// The tensor at `from` as copy_box() takes it. The first axis has pitch 1, and its box is 64
-/// elements: one row of 128 bytes in shared memory, whose pieces of 16 bytes are swizzled as
+/// The tensor of bfloat16 or float at `from` as copy_box() takes it. The first axis has pitch 1, and its
+/// box is one row of 128 bytes in shared memory, whose pieces of 16 bytes are swizzled as
 /// wgmma.cuh reads them; piece p of row r lies at p ^ (r % 8). REQUIRES: `from` and the other pitches
 /// are multiples of 16 bytes.
-inline CUtensorMap tensor_map(const bfloat16* from, const std::array<TensorAxis, 4>& axes) {
+template <class T>
+CUtensorMap tensor_map(const T* from, const std::array<TensorAxis, 4>& axes) {
   static const auto encode =
       tensor_copy::encoder<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
   cuuint64_t sizes[4], pitches[3];
   cuuint32_t boxes[4], steps[4];
   for (int i = 0; i < 4; ++i) {
     sizes[i] = axes[i].size;
-    if (i > 0) pitches[i - 1] = axes[i].pitch * sizeof(bfloat16);
+    if (i > 0) pitches[i - 1] = axes[i].pitch * sizeof(T);
     boxes[i] = (axes[i].box - 1) * axes[i].step + 1;
     steps[i] = axes[i].step;
   }
   CUtensorMap map;
-  tensor_copy::require(
-      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bfloat16*>(from), sizes, pitches,
-             boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  tensor_copy::require(encode(
+      &map,
+      std::is_same_v<T, float> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+      4, const_cast<T*>(from), sizes, pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 

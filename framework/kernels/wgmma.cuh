@@ -1,6 +1,6 @@
 // Hopper's matrix instruction (PTX ISA, "wgmma.mma_async"; sm_90a only): four warps, a warpgroup,
-// multiply 64 x 16 by 16 x n bfloat16 from shared memory and add to sums in their registers, while
-// they go on.
+// multiply 64 x 16 by 16 x n bfloat16, or 64 x 8 by 8 x n tf32, from shared memory and add to sums in
+// their registers, while they go on.
 //
 // Sums d of thread t of the warpgroup: d[4j + 2i + e] is row 16 (t/32) + (t%32)/4 + 8i, column
 // 8j + 2 (t%4) + e.
@@ -9,6 +9,9 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <type_traits>
+
+#include "core/bfloat16.h"
 
 // The instruction exists in code for exactly this architecture.
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
@@ -20,8 +23,8 @@
 namespace duet {
 
 /// An operand in shared memory, in rows of 128 bytes as copy_box() brings them. Rows are rows of the
-/// operand where the sum runs along them, and it begins at any row, plus 32 bytes for every 16 terms: the
-/// swizzle goes by addresses. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
+/// operand where the sum runs along them, and it begins at any row, plus 32 bytes for every
+/// instruction: the swizzle goes by addresses. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
 /// 64 elements of the operand's other axis `next` bytes further on.
 __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32_t next) {
   constexpr uint64_t kEightRows = 1024, kSwizzle128 = uint64_t{1} << 62;
@@ -51,82 +54,66 @@ __device__ __forceinline__ void wgmma_settle(float (&d)[n]) {
 #pragma unroll
   for (float& sum : d) asm volatile("" : "+f"(sum)::"memory");
 }
-/// multiply(d, a, b, adds): d = a * b, or d += a * b, for n columns.
-template <int n, bool kTurnA, bool kTurnB>
+/// multiply(d, a, b, adds): d = a * b, or d += a * b, for n columns and the terms of 32 bytes. T is
+/// bfloat16; or float, of which the instruction reads tf32, the 19 upper bits, and takes no operand turned.
+template <class T, int n, bool kTurnA, bool kTurnB>
 struct Wgmma;
 
 #define DUET_ACC4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define DUET_ACC16(i) DUET_ACC4(i), DUET_ACC4(i + 4), DUET_ACC4(i + 8), DUET_ACC4(i + 12)
 
-template <bool kTurnA, bool kTurnB>
-struct Wgmma<8, kTurnA, kTurnB> {
-  __device__ __forceinline__ static void multiply(float (&d)[4], uint64_t a, uint64_t b,
-                                                  bool adds) {
-    asm volatile(
-        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %6, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 {%0, %1, %2, %3}, %4, %5, adds, 1, 1, "
-        "%7, %8;\n}"
-        : DUET_ACC4(0)
-        : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));
+// `sums` are the places of the n / 2 sums, `operands` of what follows them: a, b, and the two turns.
+#define DUET_WGMMA(n, sums, adds_at, operands, turns, ...)                                     \
+  template <class T, bool kTurnA, bool kTurnB>                                                 \
+  struct Wgmma<T, n, kTurnA, kTurnB> {                                                         \
+    static_assert(std::is_same_v<T, bfloat16> || !(kTurnA || kTurnB));                         \
+    __device__ __forceinline__ static void multiply(float (&d)[n / 2], uint64_t a, uint64_t b, \
+                                                    bool adds) {                               \
+      if constexpr (std::is_same_v<T, bfloat16>) {                                             \
+        asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds_at                         \
+                     ", 0;\n"                                                                  \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32.bf16.bf16 {" sums         \
+                     "}, " operands ", adds, 1, 1, " turns ";\n}"                              \
+                     : __VA_ARGS__                                                             \
+                     : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));    \
+      } else {                                                                                 \
+        asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds_at                         \
+                     ", 0;\n"                                                                  \
+                     "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" sums          \
+                     "}, " operands ", adds, 1, 1;\n}"                                         \
+                     : __VA_ARGS__                                                             \
+                     : "l"(a), "l"(b), "r"(int(adds)));                                        \
+      }                                                                                        \
+    }                                                                                          \
   }
-};
 
-template <bool kTurnA, bool kTurnB>
-struct Wgmma<64, kTurnA, kTurnB> {
-  __device__ __forceinline__ static void multiply(float (&d)[32], uint64_t a, uint64_t b,
-                                                  bool adds) {
-    asm volatile(
-        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %34, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-        "}, %32, %33, adds, 1, 1, %35, %36;\n}"
-        : DUET_ACC16(0), DUET_ACC16(16)
-        : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));
-  }
-};
+DUET_WGMMA(8, "%0, %1, %2, %3", "%6", "%4, %5", "%7, %8", DUET_ACC4(0));
+DUET_WGMMA(64,
+           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
+           "%34", "%32, %33", "%35, %36", DUET_ACC16(0), DUET_ACC16(16));
+DUET_WGMMA(128,
+           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
+           "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+           "%62, %63",
+           "%66", "%64, %65", "%67, %68", DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32),
+           DUET_ACC16(48));
+DUET_WGMMA(256,
+           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
+           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
+           "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
+           "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
+           "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "
+           "%92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, "
+           "%106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, "
+           "%119, %120, %121, %122, %123, %124, %125, %126, %127",
+           "%130", "%128, %129", "%131, %132", DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32),
+           DUET_ACC16(48), DUET_ACC16(64), DUET_ACC16(80), DUET_ACC16(96), DUET_ACC16(112));
 
-template <bool kTurnA, bool kTurnB>
-struct Wgmma<128, kTurnA, kTurnB> {
-  __device__ __forceinline__ static void multiply(float (&d)[64], uint64_t a, uint64_t b,
-                                                  bool adds) {
-    asm volatile(
-        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %66, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, adds, 1, 1, %67, %68;\n}"
-        : DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32), DUET_ACC16(48)
-        : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));
-  }
-};
-
-template <bool kTurnA, bool kTurnB>
-struct Wgmma<256, kTurnA, kTurnB> {
-  __device__ __forceinline__ static void multiply(float (&d)[128], uint64_t a, uint64_t b,
-                                                  bool adds) {
-    asm volatile(
-        "{\n.reg .pred adds;\nsetp.ne.b32 adds, %130, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
-        "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-        "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-        "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-        "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-        "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-        "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
-        "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, "
-        "%111, "
-        "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, "
-        "%127"
-        "}, %128, %129, adds, 1, 1, %131, %132;\n}"
-        : DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32), DUET_ACC16(48), DUET_ACC16(64),
-          DUET_ACC16(80), DUET_ACC16(96), DUET_ACC16(112)
-        : "l"(a), "l"(b), "r"(int(adds)), "n"(int(kTurnA)), "n"(int(kTurnB)));
-  }
-};
-
+#undef DUET_WGMMA
 #undef DUET_ACC16
 #undef DUET_ACC4
 

@@ -46,7 +46,7 @@ struct HaloGeometry {
         step_h(h.step * width),
         step_w(w.step),
         first((h.first + pad_h) * width + w.first + pad_w),
-        blocks(ceil_div(channels, kStepDepth)),
+        blocks(ceil_div(channels, kStepDepth<bfloat16>)),
         rows(tile_rows + reach(h) * width + reach(w)),
         by_width(width),
         by_height(height) {}
@@ -83,7 +83,8 @@ struct HaloImages : HaloGeometry {
     int rest, column, n, row;
     by_width.divmod(position, rest, column);
     by_height.divmod(rest, n, row);
-    copy_positions(shared, map, block * kStepDepth, column - pad_w, row - pad_h, n, barrier);
+    copy_positions(shared, map, block * kStepDepth<bfloat16>, column - pad_w, row - pad_h, n,
+                   barrier);
   }
   __device__ __forceinline__ bool locate(const Start& start, int i, int& image, int& pixel) const {
     int rest, column, row;
@@ -176,18 +177,20 @@ __global__ void __launch_bounds__(Tile::Slice::kThreads, Tile::Slice::kBlocks)
       const char* const image = images + block % 2 * image_bytes;
       for (int r = 0, tap = 0; r < a.taps_h; ++r) {
         for (int s = 0; s < a.taps_w; ++s, ++tap, ++i) {
+          // region tap
           barriers.full[stage].wait(phase);
           const char* const rows_a =
-              image + (a.first + r * a.step_h + s * a.step_w + group * kStepDepth) * kRowBytes;
+              image + (a.first + r * a.step_h + s * a.step_w + group * kPanel) * kRowBytes;
           const char* const rows_b = stages + stage * kStageBytes;
+          // end tap
           wgmma_begin();
 #pragma unroll
-          for (int k = 0; k < kStepDepth / 16; ++k) {
-            constexpr int kBlock = kStepDepth * kRowBytes;
+          for (int k = 0; k < kRowBytes / 32; ++k) {
+            constexpr int kBlock = kPanel * kRowBytes;
             constexpr int kNextB = B::kTurned ? 16 * kRowBytes : 32;
 #pragma unroll
             for (int j = 0; j < kSlices; ++j)
-              Wgmma<Slice::kN, false, B::kTurned>::multiply(
+              Wgmma<bfloat16, Slice::kN, false, B::kTurned>::multiply(
                   d[j], matrix_descriptor(rows_a + j * 128 * kRowBytes + k * 32, kBlock),
                   matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
           }

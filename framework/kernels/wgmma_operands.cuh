@@ -1,22 +1,30 @@
 // The operands of a product by wgmma (wgmma_product.cuh): images with the channels last, and matrices
-// of weights, in bfloat16, brought box by box by the copy engine. A plain matrix is images of one
-// pixel.
+// of weights, in bfloat16 or float (of which tf32 is multiplied), brought box by box by the copy engine.
+// A plain matrix is images of one pixel.
 //
-// One step of the product sums over 64 terms. An operand O says:
+// One step of the product sums over the terms in 128 bytes, 64 or 32. An operand O says:
+//   Element            bfloat16 or float
 //   kTurned            whether the sum runs along the rows of 128 bytes in shared memory (false), or
 //                      across them (true: see matrix_descriptor())
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring
 //   copy<kRows>(start, step, shared, barrier)   starts them
 //   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned A)
+//   kSums              whether the sums of its rows may be wanted (A)
 #pragma once
 
 #include "kernels/integers.cuh"
+#include "kernels/rasters.cuh"
 #include "kernels/tensor_copy.cuh"
 
 namespace duet {
 
-inline constexpr int kStepDepth = 64, kRowBytes = 128;
+inline constexpr int kRowBytes = 128;
+/// Terms of a step.
+template <class T>
+inline constexpr int kStepDepth = kRowBytes / static_cast<int>(sizeof(T));
+/// Rows of A that a warpgroup multiplies; tiles have multiples of it along both axes.
+inline constexpr int kPanel = 64;
 
 /// Positions (image, row, column) cut into boxes of at most `most`.
 struct PositionBoxes {
@@ -82,16 +90,16 @@ struct TapAxis {
 };
 
 /// Images [n][height][width][channels] under the taps of a convolution.
+template <class T>
 struct TapImage {
   CUtensorMap map;
   int tap_h, tap_w, stride_h, stride_w, first_h, first_w;
-  int channel_blocks;  // of 64
-  FastDivisor by_blocks, by_taps_w;
+  FastDivisor by_blocks, by_taps_w;  // blocks of kStepDepth channels
 
   /// A box takes `channels` by the positions of `boxes`.
-  TapImage(const bfloat16* images, int count, int height, int width, int channels, const TapAxis& h,
+  TapImage(const T* images, int count, int height, int width, int channels, const TapAxis& h,
            const TapAxis& w, const PositionBoxes& boxes)
-      : map(tensor_map(images, {{{channels, 1, kStepDepth},
+      : map(tensor_map(images, {{{channels, 1, kStepDepth<T>},
                                  {width, channels, boxes.w, w.stride},
                                  {height, int64_t{width} * channels, boxes.h, h.stride},
                                  {count, int64_t{height} * width * channels, boxes.n}}})),
@@ -101,26 +109,27 @@ struct TapImage {
         stride_w(w.stride),
         first_h(h.first),
         first_w(w.first),
-        channel_blocks(ceil_div(channels, kStepDepth)),
-        by_blocks(channel_blocks),
+        by_blocks(ceil_div(channels, kStepDepth<T>)),
         by_taps_w(w.count) {}
 
-  /// Positions from `at` on, under tap and channels number `term` / channel_blocks and % of it.
+  /// Positions from `at` on, under tap and block of channels number `term` / blocks and % of them.
   __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
                                        const CopyBarrier& barrier) const {
     int tap, block, r, s;
     by_blocks.divmod(term, tap, block);
     by_taps_w.divmod(tap, r, s);
-    copy_box(shared, map, block * kStepDepth, at.w * stride_w + first_w + s * tap_w,
+    copy_box(shared, map, block * kStepDepth<T>, at.w * stride_w + first_w + s * tap_w,
              at.h * stride_h + first_h + r * tap_h, at.n, barrier);
   }
 };
 
 /// Rows are positions, the sum runs over taps and channels.
+template <class T>
 struct ImageByPosition {
-  static constexpr bool kTurned = false;
+  using Element = T;
+  static constexpr bool kTurned = false, kSums = false;
   using Start = PositionBoxes::Start;
-  TapImage image;
+  TapImage<T> image;
   PositionBoxes boxes;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
@@ -144,47 +153,50 @@ struct ImageByPosition {
 /// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over
 /// positions.
 struct ImageByTap {
-  static constexpr bool kTurned = true;
+  using Element = bfloat16;
+  static constexpr bool kTurned = true, kSums = true;
   using Start = int;
-  TapImage image;
+  TapImage<bfloat16> image;
   PositionBoxes boxes;
   int rows;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
-    return kRows / kStepDepth * boxes.box() * kRowBytes;
+    return kRows / kPanel * boxes.box() * kRowBytes;
   }
   template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     const PositionBoxes::Start at = boxes.start(step);
 #pragma unroll
-    for (int i = 0; i < kRows / kStepDepth; ++i)
-      image.copy(at, first + i, shared + i * kStepDepth * kRowBytes, barrier);
+    for (int i = 0; i < kRows / kPanel; ++i)
+      image.copy(at, first + i, shared + i * kPanel * kRowBytes, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kStepDepth);
+    return tile * (kRows / kPanel);
   }
   __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
                                          int& number) const {
     group = 0;
-    number = first * kStepDepth + row;
+    number = first * kPanel + row;
     return number < rows;
   }
   __device__ __forceinline__ int unwritten() const { return boxes.box(); }
 };
 
 /// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels.
+template <class T>
 struct WeightByRow {
+  using Element = T;
   static constexpr bool kTurned = false;
   CUtensorMap map;
   FastDivisor by_blocks;
-  WeightByRow(const bfloat16* weights, int rows, int taps, int channels, int tile_rows)
-      : map(tensor_map(weights, {{{channels, 1, kStepDepth},
+  WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows)
+      : map(tensor_map(weights, {{{channels, 1, kStepDepth<T>},
                                   {taps, channels},
                                   {rows, int64_t{taps} * channels, tile_rows},
                                   kNoAxis}})),
-        by_blocks(ceil_div(channels, kStepDepth)) {}
+        by_blocks(ceil_div(channels, kStepDepth<T>)) {}
   using Start = int;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
@@ -195,25 +207,26 @@ struct WeightByRow {
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
-    copy_box(shared, map, block * kStepDepth, tap, first * kStepDepth, 0, barrier);
+    copy_box(shared, map, block * kStepDepth<T>, tap, first * kPanel, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kStepDepth);
+    return tile * (kRows / kPanel);
   }
 };
 
 /// The same weights: rows are channels, the sum runs over taps and their rows.
 struct WeightByChannel {
+  using Element = bfloat16;
   static constexpr bool kTurned = true;
   CUtensorMap map;
   FastDivisor by_blocks;
   WeightByChannel(const bfloat16* weights, int rows, int taps, int channels)
-      : map(tensor_map(weights, {{{channels, 1, kStepDepth},
+      : map(tensor_map(weights, {{{channels, 1, kPanel},
                                   {taps, channels},
-                                  {rows, int64_t{taps} * channels, kStepDepth},
+                                  {rows, int64_t{taps} * channels, kStepDepth<bfloat16>},
                                   kNoAxis}})),
-        by_blocks(ceil_div(rows, kStepDepth)) {}
+        by_blocks(ceil_div(rows, kStepDepth<bfloat16>)) {}
   using Start = int;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
@@ -225,13 +238,83 @@ struct WeightByChannel {
     int tap, block;
     by_blocks.divmod(step, tap, block);
 #pragma unroll
-    for (int i = 0; i < kRows / kStepDepth; ++i)
-      copy_box(shared + i * kStepDepth * kRowBytes, map, (first + i) * kStepDepth, tap,
-               block * kStepDepth, 0, barrier);
+    for (int i = 0; i < kRows / kPanel; ++i)
+      copy_box(shared + i * kPanel * kRowBytes, map, (first + i) * kPanel, tap,
+               block * kStepDepth<bfloat16>, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
-    return tile * (kRows / kStepDepth);
+    return tile * (kRows / kPanel);
+  }
+};
+
+/// Rows are taps and channels, these in whole 64, or the channels alone (one tap); the sum runs over the
+/// places of rasters, 32 of one image a step.
+struct RasterByTap {
+  using Element = float;
+  static constexpr bool kTurned = false, kSums = true;
+  using Start = int;
+  CUtensorMap map;
+  int lead;
+  unsigned shifts;
+  int rows, first, step_h,
+      step_w;  // places that tap (r, s) lies further on: first + r step_h + s step_w
+  FastDivisor by_chunks, by_blocks, by_taps_w;
+
+  /// The shifts of rasters of that width that taps read.
+  static unsigned shifts_of(int width, const TapAxis& h, const TapAxis& w) {
+    unsigned shifts = 0;
+    for (int r = 0; r < h.count; ++r)
+      for (int s = 0; s < w.count; ++s)
+        shifts |= 1u << (((h.first + r * h.step) * width + w.first + s * w.step) & 3);
+    return shifts;
+  }
+  /// The sum runs over the first `places` of each raster.
+  RasterByTap(const float* from, const Rasters& rasters, int places, int rows_, const TapAxis& h,
+              const TapAxis& w)
+      : map(tensor_map(from, {{{rasters.size() + rasters.lead(), 1, kStepDepth<float>},
+                               {rasters.channels, rasters.pitch(), kPanel},
+                               {rasters.images, int64_t{rasters.channels} * rasters.pitch()},
+                               {rasters.copies(), rasters.elements() / rasters.copies()}}})),
+        lead(rasters.lead()),
+        shifts(rasters.shifts),
+        rows(rows_),
+        first(h.first * rasters.width + w.first),
+        step_h(h.step * rasters.width),
+        step_w(w.step),
+        by_chunks(ceil_div(places, kStepDepth<float>)),
+        by_blocks(ceil_div(rasters.channels, kPanel)),
+        by_taps_w(w.count) {}
+
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return kRows * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * (kRows / kPanel);
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    int image, chunk;
+    by_chunks.divmod(step, image, chunk);
+#pragma unroll
+    for (int i = 0; i < kRows / kPanel; ++i) {
+      int tap, block, r, s;
+      by_blocks.divmod(start + i, tap, block);
+      by_taps_w.divmod(tap, r, s);
+      const int place = first + r * step_h + s * step_w, shift = place & 3;
+      copy_box(shared + i * kPanel * kRowBytes, map,
+               chunk * kStepDepth<float> + lead + place - shift, block * kPanel, image,
+               __popc(shifts & ((1u << shift) - 1)), barrier);
+    }
+  }
+  __device__ __forceinline__ bool locate(const Start& start, int row, int& group,
+                                         int& number) const {
+    group = 0;
+    number = start * kPanel + row;
+    return number < rows;
   }
 };
 

@@ -1,8 +1,8 @@
-// A product of bfloat16 by Hopper's wgmma: out[row][column] = sum of A(row, k) * B(column, k), operands
+// A product of bfloat16 or tf32 by Hopper's wgmma: out[row][column] = sum of A(row, k) * B(column, k), operands
 // brought by the copy engine (wgmma_operands.cuh).
 //
 // Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
-// registers; one thread of one more warp starts copies, up to kStages steps of 64 terms ahead. A stage
+// registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32) terms ahead. A stage
 // passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
 // warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
 // multiply A by ones too.
@@ -30,14 +30,14 @@ struct WgmmaTile {
   static constexpr int kMultipliers = 256, kThreads = kMultipliers + 32;
 };
 
-template <class Tile>
+template <class Tile, class T>
 struct WgmmaSmem {
   struct Stage {
     alignas(1024) char a[Tile::kM * kRowBytes];
     alignas(1024) char b[Tile::kN * kRowBytes];
   };
   Stage stage[Tile::kStages];
-  alignas(1024) bfloat16 ones[8 * kStepDepth];
+  alignas(1024) T ones[8 * kStepDepth<T>];
   CopyBarrier full[Tile::kStages], empty[Tile::kStages];
   int row_at[Tile::kM];
 };
@@ -171,14 +171,16 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b, int steps,
                          int steps_per_split, const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
-  using Smem = WgmmaSmem<Tile>;
+  using T = typename A::Element;
+  static_assert(std::is_same_v<T, typename B::Element>);
+  using Smem = WgmmaSmem<Tile, T>;
   constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
   const int tid = threadIdx.x, group = tid / 128;
   const int first = blockIdx.z * steps_per_split;
   const int count = min(steps, first + steps_per_split) - first;
-  const bool sums = A::kTurned && result.row_sums != nullptr && blockIdx.y == 0;
+  const bool sums = A::kSums && result.row_sums != nullptr && blockIdx.y == 0;
   if (tid == 0) {
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
@@ -187,18 +189,19 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
-    const int rows = kStepDepth - a.unwritten();
-    constexpr int kPanels = (Tile::kM + Tile::kN) / kStepDepth, kPieces = kRowBytes / 16;
+    const int rows = kStepDepth<T> - a.unwritten();
+    constexpr int kPanels = (Tile::kM + Tile::kN) / kPanel, kPieces = kRowBytes / 16;
     for (int i = tid; i < kStages * kPanels * rows * kPieces; i += Tile::kThreads) {
       const int piece = i % kPieces, rest = i / kPieces, row = rest % rows;
       const int panel = rest / rows % kPanels, stage = rest / rows / kPanels;
-      char* const at =
-          panel < Tile::kM / kStepDepth
-              ? smem.stage[stage].a + panel * kStepDepth * kRowBytes
-              : smem.stage[stage].b + (panel - Tile::kM / kStepDepth) * kStepDepth * kRowBytes;
+      char* const at = panel < Tile::kM / kPanel
+                           ? smem.stage[stage].a + panel * kPanel * kRowBytes
+                           : smem.stage[stage].b + (panel - Tile::kM / kPanel) * kPanel * kRowBytes;
       *reinterpret_cast<float4*>(at + (a.unwritten() + row) * kRowBytes + piece * 16) = {};
     }
-    for (int i = tid; i < 8 * kStepDepth; i += Tile::kThreads) smem.ones[i] = bfloat16(1.f);
+  }
+  if constexpr (A::kSums) {
+    for (int i = tid; i < 8 * kStepDepth<T>; i += Tile::kThreads) smem.ones[i] = T(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
   __syncthreads();
@@ -209,6 +212,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const auto start_b = b.template start<Tile::kN>(blockIdx.y);
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       int stage = 0, phase = 0;
+      // region copies
       for (int i = 0; i < count; ++i) {
         if (i >= kStages) smem.empty[stage].wait(phase ^ 1);
         smem.full[stage].expect(bytes);
@@ -217,29 +221,34 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
         b.template copy<Tile::kN>(start_b, first + i, to.b, smem.full[stage]);
         if (++stage == kStages) stage = 0, phase ^= 1;
       }
+      // end copies
     }
   } else {
     float d[Tile::kN / 2], row_sums[4];
     int stage = 0, phase = 0;
     for (int i = 0; i < count; ++i) {
       smem.full[stage].wait(phase);
-      const char* const rows_a = smem.stage[stage].a + group * kStepDepth * kRowBytes;
+      const char* const rows_a = smem.stage[stage].a + group * kPanel * kRowBytes;
       const char* const rows_b = smem.stage[stage].b;
+      constexpr int kTerms = 32;  // bytes of an instruction's
+      constexpr int kNextA = A::kTurned ? 16 * kRowBytes : kTerms;
+      constexpr int kNextB = B::kTurned ? 16 * kRowBytes : kTerms;
       wgmma_begin();
+      // region multiply
 #pragma unroll
-      for (int k = 0; k < kStepDepth / 16; ++k) {
-        constexpr int kNextA = A::kTurned ? 16 * kRowBytes : 32, kBlock = kStepDepth * kRowBytes;
-        constexpr int kNextB = B::kTurned ? 16 * kRowBytes : 32;
-        Wgmma<Tile::kN, A::kTurned, B::kTurned>::multiply(
+      for (int k = 0; k < kRowBytes / kTerms; ++k) {
+        constexpr int kBlock = kPanel * kRowBytes;
+        Wgmma<T, Tile::kN, A::kTurned, B::kTurned>::multiply(
             d, matrix_descriptor(rows_a + k * kNextA, kBlock),
             matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
       }
-      if (A::kTurned && sums) {
+      // end multiply
+      if (A::kSums && sums) {
 #pragma unroll
-        for (int k = 0; k < kStepDepth / 16; ++k)
-          Wgmma<8, A::kTurned, false>::multiply(row_sums,
-                                                matrix_descriptor(rows_a + k * 16 * kRowBytes, 0),
-                                                matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
+        for (int k = 0; k < kRowBytes / kTerms; ++k)
+          Wgmma<T, 8, A::kTurned, false>::multiply(row_sums,
+                                                   matrix_descriptor(rows_a + k * kNextA, 0),
+                                                   matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
       }
       wgmma_commit();
       wgmma_wait<1>();  // the step before has read its stage
@@ -248,10 +257,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
     wgmma_wait<0>();
     wgmma_settle(d);
-    if constexpr (A::kTurned) wgmma_settle(row_sums);
+    if constexpr (A::kSums) wgmma_settle(row_sums);
     wait_multipliers<Tile>();  // nobody reads the stages any more
     const auto start = a.template start<Tile::kM>(blockIdx.x);
-    if (A::kTurned && sums && tid % 4 == 0) {
+    if (A::kSums && sums && tid % 4 == 0) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         int image, row;
@@ -297,9 +306,12 @@ struct WgmmaPlan {
       }
     }
   }
+  /// For operands of T.
+  template <class T>
   std::string text() const {
     return "tile 128x" + std::to_string(tile_columns) +
-           (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") + ", wgmma bf16";
+           (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") +
+           (std::is_same_v<T, float> ? ", wgmma tf32" : ", wgmma bf16");
   }
   /// Calls visit(tile).
   template <class Visit>
@@ -316,7 +328,8 @@ template <class Tile, class A, class B, class Result>
 void launch_wgmma_product(const WgmmaPlan& plan, const A& a, const B& b, const Result& result,
                           cudaStream_t stream) {
   const auto kernel = wgmma_product_kernel<Tile, A, B, Result>;
-  constexpr int kBytes = sizeof(WgmmaSmem<Tile>) + 1024;  // to begin at a multiple of 1024
+  constexpr int kBytes =
+      sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
   launch({.gridDim = dim3(plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
           .blockDim = Tile::kThreads,

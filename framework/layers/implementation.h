@@ -160,15 +160,8 @@ const std::vector<DType>& gpu_dtypes();
 /// Why an entry of these `dtypes` cannot run a problem that is stored in `dtype`, or nothing.
 std::optional<std::string> unstored(DType dtype, const std::vector<DType>& dtypes);
 
-/// For products on the ordinary fp32 units of a GPU, of operands stored in whatever dtypes says:
-/// nothing is named tf32 that does not use it.
-template <class P>
-std::optional<std::string> fp32_only(const P& problem, Pass) {
-  if (problem.math != Math::kTF32) return {};
-  return "multiplies in fp32 only, and 'math' is " + std::string(to_string(problem.math));
-}
-
-/// For products on tensor cores, whose operands have at most 11 digits.
+/// For products on tensor cores, whose operands have at most 11 digits. What multiplies in fp32 serves
+/// tf32 too, which permits rounding and asks for none.
 template <class P>
 std::optional<std::string> tensor_cores_only(const P& problem, Pass) {
   if (problem.math != Math::kFP32) return {};

@@ -12,6 +12,7 @@
 #include "measure/measure_pass.h"
 #include "net/auto_trial.h"
 #include "net/spec.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -115,6 +116,12 @@ int64_t program_stamp() {
   return status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec;
 }
 
+// What the cache calls a candidate: a user's kernels are others when their source is.
+std::string cached_name(const Question& question, const std::string& id) {
+  const auto own = find_kernels(question.layer->layer->type(), id);
+  return own ? id + " " + own->file().hash : id;
+}
+
 // Takes the best of `candidates` for all passes of the question; says why if there is none.
 void settle(const Question& question, std::vector<AutoCandidate> candidates) {
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
@@ -146,7 +153,7 @@ bool recall(const Question& question, const Place& place, const TuningCache& cac
   if (built == entry->end() || built->second != program_stamp()) return false;
   bool any = false;
   for (AutoCandidate& candidate : candidates) {
-    const auto found = entry->find(candidate.id);
+    const auto found = entry->find(cached_name(question, candidate.id));
     if (found == entry->end()) return false;
     any |= found->second > 0;
     if (found->second > 0) {
@@ -166,9 +173,10 @@ void remember(const Question& question, const Place& place,
               const std::vector<AutoCandidate>& candidates, TuningCache& cache) {
   TuningCache::Entry entry = {{kBuilt, program_stamp()}};
   for (const AutoCandidate& candidate : candidates) {
-    entry[candidate.id] = !candidate.fault.empty() ? kFailed
-                          : candidate.far_slower   ? kFarSlower
-                                                   : std::llround(1e3 * candidate.microseconds);
+    entry[cached_name(question, candidate.id)] = !candidate.fault.empty() ? kFailed
+                                                 : candidate.far_slower
+                                                     ? kFarSlower
+                                                     : std::llround(1e3 * candidate.microseconds);
   }
   cache.insert(key_of(question, place), entry);
 }

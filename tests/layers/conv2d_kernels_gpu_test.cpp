@@ -140,12 +140,14 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   const auto check_wgmma = [&](const std::string& name, int64_t filters, const TensorDesc& x,
                                std::vector<std::pair<std::string, std::string>> keys) {
     keys.emplace_back("out_channels", std::to_string(filters));
-    LayerCase c{.name = name, .keys = keys, .x = {x}};
-    c.options.math = Math::kBF16;
-    check_math("conv2d", c, {"custom_wgmma"});
-    c.keys.emplace_back("pool_kernel", "2");
-    c.data = Data::kIntegers;
-    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    for (const Math math : {Math::kBF16, Math::kTF32}) {
+      LayerCase c{.name = name, .keys = keys, .x = {x}};
+      c.options.math = math;
+      check_math("conv2d", c, {"custom_wgmma"});
+      c.keys.emplace_back("pool_kernel", "2");
+      c.data = Data::kIntegers;
+      check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    }
   };
   check_wgmma("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
@@ -158,6 +160,7 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("no_bias", 64, image(9, 64, 8, 8),
               {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
+  check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 
 // Tiles that begin and end within a row and an image, all of its tiles' sizes, as much padding as the taps

@@ -33,10 +33,12 @@ std::vector<LayerCase> linear_cases() {
   exact.data = Data::kIntegers;
   exact.exact = true;
   cases.push_back(exact);
-  LayerCase tf32 = sized(64, 257, 96);
-  tf32.name = "tf32";
-  tf32.options.math = Math::kTF32;
-  cases.push_back(tf32);
+  for (LayerCase tf32 :
+       {sized(64, 257, 96), sized(5, 44, 60), sized(300, 200, 264), sized(129, 2052, 132, false)}) {
+    tf32.name += "_tf32";
+    tf32.options.math = Math::kTF32;
+    cases.push_back(tf32);
+  }
   return cases;
 }
 

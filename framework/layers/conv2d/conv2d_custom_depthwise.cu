@@ -59,6 +59,7 @@ template <int kSize, int kStride, bool kTurned, class T>
 __device__ __forceinline__ void add_row(const Conv2dProblem& d, const T* row, const float* taps,
                                         int q, float (&sums)[kRun]) {
   if constexpr (kSize > 0) {
+    // region row
     float window[(kRun - 1) * kStride + kSize];
     load_window(row, q * kStride - d.pad_w, d.w, window);
 #pragma unroll
@@ -67,6 +68,7 @@ __device__ __forceinline__ void add_row(const Conv2dProblem& d, const T* row, co
 #pragma unroll
       for (int j = 0; j < kRun; ++j) sums[j] += window[j * kStride + s] * tap;
     }
+    // end row
   } else {
     for (int s = 0; s < d.s; ++s) {
       const float tap = __ldg(taps + (kTurned ? d.s - 1 - s : s));
@@ -336,8 +338,7 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
   SplitPlan plan_;
 };
 
-std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = fp32_only(d, pass)) return reason;
+std::optional<std::string> unsupported(const Conv2dProblem& d, Pass) {
   if (d.groups != d.c) {
     return "is for depthwise convolutions, whose groups are their channels: groups is " +
            std::to_string(d.groups) + " of " + std::to_string(d.c) + " channels";

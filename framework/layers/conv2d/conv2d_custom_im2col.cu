@@ -147,8 +147,7 @@ using Nchw = Conv2dCustomIm2col<Layout::kNCHW, T>;
 template <class T>
 using Nhwc = Conv2dCustomIm2col<Layout::kNHWC, T>;
 
-std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
-  if (auto reason = fp32_only(problem, pass)) return reason;
+std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass) {
   return im2col_unsupported(problem);
 }
 

@@ -29,7 +29,7 @@ using Nhwc = Conv2dCustomImplicitGemm<Layout::kNHWC, T>;
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm() {
-  return layouts_entry<Nchw, Nhwc>("custom_implicit_gemm", implicit_gemm_unsupported);
+  return layouts_entry<Nchw, Nhwc>("custom_implicit_gemm", gathers_unsupported);
 }
 
 }  // namespace duet

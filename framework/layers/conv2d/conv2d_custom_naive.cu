@@ -52,6 +52,7 @@ __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, con
   const int channels = pr.c / pr.groups;
   const int first_channel = k / (pr.k / pr.groups) * channels;
   Accumulator<T> sum = b ? b[k] : Accumulator<T>(0);
+  // region forward
   for (int c = 0; c < channels; ++c) {
     for (int r = 0; r < pr.r; ++r) {
       const int h = p * pr.stride_h + r * pr.dilation_h - pr.pad_h;
@@ -64,6 +65,7 @@ __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, con
       }
     }
   }
+  // end forward
   y[i] = T(sum);
 }
 
@@ -193,7 +195,7 @@ std::unique_ptr<Implementation> make_conv2d_gpu_reference(const Conv2dProblem& p
 }
 
 ImplEntry<Conv2dProblem> conv2d_custom_naive() {
-  return layouts_entry<Nchw, Nhwc>("custom_naive", fp32_only);
+  return layouts_entry<Nchw, Nhwc>("custom_naive", supports_all);
 }
 
 }  // namespace duet

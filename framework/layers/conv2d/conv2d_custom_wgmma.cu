@@ -1,18 +1,24 @@
-// conv2d custom_wgmma: implicit GEMM on Hopper's tensor cores, by wgmma and the copy engine; bf16.
+// conv2d custom_wgmma: implicit GEMM on Hopper's tensor cores, by wgmma and the copy engine; bf16 or
+//           tf32.
 // Mapping:  block = 128 output positions (dw: filters) x 256, 128 or 64 columns of the product; one
 //           thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
 //           of a block are a box of columns, rows and images, so that the operand of a tap is one
 //           copy, and what lies in the padding becomes zeros on the way.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
-//           weights, is rewritten first (mma_staging.cuh).
-// Limits:   math bf16, groups = 1, more than 32 channels and filters, strides up to 2 (backward_data: 1);
-//           backward_filter: images that boxes of 16 to 64 positions divide; compute capability 9.0.
+//           weights, is rewritten first (mma_staging.cuh; tf32's backward_filter: kernels/rasters.cuh).
+// Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2
+//           (backward_data, and backward_filter in tf32: 1); backward_filter in bf16: images that boxes of
+//           16 to 64 positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
 namespace duet {
+
+template class WgmmaConvolution<bfloat16>;
+
 namespace {
 
+template <class T>
 class Conv2dCustomWgmma : public Conv2dImpl {
  public:
   Conv2dCustomWgmma(const Conv2dProblem& problem, const Context& context)
@@ -34,14 +40,15 @@ class Conv2dCustomWgmma : public Conv2dImpl {
   }
 
  private:
-  const WgmmaConvolution convolution_;
+  const WgmmaConvolution<T> convolution_;
 };
 
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma() {
-  return impl_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported,
-                                       {DType::kBFloat16});
+  auto entry = gpu_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported);
+  entry.preferred = wgmma_convolution_preferred;
+  return entry;
 }
 
 }  // namespace duet

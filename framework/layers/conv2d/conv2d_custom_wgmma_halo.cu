@@ -63,12 +63,13 @@ struct HaloProblem {
 
 std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
   if (pass == Pass::kBackwardFilter) return "has no backward_filter; custom_wgmma does it";
-  if (d.math == Math::kBF16) {
-    if (d.stride_h != 1 || d.stride_w != 1) return "takes strides of 1";
-    if (d.r * d.s == 1) return "brings a tile once for all taps, and here is one";
-    if (d.pad_h > (d.r - 1) * d.dilation_h || d.pad_w > (d.s - 1) * d.dilation_w) {
-      return "takes as much padding as the taps reach, and no more";
-    }
+  if (d.math != Math::kBF16) {
+    return "multiplies in bf16, and 'math' is " + std::string(to_string(d.math));
+  }
+  if (d.stride_h != 1 || d.stride_w != 1) return "takes strides of 1";
+  if (d.r * d.s == 1) return "brings a tile once for all taps, and here is one";
+  if (d.pad_h > (d.r - 1) * d.dilation_h || d.pad_w > (d.s - 1) * d.dilation_w) {
+    return "takes as much padding as the taps reach, and no more";
   }
   if (auto reason = wgmma_convolution_unsupported(d, pass)) return reason;
   const HaloProblem problem(d, pass);
@@ -105,10 +106,11 @@ class Conv2dCustomWgmmaHalo : public Conv2dImpl, StagedConvolution<bfloat16> {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     const auto [image, filters] = stage_x_and_weights(run, x, w);
-    launch_product(
-        Pass::kForward, image, b.data<float>(), y, run, [&, weights = filters]<class Tile>(Tile) {
-          return WeightByRow(weights, padded_.k, geometry_.taps, padded_.c, Tile::Slice::kN);
-        });
+    launch_product(Pass::kForward, image, b.data<float>(), y, run,
+                   [&, weights = filters]<class Tile>(Tile) {
+                     return WeightByRow<bfloat16>(weights, padded_.k, geometry_.taps, padded_.c,
+                                                  Tile::Slice::kN);
+                   });
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const auto [image, filters] = stage_dy_and_weights(run, dy, nullptr, w, false);

@@ -16,7 +16,8 @@ namespace duet {
 inline constexpr int kMostPadded = 16383;  // height and width with padding that fit a PatchTap
 inline constexpr int kFar = 0x7fff;        // further than any of them
 
-inline std::optional<std::string> gathers_unsupported(const Conv2dProblem& d) {
+inline std::optional<std::string> gathers_unsupported(const Conv2dProblem& d,
+                                                      Pass = Pass::kForward) {
   if (auto reason = ungrouped_unsupported(d)) return reason;
   if (d.h + int64_t{2} * d.pad_h > kMostPadded || d.w + int64_t{2} * d.pad_w > kMostPadded) {
     return "takes images of at most " + std::to_string(kMostPadded) + " rows and columns with " +
@@ -25,14 +26,10 @@ inline std::optional<std::string> gathers_unsupported(const Conv2dProblem& d) {
   return {};
 }
 
-/// Where products are in fp32, and where they are on tensor cores.
-inline std::optional<std::string> implicit_gemm_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = fp32_only(d, pass)) return reason;
-  return gathers_unsupported(d);
-}
+/// Where products are on tensor cores.
 inline std::optional<std::string> mma_unsupported(const Conv2dProblem& d, Pass pass) {
   if (auto reason = tensor_cores_only(d, pass)) return reason;
-  return gathers_unsupported(d);
+  return gathers_unsupported(d, pass);
 }
 
 struct PatchOrigin {  // an output position, seen from x
@@ -67,11 +64,13 @@ struct PatchReader {
         kLayout == Layout::kNCHW ? c * g.pixels_in + h * g.d.w + w : (h * g.d.w + w) * g.d.c + c;
     return {offset, h | w << 16};
   }
+  // region offset
   __device__ __forceinline__ int offset(const PatchOrigin& o, const PatchTap& t) const {
     const int h = o.h + (t.hw & 0xffff), w = o.w + (t.hw >> 16);
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
     return inside ? o.base + t.offset : -1;
   }
+  // end offset
 };
 
 // forward A: rows are output positions, k are taps.

@@ -29,12 +29,6 @@ inline std::optional<std::string> ungrouped_unsupported(const Conv2dProblem& d) 
   return {};
 }
 
-/// The same where products are in fp32.
-inline std::optional<std::string> ungrouped_fp32_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = fp32_only(d, pass)) return reason;
-  return ungrouped_unsupported(d);
-}
-
 /// The pooled sizes are those of 2x2 windows with stride 2: an odd last row or column is dropped.
 struct ConvGeometry {
   Conv2dProblem d;

@@ -24,10 +24,12 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   int outer, inner;
   by_inner.divmod(i, outer, inner);
+  // region element
   const bool nchw = kLayout == Layout::kNCHW;
   const int from =
       patches.offset(patches.origin(nchw ? inner : outer), patches.tap(nchw ? outer : inner));
   columns[i] = from < 0 ? T(0.f) : patches.x[from];
+  // end element
 }
 
 template <Layout kLayout, class T>

@@ -25,8 +25,8 @@ bool with_direct_shape(const Conv2dProblem& d, F f) {
 }
 
 /// What forward and backward_filter cannot do.
-inline std::optional<std::string> direct_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = ungrouped_fp32_unsupported(d, pass)) return reason;
+inline std::optional<std::string> direct_unsupported(const Conv2dProblem& d, Pass) {
+  if (auto reason = ungrouped_unsupported(d)) return reason;
   if (!with_direct_shape(d, [](auto) {})) {
     return "takes 1 to 4 channels with 3x3 filters, or 1 channel with 5x5";
   }

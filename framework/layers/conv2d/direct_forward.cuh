@@ -137,6 +137,7 @@ __global__ void __launch_bounds__(kDirectThreads)
 #pragma unroll
       for (int i = 0; i < kWindows; ++i) {
         float acc[2][2];
+        // region multiply
 #pragma unroll
         for (int a = 0; a < 2; ++a)
 #pragma unroll
@@ -151,6 +152,7 @@ __global__ void __launch_bounds__(kDirectThreads)
                   acc[a][b] =
                       fmaf(patch[i].v[c][a + r][b + s], taps[(c * kR + r) * kR + s], acc[a][b]);
           }
+        // end multiply
         if constexpr (kPool) {
           const PooledValue pooled = pool_window(acc[0][0], acc[0][1], acc[1][0], acc[1][1]);
           codes[i] |= pooled.code << 4 * f;

@@ -1,11 +1,12 @@
-// What the convolutions on tensor cores read (mma_convolution.cuh): images with the channels last,
-// padded by zeros to whole 16 bytes, and weights as a matrix of the same order, so that every gather
+// What the convolutions on tensor cores read (mma_convolution.cuh, wgmma_convolution.cuh): images with
+// the channels last, padded by zeros to whole 16 bytes, and weights as a matrix of the same order, so that every gather
 // fetches 16 bytes. Images that lie so already are taken as they are; others, and the weights, are
 // rewritten into the workspace by one launch: two bytes read and two written a value, where each is
 // read about r*s times after it.
 #pragma once
 
 #include "device/launch.h"
+#include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
@@ -16,13 +17,13 @@ namespace duet {
 /// An image tensor of `channels` in either layout.
 template <class T, Layout kLayout>
 struct PlainImage {
-  static constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
   const T* from;
   int channels, pixels;
   __device__ __forceinline__ T value(int n, int pixel, int channel) const {
-    const size_t plane = size_t(n) * (kPixelLanes ? channels : pixels);
-    return kPixelLanes ? from[(plane + channel) * pixels + pixel]
-                       : from[(plane + pixel) * channels + channel];
+    constexpr bool kPlanes = kLayout == Layout::kNCHW;
+    const size_t plane = size_t(n) * (kPlanes ? channels : pixels);
+    return kPlanes ? from[(plane + channel) * pixels + pixel]
+                   : from[(plane + pixel) * channels + channel];
   }
 };
 
@@ -38,15 +39,24 @@ struct PooledGradient {
   int items = g.d.n * cells_h * cells_w * groups;  // of eight channels
   FastDivisor by_groups{groups}, by_cells_w{cells_w}, by_cells_h{cells_h};
 
+  __device__ __forceinline__ T value(int n, int p, int q, int channel) const {
+    if (p / 2 >= g.pool_h || q / 2 >= g.pool_w) return T(0.f);
+    const int window = p / 2 * g.pool_w + q / 2;
+    const uint32_t codes = argmax[(size_t(n) * groups + channel / 8) * g.windows + window];
+    if ((codes >> 4 * (channel % 8) & 15) != uint32_t(p % 2 * 2 + q % 2)) return T(0.f);
+    return dy[at(n, window, channel)];
+  }
+  __device__ __forceinline__ size_t at(int n, int window, int channel) const {
+    return kLayout == Layout::kNCHW ? (size_t(n) * g.d.k + channel) * g.windows + window
+                                    : (size_t(n) * g.windows + window) * g.d.k + channel;
+  }
   /// Eight channels of a window, zeros beyond the last.
   __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
     Vector<T, 8> values = {};
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       if (k0 + e >= g.d.k) break;
-      values.v[e] = kLayout == Layout::kNCHW
-                        ? dy[(size_t(n) * g.d.k + k0 + e) * g.windows + window]
-                        : dy[(size_t(n) * g.windows + window) * g.d.k + k0 + e];
+      values.v[e] = dy[at(n, window, k0 + e)];
     }
     return values;
   }
@@ -84,128 +94,155 @@ struct WeightMatrix {
   }
 };
 
-inline constexpr int kStagedPixels = 64, kStagedChannels = 32, kStagingThreads = 256;
+/// As it is staged: float is rounded to tf32.
+template <class T, class From>
+__device__ __forceinline__ T staged_value(From value) {
+  if constexpr (std::is_same_v<T, float>) {
+    return tf32_rounded(value);
+  } else {
+    return T(value);
+  }
+}
 
-// 256 weights a block.
+inline constexpr int kStagingThreads = 256;
+
+// What a launch stages is one or two parts, each a number of blocks and stage(block), by all threads of
+// the block. A part whose `to` is nullptr has no blocks.
+
+/// Weights, 256 a block.
 template <class T>
-__device__ __forceinline__ void stage_weights(int block, const WeightMatrix& weights,
-                                              T* __restrict__ staged) {
-  const int i = block * kStagingThreads + threadIdx.x;
-  if (i < weights.total) staged[i] = T(weights.value(i));
-}
+struct WeightPart {
+  WeightMatrix weights;
+  T* to;
+  int blocks;
 
-// Mapping: the first image_blocks blocks are tiles of 64 pixels x 32 channels, turned in shared
-// memory; the others 256 weights each.
-template <class T, class Image>
-__global__ void __launch_bounds__(kStagingThreads)
-    stage_operands_kernel(const __grid_constant__ Image image, int channels, int padded,
-                          int all_pixels, FastDivisor by_pixels, int image_blocks,
-                          FastDivisor by_pixel_blocks, T* __restrict__ staged,
-                          const __grid_constant__ WeightMatrix weights,
-                          T* __restrict__ staged_weights) {
-  wait_for_primary();
-  constexpr int kVec = kWidest<T>;
-  __shared__ T tile[kStagedChannels][kStagedPixels + 2];
-  if (int(blockIdx.x) >= image_blocks)
-    return stage_weights(blockIdx.x - image_blocks, weights, staged_weights);
-  int pixel_block, channel_block;
-  by_pixel_blocks.divmod(blockIdx.x, channel_block, pixel_block);
-  const int pixel0 = pixel_block * kStagedPixels, channel0 = channel_block * kStagedChannels;
-  constexpr int kLanes = Image::kPixelLanes ? kStagedPixels : kStagedChannels;
-#pragma unroll
-  for (int i = 0; i < kStagedPixels * kStagedChannels / kStagingThreads; ++i) {
-    const int unit = threadIdx.x + i * kStagingThreads;
-    const int pixel = Image::kPixelLanes ? unit % kLanes : unit / kLanes;
-    const int channel = Image::kPixelLanes ? unit / kLanes : unit % kLanes;
-    T value(0.f);
-    if (pixel0 + pixel < all_pixels && channel0 + channel < channels) {
-      int n, in_image;
-      by_pixels.divmod(pixel0 + pixel, n, in_image);
-      value = image.value(n, in_image, channel0 + channel);
-    }
-    tile[channel][pixel] = value;
+  WeightPart(const WeightMatrix& weights_, T* to_)
+      : weights(weights_), to(to_), blocks(to ? ceil_div(weights.total, kStagingThreads) : 0) {}
+  __device__ __forceinline__ void stage(int block) const {
+    const int i = block * kStagingThreads + threadIdx.x;
+    if (i < weights.total) to[i] = staged_value<T>(weights.value(i));
   }
-  __syncthreads();
-#pragma unroll
-  for (int i = 0; i < kStagedPixels * kStagedChannels / kVec / kStagingThreads; ++i) {
-    const int unit = threadIdx.x + i * kStagingThreads;
-    const int channel = unit % (kStagedChannels / kVec) * kVec;
-    const int pixel = unit / (kStagedChannels / kVec);
-    if (pixel0 + pixel >= all_pixels || channel0 + channel >= padded) continue;
-    Vector<T, kVec> run;
-#pragma unroll
-    for (int e = 0; e < kVec; ++e) run.v[e] = tile[channel + e][pixel];
-    Packed<T, kVec>(run).store(staged + size_t(pixel0 + pixel) * padded + channel0 + channel);
-  }
-}
+};
 
-/// Either may be nothing: `staged` or `staged_weights` is nullptr. `images` of `pixels`.
-template <class T, class Image>
-void launch_staging(const Image& image, int channels, int padded, int images, int pixels, T* staged,
-                    const WeightMatrix& weights, T* staged_weights, cudaStream_t stream) {
-  const int pixel_blocks = ceil_div(images * pixels, kStagedPixels);
-  const int image_blocks = staged ? pixel_blocks * ceil_div(padded, kStagedChannels) : 0;
-  const int blocks = image_blocks + (staged_weights ? ceil_div(weights.total, kStagingThreads) : 0);
-  if (blocks == 0) return;
-  launch_following({blocks, kStagingThreads, 0, stream}, stage_operands_kernel<T, Image>, image,
-                   channels, padded, images * pixels, FastDivisor(pixels), image_blocks,
-                   FastDivisor(pixel_blocks), staged, weights, staged_weights);
-}
-
-// Mapping: a thread writes eight channels of the positions of a cell, neighbours other channels.
+/// An image tensor. A block stages 64 pixels x 32 channels, turned in shared memory.
 template <class T, Layout kLayout>
-__global__ void __launch_bounds__(kStagingThreads)
-    stage_pooled_gradient_kernel(const __grid_constant__ PooledGradient<T, kLayout> from,
-                                 int image_blocks, T* __restrict__ staged,
-                                 const __grid_constant__ WeightMatrix weights,
-                                 T* __restrict__ staged_weights) {
-  wait_for_primary();
-  constexpr int kVec = kWidest<T>;
-  if (int(blockIdx.x) >= image_blocks)
-    return stage_weights(blockIdx.x - image_blocks, weights, staged_weights);
-  const int item = blockIdx.x * kStagingThreads + threadIdx.x;
-  if (item >= from.items) return;
-  const ConvGeometry& g = from.g;
-  int cell, group, rest, row, column, n;
-  from.by_groups.divmod(item, cell, group);
-  from.by_cells_w.divmod(cell, rest, column);
-  from.by_cells_h.divmod(rest, n, row);
-  uint32_t codes = 0x44444444u;  // no position
-  Vector<T, 8> values = {};
-  if (row < g.pool_h && column < g.pool_w) {
-    const int window = row * g.pool_w + column;
-    codes = from.argmax[(size_t(n) * from.groups + group) * g.windows + window];
-    values = from.window(n, window, group * 8);
-  }
+struct ImagePart {
+  static constexpr int kPixels = 64, kChannels = 32;
+  PlainImage<T, kLayout> image;
+  int padded, all_pixels;
+  T* to;
+  int blocks;
+  FastDivisor by_pixels, by_pixel_blocks;
+
+  /// `padded` channels a pixel.
+  ImagePart(const PlainImage<T, kLayout>& image_, int images, int padded_, T* to_)
+      : image(image_),
+        padded(padded_),
+        all_pixels(images * image.pixels),
+        to(to_),
+        blocks(to ? ceil_div(all_pixels, kPixels) * ceil_div(padded, kChannels) : 0),
+        by_pixels(image.pixels),
+        by_pixel_blocks(ceil_div(all_pixels, kPixels)) {}
+
+  __device__ __forceinline__ void stage(int block) const {
+    constexpr int kVec = kWidest<T>;
+    constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
+    constexpr int kLanes = kPixelLanes ? kPixels : kChannels;
+    __shared__ T tile[kChannels][kPixels + 2];
+    int pixel0, channel0;
+    by_pixel_blocks.divmod(block, channel0, pixel0);
+    pixel0 *= kPixels, channel0 *= kChannels;
 #pragma unroll
-  for (int position = 0; position < 4; ++position) {
-    const int p = 2 * row + position / 2, q = 2 * column + position % 2;
-    if (p >= g.d.p || q >= g.d.q) continue;
-    T* const to = staged + (size_t(n * g.d.p + p) * g.d.q + q) * from.padded;
+    for (int i = 0; i < kPixels * kChannels / kStagingThreads; ++i) {
+      const int unit = threadIdx.x + i * kStagingThreads;
+      const int pixel = kPixelLanes ? unit % kLanes : unit / kLanes;
+      const int channel = kPixelLanes ? unit / kLanes : unit % kLanes;
+      T value(0.f);
+      if (pixel0 + pixel < all_pixels && channel0 + channel < image.channels) {
+        int n, in_image;
+        by_pixels.divmod(pixel0 + pixel, n, in_image);
+        value = staged_value<T>(image.value(n, in_image, channel0 + channel));
+      }
+      tile[channel][pixel] = value;
+    }
+    __syncthreads();
 #pragma unroll
-    for (int first = 0; first < 8; first += kVec) {
-      const int channel = group * 8 + first;
-      if (channel >= from.padded) break;
+    for (int i = 0; i < kPixels * kChannels / kVec / kStagingThreads; ++i) {
+      const int unit = threadIdx.x + i * kStagingThreads;
+      const int channel = unit % (kChannels / kVec) * kVec, pixel = unit / (kChannels / kVec);
+      if (pixel0 + pixel >= all_pixels || channel0 + channel >= padded) continue;
       Vector<T, kVec> run;
 #pragma unroll
-      for (int e = 0; e < kVec; ++e) {
-        const bool here = (codes >> 4 * (first + e) & 15) == uint32_t(position);
-        run.v[e] = here ? values.v[first + e] : T(0.f);
-      }
-      Packed<T, kVec>(run).store(to + channel);
+      for (int e = 0; e < kVec; ++e) run.v[e] = tile[channel + e][pixel];
+      Packed<T, kVec>(run).store(to + size_t(pixel0 + pixel) * padded + channel0 + channel);
     }
   }
+};
+
+/// A pooled gradient: a thread writes eight channels of the positions of a cell, neighbours other
+/// channels.
+template <class T, Layout kLayout>
+struct GradientPart {
+  PooledGradient<T, kLayout> from;
+  T* to;
+  int blocks;
+
+  GradientPart(const PooledGradient<T, kLayout>& from_, T* to_)
+      : from(from_), to(to_), blocks(ceil_div(from.items, kStagingThreads)) {}
+
+  __device__ __forceinline__ void stage(int block) const {
+    constexpr int kVec = kWidest<T>;
+    const int item = block * kStagingThreads + threadIdx.x;
+    if (item >= from.items) return;
+    const ConvGeometry& g = from.g;
+    int cell, group, rest, row, column, n;
+    from.by_groups.divmod(item, cell, group);
+    from.by_cells_w.divmod(cell, rest, column);
+    from.by_cells_h.divmod(rest, n, row);
+    uint32_t codes = 0x44444444u;  // no position
+    Vector<T, 8> values = {};
+    if (row < g.pool_h && column < g.pool_w) {
+      const int window = row * g.pool_w + column;
+      codes = from.argmax[(size_t(n) * from.groups + group) * g.windows + window];
+      values = from.window(n, window, group * 8);
+    }
+#pragma unroll
+    for (int position = 0; position < 4; ++position) {
+      const int p = 2 * row + position / 2, q = 2 * column + position % 2;
+      if (p >= g.d.p || q >= g.d.q) continue;
+      T* const at = to + (size_t(n * g.d.p + p) * g.d.q + q) * from.padded;
+#pragma unroll
+      for (int first = 0; first < 8; first += kVec) {
+        const int channel = group * 8 + first;
+        if (channel >= from.padded) break;
+        Vector<T, kVec> run;
+#pragma unroll
+        for (int e = 0; e < kVec; ++e) {
+          const bool here = (codes >> 4 * (first + e) & 15) == uint32_t(position);
+          run.v[e] = here ? staged_value<T>(values.v[first + e]) : T(0.f);
+        }
+        Packed<T, kVec>(run).store(at + channel);
+      }
+    }
+  }
+};
+
+// Mapping: the first blocks stage A, the others B.
+template <class A, class B>
+__global__ void __launch_bounds__(kStagingThreads)
+    stage_kernel(const __grid_constant__ A a, const __grid_constant__ B b) {
+  wait_for_primary();
+  const int block = blockIdx.x;
+  if (block < a.blocks)
+    a.stage(block);
+  else
+    b.stage(block - a.blocks);
 }
 
-/// As launch_staging().
-template <class T, Layout kLayout>
-void launch_staging(const PooledGradient<T, kLayout>& from, T* staged, const WeightMatrix& weights,
-                    T* staged_weights, cudaStream_t stream) {
-  const int image_blocks = ceil_div(from.items, kStagingThreads);
-  const int weight_blocks = staged_weights ? ceil_div(weights.total, kStagingThreads) : 0;
-  launch_following({image_blocks + weight_blocks, kStagingThreads, 0, stream},
-                   stage_pooled_gradient_kernel<T, kLayout>, from, image_blocks, staged, weights,
-                   staged_weights);
+template <class A, class B>
+void launch_staging(const A& a, const B& b, cudaStream_t stream) {
+  if (a.blocks + b.blocks == 0) return;
+  launch_following({a.blocks + b.blocks, kStagingThreads, 0, stream}, stage_kernel<A, B>, a, b);
 }
 
 // dw[filter][tap][channel] as the layout has it = the sum of the parts; then db.

@@ -43,8 +43,10 @@ class StagedConvolution {
                                                     const Tensor& w) const {
     T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
     T* const weights = at(run, x_bytes());
-    stage_x(x, image, WeightMatrix(w.data<float>(), problem_, false, padded_.c), weights,
-            run.stream());
+    const WeightMatrix matrix(w.data<float>(), problem_, false, padded_.c);
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      launch_staging(x_part<kLayout>(x, image), WeightPart<T>(matrix, weights), run.stream());
+    });
     return {image ? image : x.data<T>(), weights};
   }
   /// dy (with `argmax`, of the pooled y) and the weights, `turned` to [c][(r,s,k)] or not.
@@ -53,18 +55,23 @@ class StagedConvolution {
                                                      bool turned) const {
     T* const image = stages_dy(argmax) ? static_cast<T*>(run.workspace) : nullptr;
     T* const weights = at(run, dy_bytes());
-    stage_dy(dy, argmax, image,
-             WeightMatrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c),
-             weights, run.stream());
+    const WeightMatrix matrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c);
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      with_dy_part<kLayout>(dy, argmax, image, [&](const auto& part) {
+        launch_staging(part, WeightPart<T>(matrix, weights), run.stream());
+      });
+    });
     return {image ? image : dy.data<T>(), weights};
   }
   std::pair<const T*, const T*> stage_x_and_dy(const Run& run, const Tensor& x, const Tensor& dy,
                                                const uint32_t* argmax) const {
-    const WeightMatrix no_weights(nullptr, problem_, false, padded_.c);
     T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
-    stage_x(x, image, no_weights, nullptr, run.stream());
     T* const gradient = stages_dy(argmax) ? at(run, x_bytes()) : nullptr;
-    stage_dy(dy, argmax, gradient, no_weights, nullptr, run.stream());
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      with_dy_part<kLayout>(dy, argmax, gradient, [&](const auto& part) {
+        launch_staging(x_part<kLayout>(x, image), part, run.stream());
+      });
+    });
     return {image ? image : x.data<T>(), gradient ? gradient : dy.data<T>()};
   }
 
@@ -110,26 +117,19 @@ class StagedConvolution {
     return reinterpret_cast<T*>(static_cast<char*>(run.workspace) + bytes);
   }
 
-  void stage_x(const Tensor& x, T* image, const WeightMatrix& matrix, T* weights,
-               cudaStream_t stream) const {
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      launch_staging(PlainImage<T, kLayout>{x.data<T>(), problem_.c, geometry_.pixels_in},
-                     problem_.c, padded_.c, problem_.n, geometry_.pixels_in, image, matrix, weights,
-                     stream);
-    });
+  template <Layout kLayout>
+  ImagePart<T, kLayout> x_part(const Tensor& x, T* to) const {
+    return {{x.data<T>(), problem_.c, geometry_.pixels_in}, problem_.n, padded_.c, to};
   }
-  void stage_dy(const Tensor& dy, const uint32_t* argmax, T* image, const WeightMatrix& matrix,
-                T* weights, cudaStream_t stream) const {
-    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      if (argmax) {
-        return launch_staging(
-            PooledGradient<T, kLayout>{dy.data<T>(), argmax, ConvGeometry(problem_), padded_.k},
-            image, matrix, weights, stream);
-      }
-      launch_staging(PlainImage<T, kLayout>{dy.data<T>(), problem_.k, geometry_.pixels_out},
-                     problem_.k, padded_.k, problem_.n, geometry_.pixels_out, image, matrix,
-                     weights, stream);
-    });
+  /// Calls f(part).
+  template <Layout kLayout, class F>
+  void with_dy_part(const Tensor& dy, const uint32_t* argmax, T* to, F f) const {
+    if (argmax) {
+      f(GradientPart<T, kLayout>({dy.data<T>(), argmax, ConvGeometry(problem_), padded_.k}, to));
+    } else {
+      f(ImagePart<T, kLayout>({dy.data<T>(), problem_.k, geometry_.pixels_out}, problem_.n,
+                              padded_.k, to));
+    }
   }
 };
 

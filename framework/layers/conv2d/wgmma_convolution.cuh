@@ -1,6 +1,7 @@
 // A convolution by Hopper's wgmma: the three products of conv2d_gathers.cuh, operands staged
 // (staged_convolution.cuh) and brought by the copy engine in boxes of output positions
-// (kernels/wgmma_operands.cuh).
+// (kernels/wgmma_operands.cuh). The instruction takes operands of tf32 only with their terms side by
+// side: there dx takes the weights turned, and dw images as rasters (kernels/rasters.cuh).
 #pragma once
 
 #include "kernels/wgmma_product.cuh"
@@ -8,46 +9,86 @@
 
 namespace duet {
 
+/// Wide enough for the zeros beside a row, which are also those before the next.
+inline int raster_width(const Conv2dProblem& d) { return std::max(d.w + d.pad_w, d.q); }
+inline Rasters image_rasters(const Conv2dProblem& d) {
+  const TapAxis h{d.r, 1, -d.pad_h, d.dilation_h}, w{d.s, 1, -d.pad_w, d.dilation_w};
+  const int width = raster_width(d);
+  return {d.n, d.c, d.h, width, RasterByTap::shifts_of(width, h, w)};
+}
+inline Rasters gradient_rasters(const Conv2dProblem& d) { return {d.n, d.k, d.p, raster_width(d)}; }
+
+/// The gradient behind a pooling of 2x2 windows as what rasters are made of.
+template <Layout kLayout>
+struct PooledRasterSource {
+  static constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
+  PooledGradient<float, kLayout> from;
+  int width;
+  __device__ __forceinline__ float value(int n, int row, int column, int channel) const {
+    return from.value(n, row, column, channel);
+  }
+};
+
 /// What WgmmaConvolution cannot do.
 inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (d.math != Math::kBF16) {
-    return "multiplies in bf16, and 'math' is " + std::string(to_string(d.math));
-  }
+  if (auto reason = tensor_cores_only(d, pass)) return reason;
   if (auto reason = ungrouped_unsupported(d)) return reason;
-  if (d.c <= 32 || d.k <= 32) {
-    return "sums over 64 channels at a time and refuses 32 and fewer, of the input or of filters";
+  const bool tf32 = d.math == Math::kTF32;
+  const int depth = tf32 ? kStepDepth<float> : kStepDepth<bfloat16>;
+  if (d.c <= depth / 2 || d.k <= depth / 2) {
+    return "sums over " + std::to_string(depth) + " channels at a time and refuses " +
+           std::to_string(depth / 2) + " and fewer, of the input or of filters";
   }
   // Channels are rounded up in dw's parts; 65535 is the end of a grid's second dimension.
-  const int64_t columns = int64_t{d.r} * d.s * round_up(d.c, kStepDepth);
-  if (columns > kStepDepth * 65535 || (columns + 1) * d.k > (int64_t{1} << 31) - 4096) {
+  const int64_t columns = int64_t{d.r} * d.s * round_up(d.c, kPanel);
+  if (columns > kPanel * 65535 || (columns + 1) * d.k > (int64_t{1} << 31) - 4096) {
     return "numbers weights, their channels rounded up to 64, in 32 bits; take a smaller kernel";
   }
-  const int most = pass == Pass::kBackwardData ? 1 : 2;
+  const int most = pass == Pass::kBackwardData || (tf32 && pass == Pass::kBackwardFilter) ? 1 : 2;
   if (d.stride_h > most || d.stride_w > most) {
     return "takes strides up to " + std::to_string(most) + " in this pass";
   }
-  // dw's boxes divide an image, which of a prime number of columns leaves little of each.
-  const PositionBoxes terms(d.n, d.p, d.q, kStepDepth, true);
-  if (pass == Pass::kBackwardFilter && terms.box() < kStepDepth / 4) {
-    return "sums over 64 positions at a time, and boxes that divide these images hold " +
-           std::to_string(terms.box());
+  if (pass == Pass::kBackwardFilter && tf32) {
+    constexpr int64_t kMost = int64_t{1} << 31;
+    if (std::max(image_rasters(d).elements(), gradient_rasters(d).elements()) > kMost - 4096) {
+      return "numbers the places of rasters in 32 bits; use a smaller batch";
+    }
+  } else if (pass == Pass::kBackwardFilter) {
+    // dw's boxes divide an image, which of a prime number of columns leaves little of each.
+    const PositionBoxes terms(d.n, d.p, d.q, depth, true);
+    if (terms.box() < depth / 4) {
+      return "sums over 64 positions at a time, and boxes that divide these images hold " +
+             std::to_string(terms.box());
+    }
   }
   return wgmma_unsupported();
 }
 
-/// x, y and their gradients are stored as bfloat16. A window's argmax (packed_argmax.cuh) is nullptr
-/// where nothing is pooled.
-class WgmmaConvolution : StagedConvolution<bfloat16> {
+/// In tf32, where kernels of fp32 come first in a list, but for a backward_filter that is mostly the
+/// writing of rasters beyond the L2 cache (3x3 on an H200: 64x64x13x13 -> 128 29.9 us for 31.4 of
+/// custom_winograd, and at a batch of 1024 353 for 238).
+inline bool wgmma_convolution_preferred(const Conv2dProblem& d, Pass pass, size_t) {
+  if (d.math != Math::kTF32) return false;
+  if (pass != Pass::kBackwardFilter) return true;
+  constexpr size_t kCached = 24 << 20;
+  const bool cached = image_rasters(d).bytes() + gradient_rasters(d).bytes() <= kCached;
+  return cached || double(d.c) * d.k * d.r * d.s >= 300. * (4. * d.c + d.k);
+}
+
+/// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is
+/// nullptr where nothing is pooled.
+template <class T>
+class WgmmaConvolution : StagedConvolution<T> {
  public:
   WgmmaConvolution(const Conv2dProblem& d, size_t workspace_limit)
-      : StagedConvolution(d),
+      : StagedConvolution<T>(d),
         outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
         windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
         inputs_(d.n, d.h, d.w, kTileRows, false, planes()),
-        terms_(d.n, d.p, d.q, kStepDepth, true) {
+        terms_(d.n, d.p, d.q, kStepDepth<T>, true) {
     const int multiprocessors = multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
-      const size_t staged = staged_bytes(pass);
+      const size_t staged = operand_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
     };
     forward_ = {outputs_.count(),     d.k,
@@ -59,7 +100,7 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
     const int columns = taps * filter_channels();
     backward_filter_ = {ceil_div(d.k, kTileRows),
                         columns,
-                        terms_.count(),
+                        kRasters ? d.n * ceil_div(places(), kStepDepth<T>) : terms_.count(),
                         static_cast<int64_t>(partial_stride(d.k, columns)),
                         left(Pass::kBackwardFilter),
                         multiprocessors};
@@ -68,9 +109,9 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
   size_t workspace_bytes(Pass pass) const {
     const WgmmaPlan& plan = plan_of(pass);
     const size_t parts = pass == Pass::kBackwardFilter || plan.splits > 1 ? plan.splits : 0;
-    return staged_bytes(pass) + sizeof(float) * parts * stride(pass);
+    return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
-  std::string text(Pass pass) const { return plan_of(pass).text(); }
+  std::string text(Pass pass) const { return plan_of(pass).template text<T>(); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
                const Tensor& y) const {
@@ -96,48 +137,72 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
   /// REQUIRES: strides of 1.
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx) const {
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, false);
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters);
     const Conv2dProblem& d = padded_;
-    const ImageByPosition a{{image,
-                             d.n,
-                             d.p,
-                             d.q,
-                             d.k,
-                             {d.r, 1, d.pad_h, -d.dilation_h},
-                             {d.s, 1, d.pad_w, -d.dilation_w},
-                             inputs_},
-                            inputs_};
-    const WeightByChannel b(weights, problem_.k, geometry_.taps, d.c);
-    backward_data_.with_tile([&]<class Tile>(Tile) {
-      launch_images<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
+    const ImageByPosition<T> a{{image,
+                                d.n,
+                                d.p,
+                                d.q,
+                                d.k,
+                                {d.r, 1, d.pad_h, -d.dilation_h},
+                                {d.s, 1, d.pad_w, -d.dilation_w},
+                                inputs_},
+                               inputs_};
+    backward_data_.with_tile([&, filters = weights]<class Tile>(Tile) {
+      if constexpr (kRasters) {
+        const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN);
+        launch_images<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
+      } else {
+        const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c);
+        launch_images<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
+      }
     });
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
-    const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
-    const Conv2dProblem& d = padded_;
     const WgmmaPlan& plan = backward_filter_;
-    const ImageByTap a{{gradient, d.n, d.p, d.q, d.k, {}, {}, terms_}, terms_, problem_.k};
-    const ImageByTap b{
-        {image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), terms_}, terms_, plan.columns};
-    float* const parts = static_cast<float*>(behind_staged(run, Pass::kBackwardFilter));
-    plan.with_tile([&]<class Tile>(Tile) {
-      launch_wgmma_product<Tile>(plan, a, b,
-                                 WgmmaResult<Layout::kNHWC, float>{
-                                     parts, nullptr, plan.columns, 1, stride(Pass::kBackwardFilter),
-                                     parts + size_t(problem_.k) * plan.columns},
-                                 run.stream());
-    });
-    launch_sum_filters(parts, plan.splits, filter_channels(), dw, db, run.stream());
+    if constexpr (kRasters) {
+      const Rasters images = image_rasters(problem_), gradients = gradient_rasters(problem_);
+      auto* const image = static_cast<float*>(run.workspace);
+      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
+      stage_rasters(run, x, {images, image}, dy, argmax, {gradients, gradient});
+      launch_filters(run, RasterByTap(gradient, gradients, places(), problem_.k, {}, {}),
+                     RasterByTap(image, images, places(), plan.columns, taps_h(), taps_w()));
+    } else {
+      const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
+      const Conv2dProblem& d = padded_;
+      launch_filters(
+          run, ImageByTap{{gradient, d.n, d.p, d.q, d.k, {}, {}, terms_}, terms_, problem_.k},
+          ImageByTap{
+              {image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), terms_}, terms_, plan.columns});
+    }
+    launch_sum_filters(parts(run, Pass::kBackwardFilter), plan.splits, filter_channels(), dw, db,
+                       run.stream());
   }
 
  private:
+  using Staged = StagedConvolution<T>;
+  using Staged::by_layout, Staged::staged_bytes, Staged::launch_sum_filters;
+  using Staged::problem_, Staged::padded_, Staged::geometry_;
+  using Staged::stage_x_and_weights, Staged::stage_dy_and_weights, Staged::stage_x_and_dy;
   static constexpr int kTileRows = 128;
+  static constexpr bool kRasters = std::is_same_v<T, float>;
+
   bool planes() const { return problem_.layout == Layout::kNCHW; }
-  static int blocks(int channels) { return ceil_div(channels, kStepDepth); }
+  static int blocks(int channels) { return ceil_div(channels, kStepDepth<T>); }
   /// Of a tap in dw's parts.
-  int filter_channels() const { return blocks(problem_.c) * kStepDepth; }
+  int filter_channels() const { return round_up(problem_.c, kPanel); }
+  /// Of a raster of dy, up to the last that is not zero.
+  int places() const { return (problem_.p - 1) * raster_width(problem_) + problem_.q; }
+
+  size_t operand_bytes(Pass pass) const {
+    if (!kRasters || pass != Pass::kBackwardFilter) return staged_bytes(pass);
+    return align_up(image_rasters(problem_).bytes()) + align_up(gradient_rasters(problem_).bytes());
+  }
+  float* parts(const Run& run, Pass pass) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes(pass));
+  }
 
   const WgmmaPlan& plan_of(Pass pass) const {
     return pass == Pass::kForward        ? forward_
@@ -157,9 +222,9 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
                      const WgmmaPlan& plan, Launch launch) const {
     const auto [image, weights] = stage_x_and_weights(run, x, w);
     const Conv2dProblem& d = padded_;
-    const ImageByPosition a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
+    const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
+      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
     });
   }
   TapAxis taps_h() const {
@@ -176,23 +241,54 @@ class WgmmaConvolution : StagedConvolution<bfloat16> {
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       if (plan.splits == 1) {
         launch_wgmma_product<Tile>(
-            plan, a, b,
-            WgmmaResult<kLayout, bfloat16>{out.data<bfloat16>(), bias, plan.columns, pixels},
+            plan, a, b, WgmmaResult<kLayout, T>{out.data<T>(), bias, plan.columns, pixels},
             run.stream());
         return;
       }
-      float* const parts = static_cast<float*>(behind_staged(run, pass));
+      float* const to = parts(run, pass);
       launch_wgmma_product<Tile>(
-          plan, a, b,
-          WgmmaResult<kLayout, float>{parts, nullptr, plan.columns, pixels, stride(pass)},
+          plan, a, b, WgmmaResult<kLayout, float>{to, nullptr, plan.columns, pixels, stride(pass)},
           run.stream());
-      launch_sum_images<kLayout>(parts, plan.splits, stride(pass), static_cast<int>(out.elements()),
-                                 plan.columns, pixels, bias, out.data<bfloat16>(), run.stream());
+      launch_sum_images<kLayout>(to, plan.splits, stride(pass), static_cast<int>(out.elements()),
+                                 plan.columns, pixels, bias, out.data<T>(), run.stream());
+    });
+  }
+
+  void stage_rasters(const Run& run, const Tensor& x, const RasterTarget& images, const Tensor& dy,
+                     const uint32_t* argmax, const RasterTarget& gradients) const {
+    const Conv2dProblem& d = problem_;
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      const RasterSource<kLayout> from{x.data<float>(), d.c, d.h, d.w};
+      if (argmax) {
+        const PooledRasterSource<kLayout> gradient{{dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                   d.q};
+        write_rasters(from, images, gradient, gradients, run.stream());
+      } else {
+        write_rasters(from, images, RasterSource<kLayout>{dy.data<float>(), d.k, d.p, d.q},
+                      gradients, run.stream());
+      }
+    });
+  }
+  /// dw's parts.
+  template <class A, class B>
+  void launch_filters(const Run& run, const A& a, const B& b) const {
+    const WgmmaPlan& plan = backward_filter_;
+    float* const to = parts(run, Pass::kBackwardFilter);
+    plan.with_tile([&]<class Tile>(Tile) {
+      launch_wgmma_product<Tile>(plan, a, b,
+                                 WgmmaResult<Layout::kNHWC, float>{
+                                     to, nullptr, plan.columns, 1, stride(Pass::kBackwardFilter),
+                                     to + size_t(problem_.k) * plan.columns},
+                                 run.stream());
     });
   }
 
   const PositionBoxes outputs_, windows_, inputs_, terms_;
   WgmmaPlan forward_, backward_data_, backward_filter_;
 };
+
+// Compiled in conv2d_custom_wgmma.cu and conv2d_custom_wgmma_tf32.cu.
+extern template class WgmmaConvolution<bfloat16>;
+extern template class WgmmaConvolution<float>;
 
 }  // namespace duet

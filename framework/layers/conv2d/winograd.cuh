@@ -20,8 +20,8 @@
 namespace duet {
 
 /// What no Winograd kernel can do.
-inline std::optional<std::string> winograd_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = ungrouped_fp32_unsupported(d, pass)) return reason;
+inline std::optional<std::string> winograd_unsupported(const Conv2dProblem& d, Pass) {
+  if (auto reason = ungrouped_unsupported(d)) return reason;
   if (d.layout != Layout::kNCHW) return "takes nchw only";
   if (d.r != 3 || d.s != 3) return "takes 3x3 filters only";
   if (d.stride_h != 1 || d.stride_w != 1) return "takes stride 1 only";
@@ -62,6 +62,7 @@ struct WinogradTile {
   }
 };
 
+// region input
 // d -> B'dB, in place.   B' = [1 0 -1 0; 0 1 1 0; 0 -1 1 0; 0 1 0 -1]
 __device__ __forceinline__ void winograd_input(float (&d)[16]) {
 #pragma unroll
@@ -75,6 +76,7 @@ __device__ __forceinline__ void winograd_input(float (&d)[16]) {
     d[4 * i] = a - c, d[4 * i + 1] = b + c, d[4 * i + 2] = c - b, d[4 * i + 3] = b - e;
   }
 }
+// end input
 
 // A'mA, in row-major order.   A' = [1 1 1 0; 0 1 -1 -1]
 __device__ __forceinline__ float4 winograd_output(const float (&m)[16]) {

@@ -126,7 +126,7 @@ std::optional<std::string> window_unsupported(const Conv2dPoolReluProblem& probl
 std::optional<std::string> custom_fused_unsupported(const Conv2dPoolReluProblem& problem,
                                                     Pass pass) {
   if (auto reason = window_unsupported(problem)) return reason;
-  return implicit_gemm_unsupported(problem.conv, pass);
+  return gathers_unsupported(problem.conv, pass);
 }
 
 std::unique_ptr<Conv2dPoolReluImpl> make_custom_fused(const Conv2dPoolReluProblem& problem) {

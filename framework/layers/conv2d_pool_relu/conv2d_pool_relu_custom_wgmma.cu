@@ -1,4 +1,4 @@
-// conv2d_pool_relu custom_wgmma: conv2d custom_wgmma whose forward pools before it stores; bf16.
+// conv2d_pool_relu custom_wgmma: conv2d custom_wgmma whose forward pools before it stores; bf16 or tf32.
 // Mapping:  as conv2d custom_wgmma, in boxes of whole windows. The sums of a tile go through shared
 //           memory, where a thread pools a window of eight filters.
 // Traffic:  as conv2d custom_wgmma, but y is the pooled one plus half a byte of argmax an element.
@@ -11,9 +11,9 @@ namespace duet {
 namespace {
 
 /// A WgmmaResult that pools: y in kLayout, and argmax as packed_argmax.cuh has it.
-template <Layout kLayout>
+template <Layout kLayout, class T>
 struct WindowResult {
-  bfloat16* y;
+  T* y;
   uint32_t* argmax;
   const float* bias;
   int filters, pool_h, pool_w;
@@ -23,7 +23,7 @@ struct WindowResult {
   float* row_sums = nullptr;
 
   template <class Tile>
-  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition& a,
+  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition<T>& a,
                                         const PositionBoxes::Start& start,
                                         const WgmmaTileMemory<Tile>& memory) const {
     constexpr int kGroup = 8, kPitch = WgmmaTileMemory<Tile>::kPixelPitch;
@@ -50,25 +50,26 @@ struct WindowResult {
         codes |= value.code << 4 * e;
       }
       if constexpr (kLayout == Layout::kNHWC) {
-        bfloat16* const to = y + (image * all + at) * filters + k0;
+        T* const to = y + (image * all + at) * filters + k0;
         if (filters % kGroup == 0) {
           duet::store(to, pooled);
         } else {
 #pragma unroll
           for (int e = 0; e < kGroup; ++e)
-            if (k0 + e < filters) to[e] = bfloat16(pooled.v[e]);
+            if (k0 + e < filters) to[e] = T(pooled.v[e]);
         }
       } else {
-        bfloat16* const to = y + (size_t(image) * filters + k0) * all + at;
+        T* const to = y + (size_t(image) * filters + k0) * all + at;
 #pragma unroll
         for (int e = 0; e < kGroup; ++e)
-          if (k0 + e < filters) to[e * all] = bfloat16(pooled.v[e]);
+          if (k0 + e < filters) to[e * all] = T(pooled.v[e]);
       }
       argmax[(size_t(image) * argmax_groups(filters) + k0 / kGroup) * all + at] = codes;
     }
   }
 };
 
+template <class T>
 class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
@@ -80,7 +81,8 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    return pass == Pass::kForward ? convolution_.window_plan().text() : convolution_.text(pass);
+    return pass == Pass::kForward ? convolution_.window_plan().template text<T>()
+                                  : convolution_.text(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
@@ -106,20 +108,20 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     convolution_.forward_windows(
         run, x, w,
         [&]<class Tile>(Tile, const WgmmaPlan& plan, const auto& a, const auto& filters) {
-          const WindowResult<kLayout> result{.y = y.data<bfloat16>(),
-                                             .argmax = state.data<uint32_t>(),
-                                             .bias = b.data<float>(),
-                                             .filters = d.k,
-                                             .pool_h = d.p / 2,
-                                             .pool_w = d.q / 2,
-                                             .by_windows = FastDivisor(a.boxes.box() / 4),
-                                             .by_wide = FastDivisor(a.boxes.w / 2),
-                                             .by_high = FastDivisor(a.boxes.h / 2)};
+          const WindowResult<kLayout, T> result{.y = y.data<T>(),
+                                                .argmax = state.data<uint32_t>(),
+                                                .bias = b.data<float>(),
+                                                .filters = d.k,
+                                                .pool_h = d.p / 2,
+                                                .pool_w = d.q / 2,
+                                                .by_windows = FastDivisor(a.boxes.box() / 4),
+                                                .by_wide = FastDivisor(a.boxes.w / 2),
+                                                .by_high = FastDivisor(a.boxes.h / 2)};
           launch_wgmma_product<Tile>(plan, a, filters, result, run.stream());
         });
   }
 
-  const WgmmaConvolution convolution_;
+  const WgmmaConvolution<T> convolution_;
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
@@ -130,7 +132,11 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma() {
-  return impl_entry<Conv2dPoolReluCustomWgmma>("custom_wgmma", unsupported, {DType::kBFloat16});
+  auto entry = gpu_entry<Conv2dPoolReluCustomWgmma>("custom_wgmma", unsupported);
+  entry.preferred = [](const Conv2dPoolReluProblem& problem, Pass pass, size_t limit) {
+    return wgmma_convolution_preferred(problem.conv, pass, limit);
+  };
+  return entry;
 }
 
 }  // namespace duet

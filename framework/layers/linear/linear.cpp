@@ -12,11 +12,11 @@ ImplEntry<LinearProblem> linear_custom_tiled();
 ImplEntry<LinearProblem> linear_custom_wgmma();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
-std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass) {
+std::optional<std::string> linear_tiles_unsupported(const LinearProblem& problem, Pass pass) {
   constexpr int kMostRows = 32 * 65535;  // 65535 is the end of a grid's second dimension
   const int rows = pass == Pass::kBackwardFilter ? problem.out : problem.n;
   if (rows > kMostRows) return "has tiles for up to " + std::to_string(kMostRows) + " rows";
-  return fp32_only(problem, pass);
+  return {};
 }
 
 std::vector<ImplEntry<LinearProblem>>& linear_impls() {

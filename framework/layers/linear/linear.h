@@ -62,9 +62,14 @@ const LayerType& linear_type();
 /// n of dy[n,o].
 using LinearImpl = WeightedImpl<LinearProblem>;
 
-/// `unsupported` of the kernels that lay tiles of 32 rows or more over the output: fp32 only, and a
-/// limited number of rows.
-std::optional<std::string> linear_fp32_tiles(const LinearProblem& problem, Pass pass);
+/// Up to here a warp or more an output is faster than any tile (64x256 -> 10 on an H200: 1.8 us for
+/// 2.7), and tensor cores have too little to do.
+inline bool linear_is_small(const LinearProblem& problem) {
+  return int64_t{problem.n} * problem.out * problem.in <= 2000000;
+}
+
+/// `unsupported` of the kernels that lay tiles of 32 rows or more over the output.
+std::optional<std::string> linear_tiles_unsupported(const LinearProblem& problem, Pass pass);
 
 ImplEntry<LinearProblem> linear_cpu_reference();
 

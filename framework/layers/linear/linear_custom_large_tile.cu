@@ -92,13 +92,14 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
              " KiB of shared memory a block, and this GPU has " + std::to_string(most / 1024);
     }
   }
-  return fp32_only(problem, pass);
+  return {};
 }
 
 /// From here on at most 10% slower than custom_register_tiled, and mostly faster, by models of both
 /// times on an H200 that were fitted to measurements (3200 -> 256 at batch 1024: 45.3, 49.4, 47.0
 /// us for 48.7, 54.5, 55.6).
 bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
+  if (problem.math != Math::kFP32) return false;  // tensor cores are faster
   const Product p = linear::product_of(problem, pass);
   return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6 &&
          plan_of(problem, pass, multiprocessors()).workspace <= workspace_limit;

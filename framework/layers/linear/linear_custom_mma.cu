@@ -125,10 +125,18 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
   return tensor_cores_only(problem, pass);
 }
 
+/// In tf32, while a batch is less than a tile of custom_wgmma's, which turns operands first (3200 -> 256
+/// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1).
+bool preferred(const LinearProblem& problem, Pass, size_t) {
+  return problem.math == Math::kTF32 && problem.n < 128 && !linear_is_small(problem);
+}
+
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_mma() {
-  return gpu_entry<LinearCustomMma>("custom_mma", unsupported);
+  auto entry = gpu_entry<LinearCustomMma>("custom_mma", unsupported);
+  entry.preferred = preferred;
+  return entry;
 }
 
 }  // namespace duet

@@ -21,11 +21,13 @@ template <class T>
 __global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const Accumulator<T>* w,
                                             const Accumulator<T>* b, T* y) {
   const int64_t index = global_thread();
+  // region forward
   const int64_t n = index / p.out, o = index % p.out;
   if (n >= p.n) return;
   Accumulator<T> sum = b ? b[o] : Accumulator<T>(0);
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
   y[index] = T(p.relu ? ReluFunction{}.forward(sum) : sum);
+  // end forward
 }
 
 template <class T>
@@ -95,7 +97,7 @@ std::unique_ptr<Implementation> make_linear_gpu_reference(const LinearProblem& p
 }
 
 ImplEntry<LinearProblem> linear_custom_naive() {
-  return gpu_entry<LinearCustomNaive>("custom_naive", fp32_only);
+  return gpu_entry<LinearCustomNaive>("custom_naive", supports_all);
 }
 
 }  // namespace duet

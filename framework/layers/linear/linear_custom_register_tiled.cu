@@ -4,7 +4,8 @@
 // Mapping:  block = a tile of 8x32 to 128x64 outputs and a range of k; lane = 1x8, 4x8 or 8x8 sums.
 // Traffic:  an operand is read once for each tile along the other, in 16-byte copies if its lines
 //           start on 16 bytes; a split product also writes and reads its partial results.
-//           In bf16 x and dy are widened into the workspace, and y and dx rounded from there.
+//           In bf16 x and dy are widened into the workspace, and y and dx rounded from there; dot
+//           products read them as they are.
 // Limits:   fp32 or bf16, up to 2097120 rows.
 // Measured: 3200 -> 256 on an H200, three passes: 1.7x, 1.3x, 1.2x cudnn_cublas at batch 64. At
 //           1024 48.7, 54.5, 55.6 us for 45.3, 49.4, 47.0 of custom_large_tile.
@@ -18,6 +19,7 @@
 #include "device/check.h"
 #include "device/launch.h"
 #include "kernels/convert.h"
+#include "kernels/vector.cuh"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
 
@@ -29,30 +31,30 @@ using linear::Product;
 using linear::Tile;
 
 /// y[n,o] = b[o] + x[n,:] . w[o,:], kWarps warps an output. Block: 256 threads, outputs in order.
-/// kVector 4 needs `in` to be a multiple of 4.
-template <int kWarps, int kVector>
+/// kVector 4 needs `in` to be a multiple of 4. x and y are stored as T.
+template <class T, int kWarps, int kVector>
 __global__ void __launch_bounds__(256)
-    linear_dot_kernel(int64_t outputs, int in, int out, const float* __restrict__ x,
+    linear_dot_kernel(int64_t outputs, int in, int out, const T* __restrict__ x,
                       const float* __restrict__ w, const float* __restrict__ b, bool relu,
-                      float* __restrict__ y) {
+                      T* __restrict__ y) {
   wait_for_primary();
   __shared__ float parts[8];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (8 / kWarps) + warp / kWarps;
   const bool inside = index < outputs;
   const int64_t n = inside ? index / out : 0, o = inside ? index % out : 0;
-  const float* row = x + n * in;
+  const T* row = x + n * in;
   const float* filter = w + o * in;
   float sum = 0.0f;
   const int first = (warp % kWarps * 32 + lane) * kVector;
 #pragma unroll 4
   for (int i = first; i < in; i += kWarps * 32 * kVector) {
+    const auto p = load<kVector>(row + i);
+    const auto q = load<kVector>(filter + i);
     if constexpr (kVector == 4) {
-      const float4 p = *reinterpret_cast<const float4*>(row + i);
-      const float4 q = *reinterpret_cast<const float4*>(filter + i);
-      sum += (p.x * q.x + p.y * q.y) + (p.z * q.z + p.w * q.w);
+      sum += (p.v[0] * q.v[0] + p.v[1] * q.v[1]) + (p.v[2] * q.v[2] + p.v[3] * q.v[3]);
     } else {
-      sum += row[i] * filter[i];
+      sum += p.v[0] * q.v[0];
     }
   }
 #pragma unroll
@@ -69,16 +71,23 @@ __global__ void __launch_bounds__(256)
   }
   if (inside && warp % kWarps == 0 && lane == 0) {
     if (b) sum += b[o];
-    y[index] = relu ? ReluFunction{}.forward(sum) : sum;
+    y[index] = T(relu ? ReluFunction{}.forward(sum) : sum);
   }
 }
 
-template <int kVector>
+template <class T, int kVector>
 auto dot_kernel(int warps) {
-  return warps == 1   ? linear_dot_kernel<1, kVector>
-         : warps == 2 ? linear_dot_kernel<2, kVector>
-         : warps == 4 ? linear_dot_kernel<4, kVector>
-                      : linear_dot_kernel<8, kVector>;
+  return warps == 1   ? linear_dot_kernel<T, 1, kVector>
+         : warps == 2 ? linear_dot_kernel<T, 2, kVector>
+         : warps == 4 ? linear_dot_kernel<T, 4, kVector>
+                      : linear_dot_kernel<T, 8, kVector>;
+}
+
+/// Beside tensor cores, which have too little to do there (64x256 -> 10 on an H200, three passes: 1.5,
+/// 1.7 and 1.4 us; custom_mma 3.9, 3.5 and 1.9 in tf32, and 4.0 forward in bf16).
+bool preferred(const LinearProblem& problem, Pass pass, size_t) {
+  return problem.math != Math::kFP32 && linear_is_small(problem) &&
+         (problem.dtype == DType::kFloat32 || pass == Pass::kForward);
 }
 
 /// One instance of the kernel, as the planner sees it.
@@ -196,7 +205,7 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
-    if (pass == Pass::kForward && uses_dot()) return;
+    if (pass == Pass::kForward && linear_is_small(problem_)) return;
     const bool in4 = problem_.in % 4 == 0, out4 = problem_.out % 4 == 0;
     const auto all = pass == Pass::kForward        ? variants<true, true>(in4)
                      : pass == Pass::kBackwardData ? variants<true, false>(in4 && out4)
@@ -213,17 +222,19 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
   size_t workspace_bytes(Pass pass) const override { return wide_bytes() + plan(pass).workspace; }
 
   std::string detail(Pass pass) const override {
+    if (pass == Pass::kForward && linear_is_small(problem_)) {
+      return "dot products of " + std::to_string(dot_warps()) + " warps";
+    }
     return product_text(pass) + (narrow() ? ", in float32 between conversions" : "");
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    const Tensor from = widened(run, x, 0), to = wide(run, y, wide_size(x.desc));
-    if (uses_dot()) {
-      dot(run.context, from, w, b, to);
-    } else {
-      ProductImpl::forward(product_run(run), from, w, b, to);
+    if (linear_is_small(problem_)) {
+      return narrow() ? dot<bfloat16>(run, x, w, b, y) : dot<float>(run, x, w, b, y);
     }
+    const Tensor from = widened(run, x, 0), to = wide(run, y, wide_size(x.desc));
+    ProductImpl::forward(product_run(run), from, w, b, to);
     round(run, to, y);
   }
 
@@ -276,9 +287,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
   }
 
   std::string product_text(Pass pass) const {
-    if (pass == Pass::kForward && uses_dot()) {
-      return "dot products of " + std::to_string(dot_warps()) + " warps";
-    }
     const Plan& chosen = plan(pass);
     return "tile " + std::to_string(chosen.variant.m) + "x" + std::to_string(chosen.variant.n) +
            " split-K " + std::to_string(chosen.splits);
@@ -287,9 +295,6 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
   void multiply(Pass pass, const Product& product, const Run& run) override {
     launch(plan(pass), product, run);
   }
-
-  /// Up to here a warp or more an output is faster than any tile (64x256 -> 10: 1.8 us for 2.7 us).
-  bool uses_dot() const { return int64_t{problem_.n} * problem_.out * problem_.in <= 2000000; }
 
   int64_t outputs() const { return int64_t{problem_.n} * problem_.out; }
 
@@ -300,12 +305,13 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
     return warps;
   }
 
-  void dot(Context& context, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+  template <class T>
+  void dot(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
     const int warps = dot_warps();
-    const auto kernel = problem_.in % 4 == 0 ? dot_kernel<4>(warps) : dot_kernel<1>(warps);
-    launch_following({blocks_of(outputs() * warps, 8), 256, 0, context.stream()}, kernel, outputs(),
-                     problem_.in, problem_.out, x.data<float>(), w.data<float>(), b.data<float>(),
-                     problem_.relu, y.data<float>());
+    const auto kernel = problem_.in % 4 == 0 ? dot_kernel<T, 4>(warps) : dot_kernel<T, 1>(warps);
+    launch_following({blocks_of(outputs() * warps, 8), 256, 0, run.stream()}, kernel, outputs(),
+                     problem_.in, problem_.out, x.data<T>(), w.data<float>(), b.data<float>(),
+                     problem_.relu, y.data<T>());
   }
 
   Plan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }
@@ -317,8 +323,10 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_register_tiled() {
-  return impl_entry<LinearCustomRegisterTiled>("custom_register_tiled", linear_fp32_tiles,
-                                               gpu_dtypes());
+  auto entry = impl_entry<LinearCustomRegisterTiled>("custom_register_tiled",
+                                                     linear_tiles_unsupported, gpu_dtypes());
+  entry.preferred = preferred;
+  return entry;
 }
 
 }  // namespace duet

@@ -28,10 +28,12 @@ struct TiledProduct {
 template <bool kInner, class T>
 __device__ void copy_tile(float (&tile)[kTile][kTile + 1], const T* matrix, int rows, int depth,
                           int first_row, int first_k) {
+  // region copy
   const int row = kInner ? threadIdx.y : threadIdx.x, k = kInner ? threadIdx.x : threadIdx.y;
   const int64_t r = first_row + row, kk = first_k + k;
   const bool inside = r < rows && kk < depth;
   tile[row][k] = inside ? float(matrix[kInner ? r * depth + kk : kk * rows + r]) : 0.0f;
+  // end copy
 }
 
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
@@ -41,6 +43,7 @@ __global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct
   const int row = blockIdx.y * kTile + threadIdx.y, column = blockIdx.x * kTile + threadIdx.x;
   const bool ones = p.row_sums && column == p.n;
   float sum = 0.0f;
+  // region loop
   for (int first = 0; first < p.k; first += kTile) {
     copy_tile<kInnerA>(a, p.a, p.m, p.k, blockIdx.y * kTile, first);
     copy_tile<kInnerB>(b, p.b, p.n, p.k, blockIdx.x * kTile, first);
@@ -51,6 +54,7 @@ __global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct
     }
     __syncthreads();
   }
+  // end loop
   if (row >= p.m) return;
   if (column < p.n) {
     p.c[int64_t{row} * p.n + column] = TC(p.bias ? sum + p.bias[column] : sum);
@@ -110,7 +114,7 @@ class LinearCustomTiled : public LinearImpl {
 }  // namespace
 
 ImplEntry<LinearProblem> linear_custom_tiled() {
-  return gpu_entry<LinearCustomTiled>("custom_tiled", linear_fp32_tiles);
+  return gpu_entry<LinearCustomTiled>("custom_tiled", linear_tiles_unsupported);
 }
 
 }  // namespace duet

@@ -318,6 +318,7 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
             }
           }
         }
+        // region multiply
 #pragma unroll
         for (int i = 0; i < T::kLaneM; ++i) {
 #pragma unroll
@@ -326,6 +327,7 @@ __global__ void __launch_bounds__(LargeTile::kThreads, 1)
             sums[i][j] = fmaf(a[now][i], b[now][j], sums[i][j]);
           }
         }
+        // end multiply
       }
     }
     done += segment.count;

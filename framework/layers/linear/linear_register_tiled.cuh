@@ -316,6 +316,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
       }
       constexpr int kNext = T::kAhead ? 1 : 0;
       const int now = step * kNext % 2, next = (step + 1) * kNext % 2;
+      // region multiply
       read(a[next], b[next], stage, 4 * ((step + kNext) % kSteps));
       if (step == 0) copy(free_stage);
 #pragma unroll
@@ -328,6 +329,7 @@ __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
           }
         }
       }
+      // end multiply
       if (!kInnerA && row_sums && warp_n == 0) {
 #pragma unroll
         for (int i = 0; i < T::kLaneM; ++i) {

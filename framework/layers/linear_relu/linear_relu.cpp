@@ -113,11 +113,12 @@ std::unique_ptr<Implementation> make_fused(const LinearProblem& problem, Context
 }
 
 /// Where linear prefers it in all passes: the block runs them by one implementation.
-bool prefers_large_tile(const LinearProblem& problem, Pass, size_t workspace_limit) {
-  const auto& large = entry_of(linear_impls(), kLargeTile.linear);
+template <const Parts& ids>
+bool preferred(const LinearProblem& problem, Pass, size_t workspace_limit) {
+  const auto& entry = entry_of(linear_impls(), ids.linear);
   const auto& passes = three_passes();
   return std::all_of(passes.begin(), passes.end(), [&](Pass pass) {
-    return !large.unsupported(problem, pass) && large.preferred(problem, pass, workspace_limit);
+    return !entry.unsupported(problem, pass) && entry.preferred(problem, pass, workspace_limit);
   });
 }
 #endif
@@ -146,19 +147,21 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
     {.id = kWgmma.linear,
      .unsupported = unsupported<kWgmma>,
      .make = make_fused<kWgmma>,
-     .dtypes = {DType::kBFloat16}},
+     .dtypes = gpu_dtypes()},
     {.id = kMma.linear,
      .unsupported = unsupported<kMma>,
      .make = make_fused<kMma>,
-     .dtypes = gpu_dtypes()},
+     .dtypes = gpu_dtypes(),
+     .preferred = preferred<kMma>},
     {.id = kRegisterTiled.linear,
      .unsupported = unsupported<kRegisterTiled>,
      .make = make_fused<kRegisterTiled>,
-     .dtypes = gpu_dtypes()},
+     .dtypes = gpu_dtypes(),
+     .preferred = preferred<kRegisterTiled>},
     {.id = kLargeTile.linear,
      .unsupported = unsupported<kLargeTile>,
      .make = make_fused<kLargeTile>,
-     .preferred = prefers_large_tile},
+     .preferred = preferred<kLargeTile>},
     {.id = kNaive.linear,
      .unsupported = unsupported<kNaive>,
      .make = make_fused<kNaive>,
