@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cmath>
+
 #include "compare/results_json.h"
 #include "core/input_file.h"
 #include "data/image_file.h"
@@ -141,6 +143,17 @@ void read_filters(const fs::path& folder, RunRecord* run) {
 }
 
 }  // namespace
+
+RunTimes times_of(const RunRecord& run) {
+  RunTimes times;
+  for (const LoggedEpoch& epoch : run.epochs) {
+    if (std::isnan(epoch.seconds) || std::isnan(epoch.images_per_second)) continue;
+    times.images += epoch.images_per_second * epoch.seconds;
+    times.training += epoch.seconds;
+    if (!std::isnan(epoch.evaluation_seconds)) times.evaluation += epoch.evaluation_seconds;
+  }
+  return times;
+}
 
 RunRecord read_run(const fs::path& folder) {
   check_folder(folder);

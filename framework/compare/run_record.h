@@ -56,6 +56,21 @@ struct BestEvaluation {
   }
 };
 
+/// train.goal: the first epoch whose validation accuracy was that, and the time until its end,
+/// evaluations included.
+struct RunGoal {
+  double val_accuracy = kUnknown;
+  Count epoch;
+  double seconds = kUnknown;
+  void fields(auto& f) { f("val_accuracy", val_accuracy)("epoch", epoch)("seconds", seconds); }
+};
+
+/// The checkpoint that a training began with.
+struct RunBeginning {
+  std::string file;
+  void fields(auto& f) { f("file", file); }
+};
+
 struct TrainedData {
   std::string name, source;
   void fields(auto& f) { f("name", name)("source", source); }
@@ -63,8 +78,12 @@ struct TrainedData {
 
 /// A run; of run.json what a reader of its results asks for.
 struct RunRecord {
-  std::string name, duet, device, backend;
+  std::string name, duet, device, backend, math;
   uint64_t seed = 0;
+  Count wanted_epochs;
+  bool finished = false;
+  std::optional<RunGoal> goal;
+  std::optional<RunBeginning> init_from;
   TrainedData dataset;
   Count parameters, memory_bytes;
   double startup_seconds = kUnknown;
@@ -78,11 +97,20 @@ struct RunRecord {
   std::optional<BestEvaluation> evaluation;
   std::string filters, filters_png;  // of the best epoch: "conv1.weight" and its picture
   void fields(auto& f) {
-    f("name", name)("duet", duet)("device", device)("backend", backend)("seed", seed);
+    f("name", name)("duet", duet)("device", device)("backend", backend).maybe("math", math);
+    f("seed", seed).maybe("epochs", wanted_epochs)("finished", finished).maybe("goal", goal);
+    f.maybe("init_from", init_from);
     f("dataset", dataset)("parameters", parameters)("memory_bytes", memory_bytes);
     f("startup_seconds", startup_seconds)("layers", network).maybe("changes", changes);
   }
 };
+
+/// What the epochs of a run took together; of what is not known nothing.
+struct RunTimes {
+  double training = 0, evaluation = 0;  // seconds
+  double images = 0;                    // trained on
+};
+RunTimes times_of(const RunRecord& run);
 
 /// Throws DataError, with the file, the line and what to do: no such folder, no run in it, nothing
 /// logged yet, or a file that is damaged. A checkpoint that is damaged is warned of. Needs neither a GPU nor the data set.

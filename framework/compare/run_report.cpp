@@ -78,12 +78,14 @@ ResultTable machine_table(const RunRecord& run) {
   std::vector<std::pair<std::string, std::string>> rows = {
       {"device", run.device},
       {"backend", run.backend},
+      {"math", run.math},
       {"Duet", run.duet},
       {"data set", run.dataset.name},
       {"data from", run.dataset.source},
       {"seed", std::to_string(run.seed)},
       {"memory of the network", shown(run.memory_bytes, format_size)},
       {"ready after", shown(run.startup_seconds, format_seconds)}};
+  if (run.init_from) rows.emplace_back("began with", run.init_from->file);
   rows.insert(rows.end(), run.versions.begin(), run.versions.end());
   for (const std::string& change : run.changes) rows.emplace_back("changed", change);
   std::erase_if(rows, [](const auto& row) { return row.second.empty(); });
@@ -104,18 +106,21 @@ std::vector<Figure> figures_of(const RunRecord& run) {
     figures.push_back({"validation loss", shown(last.val_loss, format_value),
                        "after epoch " + format_whole(last.epoch) + "; in training " +
                            shown(last.train_loss, format_value)});
-    double images = 0, seconds = 0, all = 0;
-    for (const LoggedEpoch& epoch : run.epochs) {
-      if (std::isnan(epoch.seconds) || std::isnan(epoch.images_per_second)) continue;
-      images += epoch.images_per_second * epoch.seconds;
-      seconds += epoch.seconds;
-      if (!std::isnan(epoch.evaluation_seconds)) all += epoch.evaluation_seconds;
-    }
-    if (seconds > 0) {
+    if (run.goal) {
+      const bool reached = !std::isnan(run.goal->epoch);
       figures.push_back(
-          {"images/s in training", format_whole(std::round(images / seconds)), "on " + run.device});
-      figures.push_back({"time", format_seconds(seconds + all),
-                         format_seconds(seconds) + " of it training, the rest evaluation"});
+          {"to the goal of " + shown(run.goal->val_accuracy, format_accuracy),
+           reached ? shown(run.goal->seconds, format_seconds) : "not reached",
+           reached ? "after epoch " + format_whole(run.goal->epoch) + ", evaluations included"
+                   : "in " + format_whole(last.epoch) + " epochs",
+           reached ? Tone::kGood : Tone::kPlain});
+    }
+    if (const RunTimes times = times_of(run); times.training > 0) {
+      figures.push_back({"images/s in training",
+                         format_whole(std::round(times.images / times.training)),
+                         "on " + run.device});
+      figures.push_back({"time", format_seconds(times.training + times.evaluation),
+                         format_seconds(times.training) + " of it training, the rest evaluation"});
     }
   }
   figures.push_back({"parameters", shown(run.parameters, format_whole), run.backend});

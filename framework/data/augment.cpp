@@ -23,6 +23,10 @@ class AugmentReader {
     if (type == "random_crop") return read_crop(reader);
     if (type == "horizontal_flip") return read_flip(reader);
     if (type == "colour_jitter") return read_jitter(reader);
+    if (type == "mixup") {
+      augment.mixup = reader.number("alpha", 0.2, 0.01, 100.0);
+      return;
+    }
     augment.cutout = static_cast<uint32_t>(reader.integer("size", {}, 1, kMostPixels));
   }
 
@@ -100,8 +104,9 @@ Augment read_augment(ConfigReader& reader, int64_t channels, int64_t height, int
   std::set<std::string> seen;
   for (size_t i = 0; i < list->items.size(); ++i) {
     ConfigReader item(list->items[i], "data.augment[" + std::to_string(i) + "]", reader.errors());
-    const std::string type = item.choice("type", {"random_resized_crop", "random_crop",
-                                                  "horizontal_flip", "colour_jitter", "cutout"});
+    const std::string type =
+        item.choice("type", {"random_resized_crop", "random_crop", "horizontal_flip",
+                             "colour_jitter", "cutout", "mixup"});
     if (!item.has("type")) continue;
     if (!seen.insert(type).second) item.error("type", "'" + type + "' is there twice");
     augment.read(type, item);

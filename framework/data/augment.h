@@ -28,8 +28,11 @@ struct Augment {
 
   uint32_t cutout = 0;  // side of the square
 
+  double mixup = 0.0;  // alpha
+
   DUET_HOST_DEVICE bool any() const {
-    return resized_crop || crop || flip || brightness || contrast || saturation || cutout;
+    return resized_crop || crop || flip || brightness || contrast || saturation || cutout ||
+           mixup > 0.0;
   }
 };
 

@@ -14,6 +14,8 @@ namespace duet {
 /// Philox streams of the draws; the index is the sample, the step the epoch: an image's changes do
 /// not depend on the batch it is in.
 inline constexpr uint32_t kStreamAugment = 0xFFFF0100u;
+/// That of mixup; the index is 0, the step that of the training.
+inline constexpr uint32_t kStreamMixup = 0xFFFF0180u;
 
 /// What was drawn for one image of one epoch.
 struct AugmentDraw {

@@ -14,6 +14,7 @@
 #include "core/storage.h"
 #include "data/batches_gather.h"
 #include "data/data_memory.h"
+#include "data/mixup.h"
 
 namespace duet {
 namespace {
@@ -99,6 +100,7 @@ class Values {
     return std::fma(numbers[c * p_.pixels + pixel], p_.scale[c], p_.shift[c]);
   }
   float augmented(uint32_t c, uint32_t pixel) const {
+    if (!row_.bytes) return row_.blank;
     const auto y = static_cast<int32_t>(pixel / p_.width);
     const auto x = static_cast<int32_t>(pixel % p_.width);
     if (is_in_hole(p_.augment, draw_, y, x)) return 0.0f;
@@ -121,8 +123,7 @@ void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float*
   parallel_for(p.order.batch, p.order.batch * static_cast<int64_t>(size), [&](int64_t i) {
     T* const x = batch + static_cast<size_t>(i) * size;
     const GatherRow row = gather_row(p, step, static_cast<uint32_t>(i));
-    const uint32_t sample = row.place.sample;
-    p.labels[i] = sample < p.order.count ? p.sample_labels[sample] : -1;
+    write_label(p, step, static_cast<uint32_t>(i), row.place.sample);
     if (!row.bytes) {
       std::fill_n(x, size, T(row.blank));
       return;
@@ -137,6 +138,12 @@ void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float*
     };
     if (p.numbers) {
       fill([&](uint32_t c, uint32_t i) { return values.number(c, i); });
+    } else if (const uint32_t share = own_share(p, step); share != kWholeShare) {
+      const GatherRow other = gather_row(p, step, row_mixed_into(p, static_cast<uint32_t>(i)));
+      const Values others(p, bytes, other);
+      fill([&](uint32_t c, uint32_t i) {
+        return mixed(share, values.augmented(c, i), others.augmented(c, i));
+      });
     } else if (p.augment.any()) {
       fill([&](uint32_t c, uint32_t i) { return values.augmented(c, i); });
     } else {
@@ -192,6 +199,9 @@ Batches::Batches(Context& context, const DatasetInfo& info, const Split& split,
   }
   labels_ = upload(context.device(), split.labels);
   if (options.augment.contrast) grey_means_ = upload(context.device(), grey_means(sample_, split));
+  if (options.augment.mixup > 0.0) {
+    shares_ = upload(context.device(), mixup_shares(options.augment.mixup));
+  }
   scale_ = upload(context.device(), scale);
   shift_ = upload(context.device(), shift);
 }
@@ -235,10 +245,11 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
                      const Tensor& labels) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
-  if (x.shape() != shape || !storable || labels.shape() != Shape{options_.batch} ||
-      labels.desc.dtype != DType::kInt32) {
+  const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
+  if (x.shape() != shape || !storable ||
+      (!single && labels.desc != labels_desc(options_.batch, true))) {
     throw std::logic_error("Batches::gather: expected x of " + shape.to_string() +
-                           " float32 or bfloat16 and as many int32 labels, got " +
+                           " float32 or bfloat16 and as many int32 labels, mixed for mixup, got " +
                            x.desc.to_string() + " and " + labels.desc.to_string());
   }
   const GatherProblem problem = {
@@ -247,11 +258,13 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
       .numbers = numbers_,
       .slot_bytes = stream_ ? stream_->slot_bytes() : 0,
       .grey_means = static_cast<const uint32_t*>(grey_means_.data()),
+      .shares = static_cast<const uint32_t*>(shares_.data()),
       .sample_labels = static_cast<const int32_t*>(labels_.data()),
       .scale = static_cast<const float*>(scale_.data()),
       .shift = static_cast<const float*>(shift_.data()),
       .x = x.memory,
       .labels = labels.data<int32_t>(),
+      .mixed_labels = labels.shape().rank() == 2,
       .order = order(),
       .channels = static_cast<uint32_t>(sample_[0]),
       .pixels = static_cast<uint32_t>(sample_[1] * sample_[2]),

@@ -38,7 +38,7 @@ class Batches {
   /// Of the device.
   size_t memory_bytes() const {
     return (stream_ ? stream_->device_bytes() : samples_.bytes()) + labels_.bytes() +
-           grey_means_.bytes() + scale_.bytes() + shift_.bytes();
+           grey_means_.bytes() + shares_.bytes() + scale_.bytes() + shift_.bytes();
   }
   bool is_streamed() const { return stream_ != nullptr; }
   /// "on the GPU", "streamed from files by 8 threads"
@@ -66,11 +66,13 @@ class Batches {
   ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, or number / stddev - mean / stddev,
   ///   rounded once, the same bits on CPU and GPU; labels[r] = its label.
   /// An augmented image's bytes have 16 bits more (data/augment_pixels.h); its hole gets x = 0.
+  /// With mixup x[r] becomes fma(s, x[r], (1 - s) * x[r - 1]) before it is rounded, with x[-1] the
+  /// last row's and one share s a step, drawn from the seed and the step.
   /// Rows past the end of the split get x = 0 and label -1. If streamed and s is not the batch that
   /// was staged, x is NaN.
   /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
-  /// rounded once more), {batch, channels, height, width} in either layout, labels int32
-  /// {batch}, both on its device.
+  /// rounded once more), {batch, channels, height, width} in either layout, labels are
+  /// labels_desc(batch), or mixed (mixup needs that), both on its device.
   void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
 
  private:
@@ -89,6 +91,7 @@ class Batches {
   std::unique_ptr<BatchStream> stream_;  // instead of samples_
   Buffer labels_;
   Buffer grey_means_;  // uint32 a sample, where augment.contrast asks for them
+  Buffer shares_;      // mixup_shares(), where augment.mixup asks for them
   Buffer scale_;       // float32 a channel
   Buffer shift_;
   std::vector<float> values_;  // of every byte: channels x 256; for the CPU

@@ -1,6 +1,7 @@
 // batches custom gather: finds the samples of the step, turns their bytes into normalised values.
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample (and draws how it is
-//           augmented), then thread = 4 pixels, or 1 of an augmented image.
+//           augmented; with mixup thread 1 does so for the other image), then thread = 4 pixels, or
+//           1 of an augmented image.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
 //           several channels, pixels not a multiple of 4, numbers and augmented images: single
 //           accesses, bytes of a row several times through L1.
@@ -20,21 +21,28 @@ constexpr unsigned kMostParts = 64;  // blocks a row; each of them finds the sam
 
 // The row's sample in every thread of the block; thread 0 of the row's first block writes its
 // label.
-// `draw`, in shared memory, gets how the sample is augmented, unless it is nullptr.
-__device__ GatherRow find_row(const GatherProblem& p, AugmentDraw* draw = nullptr) {
+__device__ GatherRow find_row(const GatherProblem& p) {
   __shared__ GatherRow found;
-  const uint32_t row = blockIdx.x;
   if (threadIdx.x == 0) {
-    found = gather_row(p, *p.step, row);
-    const SampleOfEpoch& place = found.place;
-    if (draw && found.bytes) *draw = draw_of(p, place);
-    if (blockIdx.y == 0) {
-      p.labels[row] = place.sample < p.order.count ? p.sample_labels[place.sample] : -1;
-    }
+    found = gather_row(p, *p.step, blockIdx.x);
+    if (blockIdx.y == 0) write_label(p, *p.step, blockIdx.x, found.place.sample);
   }
   __syncthreads();
   return found;
 }
+
+struct DrawnRow {
+  GatherRow row;
+  AugmentDraw draw;
+
+  __device__ float value(const GatherProblem& p, uint32_t c, uint32_t pixel) const {
+    if (!row.bytes) return row.blank;
+    const int32_t y = pixel / p.width, x = pixel % p.width;
+    if (is_in_hole(p.augment, draw, y, x)) return 0.0f;
+    const float byte = static_cast<float>(drawn_pixel(p, draw, row, c, y, x)) * 0x1p-16f;
+    return fmaf(byte, p.scale[c], p.shift[c]);
+  }
+};
 
 // NCHW (or one channel), pixels % 4 == 0, so that four neighbours share their channel and a row
 // begins at a multiple of four.
@@ -77,21 +85,28 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
 template <class T>
 __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
-  __shared__ AugmentDraw draw;
-  const GatherRow row = find_row(p, &draw);
+  __shared__ DrawnRow rows[2];
+  __shared__ uint32_t share;
+  if (threadIdx.x < (p.shares ? 2 : 1)) {
+    const uint64_t step = *p.step;
+    const uint32_t number = threadIdx.x == 0 ? blockIdx.x : row_mixed_into(p, blockIdx.x);
+    const GatherRow row = gather_row(p, step, number);
+    rows[threadIdx.x].row = row;
+    if (row.bytes) rows[threadIdx.x].draw = draw_of(p, row.place);
+    if (threadIdx.x == 0) {
+      share = own_share(p, step);
+      if (blockIdx.y == 0) write_label(p, step, number, row.place.sample);
+    }
+  }
+  __syncthreads();
   const uint32_t size = p.channels * p.pixels;
   T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
   for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
     const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
     const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
-    const int32_t y = pixel / p.width, x = pixel % p.width;
-    float value = row.blank;
-    if (row.bytes) {
-      value = 0.0f;
-      if (!is_in_hole(p.augment, draw, y, x)) {
-        const float byte = static_cast<float>(drawn_pixel(p, draw, row, c, y, x)) * 0x1p-16f;
-        value = fmaf(byte, p.scale[c], p.shift[c]);
-      }
+    float value = rows[0].value(p, c, pixel);
+    if (share != kWholeShare && rows[0].row.bytes) {
+      value = mixed(share, value, rows[1].value(p, c, pixel));
     }
     batch[i] = T(value);
   }

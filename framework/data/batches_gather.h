@@ -5,9 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "core/tensor.h"
+#include "core/labels.h"
 #include "data/augment_pixels.h"
 #include "data/batch_stream.h"
+#include "data/mixup.h"
 #include "data/order.h"
 
 struct CUstream_st;
@@ -31,11 +32,13 @@ struct GatherProblem {
   bool numbers;
   size_t slot_bytes;           // samples are the slots of a BatchStream; 0: all samples
   const uint32_t* grey_means;  // of each image, in units of 2^-16; for augment.contrast only
+  const uint32_t* shares;      // mixup_shares(), for augment.mixup only
   const int32_t* sample_labels;
   const float* scale;
   const float* shift;
   void* x;
   int32_t* labels;
+  bool mixed_labels;  // labels are batch x kMixedColumns
   SampleOrder order;
   uint32_t channels;
   uint32_t pixels;
@@ -85,6 +88,40 @@ DUET_HOST_DEVICE inline GatherRow gather_row(const GatherProblem& p, uint64_t st
     found.blank = NAN;
   }
   return found;
+}
+
+/// The share of its own image that a row has in this step.
+DUET_HOST_DEVICE inline uint32_t own_share(const GatherProblem& p, uint64_t step) {
+  if (!p.shares) return kWholeShare;
+  return p.shares[philox_block(p.order.seed, step, kStreamMixup, 0).v[0] >> (32 - kMixupBits)];
+}
+
+/// The row whose image is mixed into that of `row`.
+DUET_HOST_DEVICE inline uint32_t row_mixed_into(const GatherProblem& p, uint32_t row) {
+  return (row == 0 ? p.order.batch : row) - 1;
+}
+
+/// `share` of one value and the rest of another.
+DUET_HOST_DEVICE inline float mixed(uint32_t share, float own, float other) {
+  const float part = static_cast<float>(share) * (1.0f / kWholeShare);
+  return std::fma(part, own, (1.0f - part) * other);
+}
+
+/// What `labels` says of a row with sample `sample`.
+DUET_HOST_DEVICE inline void write_label(const GatherProblem& p, uint64_t step, uint32_t row,
+                                         uint32_t sample) {
+  const int32_t label = sample < p.order.count ? p.sample_labels[sample] : -1;
+  if (!p.mixed_labels) {
+    p.labels[row] = label;
+    return;
+  }
+  const uint32_t share = own_share(p, step);
+  int32_t* const columns = p.labels + row * kMixedColumns;
+  columns[0] = columns[1] = label;
+  columns[2] = static_cast<int32_t>(share);
+  if (share == kWholeShare) return;
+  const uint32_t other = sample_of(p.order, step, row_mixed_into(p, row)).sample;
+  columns[1] = other < p.order.count ? p.sample_labels[other] : -1;
 }
 
 /// The draw for a sample. REQUIRES: p.augment.any().

@@ -58,6 +58,7 @@ struct DatasetInfo {
   /// Samples are numbers (a channel each, height and width 1), not images.
   bool numbers = false;
   Stream stream = Stream::kNever;
+  Augment augment = {};  // of the training images
 };
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
@@ -66,7 +67,6 @@ struct Dataset : DatasetInfo {
   Split train;
   Split validation;
   std::string source;                 // the folder it was read from, or "generated"
-  Augment augment = {};               // of the training images
   std::vector<std::string> warnings;  // for the user, a line each
 };
 

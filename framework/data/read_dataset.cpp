@@ -132,12 +132,12 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
   DatasetLoader loader = type.read(reader);
   read_normalisation(reader, loader.info);
   loader.info.stream = read_stream(reader, type);
-  Augment augment;
   if (reader.has("augment") && loader.info.numbers) {
     reader.raw("augment");
     reader.error("augment", std::string(type.name) + " has no images");
   } else {
-    augment = read_augment(reader, loader.info.channels, loader.info.height, loader.info.width);
+    loader.info.augment =
+        read_augment(reader, loader.info.channels, loader.info.height, loader.info.width);
   }
   for (const char* key : {"path", "dir", "folder", "root"}) {
     const auto& asked = reader.asked();
@@ -145,15 +145,14 @@ DatasetLoader read_dataset(const DatasetType& type, ConfigReader& reader) {
     reader.reject(key,
                   "--data DIR, or the environment variable DUET_DATA, says where the files are");
   }
-  loader.load = [load = loader.load, info = loader.info,
-                 augment](const std::filesystem::path& data_dir) {
+  loader.load = [load = loader.load, info = loader.info](const std::filesystem::path& data_dir) {
     Dataset data = load(data_dir);
     check(data);
     data.mean = info.mean;
     data.stddev = info.stddev;
     if (data.mean.empty()) compute_normalisation(data);
     if (data.source != "generated") look_for_classes(data);
-    data.augment = augment;
+    data.augment = info.augment;
     data.stream = info.stream;
     return data;
   };

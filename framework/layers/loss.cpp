@@ -2,15 +2,22 @@
 
 namespace duet {
 
-std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs) {
+std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix) {
   const TensorDesc& x = inputs[0];
   if (x.shape.rank() != 2) {
     throw ShapeError("takes logits N x C, not " + x.shape.to_string() +
                      "; put flatten or linear before it");
   }
-  const TensorDesc labels{{x.shape[0]}, DType::kInt32};
-  if (inputs[1].shape != labels.shape || inputs[1].dtype != labels.dtype) {
-    throw ShapeError("takes labels " + labels.to_string() + ", not " + inputs[1].to_string());
+  const int64_t n = x.shape[0];
+  const bool mixed = inputs[1] == labels_desc(n, true);
+  if (mixed && !can_mix) {
+    throw ShapeError(
+        "takes no mixed labels; of the losses softmax_cross_entropy alone does: use it, "
+        "or take mixup out of data.augment");
+  }
+  if (!mixed && inputs[1] != labels_desc(n)) {
+    throw ShapeError("takes labels " + labels_desc(n).to_string() + ", not " +
+                     inputs[1].to_string());
   }
   if (x.elements() > ConfigReader::kMaxInteger) throw ShapeError("takes fewer than 2^31 logits");
   return {TensorDesc{{1}, accumulator_of(x.dtype)}, TensorDesc{{2}, DType::kInt32}};

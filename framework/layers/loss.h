@@ -1,7 +1,7 @@
 // What the losses share: the last layer of a network in training, which reads the labels.
 //
 //   x[0]  outputs of the network, N x C        y[0]  loss, {1}: a mean over the rows that count
-//   x[1]  labels, int32 {N}                    y[1]  int32 {2}: rows whose largest output is the
+//   x[1]  labels, as labels_desc()             y[1]  int32 {2}: rows whose largest output is the
 //                                                    label's, rows that count
 //
 // A row counts if its label is in 0 .. C-1; label -1 marks rows to leave out (the padding of an
@@ -10,6 +10,7 @@
 // not count.
 #pragma once
 
+#include "core/labels.h"
 #include "layers/layer.h"
 
 namespace duet {
@@ -36,8 +37,8 @@ class LossImpl : public ImplementationOf<P> {
   }
 };
 
-/// The shape rule: the two outputs. Throws ShapeError.
-std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs);
+/// The shape rule: the two outputs. Throws ShapeError, also for mixed labels unless `can_mix`.
+std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix = false);
 
 /// "n=64 c=10", and what it is stored in where that is not float32.
 std::string loss_text(int n, int c, DType dtype, const std::string& keys = "");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/labels.h"
 #include "layers/layers.h"
 #include "net/choose.h"
 #include "net/fuse.h"
@@ -28,7 +29,7 @@ class Resolver {
         errors_(errors),
         training_(training),
         images_(stored(input, spec.math)),
-        labels_{{input.shape[0]}, DType::kInt32},
+        labels_(labels_desc(input.shape[0], spec.data.mixed_labels)),
         sources_(spec.layers.size()) {}
 
   std::vector<ResolvedLayer> run(int64_t classes) {

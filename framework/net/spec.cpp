@@ -2,9 +2,11 @@
 
 #include <algorithm>
 
+#include "core/error.h"
 #include "layers/layers.h"
 #include "net/expand.h"
 #include "net/fuse.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -68,6 +70,52 @@ std::string family_hint(const std::string& name) {
          "fastest of all)";
 }
 
+bool is_kernel_path(const std::string& name) { return name.ends_with(".cu"); }
+
+// False if `path`, a file or a folder of kernels, was not loaded; `errors` say why.
+bool load_kernels_of(const std::string& path, Mark mark, const std::string& key,
+                     ConfigErrors& errors) {
+  try {
+    load_kernels({path});
+    return true;
+  } catch (const Error& error) {
+    errors.add(mark, key + ": " + error.what());
+    return false;
+  }
+}
+
+// The key `kernels`: a path or a list of them.
+void read_kernels(const ConfigNode& node, ConfigErrors& errors) {
+  std::vector<const ConfigNode*> paths;
+  for (const ConfigNode& item : node.items) paths.push_back(&item);
+  if (node.kind == ConfigNode::Kind::kScalar) paths.push_back(&node);
+  const bool all = std::all_of(paths.begin(), paths.end(), [](const ConfigNode* path) {
+    return path->kind == ConfigNode::Kind::kScalar;
+  });
+  if (paths.empty() || !all) {
+    errors.add(node.mark, "kernels: expected a folder of kernels, or a list of them");
+    return;
+  }
+  for (const ConfigNode* path : paths) {
+    load_kernels_of(path->scalar, path->mark, "kernels", errors);
+  }
+}
+
+// A file of kernels that is named as a backend is loaded, and `name` becomes its id.
+void load_backend(ConfigNode& name, const std::string& path, ConfigErrors& errors) {
+  if (name.kind != ConfigNode::Kind::kScalar || !is_kernel_path(name.scalar)) return;
+  const std::string stem = std::filesystem::path(name.scalar).stem().string();
+  if (!load_kernels_of(name.scalar, name.mark, path + ": backend", errors)) return;
+  name.scalar = stem.substr(stem.find("_custom_") + 1);
+}
+
+// Every scalar in the tree that is a path of kernels, with its key.
+void erase_kernel_paths(ConfigNode& node) {
+  node.entries.remove_if([](const auto& entry) { return is_kernel_path(entry.second.scalar); });
+  for (auto& [key, value] : node.entries) erase_kernel_paths(value);
+  for (ConfigNode& item : node.items) erase_kernel_paths(item);
+}
+
 // A name is fine if it is a family, kAuto or an id that `known` has.
 bool check_backend_name(const std::string& name, const std::vector<std::string>& known, Mark mark,
                         const std::string& path, ConfigErrors& errors) {
@@ -78,18 +126,27 @@ bool check_backend_name(const std::string& name, const std::vector<std::string>&
     errors.add_unsupported(mark, path + ": backend: '" + name + "': " + gpu_missing_reason());
     return false;
   }
+  if (is_kernel_path(name)) return false;  // told already
   const std::string hint = family_hint(name);
-  errors.add(mark,
-             path + ": backend: unknown implementation '" + name + "'" +
-                 (hint.empty() ? did_you_mean(name, known) + "; known: " + join(known) : hint));
+  const bool own = name.starts_with("custom_");
+  errors.add(
+      mark,
+      path + ": backend: unknown implementation '" + name + "'" +
+          (hint.empty() ? did_you_mean(name, known) + "; known: " + join(known) : hint) +
+          (own ? "; kernels of your own are found by --kernels PATH or the key 'kernels'" : ""));
   return false;
 }
 
 std::optional<BackendChoice> read_layer_backend(ConfigReader& reader, const Layer& layer,
-                                                const std::vector<std::string>& known) {
+                                                const LayerType& type) {
   ConfigNode* node = reader.raw("backend");
   if (!node) return {};
   BackendChoice choice{.mark = reader.mark("backend")};
+  load_backend(*node, reader.path(), reader.errors());
+  for (auto& [pass, name] : node->entries) load_backend(name, reader.path(), reader.errors());
+  std::vector<std::string> known;
+  add_ids(type, &known);
+  if (const LayerType* block = block_type_of(type.name)) add_ids(*block, &known);
   if (node->kind == ConfigNode::Kind::kScalar) {
     choice.name = node->scalar;
     if (!check_backend_name(choice.name, known, choice.mark, reader.path(), reader.errors())) {
@@ -135,6 +192,20 @@ const LayerType* read_type(ConfigReader& reader) {
   return type;
 }
 
+std::vector<std::string> read_init_skip(ConfigReader& train) {
+  const ConfigNode& node = *train.raw("init_skip");
+  std::vector<std::string> names;
+  if (node.kind == ConfigNode::Kind::kScalar) names.push_back(node.scalar);
+  for (const ConfigNode& item : node.items) names.push_back(item.scalar);
+  if (names.empty() || std::find(names.begin(), names.end(), "") != names.end()) {
+    train.error("init_skip", "expected the name of a layer, or a list of names");
+  }
+  if (!train.has("init_from")) {
+    train.error("init_skip", "belongs to init_from, which is not given");
+  }
+  return names;
+}
+
 class LayersReader {
  public:
   LayersReader(ConfigNode& list, NetSpec& spec, ConfigErrors& errors)
@@ -175,10 +246,7 @@ class LayersReader {
     if (!spec.name.empty() && !numbers_.emplace(spec.name, index).second) {
       head.error("name", "two layers are called '" + spec.name + "'");
     }
-    std::vector<std::string> ids;
-    add_ids(*type, &ids);
-    if (const LayerType* block = block_type_of(type->name)) add_ids(*block, &ids);
-    spec.backend = read_layer_backend(keys, *spec.layer, ids);
+    spec.backend = read_layer_backend(keys, *spec.layer, *type);
     spec.layout = read_layout(keys, {});
     keys.finish();
     spec.keys = node;
@@ -255,6 +323,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   ConfigReader reader(root, "configuration", errors);
   spec.name = reader.text("name", "network");
   check_network_name(spec.name, reader);
+  root.erase("sources");  // what an earlier run was computed by (train/setup.h)
+  if (const ConfigNode* kernels = root.find("kernels")) read_kernels(*kernels, errors);
+  if (ConfigNode* node = reader.raw("backend")) load_backend(*node, "configuration", errors);
   spec.backend.name = reader.text("backend", "custom");
   spec.backend.mark = reader.mark("backend");
   const bool backend_known = check_backend_name(spec.backend.name, all_backend_names(),
@@ -268,6 +339,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
                 "not any more, as it changed nothing: every run repeats bit for bit; delete it");
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
+  reader.raw("kernels");
   // Not written where it is not given: checkpoints from before there was this key agree.
   if (reader.raw("fold_norms")) spec.fold_norms = reader.flag("fold_norms", false);
 
@@ -286,6 +358,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   const std::vector<std::string> metrics = {"val_loss", "val_accuracy", "val_top5", "train_loss",
                                             "train_accuracy"};
   if (train.raw("best")) spec.train.best = train.choice("best", metrics);
+  if (train.raw("goal")) spec.train.goal = train.number("goal", {}, 0.0, 1.0);
+  if (train.raw("init_from")) spec.train.init_from = train.text("init_from");
+  if (train.raw("init_skip")) spec.train.init_skip = read_init_skip(train);
   if (train.raw("early_stopping")) {
     ConfigReader stopping = train.map("early_stopping");
     TrainSpec::EarlyStopping& read = spec.train.early_stopping;
@@ -308,6 +383,12 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   }
   if (!backend_known) spec.layers.clear();
   return spec;
+}
+
+ConfigNode without_kernel_paths(ConfigNode config) {
+  config.erase("kernels");
+  erase_kernel_paths(config);
+  return config;
 }
 
 Device device_of(const NetSpec& spec) {

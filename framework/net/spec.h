@@ -41,12 +41,16 @@ struct LayerSpec {
 struct DataSpec {
   std::string dataset;
   int64_t batch = 64;
+  bool mixed_labels = false;  // of a training with mixup; read_setup() finds out
 };
 
 struct TrainSpec {
   int64_t epochs = 5;
   int64_t log_every = 100;            // steps between metric lines
   std::string best = "val_accuracy";  // the metric of the best checkpoint
+  double goal = 0.0;                  // the val_accuracy wanted; 0: none
+  std::string init_from;              // a checkpoint to begin with (train/initial_weights.h)
+  std::vector<std::string> init_skip;
   /// A training ends when `metric` has not improved by more than min_delta for `patience` epochs.
   struct EarlyStopping {
     std::string metric = "val_loss";
@@ -75,6 +79,10 @@ struct NetSpec {
 /// to `errors`; the layers are then those before the first mistake. The tree becomes the resolved
 /// configuration: defaults are written into it.
 NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors);
+
+/// A configuration that a checkpoint holds, without the paths of kernels in it: code that runs comes from
+/// where the user says, never from where a checkpoint does.
+ConfigNode without_kernel_paths(ConfigNode config);
 
 /// Where the network runs: the device of its backend's family; for kAuto the GPU if there is one.
 Device device_of(const NetSpec& spec);

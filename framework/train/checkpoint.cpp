@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
@@ -218,6 +219,12 @@ class Metadata {
       damaged(std::string("'dataset': ") + error.what());
     }
   }
+  std::string init_from() const {
+    const auto found = map_.find("init_from");
+    if (found == map_.end()) return "";
+    if (!nlohmann::json::accept(found->second)) damaged("'init_from' is not JSON");
+    return found->second;
+  }
   std::vector<std::string> changes() const {
     std::vector<std::string> lines;
     const auto found = map_.find("changes");
@@ -348,6 +355,7 @@ void save_checkpoint(const std::filesystem::path& path, Training& training,
     metadata["stopping_score"] = exact(info.stopping_score);
     metadata["stopping_epochs"] = std::to_string(info.stopping_epochs);
   }
+  if (!info.init_from.empty()) metadata["init_from"] = info.init_from;
   if (!info.changes.empty()) metadata["changes"] = join(info.changes, "\n");
   safetensors::write(path, entries, metadata);
 }
@@ -405,6 +413,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   if (per_epoch == 0 || (per_epoch != per_epoch_now && !differences.of_steps)) {
     saved.damaged("'steps_per_epoch' is " + printable(saved.text("steps_per_epoch")));
   }
+  resumed.info.init_from = saved.init_from();
   resumed.info.changes = saved.changes();
   for (const std::string& change : resumed.changes) {
     resumed.info.changes.push_back("at step " + saved.text("step") + ": " + change);

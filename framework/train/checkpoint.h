@@ -31,6 +31,7 @@ struct CheckpointInfo {
   std::string stopping_metric;   // of early stopping, with its best score and the epochs since then
   double stopping_score = kNoScore;
   int64_t stopping_epochs = 0;
+  std::string init_from;             // to_json(InitialWeights) if it began with some
   std::vector<std::string> changes;  // made when it was resumed: "at step 8: data.batch: 16 -> 8"
 };
 

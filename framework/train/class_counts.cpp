@@ -6,10 +6,11 @@ namespace duet {
 namespace {
 
 template <class T>
-void count_rows(const T* x, const int32_t* labels, int64_t n, int64_t c, uint64_t* counts) {
+void count_rows(const T* x, const int32_t* labels, int64_t columns, int64_t n, int64_t c,
+                uint64_t* counts) {
   const ClassCounts at{c};
   for (int64_t i = 0; i < n; ++i) {
-    const int64_t label = labels[i];
+    const int64_t label = labels[i * columns];
     if (label < 0 || label >= c) continue;
     const T* row = x + i * c;
     int64_t largest = 0, above = 0;
@@ -40,7 +41,8 @@ void count_classes(Context& context, const Tensor& outputs, const Tensor& labels
   (void)context;
   const Shape& shape = outputs.desc.shape;
   visit_storage(outputs.desc.dtype, [&]<class T>(T) {
-    count_rows(outputs.data<T>(), labels.data<int32_t>(), shape[0], shape[1], counts);
+    count_rows(outputs.data<T>(), labels.data<int32_t>(), labels.elements() / shape[0], shape[0],
+               shape[1], counts);
   });
 }
 

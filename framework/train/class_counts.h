@@ -29,9 +29,9 @@ struct ClassCounts {
   constexpr int64_t in_top5() const { return size() - 1; }
 };
 
-/// Adds a batch to `counts`. `outputs` are N x C, `labels` int32 {N}; rows whose label is no class
-/// do not count. Of equal outputs the first is the larger; a row with a NaN predicts nothing. Queued
-/// (GPU) or done (CPU).
+/// Adds a batch to `counts`. `outputs` are N x C, `labels` as labels_desc() (of mixed ones the
+/// first of each row); rows whose label is no class do not count. Of equal outputs the first is the
+/// larger; a row with a NaN predicts nothing. Queued (GPU) or done (CPU).
 void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts);
 
 #if DUET_WITH_CUDA

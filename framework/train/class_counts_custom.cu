@@ -17,12 +17,12 @@ constexpr int kThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
-                        const int* __restrict__ labels, ClassCounts at,
+                        const int* __restrict__ labels, int64_t columns, ClassCounts at,
                         unsigned long long* counts) {
   wait_for_primary();
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (i >= n) return;
-  const int label = labels[i];
+  const int label = labels[i * columns];
   if (label < 0 || label >= c) return;
   const int lane = threadIdx.x % 32;
   const T* row = x + i * c;
@@ -66,7 +66,7 @@ void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& la
   const auto blocks = static_cast<unsigned>((n * 32 + kThreads - 1) / kThreads);
   visit_gpu_storage(outputs.desc.dtype, [&]<class T>(T) {
     launch_following({blocks, kThreads, 0, context.stream()}, class_counts_kernel<T>, n, c,
-                     outputs.data<T>(), labels.data<int>(), ClassCounts{c},
+                     outputs.data<T>(), labels.data<int>(), labels.elements() / n, ClassCounts{c},
                      reinterpret_cast<unsigned long long*>(counts));
   });
 }

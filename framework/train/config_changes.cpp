@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/error.h"
@@ -12,6 +13,7 @@ namespace duet {
 namespace {
 
 constexpr const char* kNone = "(none)";
+constexpr const char* kSources = "sources.";  // hashes of a user's kernels
 
 // A key of a layer, or, without one, of the configuration: "data.batch".
 struct Key {
@@ -100,12 +102,13 @@ bool is_any_of(const std::string& text, const std::vector<std::string>& list) {
 }
 
 ConfigChange::Kind kind_of(const Key& key) {
-  if (is_any_of(key.text(), {"train.epochs", "train.log_every"}) ||
-      key.text().starts_with("train.early_stopping")) {
+  if (is_any_of(key.text(), {"train.epochs", "train.log_every", "train.goal", "train.init_from"}) ||
+      key.text().starts_with("train.init_skip") || key.text().starts_with("train.early_stopping")) {
     return ConfigChange::Kind::kLength;
   }
   const bool implementation =
-      is_any_of(key.key.substr(0, key.key.find('.')), {"backend", "layout"}) ||
+      is_any_of(key.key.substr(0, key.key.find('.')),
+                {"backend", "layout", "kernels", "sources"}) ||
       is_any_of(key.text(), {"fuse", "fold_norms", "graph", "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
@@ -126,10 +129,15 @@ void erase_if(ConfigNode* map, const char* key, const std::string& value) {
 }  // namespace
 
 ConfigNode resolved(ConfigNode config) {
+  config = without_kernel_paths(std::move(config));
+  const ConfigNode* sources = config.find("sources");
+  const std::optional<ConfigNode> kept = sources ? std::optional(*sources) : std::nullopt;
   try {
     config = read_setup(config, {.training = false}).config;
   } catch (const Error&) {
   }
+  config.erase("sources");
+  if (kept) config.at_or_add("sources") = *kept;
   erase_if(config.find("train"), "best", TrainSpec().best);
   erase_if(config.find("data"), "stream", "auto");
   erase_if(config.find("optimizer"), "decay_biases", "true");
@@ -196,7 +204,9 @@ std::vector<ConfigChange> config_changes(const ConfigNode& before, const ConfigN
       return found == values.end() ? kNone : found->second;
     };
     if (same_value(value(old_values), value(new_values))) continue;
-    const ConfigChange::Kind kind = kind_of(key);
+    const bool other_source =
+        key.key.starts_with(kSources) && value(old_values) != kNone && value(new_values) != kNone;
+    const ConfigChange::Kind kind = other_source ? ConfigChange::Kind::kTraining : kind_of(key);
     const bool idle = key.of_layer() && layer_type(before, key.layer) == kDropout &&
                       layer_type(now, key.layer) == kDropout;
     changes.push_back(

@@ -10,9 +10,9 @@ namespace duet {
 
 struct ConfigChange {
   enum class Kind {
-    kTraining,        // another network, or another training
+    kTraining,        // another network, another training, or other kernels under one name
     kImplementation,  // who computes it and how: the same up to rounding
-    kLength,          // how many epochs, how many lines of metrics
+    kLength,          // where it begins, how many epochs, how many lines of metrics
   };
   std::string key;  // "optimizer.learning_rate", "layers.conv1.kernel"
   std::string before, now;

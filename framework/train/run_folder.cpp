@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <sstream>
 #include <string_view>
 #include <vector>
 
@@ -149,6 +150,21 @@ void RunFolder::open_metrics(const RunPosition& position) {
   if (!metrics_) refuse(path_, std::strerror(errno));
 }
 
+std::vector<nlohmann::json> RunFolder::epochs() const {
+  std::vector<nlohmann::json> lines;
+  std::error_code error;
+  if (!fs::exists(path_ / "metrics.jsonl", error)) return lines;
+  std::istringstream text(read_input_file(path_ / "metrics.jsonl", kMostMetricsBytes));
+  for (std::string line; std::getline(text, line);) {
+    if (line.size() > kMostLineBytes) continue;
+    nlohmann::json object = nlohmann::json::parse(line, nullptr, false);
+    if (object.is_object() && object.value("event", nlohmann::json()) == "epoch") {
+      lines.push_back(std::move(object));
+    }
+  }
+  return lines;
+}
+
 void RunFolder::append_metrics(const nlohmann::json& line) {
   const off_t bytes = lseek(metrics_.get(), 0, SEEK_END);
   if (write_all(metrics_, json_text(line) + "\n")) return;
@@ -210,6 +226,14 @@ fs::path find_best_checkpoint(const fs::path& run) {
   throw ConfigError(run.string() +
                     ": is a folder without checkpoints/best.safetensors or "
                     "checkpoints/last.safetensors; name a run's folder or a .safetensors file");
+}
+
+fs::path checkpoint_named(const std::string& option, const fs::path& path) {
+  std::error_code error;
+  if (!fs::exists(path, error)) {
+    throw ConfigError(option + " " + path.string() + ": there is no such file or folder");
+  }
+  return fs::is_directory(path, error) ? find_best_checkpoint(path) : path;
 }
 
 fs::path run_folder_of(const fs::path& checkpoint) {

@@ -1,10 +1,12 @@
-// What a run leaves: config.yaml, run.json, metrics.jsonl, evaluation.json, checkpoints/. A
+// What a run leaves: config.yaml, run.json, metrics.jsonl, evaluation.json, checkpoints/, and the
+// user's own kernels that it ran in kernels/. A
 // profile leaves config.yaml, profile.json and trace.json.
 #pragma once
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "train/descriptor.h"
 #include "train/run_lock.h"
@@ -39,6 +41,8 @@ class RunFolder {
   /// that was cut short. Throws ConfigError, DataError (no regular file, or far too large) or
   /// RunError.
   void open_metrics(const RunPosition& position);
+  /// The lines of epochs so far, in order. Throws DataError as open_metrics() does.
+  std::vector<nlohmann::json> epochs() const;
   /// Appends one object as a line of metrics.jsonl, all of it or nothing; throws RunError.
   /// REQUIRES: open_metrics() was called.
   void append_metrics(const nlohmann::json& line);
@@ -60,6 +64,10 @@ std::filesystem::path find_last_checkpoint(const std::string& name,
 /// Of a run's folder the checkpoint of the best epoch; the last if there is none. Throws
 /// ConfigError if there is neither.
 std::filesystem::path find_best_checkpoint(const std::filesystem::path& run);
+/// The checkpoint that `option` names: a file, or in a run's folder find_best_checkpoint(). Throws
+/// ConfigError, which begins with `option`, if there is none.
+std::filesystem::path checkpoint_named(const std::string& option,
+                                       const std::filesystem::path& path);
 /// The folder of the run that a checkpoint belongs to by its place, or an empty path.
 std::filesystem::path run_folder_of(const std::filesystem::path& checkpoint);
 

@@ -2,6 +2,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "core/error.h"
 #include "device/stopwatch.h"
 #include "net/auto.h"
@@ -46,6 +49,11 @@ void set_values(ConfigNode& root, const SetupOptions& options) {
   for (const std::string& assignment : later) set_value(root, assignment);
 }
 
+// As YAML reads it, whatever characters are in it.
+std::string yaml_text(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 // The epochs that the file asks for, whatever the command line does; the default where it is wrong.
 int64_t epochs_of(const ConfigNode& config) {
   ConfigNode train = config.find("train") ? *config.find("train") : ConfigNode::map();
@@ -67,7 +75,33 @@ void check_metrics(const Setup& setup, ConfigErrors& errors) {
   check(train->find("early_stopping"), "metric", "early_stopping: ");
 }
 
+// So that the resolved configuration finds the user's kernels that run, and tells another source.
+void note_sources(Setup& setup) {
+  setup.config.erase("sources");
+  const auto used = kernels_of(setup.layers);
+  if (used.empty()) return;
+  ConfigNode paths{.kind = ConfigNode::Kind::kList};
+  for (const auto& kernels : used) {
+    const KernelFile& file = kernels->file();
+    paths.items.push_back(ConfigNode::of(file.path.string()));
+    setup.config.at_or_add("sources").at_or_add(file.name()) = ConfigNode::of(file.hash);
+  }
+  setup.config.at_or_add("kernels") = paths;
+}
+
 }  // namespace
+
+std::vector<std::shared_ptr<const UserKernels>> kernels_of(
+    const std::vector<ResolvedLayer>& layers) {
+  std::vector<std::shared_ptr<const UserKernels>> used;
+  for (const ResolvedLayer& layer : layers) {
+    for (const PassChoice& choice : layer.passes) {
+      const auto found = find_kernels(layer.layer->type(), choice.id);
+      if (found && std::find(used.begin(), used.end(), found) == used.end()) used.push_back(found);
+    }
+  }
+  return used;
+}
 
 Setup read_setup(const SetupOptions& options) {
   return read_setup(read_yaml_file(options.config), options);
@@ -81,6 +115,8 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   const auto override = [&](const std::string& assignment) { set_value(setup.config, assignment); };
   if (options.backend) override("backend=" + *options.backend);
   if (options.epochs) override("train.epochs=" + std::to_string(*options.epochs));
+  if (!options.init_from.empty()) override("train.init_from=" + yaml_text(options.init_from));
+  if (!options.init_skip.empty()) override("train.init_skip=" + yaml_text(options.init_skip));
   if (options.seed) override("seed=" + std::to_string(*options.seed));
 
   ConfigErrors errors(options.config);
@@ -88,6 +124,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   const size_t mistakes = errors.count();
   setup.dataset = read_data(setup.config, setup.spec.data.dataset, errors);
   const DatasetInfo& info = setup.dataset.info;
+  setup.spec.data.mixed_labels = options.training && info.augment.mixup > 0.0;
   const bool shape_known = info.channels > 0 && errors.count() == mistakes;
   ConfigReader optimizer(setup.config.at_or_add("optimizer"), "optimizer", errors);
   setup.optimizer = read_optimizer(optimizer);
@@ -107,6 +144,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   }
   if (options.training && errors.empty()) check_metrics(setup, errors);
   errors.raise_if_any();
+  note_sources(setup);
   return setup;
 }
 
@@ -159,6 +197,7 @@ void choose_implementations(Setup& setup, Context& context, bool training) {
   };
   choose_automatically(setup.layers, context, cache,
                        {info, [](const std::string& text) { spdlog::warn(text); }}, training);
+  note_sources(setup);
   if (!measured) return;
   const std::string why = cache.why_not_kept();
   spdlog::info("auto: took {:.1f} s; the result is {}", watch.seconds(),

@@ -13,6 +13,7 @@
 #include "net/resolve.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 
@@ -25,11 +26,15 @@ struct SetupOptions {
   bool part_of_run = false;  // `epochs` are a part of the training that the file describes: the
                              // schedule is of all of it
   std::optional<int64_t> seed;
-  bool training = true;  // else sizes that cannot be trained are no mistake
+  std::string init_from;               // a checkpoint to begin with
+  std::vector<std::string> init_skip;  // layers that begin with initial values even so
+  bool training = true;                // else sizes that cannot be trained are no mistake
 };
 
 struct Setup {
-  ConfigNode config;  // resolved: every key with the value that is used
+  /// Resolved: every key with the value that is used. Of the user's kernels that run, `kernels` has
+  /// the paths, and `sources` the hashes by name: {conv2d_custom_mine: 3f0c9a..}.
+  ConfigNode config;
   NetSpec spec;
   DatasetLoader dataset;  // its keys are read; nothing is loaded
   std::unique_ptr<Optimizer> optimizer;
@@ -45,6 +50,10 @@ struct Setup {
 Setup read_setup(const SetupOptions& options);
 /// The same for a tree that was read already; options.config names it in messages.
 Setup read_setup(ConfigNode config, const SetupOptions& options);
+
+/// The user's kernels that run something in the network.
+std::vector<std::shared_ptr<const UserKernels>> kernels_of(
+    const std::vector<ResolvedLayer>& layers);
 
 /// Throws ConfigError if the batch is larger than the training data; `file` is the configuration's.
 void check_batch(const Setup& setup, const std::string& file, const Dataset& data);

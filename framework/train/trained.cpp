@@ -12,22 +12,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path find_checkpoint(const fs::path& path) {
-  std::error_code error;
-  if (!fs::exists(path, error)) {
-    throw ConfigError("--checkpoint " + path.string() + ": there is no such file or folder");
-  }
-  if (!fs::is_directory(path, error)) return path;
-  const fs::path found = find_best_checkpoint(path);
-  spdlog::info("checkpoint {}", found.string());
-  return found;
-}
-
 }  // namespace
 
 Trained open_trained(const TrainedOptions& options) {
-  Trained trained{.checkpoint = find_checkpoint(options.checkpoint)};
+  Trained trained{.checkpoint = checkpoint_named("--checkpoint", options.checkpoint)};
   const std::string file = trained.checkpoint.string();
+  if (file != options.checkpoint) spdlog::info("checkpoint {}", file);
   trained.saved = describe_checkpoint(file);
   if (!trained.saved && options.config.empty()) {
     throw DataError(file +
@@ -35,11 +25,12 @@ Trained open_trained(const TrainedOptions& options) {
                     "of Duet); name the network's file: --config CONFIG");
   }
   const bool own = options.config.empty();
-  trained.setup = read_setup(own ? trained.saved->config : read_yaml_file(options.config),
-                             {.config = own ? file : options.config,
-                              .backend = options.backend,
-                              .assignments = options.assignments,
-                              .training = false});
+  trained.setup =
+      read_setup(own ? without_kernel_paths(trained.saved->config) : read_yaml_file(options.config),
+                 {.config = own ? file : options.config,
+                  .backend = options.backend,
+                  .assignments = options.assignments,
+                  .training = false});
   check_device(trained.setup.spec);
   return trained;
 }

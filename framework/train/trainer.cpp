@@ -97,9 +97,11 @@ int run_trainer(const TrainerOptions& options) {
     checkpoint = options.resume == "last" ? find_last_checkpoint(spec.name, options.out)
                                           : existing_checkpoint("--resume", options.resume);
     folder = folder_to_go_on_in(checkpoint, options.out);
+    setup.spec.train.init_from.clear();  // it went on from there long ago
   } else if (!options.out.empty()) {
     RunFolder::check_free(options.out);
   }
+  if (!spec.train.init_from.empty()) checkpoint_named("train.init_from:", spec.train.init_from);
   const Dataset data = load_dataset(setup, options.data);
   check_batch(setup, options.setup.config, data);
   if (!options.profile) check_schedule(setup, options.setup.config, data);

@@ -37,6 +37,10 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
       schedule_(schedule.rule(optimizer_->learning_rate(), train_batches_.per_epoch())),
       evaluation_(net_, dataset, dataset.validation),
       state_(context.device(), sizeof(StepState)) {
+  const TrainSpec& train = spec.train;
+  if (!train.init_from.empty()) {
+    initial_ = take_initial_weights(train.init_from, train.init_skip, weights_);
+  }
   optimizer_tensors_.w = weights_.trained();
   optimizer_tensors_.dw = net_.gradients();
   const auto take = [&] {

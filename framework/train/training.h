@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,15 +15,17 @@
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/evaluation.h"
+#include "train/initial_weights.h"
 #include "train/program.h"
 
 namespace duet {
 
 class Training {
  public:
-  /// Plans and takes all memory, uploads the data and starts from initial values. `context` must
-  /// outlive this, and `dataset` too if it is streamed (data/batches.h). Throws ConfigError if the
-  /// batch is larger than the data.
+  /// Plans and takes all memory, uploads the data and starts from initial values, or the weights of
+  /// spec.train.init_from. `context` must outlive this, and `dataset` too if it is streamed
+  /// (data/batches.h). Throws ConfigError if the batch is larger than the data, and what
+  /// take_initial_weights() throws.
   Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers, const Dataset& dataset,
            std::unique_ptr<Optimizer> optimizer, const Schedule& schedule, Context& context);
 
@@ -53,6 +56,9 @@ class Training {
   Evaluation& evaluation() { return evaluation_; }
   /// One pass over the validation data, with the averaged weights if the optimizer keeps them.
   Metrics evaluate();
+
+  /// What train.init_from was asked for gave.
+  const std::optional<InitialWeights>& initial_weights() const { return initial_; }
 
   const Batches& batches() const { return train_batches_; }
   /// Device memory taken for all of it: network, data, optimizer, state. What CUDA and the
@@ -91,6 +97,7 @@ class Training {
   Context& context_;
   const bool use_graph_;
   Weights weights_;
+  std::optional<InitialWeights> initial_;
   Net net_;
   std::unique_ptr<Optimizer> optimizer_;
   Batches train_batches_;

@@ -71,7 +71,12 @@ std::string device_name(const NetSpec& spec) {
 
 TrainingRun::TrainingRun(const TrainerOptions& options, const Setup& setup, const Dataset& data,
                          Training& training)
-    : options_(options), setup_(setup), spec_(setup.spec), data_(data), training_(training) {}
+    : options_(options),
+      setup_(setup),
+      spec_(setup.spec),
+      data_(data),
+      training_(training),
+      goal_(setup.spec.train.goal) {}
 
 int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint) {
   const TrainSpec::EarlyStopping& stopping = spec_.train.early_stopping;
@@ -82,6 +87,7 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
            .stopping_metric = stopping.patience > 0 ? stopping.metric : ""};
   try {
     if (!checkpoint.empty()) resume(checkpoint);
+    tell_initial_weights();
     const fs::path out = options_.out;
     folder_.emplace(folder ? std::move(*folder)
                            : RunFolder::create(out.empty() ? make_run_path(spec_.name) : out));
@@ -150,6 +156,15 @@ void TrainingRun::resume(const fs::path& checkpoint) {
   }
 }
 
+void TrainingRun::tell_initial_weights() {
+  const std::optional<InitialWeights>& taken = training_.initial_weights();
+  if (!taken) return;
+  spdlog::info("begins with the weights of {}{}", taken->file.string(),
+               taken->skipped.empty() ? "" : ", but for " + join(taken->skipped));
+  for (const std::string& warning : warnings_of(*taken)) spdlog::warn(warning);
+  info_.init_from = json_text(to_json(*taken));
+}
+
 // Makes the folder that of a run at position_, whatever a process that was killed left in it.
 void TrainingRun::start_folder(const fs::path& checkpoint) {
   folder_->make_checkpoints();
@@ -165,10 +180,28 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
     if (!fs::equivalent(checkpoint, folder_->last(), error)) save(folder_->last());
   }
   folder_->open_metrics(position_);
+  write_kernels();
+  for (const json& epoch : folder_->epochs()) goal_.watch(epoch);
   write_run_json();
   if (!options_.tensorboard) return;
   events_.emplace(folder_->path());
   spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
+}
+
+// Copies of the user's kernels that run, as they were read.
+void TrainingRun::write_kernels() const {
+  for (const auto& kernels : kernels_of(setup_.layers)) {
+    const KernelFile& file = kernels->file();
+    std::vector<std::pair<std::string, std::string>> files = file.headers;
+    files.emplace_back(file.name() + ".cu", file.source);
+    for (const auto& [name, text] : files) {
+      const fs::path place = fs::path("kernels") / name;
+      std::error_code error;
+      if (place.lexically_normal().begin()->string() != "kernels") continue;  // beside the folder
+      fs::create_directories((folder_->path() / place).parent_path(), error);
+      folder_->write(place.string(), text);
+    }
+  }
 }
 
 // The same where nothing is left to do: what is there stays as it is.
@@ -176,6 +209,8 @@ void TrainingRun::finish_folder() {
   folder_->make_checkpoints();
   std::error_code error;
   if (!fs::exists(folder_->last(), error)) save(folder_->last());
+  finished_ = true;
+  for (const json& epoch : folder_->epochs()) goal_.watch(epoch);
   if (!fs::exists(folder_->path() / "run.json", error)) write_run_json();
 }
 
@@ -193,6 +228,8 @@ int TrainingRun::train(uint64_t step, uint64_t per_epoch, uint64_t end) try {
     }
   }
   const bool interrupted = InterruptGuard::requested() && step < end && !has_stopped();
+  finished_ = !interrupted;
+  if (finished_) write_run_json();
   if (interrupted) {
     save(folder_->last());
     spdlog::warn("interrupted after step {}; saved. Go on with: --resume {}", step,
@@ -217,7 +254,10 @@ void TrainingRun::write_run_json() {
                  {"versions", versions},
                  {"device", device_name(spec_)},
                  {"backend", spec_.backend.name},
+                 {"math", to_string(spec_.math)},
                  {"seed", spec_.seed},
+                 {"epochs", spec_.train.epochs},
+                 {"finished", finished_},
                  {"dataset", dataset},
                  {"parameters", parameter_count(setup_.layers)},
                  {"memory_bytes", training_.net().memory_bytes()},
@@ -226,6 +266,8 @@ void TrainingRun::write_run_json() {
                  {"startup_seconds", startup_seconds_},
                  {"layers", network_json(setup_.layers, &training_.net())}};
   object.update(training_json(setup_));
+  if (const json goal = goal_.to_json(); !goal.is_null()) object["goal"] = goal;
+  if (!info_.init_from.empty()) object["init_from"] = json::parse(info_.init_from);
   if (!info_.changes.empty()) object["changes"] = info_.changes;
   folder_->write("run.json", json_text(object, 2) + "\n");
 }
@@ -324,6 +366,11 @@ void TrainingRun::finish_epoch(int64_t epoch) {
   folder_->append_metrics(summary_);
   if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);
+  if (goal_.watch(summary_)) {
+    spdlog::info("reached the goal of {} after {:.1f} s", percent(spec_.train.goal),
+                 goal_.seconds());
+    write_run_json();
+  }
   training_.clear_totals();
   watch_for_the_end();
   const double score = score_of(info_.best_metric, summary_);
@@ -390,6 +437,7 @@ void TrainingRun::print_summary(bool interrupted) {
   object["images_per_second"] = per_second(train_images_, train_seconds_);
   object["startup_seconds"] = startup_seconds_;
   object["interrupted"] = interrupted;
+  if (const json goal = goal_.to_json(); !goal.is_null()) object["goal"] = goal;
   if (!info_.stopping_metric.empty()) object["stopped_early"] = has_stopped();
   object["out"] = folder_->path().string();
   if (options_.json) std::printf("%s\n", json_text(object).c_str());

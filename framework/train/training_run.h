@@ -11,6 +11,7 @@
 #include "data/dataset.h"
 #include "device/stopwatch.h"
 #include "train/checkpoint.h"
+#include "train/goal.h"
 #include "train/run_folder.h"
 #include "train/setup.h"
 #include "train/trainer.h"
@@ -37,6 +38,9 @@ class TrainingRun {
   void resume(const std::filesystem::path& checkpoint);
   void start_folder(const std::filesystem::path& checkpoint);
   void finish_folder();
+  void write_kernels() const;
+  /// What train.init_from gave, and that it is written down.
+  void tell_initial_weights();
   void write_run_json();
   int train(uint64_t step, uint64_t per_epoch, uint64_t end);
   uint64_t run_epoch(uint64_t step, uint64_t per_epoch);
@@ -65,7 +69,9 @@ class TrainingRun {
   RunPosition position_;  // where it was resumed
   std::string saved_;     // the last good checkpoint
   nlohmann::json summary_ = nlohmann::json::object();
-  Elapsed watch_;  // from the first step
+  Elapsed watch_;          // from the first step
+  bool finished_ = false;  // the training has come to its end
+  Goal goal_;
   double startup_seconds_ = 0.0;
   double epoch_seconds_ = 0.0, train_seconds_ = 0.0;
   int64_t epoch_images_ = 0, train_images_ = 0;

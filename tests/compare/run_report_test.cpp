@@ -122,6 +122,24 @@ TEST_F(RunReport, PageHoldsCurvesTablesAndMatrix) {
   EXPECT_TRUE(has(html, "<p class=\"kind\">Duet training</p>", "<title>made_up</title>"));
 }
 
+TEST_F(RunReport, TellsOfTheGoal) {
+  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  json run = json::parse(folder_.read("run/run.json"));
+  const auto figure = [&](const json& goal) {
+    run["goal"] = goal;
+    run["init_from"] = {{"file", "resnet18.safetensors"}, {"skipped", {"fc.weight"}}};
+    folder_.write("run/run.json", run.dump());
+    return data()["tables"]["figures"][2];
+  };
+  const json reached = figure({{"val_accuracy", 0.7}, {"epoch", 2}, {"seconds", 26}});
+  EXPECT_EQ(reached["label"], "to the goal of 70.00%");
+  EXPECT_EQ(reached["value"], "26.0 s");
+  EXPECT_EQ(reached["note"], "after epoch 2, evaluations included");
+  EXPECT_EQ(figure({{"val_accuracy", 0.9}, {"epoch", nullptr}, {"seconds", nullptr}})["value"],
+            "not reached");
+  EXPECT_TRUE(has(data()["tables"]["machine"].dump(), "began with", "resnet18.safetensors"));
+}
+
 TEST_F(RunReport, LongCurvesAreThinned) {
   if (!report_available()) GTEST_SKIP() << "this build has no chart library";
   std::string metrics;

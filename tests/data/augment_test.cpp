@@ -9,8 +9,10 @@
 #include <map>
 
 #include "core/error.h"
+#include "core/labels.h"
 #include "data/augment_pixels.h"
 #include "data/batches.h"
+#include "data/mixup.h"
 #include "data/order.h"
 #include "net/yaml.h"
 #include "support/small_split.h"
@@ -308,6 +310,71 @@ TEST(Augment, ExponentialIsThatOfTheLibrary) {
   }
 }
 
+// Held to the same batches without mixup.
+TEST(Augment, MixupIsOfEachImageAndTheOneBeforeIt) {
+  Context context(Device::kCpu);
+  const DatasetInfo info = make_info(3, 12, 10);
+  const Split split = make_split(info, 50);
+  Augment augment = augment_of("[{type: random_crop, padding: 2}, {type: cutout, size: 5}]");
+  constexpr int64_t kBatch = 8, kSize = 360;
+  const auto gather = [&](uint64_t step, bool mix) {
+    augment.mixup = mix ? 0.4 : 0.0;
+    const Batches batches(context, info, split,
+                          {.batch = kBatch, .seed = kSeed, .shuffle = true, .augment = augment});
+    std::pair<std::vector<float>, std::vector<int32_t>> batch(kBatch * kSize,
+                                                              kBatch * kMixedColumns);
+    batches.gather(context, &step, {{{kBatch, 3, 12, 10}}, batch.first.data()},
+                   {labels_desc(kBatch, true), batch.second.data()});
+    return batch;
+  };
+  std::map<int32_t, int> shares;
+  for (uint64_t step = 0; step < 40; ++step) {
+    const auto [x, labels] = gather(step, false);
+    const auto [mixed, mixed_labels] = gather(step, true);
+    const int32_t drawn = mixed_labels[2];
+    ++shares[drawn];
+    const float share = static_cast<float>(drawn) / 65536.0f;
+    for (size_t row = 0; row < kBatch; ++row) {
+      const size_t before = (row + kBatch - 1) % kBatch;
+      EXPECT_EQ(labels[3 * row + 1], labels[3 * row]);
+      EXPECT_EQ(labels[3 * row + 2], kWholeShare);
+      EXPECT_EQ(mixed_labels[3 * row], labels[3 * row]);
+      EXPECT_EQ(mixed_labels[3 * row + 2], drawn);
+      if (drawn != kWholeShare) {
+        EXPECT_EQ(mixed_labels[3 * row + 1], labels[3 * before]);
+      }
+      for (size_t i = 0; i < kSize; ++i) {
+        const float own = x[row * kSize + i], other = x[before * kSize + i];
+        ASSERT_NEAR(mixed[row * kSize + i], share * own + (1 - share) * other, 1e-5) << step;
+      }
+    }
+  }
+  EXPECT_GT(shares.size(), 30u);  // one a step
+}
+
+TEST(Augment, MixupSharesAreThoseOfTheBetaDistribution) {
+  for (const double alpha : {0.01, 0.2, 1.0, 3.0, 100.0}) {
+    const std::vector<uint32_t> shares = mixup_shares(alpha);
+    ASSERT_EQ(shares.size(), 4096u);
+    EXPECT_TRUE(std::is_sorted(shares.begin(), shares.end())) << alpha;
+    double mean = 0, variance = 0;
+    for (const uint32_t share : shares) {
+      EXPECT_LE(share, 65536u);
+      const double x = share / 65536.0;
+      mean += x / 4096;
+      variance += (x - 0.5) * (x - 0.5) / 4096;
+    }
+    EXPECT_NEAR(mean, 0.5, 1e-4) << alpha;
+    EXPECT_NEAR(variance, 1 / (8 * alpha + 4), 1e-4) << alpha;
+  }
+  const std::vector<uint32_t> uniform = mixup_shares(1.0), parabolic = mixup_shares(2.0);
+  for (size_t i = 0; i < 4096; i += 100) {
+    const double u = (static_cast<double>(i) + 0.5) / 4096, x = parabolic[i] / 65536.0;
+    EXPECT_NEAR(uniform[i] / 65536.0, u, 2e-4);
+    EXPECT_NEAR(x * x * (3 - 2 * x), u, 2e-4);
+  }
+}
+
 TEST(Augment, KeysThatDoNotFitAreNamed) {
   const auto error = [](const std::string& list, int64_t channels = 3) {
     return error_of<ConfigError>([&] { augment_of(list, channels); });
@@ -330,6 +397,9 @@ TEST(Augment, KeysThatDoNotFitAreNamed) {
   EXPECT_TRUE(has(error("[{type: random_resized_crop, ratio: [2, 1]}]"), "ratio: expected"));
   EXPECT_TRUE(has(error("[{type: colour_jitter, hue: 0.1}]"), "unknown key 'hue'"));
   EXPECT_TRUE(has(error("[{type: colour_jitter}]", 2), "images with 1 or 3 channels, not 2"));
+  EXPECT_TRUE(has(error("[{type: mixup, alpha: 0}]"), "alpha: expected a number"));
+  EXPECT_TRUE(has(error("[{type: mixup, alpha: nan}]"), "alpha: expected a"));
+  EXPECT_EQ(augment_of("[{type: mixup}]").mixup, 0.2);
 }
 
 }  // namespace

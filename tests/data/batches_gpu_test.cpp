@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/labels.h"
 #include "data/batches.h"
 #include "device/device.h"
 #include "device/step_graph.h"
@@ -21,7 +22,7 @@ struct Arm {
       : context(device),
         batches(context, info, split, options),
         x_desc{{options.batch, info.channels, info.height, info.width}, dtype, layout},
-        labels_desc{{options.batch}, DType::kInt32},
+        labels_desc(duet::labels_desc(options.batch, options.augment.mixup > 0.0)),
         step(device, sizeof(uint64_t)),
         x(device, x_desc.bytes()),
         labels(device, labels_desc.bytes()) {}
@@ -85,7 +86,7 @@ TEST_P(BatchesGpuIn, HaveTheBitsOfTheCpu) {
 }
 
 std::vector<Augment> augments() {
-  std::vector<Augment> all(8);
+  std::vector<Augment> all(10);
   all[0].crop = 2;
   all[1].crop = 2;
   all[1].padding = Augment::Padding::kReflect;
@@ -105,6 +106,9 @@ std::vector<Augment> augments() {
   all[7].flip = 32768;
   all[7].cutout = 4;
   all[7].brightness = all[7].contrast = all[7].saturation = 128;
+  all[8].mixup = 0.2;
+  all[9] = all[7];
+  all[9].mixup = 1.0;
   return all;
 }
 

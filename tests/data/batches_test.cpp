@@ -10,6 +10,7 @@
 
 #include "core/bfloat16.h"
 #include "core/error.h"
+#include "core/labels.h"
 #include "data/order.h"
 #include "support/small_split.h"
 #include "support/text.h"
@@ -23,12 +24,13 @@ struct Batch {
 };
 
 Batch gather(const Batches& batches, Context& context, const DatasetInfo& info, uint64_t step,
-             Layout layout = Layout::kNCHW) {
+             Layout layout = Layout::kNCHW, bool mixed = false) {
   const Shape shape{batches.batch(), info.channels, info.height, info.width};
+  const TensorDesc labels = labels_desc(batches.batch(), mixed);
   Batch batch{std::vector<float>(static_cast<size_t>(shape.elements()), NAN),
-              std::vector<int32_t>(static_cast<size_t>(batches.batch()), -7)};
+              std::vector<int32_t>(static_cast<size_t>(labels.elements()), -7)};
   batches.gather(context, &step, {{shape, DType::kFloat32, layout}, batch.x.data()},
-                 {{{batches.batch()}, DType::kInt32}, batch.labels.data()});
+                 {labels, batch.labels.data()});
   return batch;
 }
 
@@ -115,7 +117,8 @@ std::vector<BatchOptions> ways_to_batch() {
   return {{.batch = 8},
           {.batch = 7, .seed = 3, .shuffle = true},
           {.batch = 64},
-          {.batch = 6, .seed = 4, .shuffle = true, .augment = augment}};
+          {.batch = 6, .seed = 4, .shuffle = true, .augment = augment},
+          {.batch = 6, .seed = 4, .shuffle = true, .augment = {.crop = 1, .mixup = 0.2}}};
 }
 
 TEST(Batches, StreamedTheyHaveTheBitsOfResidentOnes) {
@@ -138,8 +141,9 @@ TEST(Batches, StreamedTheyHaveTheBitsOfResidentOnes) {
     }
     for (const uint64_t step : steps) {
       EXPECT_TRUE(streamed.stage(step));
-      const Batch expected = gather(resident, context, info, step);
-      const Batch found = gather(streamed, context, info, step);
+      const bool mixed = options.augment.mixup > 0.0;
+      const Batch expected = gather(resident, context, info, step, Layout::kNCHW, mixed);
+      const Batch found = gather(streamed, context, info, step, Layout::kNCHW, mixed);
       ASSERT_EQ(found.labels, expected.labels) << step;
       ASSERT_EQ(found.x, expected.x) << step;
     }

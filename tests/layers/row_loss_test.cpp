@@ -5,7 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/labels.h"
 #include "support/case_rig.h"
+#include "support/text.h"
 #include "test_paths.h"
 
 namespace duet {
@@ -117,6 +119,15 @@ TEST(Losses, RefuseWrongKeys) {
   for (const char* value : {"0", "3", "1.5"}) refused("multi_margin", "p", value);
   for (const char* value : {"nan", "1e30"}) refused("multi_margin", "margin", value);
   refused("mse", "margin", "1");
+}
+
+TEST(Losses, OthersThanCrossEntropyRefuseMixedLabels) {
+  const LayerCase c{.x = {{{4, 3}}, labels_desc(4, true)}};
+  EXPECT_NO_THROW(make_layer("softmax_cross_entropy", c));
+  for (const char* type : {"mse", "bce_with_logits", "multi_margin"}) {
+    const std::string why = error_of<ShapeError>([&] { make_layer(type, c); });
+    EXPECT_TRUE(has(why, "takes no mixed labels", "take mixup out of data.augment")) << why;
+  }
 }
 
 }  // namespace

@@ -3,13 +3,17 @@
 #include <cmath>
 #include <limits>
 
+#include "core/labels.h"
 #include "support/case_rig.h"
 
 namespace duet {
 
 std::vector<LayerCase> softmax_cross_entropy_cases() {
   const auto logits = [](int64_t n, int64_t c) -> std::vector<TensorDesc> {
-    return {{{n, c}}, {{n}, DType::kInt32}};
+    return {{{n, c}}, labels_desc(n)};
+  };
+  const auto mixed = [](int64_t n, int64_t c) -> std::vector<TensorDesc> {
+    return {{{n, c}}, labels_desc(n, true)};
   };
   return {
       {.name = "one_row", .x = logits(1, 2)},
@@ -38,6 +42,14 @@ std::vector<LayerCase> softmax_cross_entropy_cases() {
        .keys = {{"label_smoothing", "0.1"}},
        .x = logits(1021, 100),
        .gradient_check = false},
+      {.name = "mixed", .x = mixed(64, 10), .scale = 3},
+      {.name = "mixed_one_class", .x = mixed(5, 1)},
+      {.name = "mixed_large", .x = mixed(4099, 33), .gradient_check = false},
+      {.name = "mixed_smoothed_weighted",
+       .keys = {{"label_smoothing", "0.25"}, {"class_weights", "[0, 1.5, 0.3, 4, 1, 1, 2]"}},
+       .x = mixed(29, 7)},
+      {.name = "mixed_ties", .x = mixed(32, 10), .data = Data::kTies},
+      {.name = "mixed_non_finite", .x = mixed(16, 10), .data = Data::kNonFinite},
       {.name = "ties", .x = logits(32, 10), .data = Data::kTies},
       {.name = "non_finite", .x = logits(16, 10), .data = Data::kNonFinite},
   };
@@ -53,11 +65,14 @@ struct Results {
   std::vector<double> dx;
 };
 
+using Keys = std::vector<std::pair<std::string, std::string>>;
+
 /// What every implementation that can run here makes of `logits` (row by row) and `labels`.
 std::vector<Results> run_all(const std::vector<double>& logits, const std::vector<double>& labels,
-                             double dloss = 1) {
-  const auto n = static_cast<int64_t>(labels.size());
-  const LayerCase c{.x = {{{n, static_cast<int64_t>(logits.size()) / n}}, {{n}, DType::kInt32}}};
+                             double dloss = 1, bool mixed = false, const Keys& keys = {}) {
+  const auto n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
+  const LayerCase c{.keys = keys,
+                    .x = {{{n, static_cast<int64_t>(logits.size()) / n}}, labels_desc(n, mixed)}};
   const auto layer = make_layer("softmax_cross_entropy", c);
   const LayerData data{.x = {logits, labels}, .dy = {{dloss}, {}}};
   std::vector<Results> all;
@@ -133,6 +148,50 @@ TEST(SoftmaxCrossEntropy, LabelsOutOfRangeTouchNothing) {
     EXPECT_EQ(r.counted, 1) << r.id;
     EXPECT_EQ(r.hits, 1) << r.id;
     for (int i = 0; i < 6; ++i) EXPECT_EQ(r.dx[i], 0) << r.id;
+  }
+}
+
+// Held to what rows with one label each give.
+TEST(SoftmaxCrossEntropy, MixedLabelsGiveTheMeanOfTheirLosses) {
+  const std::vector<double> x = {1, -2, 0.5, 0, 3, 2, -1, 0.25, 0.75, 2, 2, -3};
+  const std::vector<double> labels = {0, 2, 16384, 1, 1, 40000, 2, 0, 65536, 2, 1, 32768};
+  const double weights[] = {0.5, 2, 1};
+  for (const Keys& keys : {Keys{}, Keys{{"label_smoothing", "0.2"}},
+                           Keys{{"class_weights", "[0.5, 2, 1]"}, {"label_smoothing", "0.2"}}}) {
+    const auto weight = [&](double label) {
+      return keys.size() == 2 ? weights[static_cast<int>(label)] : 1.0;
+    };
+    const auto results = run_all(x, labels, 2, true, keys);
+    for (size_t i = 0; i < results.size(); ++i) {
+      double loss = 0, total = 0;
+      std::vector<double> dx(x.size());
+      for (size_t row = 0; row < 4; ++row) {
+        const std::vector<double> logits(&x[3 * row], &x[3 * row] + 3);
+        for (const size_t column : {0, 1}) {
+          const double label = labels[3 * row + column], share = labels[3 * row + 2] / 65536;
+          const double part = weight(label) * (column == 0 ? share : 1 - share);
+          const Results one = run_all(logits, {label}, 2, false, keys)[i];
+          loss += part * one.loss;
+          total += part;
+          for (size_t j = 0; j < 3; ++j) dx[3 * row + j] += part * one.dx[j];
+        }
+      }
+      const Results& r = results[i];
+      EXPECT_NEAR(r.loss, loss / total, 1e-6) << r.id;
+      for (size_t j = 0; j < x.size(); ++j) EXPECT_NEAR(r.dx[j], dx[j] / total, 1e-6) << r.id;
+      // Row 0 is asked for label 2, and row 3, of equal shares, for its first label.
+      EXPECT_EQ(r.hits, 2) << r.id;
+      EXPECT_EQ(r.counted, 4) << r.id;
+    }
+  }
+}
+
+TEST(SoftmaxCrossEntropy, ARowCountsIfBothItsLabelsDo) {
+  for (const Results& r :
+       run_all({1, 2, 1, 2, 1, 2}, {0, -1, 30000, 7, 1, 60000, 1, 0, 50000}, 1, true)) {
+    EXPECT_EQ(r.counted, 1) << r.id;
+    EXPECT_EQ(r.hits, 1) << r.id;
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(r.dx[i], 0) << r.id;
   }
 }
 

@@ -112,6 +112,7 @@ LayerData make_data(const LayerCase& c, const Layer& layer) {
     const Data kind = i < c.data_of.size() ? c.data_of[i] : c.data;
     data.x.push_back(is_float(x.dtype) ? values_of(kind, c.scale, x, random)
                                        : labels(x.elements(), c.x[0].shape[1], random));
+    if (!is_float(x.dtype)) spread_shares(data.x.back(), x);
   }
   const Data kind = c.data == Data::kIntegers ? Data::kIntegers : Data::kNormal;
   for (const ParameterSpec& p : layer.parameters()) {

@@ -10,6 +10,7 @@
 #include "net/resolve.h"
 #include "net/spec.h"
 #include "net/yaml.h"
+#include "train/setup.h"
 #include "train/training.h"
 
 namespace duet {
@@ -41,6 +42,9 @@ struct TestTraining {
   std::unique_ptr<Training> training;
 
   explicit TestTraining(const std::string& yaml);
+
+ private:
+  explicit TestTraining(Setup setup);
 };
 
 }  // namespace duet

@@ -110,8 +110,8 @@ Outcome TrainerFolder::run(const std::string& arguments, const Options& options)
 }
 
 Outcome TrainerFolder::run_until(const std::string& arguments, const fs::path& started, int signal,
-                                 const std::string& text) const {
-  const pid_t process = start(arguments, {}, -1);
+                                 const std::string& text, const Options& options) const {
+  const pid_t process = start(arguments, options, -1);
   // Beyond what a sanitizer takes on a busy machine.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(300);
   std::error_code error;

@@ -43,7 +43,11 @@ class TrainerFolder : public TemporaryFolder {
   /// Starts `trainer ARGUMENTS...`, waits until `started` has content, or holds `text`, sends
   /// `signal` and waits for the end. "stderr" is what the process logs.
   Outcome run_until(const std::string& arguments, const std::filesystem::path& started, int signal,
-                    const std::string& text = "") const;
+                    const std::string& text, const Options& options) const;
+  Outcome run_until(const std::string& arguments, const std::filesystem::path& started, int signal,
+                    const std::string& text = "") const {
+    return run_until(arguments, started, signal, text, {});
+  }
 
  private:
   pid_t start(const std::string& arguments, const Options& options, int terminal) const;

@@ -43,6 +43,12 @@ std::string streamed_training(const std::string& backend) {
   return changed(small_training(backend), {{"batch: 100", "batch: 100, stream: memory"}});
 }
 
+std::string mixed_training(const std::string& backend) {
+  return changed(small_training(backend),
+                 {{"batch: 100",
+                   "batch: 100, augment: [{type: mixup, alpha: 0.4}, {type: horizontal_flip}]"}});
+}
+
 std::string small_residual_training(const std::string& backend) {
   return "backend: " + backend + kHead + R"(
 layers:

@@ -16,6 +16,9 @@ std::string small_training(const std::string& backend);
 /// The same, streamed from memory.
 std::string streamed_training(const std::string& backend);
 
+/// The same as small_training(), with mixup.
+std::string mixed_training(const std::string& backend);
+
 /// The same data on a residual network with batch normalisation.
 std::string small_residual_training(const std::string& backend);
 

@@ -6,15 +6,16 @@
 #include <cmath>
 #include <random>
 
+#include "core/labels.h"
 #include "device/device.h"
 
 namespace duet {
 namespace {
 
 std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs,
-                                const std::vector<int32_t>& labels) {
+                                const std::vector<int32_t>& labels, bool mixed = false) {
   Context context(device);
-  const auto n = static_cast<int64_t>(labels.size());
+  const int64_t n = static_cast<int64_t>(labels.size()) / (mixed ? kMixedColumns : 1);
   const int64_t c = static_cast<int64_t>(outputs.size()) / n;
   const ClassCounts at{c};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
@@ -23,7 +24,7 @@ std::vector<uint64_t> counts_of(Device device, const std::vector<float>& outputs
   copy_bytes(x.data(), device, outputs.data(), Device::kCpu, x.bytes());
   copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
   fill_bytes(sums.data(), device, 0, sums.bytes());
-  count_classes(context, {{{n, c}}, x.data()}, {{{n}, DType::kInt32}, y.data()},
+  count_classes(context, {{{n, c}}, x.data()}, {labels_desc(n, mixed), y.data()},
                 static_cast<uint64_t*>(sums.data()));
   context.synchronize();
   copy_bytes(counts.data(), Device::kCpu, sums.data(), device, sums.bytes());
@@ -68,7 +69,12 @@ TEST(ClassCounts, AreTheSameOnEveryDevice) {
     std::vector<float> outputs(static_cast<size_t>(301 * c));
     for (float& output : outputs) output = static_cast<float>(random() % 17) - 8;  // many ties
     const std::vector<uint64_t> expected = counts_of(Device::kCpu, outputs, labels);
-    for (Device device : devices()) EXPECT_EQ(counts_of(device, outputs, labels), expected) << c;
+    std::vector<int32_t> mixed;  // of which the first is counted
+    for (int32_t label : labels) mixed.insert(mixed.end(), {label, -1, 100});
+    for (Device device : devices()) {
+      EXPECT_EQ(counts_of(device, outputs, labels), expected) << c;
+      EXPECT_EQ(counts_of(device, outputs, mixed, true), expected) << c;
+    }
   }
 }
 

@@ -56,6 +56,9 @@ TEST(Configs, ParameterCounts) {
   EXPECT_EQ(parameters_of("lenet5_mnist"), 61706);
   EXPECT_EQ(parameters_of("perceptron_points"), 6);
   EXPECT_EQ(parameters_of("mlp_xor"), 8 * 2 + 8 + 2 * 8 + 2);
+  EXPECT_EQ(parameters_of("fashion_mnist_tuned"),
+            9 * (64 + 64 * 128 + 2 * 128 * 128 + 128 * 256 + 2 * 256 * 256) +
+                2 * (64 + 3 * 128 + 3 * 256) + 256 * 10 + 10);
   EXPECT_EQ(parameters_of("resnet18"), 11689512);
   EXPECT_EQ(parameters_of("vgg16"), 138357544);
   EXPECT_EQ(parameters_of("tiny_imagenet_cnn"),

@@ -18,7 +18,7 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   for (const std::string backend : {"custom", "cudnn"}) {
     for (const std::string extra :
          {"", "layout: nhwc\n", "fuse: false\n", "math: bf16\n", "math: bf16\nlayout: nhwc\n"}) {
-      for (const auto network : {small_training, small_residual_training}) {
+      for (const auto network : {small_training, mixed_training, small_residual_training}) {
         TestTraining graph(extra + network(backend));
         TestTraining eager(extra + "graph: false\n" + network(backend));
         for (int i = 0; i < 12; ++i) {
@@ -66,6 +66,29 @@ TEST_F(TrainingOnGpu, LossesOfEveryKindAndOptimizerAgreeWithTheCpu) {
       }
     }
   }
+}
+
+TEST_F(TrainingOnGpu, MixedImagesAreLearntAsOnTheCpu) {
+  TestTraining cpu(mixed_training("cpu")), custom(mixed_training("custom")),
+      naive(mixed_training("custom_naive")), cudnn(mixed_training("cudnn"));
+  for (int i = 0; i < 20; ++i) {
+    for (TestTraining* t : {&cpu, &custom, &naive, &cudnn}) t->training->step();
+    const StepState expected = cpu.training->state();
+    for (TestTraining* t : {&custom, &naive, &cudnn}) {
+      EXPECT_NEAR(t->training->state().last_loss, expected.last_loss, 1e-3 * expected.last_loss)
+          << i;
+      EXPECT_NEAR(static_cast<double>(t->training->state().hits),
+                  static_cast<double>(expected.hits), 3)
+          << i;
+    }
+  }
+  // Labels are counted by class from the same columns.
+  const Metrics metrics = custom.training->evaluation().run();
+  int64_t right = 0;
+  for (const ClassMetrics& each : metrics.classes) right += each.right;
+  EXPECT_EQ(metrics.rows, 250);
+  EXPECT_EQ(static_cast<double>(right) / 250, metrics.accuracy);
+  check_resume("custom", "custom", mixed_training);
 }
 
 TEST_F(TrainingOnGpu, TwoRunsGiveTheSameBits) {

@@ -24,6 +24,27 @@ TEST(Training, LearnsSyntheticImages) {
             250);  // every image once, the last batch partly empty
 }
 
+// Training hits are of the labels with the larger share; those of an evaluation of all.
+TEST(Training, LearnsFromMixedImages) {
+  TestTraining mixed(mixed_training("cpu")), plain(small_training("cpu"));
+  for (int64_t i = 0; i < 6 * mixed.training->steps_per_epoch(); ++i) {
+    mixed.training->step();
+    plain.training->step();
+  }
+  EXPECT_EQ(mixed.training->state().counted, plain.training->state().counted);
+  EXPECT_GT(mixed.training->state().last_loss, plain.training->state().last_loss);
+  const Metrics metrics = mixed.training->evaluation().run();
+  EXPECT_EQ(metrics.rows, 250);
+  EXPECT_GT(metrics.accuracy, 0.6);  // chance is 0.25
+  int64_t rows = 0, right = 0;
+  for (const ClassMetrics& each : metrics.classes) {
+    rows += each.rows;
+    right += each.right;
+  }
+  EXPECT_EQ(rows, 250);
+  EXPECT_EQ(static_cast<double>(right) / 250, metrics.accuracy);
+}
+
 // The same data, order and masks: only rounding sets the two apart.
 TEST(Training, LearnsInBf16AsInFp32) {
   for (const auto network : {small_training, small_residual_training}) {
@@ -62,6 +83,7 @@ TEST(Training, ACheckpointOfBf16IsFloat32AndEvaluatesInFp32) {
 
 TEST(Training, ResumesToTheSameBits) {
   check_resume("cpu", "cpu");
+  check_resume("cpu", "cpu", mixed_training);
   check_resume("cpu\nmath: bf16", "cpu\nmath: bf16", small_residual_training);
   check_resume("cpu", "cpu", small_residual_training);
 }

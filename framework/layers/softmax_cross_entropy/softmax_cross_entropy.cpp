@@ -28,11 +28,13 @@ std::string SoftmaxCrossEntropyProblem::to_string() const {
   for (size_t j = 0; j < class_weights.size(); ++j) {
     keys << (j == 0 ? " class_weights=" : ":") << class_weights[j];
   }
+  if (mixed) keys << " labels=mixed";
   return loss_text(n, c, dtype, keys.str());
 }
 
 SoftTargets::SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights)
     : class_weights(problem.class_weights.empty() ? nullptr : class_weights),
+      mixed(problem.mixed),
       kept(1.0f - problem.label_smoothing),
       spread(problem.label_smoothing / static_cast<float>(problem.c)),
       total(problem.class_weights.empty() ? static_cast<float>(problem.c) : 0.0f) {
@@ -68,7 +70,7 @@ class SoftmaxCrossEntropyLayer
  protected:
   SoftmaxCrossEntropyProblem infer(const std::vector<TensorDesc>& inputs,
                                    const LayerOptions&) override {
-    outputs_ = loss_outputs(inputs);
+    outputs_ = loss_outputs(inputs, true);
     const TensorDesc& x = inputs[0];
     const int64_t given = static_cast<int64_t>(class_weights_.size());
     if (given != 0 && given != x.shape[1]) {
@@ -79,7 +81,8 @@ class SoftmaxCrossEntropyLayer
             .c = static_cast<int>(x.shape[1]),
             .dtype = x.dtype,
             .label_smoothing = label_smoothing_,
-            .class_weights = class_weights_};
+            .class_weights = class_weights_,
+            .mixed = inputs[1].shape.rank() == 2};
   }
 
  private:

@@ -7,6 +7,10 @@
 //   dx   = dy / W * (((1 - e) * v[label] + e / C * sum of v) * p
 //                    - (1 - e) * v[label] * onehot(label) - e / C * v); 0 where W is 0
 //
+// A row of mixed labels has the loss s * (that with its label) + (1 - s) * (that with the other), its
+// v[label] in W is s * v[label] + (1 - s) * v[other], and it is a hit if the largest output is that of
+// the label with the larger share (of equal ones the first). It counts if both labels do.
+//
 // Keys: label_smoothing 0 (to 1), class_weights (one a class, not negative, not all 0).
 #pragma once
 
@@ -20,29 +24,67 @@ struct SoftmaxCrossEntropyProblem {
   DType dtype = DType::kFloat32;
   float label_smoothing = 0.0f;
   std::vector<float> class_weights;  // c of them, or none
+  bool mixed = false;                // the labels
 
   int64_t elements() const { return int64_t{n} * c; }
   std::string to_string() const;
 };
 
+/// The labels of a row. `share` is that of `label`, at least 1/2; 1 where they are not mixed, and
+/// `other` is the same then.
+struct RowLabels {
+  int label, other;
+  float share;
+
+  DUET_HOST_DEVICE bool count(int c) const {
+    return label >= 0 && label < c && other >= 0 && other < c;
+  }
+};
+
 /// What the softmax of a row is compared with.
 struct SoftTargets {
   const float* class_weights = nullptr;  // null: 1 each
-  float kept = 1.0f;                     // 1 - label_smoothing
-  float spread = 0.0f;                   // label_smoothing / c
-  float total = 0.0f;                    // sum of the class weights
+  bool mixed = false;
+  float kept = 1.0f;    // 1 - label_smoothing
+  float spread = 0.0f;  // label_smoothing / c
+  float total = 0.0f;   // sum of the class weights
 
   SoftTargets() = default;
   /// `class_weights` are the problem's, in memory that the caller's loops can read.
   SoftTargets(const SoftmaxCrossEntropyProblem& problem, const float* class_weights);
 
-  DUET_HOST_DEVICE float weight(int j) const { return class_weights ? class_weights[j] : 1.0f; }
-  /// The factor of -log p[j].
-  DUET_HOST_DEVICE float of(int j, int label) const {
-    return (j == label ? kept * weight(j) : 0.0f) + spread * weight(j);
+  DUET_HOST_DEVICE RowLabels of_row(const int32_t* labels, int64_t row) const {
+    if (!mixed) return {labels[row], labels[row], 1.0f};
+    const int32_t* const columns = labels + row * kMixedColumns;
+    const float share = static_cast<float>(columns[2]) * (1.0f / kWholeShare);
+    if (share >= 0.5f) return {columns[0], columns[1], share};
+    return {columns[1], columns[0], 1.0f - share};
   }
-  /// The sum of of(j, label) over j.
-  DUET_HOST_DEVICE float sum(int label) const { return kept * weight(label) + spread * total; }
+
+  DUET_HOST_DEVICE float weight(int j) const { return class_weights ? class_weights[j] : 1.0f; }
+  /// The mean of value(j) over the row's labels, by their shares.
+  template <class Value>
+  DUET_HOST_DEVICE auto mean(const RowLabels& labels, const Value& value) const {
+    auto sum = value(labels.label);
+    if (labels.share < 1.0f) {
+      sum = labels.share * sum + (1.0f - labels.share) * value(labels.other);
+    }
+    return sum;
+  }
+  /// The row's part of W.
+  DUET_HOST_DEVICE float weight(const RowLabels& labels) const {
+    return mean(labels, [this](int j) { return weight(j); });
+  }
+  /// The factor of -log p[j].
+  DUET_HOST_DEVICE float of(int j, const RowLabels& labels) const {
+    const float share = (j == labels.label ? labels.share : 0.0f) +
+                        (j == labels.other ? 1.0f - labels.share : 0.0f);
+    return (share * kept + spread) * weight(j);
+  }
+  /// The sum of of(j, labels) over j.
+  DUET_HOST_DEVICE float sum(const RowLabels& labels) const {
+    return kept * weight(labels) + spread * total;
+  }
 };
 
 const LayerType& softmax_cross_entropy_type();

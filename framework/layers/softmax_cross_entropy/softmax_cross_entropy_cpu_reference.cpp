@@ -41,19 +41,20 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
     Value total = 0, weight = 0;
     int32_t hit = 0, counted = 0;
     for (int i = 0; i < problem_.n; ++i) {
-      const int label = labels.data<int32_t>()[i];
-      if (!counts(label)) continue;
+      const RowLabels of_row = targets.of_row(labels.data<int32_t>(), i);
+      if (!of_row.count(problem_.c)) continue;
       const T* logits = x.data<T>() + int64_t{i} * problem_.c;
       const Row<T> row(logits, problem_.c);
       const Value log_sum = std::log(row.sum);
-      total += targets.kept * targets.weight(label) * (log_sum - (logits[label] - row.max));
+      const auto loss_of = [&](int j) {
+        return targets.weight(j) * (log_sum - (logits[j] - row.max));
+      };
+      total += targets.kept * targets.mean(of_row, loss_of);
       if (targets.spread != 0.0f) {
-        for (int j = 0; j < problem_.c; ++j) {
-          total += targets.spread * targets.weight(j) * (log_sum - (logits[j] - row.max));
-        }
+        for (int j = 0; j < problem_.c; ++j) total += targets.spread * loss_of(j);
       }
-      weight += targets.weight(label);
-      hit += !row.has_nan && row.argmax == label;
+      weight += targets.weight(of_row);
+      hit += !row.has_nan && row.argmax == of_row.label;
       ++counted;
     }
     loss.data<Value>()[0] = weight > 0 ? total / weight : Value(0);
@@ -66,28 +67,25 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
     const SoftTargets targets(problem_, problem_.class_weights.data());
     Value weight = 0;
     for (int i = 0; i < problem_.n; ++i) {
-      const int label = labels.data<int32_t>()[i];
-      if (counts(label)) weight += targets.weight(label);
+      const RowLabels of_row = targets.of_row(labels.data<int32_t>(), i);
+      if (of_row.count(problem_.c)) weight += targets.weight(of_row);
     }
     const Value scale = weight > 0 ? dloss.data<Value>()[0] / weight : Value(0);
     for (int i = 0; i < problem_.n; ++i) {
-      const int label = labels.data<int32_t>()[i];
+      const RowLabels of_row = targets.of_row(labels.data<int32_t>(), i);
       const T* logits = x.data<T>() + int64_t{i} * problem_.c;
       T* gradient = dx.data<T>() + int64_t{i} * problem_.c;
-      if (!counts(label)) {
+      if (!of_row.count(problem_.c)) {
         for (int j = 0; j < problem_.c; ++j) gradient[j] = T(0);
         continue;
       }
       const Row<T> row(logits, problem_.c);
       for (int j = 0; j < problem_.c; ++j) {
         const Value probability = std::exp(logits[j] - row.max) / row.sum;
-        gradient[j] = T(scale * (targets.sum(label) * probability - targets.of(j, label)));
+        gradient[j] = T(scale * (targets.sum(of_row) * probability - targets.of(j, of_row)));
       }
     }
   }
-
- private:
-  bool counts(int label) const { return label >= 0 && label < problem_.c; }
 };
 
 }  // namespace

@@ -45,21 +45,21 @@ __global__ void softmax_cross_entropy_loss_naive_kernel(SoftTargets targets, int
                                                         float* loss, int* hits, float* weight) {
   loss_rows::Totals mine = {};
   for (int row = threadIdx.x; row < n; row += blockDim.x) {
-    const int label = labels[row];
-    if (label < 0 || label >= c) continue;
+    const RowLabels of_row = targets.of_row(labels, row);
+    if (!of_row.count(c)) continue;
     const T* logits = x + static_cast<int64_t>(row) * c;
-    const float target = logits[label];
+    const float target = logits[of_row.label];
     bool beaten = false;
-    for (int j = 0; j < c; ++j) beaten |= loss_rows::beats(logits[j], j, target, label);
+    for (int j = 0; j < c; ++j) beaten |= loss_rows::beats(logits[j], j, target, of_row.label);
     const float log_sum = logf(sum[row]);
+    const auto loss_of = [&](int j) {
+      return targets.weight(j) * (log_sum - (logits[j] - max[row]));
+    };
     float others = 0.0f;
-    for (int j = 0; targets.spread != 0.0f && j < c; ++j) {
-      others += targets.weight(j) * (log_sum - (logits[j] - max[row]));
-    }
-    const float row_weight = targets.weight(label);
-    mine.loss += targets.kept * row_weight * (log_sum - (target - max[row]));
+    for (int j = 0; targets.spread != 0.0f && j < c; ++j) others += loss_of(j);
+    mine.loss += targets.kept * targets.mean(of_row, loss_of);
     mine.loss += targets.spread * others;
-    mine.weight += row_weight;
+    mine.weight += targets.weight(of_row);
     mine.hits += !beaten;
     mine.counted += 1;
   }
@@ -74,13 +74,13 @@ __global__ void softmax_cross_entropy_backward_naive_kernel(SoftTargets targets,
                                                             T* dx) {
   const int row = row_of_thread();
   if (row >= n) return;
-  const int label = labels[row];
-  const bool counts = label >= 0 && label < c;
+  const RowLabels of_row = targets.of_row(labels, row);
+  const bool counts = of_row.count(c);
   const float scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
   for (int j = 0; j < c; ++j) {
     const int64_t i = static_cast<int64_t>(row) * c + j;
     const float probability = expf(x[i] - max[row]) / sum[row];
-    dx[i] = T(counts ? scale * (targets.sum(label) * probability - targets.of(j, label)) : 0.0f);
+    dx[i] = T(counts ? scale * (targets.sum(of_row) * probability - targets.of(j, of_row)) : 0.0f);
   }
 }
 

@@ -33,9 +33,9 @@ __global__ void __launch_bounds__(1024)
   for (int base = 0; base < n; base += stride, row += stride) {
     const bool inside = row < n;
     const T* logits = x + static_cast<int64_t>(inside ? row : 0) * c;
-    const int label = inside ? labels[row] : -1;
-    const bool counts = label >= 0 && label < c;
-    const float target = logits[counts ? label : 0];
+    const RowLabels of_row = targets.of_row(labels, inside ? row : 0);
+    const bool counts = inside && of_row.count(c);
+    const float target = logits[counts ? of_row.label : 0];
 
     float max = -INFINITY;
     for (int j = lane; j < c; j += kLanes) max = fmaxf(max, float{logits[j]});
@@ -45,25 +45,23 @@ __global__ void __launch_bounds__(1024)
     for (int j = lane; j < c; j += kLanes) {
       const float value = logits[j];
       sum += expf(value - max);
-      beaten |= loss_rows::beats(value, j, target, label);
+      beaten |= loss_rows::beats(value, j, target, of_row.label);
     }
     sum = loss_rows::lanes_sum<kLanes>(sum);
     beaten = loss_rows::lanes_any<kLanes>(beaten);
+    const auto loss_of = [&](int j) { return targets.weight(j) * (logf(sum) - (logits[j] - max)); };
     float others = 0.0f;
     if (targets.spread != 0.0f) {
-      for (int j = lane; counts && j < c; j += kLanes) {
-        others += targets.weight(j) * (logf(sum) - (logits[j] - max));
-      }
+      for (int j = lane; counts && j < c; j += kLanes) others += loss_of(j);
       others = loss_rows::lanes_sum<kLanes>(others);
     }
 
     if (lane == 0 && inside) {
       kept[row] = make_float2(max, 1.0f / sum);
       if (counts) {
-        const float row_weight = targets.weight(label);
-        mine.loss += targets.kept * row_weight * (logf(sum) - (target - max));
+        mine.loss += targets.kept * targets.mean(of_row, loss_of);
         mine.loss += targets.spread * others;
-        mine.weight += row_weight;
+        mine.weight += targets.weight(of_row);
         mine.hits += !beaten;
         mine.counted += 1;
       }
@@ -82,13 +80,13 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
   const int j = i % static_cast<unsigned>(c);
-  const int label = labels[row];
+  const RowLabels of_row = targets.of_row(labels, row);
   float gradient = 0.0f;
-  if (label >= 0 && label < c) {
+  if (of_row.count(c)) {
     const float scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
     const float2 k = kept[row];
     const float probability = expf(x[i] - k.x) * k.y;
-    gradient = scale * (targets.sum(label) * probability - targets.of(j, label));
+    gradient = scale * (targets.sum(of_row) * probability - targets.of(j, of_row));
   }
   dx[i] = T(gradient);
 }

@@ -23,29 +23,29 @@ __global__ void __launch_bounds__(1024)
   Totals mine = {};
   int row = (blockIdx.x * blockDim.x + threadIdx.x) / kLanes;
   for (int base = 0; base < n; base += stride, row += stride) {
-    const int label = row < n ? labels[row] : -1;
-    const bool counts = label >= 0 && label < c;
+    const RowLabels of_row = targets.of_row(labels, row < n ? row : 0);
+    const bool counts = row < n && of_row.count(c);
+    const auto loss_of = [&](int j) {
+      return -targets.weight(j) * log_softmax[static_cast<int64_t>(row) * c + j];
+    };
     bool beaten = false;
     float others = 0.0f;
     if (row < n && !counts) {
       for (int j = lane; j < c; j += kLanes) log_softmax[static_cast<int64_t>(row) * c + j] = 0.0f;
     } else if (counts) {
       const float* logits = x + static_cast<int64_t>(row) * c;
-      const float target = logits[label];
+      const float target = logits[of_row.label];
       for (int j = lane; j < c; j += kLanes) {
-        beaten |= loss_rows::beats(logits[j], j, target, label);
+        beaten |= loss_rows::beats(logits[j], j, target, of_row.label);
       }
-      for (int j = lane; targets.spread != 0.0f && j < c; j += kLanes) {
-        others -= targets.weight(j) * log_softmax[static_cast<int64_t>(row) * c + j];
-      }
+      for (int j = lane; targets.spread != 0.0f && j < c; j += kLanes) others += loss_of(j);
     }
     beaten = loss_rows::lanes_any<kLanes>(beaten);
     if (targets.spread != 0.0f) others = loss_rows::lanes_sum<kLanes>(others);
     if (lane == 0 && counts) {
-      const float row_weight = targets.weight(label);
-      mine.loss -= targets.kept * row_weight * log_softmax[static_cast<int64_t>(row) * c + label];
+      mine.loss += targets.kept * targets.mean(of_row, loss_of);
       mine.loss += targets.spread * others;
-      mine.weight += row_weight;
+      mine.weight += targets.weight(of_row);
       mine.hits += !beaten;
       mine.counted += 1;
     }
@@ -61,9 +61,10 @@ __global__ void softmax_cross_entropy_unpick_kernel(SoftTargets targets, unsigne
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
   const int j = i % static_cast<unsigned>(c);
-  const int label = labels[row];
-  const bool counts = label >= 0 && label<c&& * weight> 0.0f;
-  d_log_softmax[i] = counts ? -dloss[0] / *weight * targets.of(j, label) : 0.0f;
+  const RowLabels of_row = targets.of_row(labels, row);
+  const float total = *weight;
+  const bool counts = of_row.count(c) && total > 0.0f;
+  d_log_softmax[i] = counts ? -dloss[0] / total * targets.of(j, of_row) : 0.0f;
 }
 
 }  // namespace

@@ -1,0 +1,232 @@
+#include "compare/accuracy_table.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "compare/format.h"
+#include "compare/outputs.h"
+#include "compare/result_table.h"
+#include "compare/results_json.h"
+#include "core/config.h"
+#include "core/input_file.h"
+#include "train/write_file.h"
+
+namespace duet {
+namespace {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostJsonBytes = uint64_t{16} << 20;
+
+TrainedRun trained_run(const fs::path& folder) {
+  const RunRecord run = read_run(folder);
+  const double done = run.epochs.empty() ? 0.0 : double{run.epochs.back().epoch};
+  if (done == 0.0 || (!run.finished && !(done >= run.wanted_epochs))) {
+    throw DataError(folder.string() + ": has not come to its end: " + format_whole(done) + " of " +
+                    shown(run.wanted_epochs, format_whole) +
+                    " epochs are done; go on with 'trainer --resume last --out " + folder.string() +
+                    "'");
+  }
+  const RunTimes times = times_of(run);
+  TrainedRun result{.name = run.name,
+                    .dataset = run.dataset.name,
+                    .backend = run.backend,
+                    .math = run.math,
+                    .device = run.device,
+                    .duet = run.duet,
+                    .seed = run.seed,
+                    .epochs = run.epochs.back().epoch,
+                    .accuracy = run.epochs.back().val_accuracy,
+                    .best_accuracy = 0.0,
+                    .seconds = times.training + times.evaluation,
+                    .images_per_second = times.images / times.training,
+                    .goal = run.goal};
+  for (const LoggedEpoch& epoch : run.epochs) {
+    result.best_accuracy = std::max(result.best_accuracy, epoch.val_accuracy);
+  }
+  return result;
+}
+
+AccuracyTable read_table(const fs::path& path) {
+  try {
+    const std::string text = read_input_file(path, kMostJsonBytes);
+    check_json_bounds(text);
+    const json object = json::parse(text, nullptr, false);
+    if (object.is_discarded()) throw DataError("not JSON, or cut short");
+    auto table = JsonReader::read<AccuracyTable>(object);
+    if (table.schema == kAccuracySchema) return table;
+  } catch (const DataError& error) {
+    throw DataError(path.string() + ": " + error.what());
+  }
+  throw DataError(path.string() + ": is not a table of 'trainer accuracy' (" + kAccuracySchema +
+                  ")");
+}
+
+bool same_group(const TrainedRun& a, const TrainedRun& b) {
+  return a.name == b.name && a.dataset == b.dataset && a.backend == b.backend && a.math == b.math &&
+         a.device == b.device;
+}
+
+void add(const TrainedRun& run, std::vector<TrainedRun>* runs) {
+  const auto same = std::find_if(runs->begin(), runs->end(), [&](const TrainedRun& other) {
+    return same_group(run, other) && run.seed == other.seed;
+  });
+  if (same == runs->end()) {
+    runs->push_back(run);
+  } else {
+    *same = run;
+  }
+}
+
+using Group = std::vector<TrainedRun>;  // at least one run
+
+std::vector<Group> groups_of(const AccuracyTable& table) {
+  std::vector<Group> groups;
+  for (const TrainedRun& run : table.runs) {
+    const auto group = std::find_if(groups.begin(), groups.end(),
+                                    [&](const Group& each) { return same_group(each[0], run); });
+    (group == groups.end() ? groups.emplace_back() : *group).push_back(run);
+  }
+  return groups;
+}
+
+// A column of a group: what of() gives of each run.
+template <class Of>
+double mean(const Group& group, const Of& of) {
+  double sum = 0.0;
+  for (const TrainedRun& run : group) sum += std::invoke(of, run);
+  return sum / static_cast<double>(group.size());
+}
+
+std::string range_of_accuracy(const Group& group) {
+  const auto [low, high] =
+      std::minmax_element(group.begin(), group.end(),
+                          [](const auto& a, const auto& b) { return a.accuracy < b.accuracy; });
+  return shown(low->accuracy, format_accuracy) + " to " + shown(high->accuracy, format_accuracy);
+}
+
+std::string seeds_of(const Group& group) {
+  std::vector<std::string> seeds;
+  for (const TrainedRun& run : group) seeds.push_back(std::to_string(run.seed));
+  return join(seeds);
+}
+
+bool reached(const TrainedRun& run) { return run.goal && !std::isnan(run.goal->epoch); }
+
+// "98.90%", and how many runs reached it where not all did.
+Cell goal_of(const Group& group) {
+  if (!group[0].goal) return {kNotMeasured};
+  const auto count = std::count_if(group.begin(), group.end(), reached);
+  const bool all = count == static_cast<std::ptrdiff_t>(group.size());
+  const std::string goal = shown(group[0].goal->val_accuracy, format_accuracy);
+  if (all) return {goal, Tone::kGood};
+  return {goal + ", reached by " + std::to_string(count) + " of " + std::to_string(group.size()),
+          Tone::kBad};
+}
+
+// Of the runs that reached it.
+double seconds_to_goal(const Group& group) {
+  double sum = 0.0;
+  int count = 0;
+  for (const TrainedRun& run : group) {
+    if (!reached(run)) continue;
+    sum += run.goal->seconds;
+    ++count;
+  }
+  return count > 0 ? sum / count : kUnknown;
+}
+
+std::vector<std::string> distinct(const AccuracyTable& table, std::string TrainedRun::*of) {
+  std::vector<std::string> values;
+  for (const TrainedRun& run : table.runs) {
+    if (std::find(values.begin(), values.end(), run.*of) == values.end()) values.push_back(run.*of);
+  }
+  return values;
+}
+
+ResultTable rows_of(const AccuracyTable& table) {
+  const std::vector<Group> groups = groups_of(table);
+  const auto first = [](std::string TrainedRun::*of) {
+    return [of](const Group& group) { return group[0].*of; };
+  };
+  TableOf rows(groups);
+  rows.words("network", first(&TrainedRun::name))
+      .words("data", first(&TrainedRun::dataset))
+      .words("by", first(&TrainedRun::backend))
+      .words("math", first(&TrainedRun::math))
+      .numbers(
+          "epochs", [](const Group& group) { return double{group[0].epochs}; }, format_whole)
+      .numbers("seeds", seeds_of)
+      .numbers(
+          "accuracy, mean", [](const Group& group) { return mean(group, &TrainedRun::accuracy); },
+          format_accuracy)
+      .numbers("accuracy", range_of_accuracy)
+      .numbers("goal", goal_of)
+      .numbers("time to goal", seconds_to_goal, format_seconds)
+      .numbers(
+          "time", [](const Group& group) { return mean(group, &TrainedRun::seconds); },
+          format_seconds)
+      .numbers(
+          "images/s",
+          [](const Group& group) {
+            return std::round(mean(group, &TrainedRun::images_per_second));
+          },
+          format_whole);
+  if (distinct(table, &TrainedRun::device).size() > 1) {
+    rows.words("on", first(&TrainedRun::device));
+  }
+  return rows;
+}
+
+}  // namespace
+
+AccuracyTable read_accuracies(const std::vector<std::string>& sources) {
+  AccuracyTable table{.schema = kAccuracySchema};
+  for (const std::string& source : sources) {
+    if (source.ends_with(".json")) {
+      for (const TrainedRun& run : read_table(source).runs) add(run, &table.runs);
+    } else {
+      add(trained_run(source), &table.runs);
+    }
+  }
+  return table;
+}
+
+std::string accuracy_text(const AccuracyTable& table) { return console_text(rows_of(table)); }
+
+std::string accuracy_markdown(const AccuracyTable& table) {
+  return "# Accuracy\n\n"
+         "Networks of `configs/`, each trained from several seeds, written by `trainer accuracy` "
+         "from "
+         "the folders of these runs. The accuracy is that of the last epoch on the validation "
+         "data; "
+         "its mean, least and largest are over the seeds. The goal is `train.goal` of the "
+         "configuration, and the time to it that until the end of the first epoch that reached it. "
+         "Times are means over the seeds, of training and of the evaluation after each epoch, "
+         "without start-up; images/s are those of training alone.\n\n" +
+         markdown_table(rows_of(table)) + "\n" +
+         markdown_text(join(distinct(table, &TrainedRun::device)) + ". Duet " +
+                       join(distinct(table, &TrainedRun::duet)) + ".") +
+         "\n";
+}
+
+void run_accuracy(const AccuracyOptions& options) {
+  const std::string beside =
+      options.write.empty() ? "" : fs::path(options.write).replace_extension(".json").string();
+  if (!options.write.empty() && !options.write.ends_with(".md")) {
+    throw ConfigError("--write " + options.write + ": expected a file that ends in .md");
+  }
+  check_outputs({{"--write", options.write}, {"--write", beside}}, {});
+  const AccuracyTable table = read_accuracies(options.sources);
+  std::fputs(accuracy_text(table).c_str(), stdout);
+  if (options.write.empty()) return;
+  write_file(beside, file_text(JsonWriter::write(table)));
+  write_file(options.write, accuracy_markdown(table));
+  spdlog::info("the table: {} and {}", options.write, beside);
+}
+
+}  // namespace duet

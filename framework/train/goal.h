@@ -1,0 +1,31 @@
+// The accuracy that is wanted of a training, and when it was reached.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+
+namespace duet {
+
+class Goal {
+ public:
+  /// 0: there is none.
+  explicit Goal(double val_accuracy) : val_accuracy_(val_accuracy) {}
+
+  /// Takes the epochs' lines of metrics.jsonl, one after the other. True of the first that reaches
+  /// the goal.
+  bool watch(const nlohmann::json& epoch);
+  /// Until the end of that epoch: of all epochs so far, with their evaluations.
+  double seconds() const { return seconds_; }
+
+  /// {"val_accuracy", "epoch", "seconds"}, the latter null as long as it is not reached; null
+  /// without a goal.
+  nlohmann::json to_json() const;
+
+ private:
+  double val_accuracy_;
+  double done_ = 0.0;  // seconds of the epochs so far
+  int64_t epoch_ = 0;  // 0: not reached
+  double seconds_ = 0.0;
+};
+
+}  // namespace duet

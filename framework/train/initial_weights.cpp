@@ -1,0 +1,142 @@
+#include "train/initial_weights.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "core/error.h"
+#include "core/printable.h"
+#include "train/run_folder.h"
+#include "train/safetensors.h"
+
+namespace duet {
+namespace {
+
+constexpr size_t kMostNamed = 20;
+
+bool is_called(const Parameter& parameter, const std::string& name) {
+  return parameter.name == name || parameter.name.starts_with(name + ".");
+}
+
+void check_skip(const std::vector<std::string>& skip, const std::vector<Parameter>& parameters) {
+  std::vector<std::string> known;
+  for (const Parameter& parameter : parameters) {
+    const std::string layer = parameter.name.substr(0, parameter.name.rfind('.'));
+    if (known.empty() || known.back() != layer) known.push_back(layer);
+  }
+  for (const std::string& name : skip) {
+    if (std::any_of(parameters.begin(), parameters.end(),
+                    [&](const Parameter& parameter) { return is_called(parameter, name); })) {
+      continue;
+    }
+    throw ConfigError("train.init_skip: no layer with parameters is called '" + name + "'" +
+                      did_you_mean(name, known) + "; there are: " + join(known));
+  }
+}
+
+std::string named(std::vector<std::string> names) {
+  const size_t all = names.size();
+  if (all > kMostNamed) names.resize(kMostNamed);
+  return join(names) + (all > kMostNamed ? ", ... (" + std::to_string(all) + " in all)" : "");
+}
+
+std::string shape_text(const std::vector<int64_t>& dims) {
+  std::string text;
+  for (int64_t size : dims) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text.empty() ? "scalar" : text;
+}
+
+// Which tensors are taken. Throws DataError if one of them cannot be.
+class Choice {
+ public:
+  Choice(InitialWeights* result, const std::vector<std::string>& skip,
+         const std::vector<Parameter>& parameters)
+      : result_(result), skip_(skip), parameters_(parameters) {}
+
+  void check(const safetensors::File& file) {
+    std::vector<std::string> wrong;
+    std::set<std::string> known, layers;
+    for (const Parameter& parameter : parameters_) {
+      known.insert(parameter.name);
+      const bool skipped = std::any_of(skip_.begin(), skip_.end(), [&](const std::string& name) {
+        return is_called(parameter, name);
+      });
+      const safetensors::Entry* entry = file.find(parameter.name);
+      if (skipped) {
+        result_->skipped.push_back(parameter.name);
+      } else if (!entry) {
+        result_->missing.push_back(parameter.name);
+      } else if (const std::string there = shape_text(entry->shape),
+                 here = parameter.spec.desc.shape.to_string();
+                 there != here || entry->dtype != DType::kFloat32) {
+        wrong.push_back("'" + parameter.name + "' is " + there + " " +
+                        std::string(to_string(entry->dtype)) + " there, but " + here +
+                        " float32 here");
+        layers.insert(parameter.name.substr(0, parameter.name.rfind('.')));
+      } else {
+        taken.push_back(&parameter);
+      }
+    }
+    for (const safetensors::Entry& entry : file.entries()) {
+      if (known.count(entry.name) || entry.name.starts_with("optimizer.")) continue;
+      result_->unused.push_back(printable(entry.name));
+    }
+    const std::string start = "train.init_from: " + result_->file.string() + ": ";
+    if (!wrong.empty()) {
+      std::string options;
+      for (const std::string& layer : layers) options += " --init-skip " + layer;
+      throw DataError(start + "its weights do not fit:\n  " + join(wrong, "\n  ") +
+                      "\nto begin with initial values there, add" + options);
+    }
+    if (taken.empty()) {
+      throw DataError(start + "has no weights for this network" +
+                      (result_->unused.empty() ? "" : "; it has: " + named(result_->unused)) +
+                      (result_->missing.empty() ? "" : "; wanted: " + named(result_->missing)));
+    }
+  }
+
+  std::vector<const Parameter*> taken;
+
+ private:
+  InitialWeights* result_;
+  const std::vector<std::string>& skip_;
+  const std::vector<Parameter>& parameters_;
+};
+
+}  // namespace
+
+InitialWeights take_initial_weights(const std::string& from, const std::vector<std::string>& skip,
+                                    Weights& weights) {
+  check_skip(skip, weights.parameters());
+  InitialWeights result{.file = checkpoint_named("train.init_from:", from)};
+  Choice choice(&result, skip, weights.parameters());
+  const safetensors::File file = safetensors::read(
+      result.file, [&](const safetensors::File& described) { choice.check(described); });
+  for (const Parameter* parameter : choice.taken) {
+    const auto* values = static_cast<const float*>(file.find(parameter->name)->data);
+    weights.write(*parameter, {values, values + parameter->spec.desc.elements()});
+  }
+  return result;
+}
+
+std::vector<std::string> warnings_of(const InitialWeights& taken) {
+  std::vector<std::string> lines;
+  const std::string file = taken.file.string();
+  if (!taken.missing.empty()) {
+    lines.push_back(
+        file + " does not have, so that they begin with initial values: " + named(taken.missing));
+  }
+  if (!taken.unused.empty()) {
+    lines.push_back(file + " has what this network has not: " + named(taken.unused));
+  }
+  return lines;
+}
+
+nlohmann::json to_json(const InitialWeights& taken) {
+  return {{"file", taken.file.string()},
+          {"skipped", taken.skipped},
+          {"missing", taken.missing},
+          {"unused", taken.unused}};
+}
+
+}  // namespace duet
