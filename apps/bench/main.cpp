@@ -17,6 +17,7 @@ constexpr const char* kExamples = R"(Examples:
   bench --config configs/fashion_mnist_cnn.yaml --batch 64,1024
   bench --shapes framework/layers/conv2d/bench.yaml --out results.json
   bench --ladder conv2d --write
+  bench conv2d --kernels . --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3 --impl custom_mine,cudnn
 
 A shape has cuDNN's letters and the layer's keys: 'trainer list layers' names the layers, their README
 the keys. What bench and trainer print as a problem can be pasted. A word may have several values, as
@@ -48,6 +49,11 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if ((options.once || options.sanitize) &&
       (!options.ladder.empty() || !options.out.empty() || options.json)) {
     return "--once and --sanitize measure nothing: leave out --ladder, --out and --json";
+  }
+  if ((options.watch || options.tune) &&
+      (source.layer.empty() || options.once || options.sanitize || !options.out.empty() ||
+       options.json)) {
+    return "--watch and --tune need LAYER, and go without --once, --sanitize, --out and --json";
   }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
@@ -99,6 +105,15 @@ int run(int argc, char** argv) {
   app.add_flag("--sanitize", options.sanitize,
                "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
   duet::add_isolation(app, &isolation);
+  CLI::Option* kernels = duet::add_kernels(app);
+  app.add_flag("--watch", options.watch,
+               "examine the kernels of --kernels beside cudnn at every save, until Ctrl-C")
+      ->needs(kernels);
+  app.add_flag(
+         "--tune", options.tune,
+         "time every combination of the values that DUET_TUNE names in --kernels, and keep the "
+         "fastest for these sizes on this GPU")
+      ->needs(kernels);
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");

@@ -17,6 +17,7 @@
 #include "core/error.h"
 #include "core/running.h"
 #include "core/shell_word.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -124,6 +125,19 @@ std::vector<CLI::Option*> add_isolation(CLI::App& app, Isolation* isolation) {
           ->type_name("SECONDS")
           ->check(whole_number())
           ->check(CLI::Range(1, 1'000'000))};
+}
+
+CLI::Option* add_kernels(CLI::App& app) {
+  const auto load = [](const std::vector<std::string>& paths) {
+    load_kernels({paths.begin(), paths.end()});
+  };
+  return app
+      .add_option_function<std::vector<std::string>>(
+          "--kernels", load,
+          "a folder of kernels of your own, LAYER_custom_NAME.cu, or such a file; may be given "
+          "several times")
+      ->type_name("PATH")
+      ->allow_extra_args(false);
 }
 
 int tell_usage_error(const CLI::App& app, const std::string& what) {

@@ -27,6 +27,10 @@ struct Isolation {
 };
 std::vector<CLI::Option*> add_isolation(CLI::App& app, Isolation* isolation);
 
+/// --kernels: loads files of a user's kernels (user_kernels/user_kernels.h), before anything asks for
+/// implementations.
+CLI::Option* add_kernels(CLI::App& app);
+
 /// Prints "error: <what>" and where the help is; returns kExitUsage.
 int tell_usage_error(const CLI::App& app, const std::string& what);
 

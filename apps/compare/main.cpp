@@ -77,6 +77,7 @@ int run(int argc, char** argv) {
           ->type_name("N")
           ->check(duet::whole_number()));
   for (CLI::Option* option : duet::add_isolation(app, &isolation)) add(option);
+  add(duet::add_kernels(app));
   CLI::Option* from =
       app.add_option("--from", options.from, "show the results of a saved run instead of measuring")
           ->type_name("FILE");

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include "commands.h"
 #include "core/error.h"
@@ -11,6 +12,7 @@
 #include "layers/layers.h"
 #include "net/expand.h"
 #include "net/table.h"
+#include "user_kernels/user_kernels.h"
 
 namespace {
 
@@ -194,6 +196,16 @@ std::string id_of(const std::filesystem::path& file) {
   return name.starts_with(folder + "_") ? name.substr(folder.size() + 1) : "";
 }
 
+// The comment that a file of kernels begins with.
+std::string head_of(const std::string& source) {
+  std::istringstream lines(source);
+  std::string head;
+  for (std::string line; std::getline(lines, line) && line.starts_with("//");) {
+    head += line.substr(std::min<size_t>(line.size(), line.starts_with("// ") ? 3 : 2)) + "\n";
+  }
+  return head;
+}
+
 // False if there is no such implementation in this build, nor a file of its name.
 bool describe_implementation(const std::string& id, bool as_json) {
   std::vector<std::pair<std::string, Support>> rows;
@@ -209,6 +221,12 @@ bool describe_implementation(const std::string& id, bool as_json) {
     if (id_of(comment.file) != id) continue;
     files.push_back({{"file", "framework/layers/" + comment.file}, {"text", comment.text}});
     text += "framework/layers/" + comment.file + ":\n" + comment.text + "\n";
+  }
+  for (const auto& own : duet::loaded_kernels()) {
+    if (own->file().id != id) continue;
+    const std::string place = own->file().path.string(), head = head_of(own->file().source);
+    files.push_back({{"file", place}, {"text", head}, {"source", own->file().hash}});
+    text += place + ", source " + own->file().hash + ":\n" + head + "\n";
   }
   if (rows.empty() && files.empty()) return false;
   if (as_json) {

@@ -7,6 +7,7 @@
 #include "data/fingerprint.h"
 #include "device/device.h"
 #include "device/gpu.h"
+#include "device/nvrtc.h"
 #include "measure/environment.h"
 #include "net/table.h"
 #include "train/version.h"
@@ -67,6 +68,10 @@ void doctor(const std::string& data, bool as_json) {
     rows.push_back({name, version});
     versions[name] = version;
   }
+  const duet::Nvrtc* nvrtc = duet::Nvrtc::find();
+  rows.push_back({"NVRTC", nvrtc ? nvrtc->version() + " (" + nvrtc->path() + ")"
+                                 : "none: " + duet::Nvrtc::missing_reason()});
+  if (nvrtc) versions["NVRTC"] = nvrtc->version();
   for (const duet::DatasetType* type : duet::dataset_types()) {
     const std::string name(type->name);
     const Found found = find(*type, data);

@@ -9,6 +9,7 @@
 #include "net/table.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
+#include "user_kernels/user_kernels.h"
 
 namespace {
 
@@ -36,6 +37,13 @@ void print(const std::vector<std::vector<std::pair<std::string, std::string>>>& 
   std::fputs(duet::format_table(table).c_str(), stdout);
 }
 
+std::string note_of(const duet::LayerType& type, const duet::ImplInfo& info) {
+  if (const auto own = duet::find_kernels(type.name, info.id)) {
+    return own->file().path.string() + ", source " + own->file().hash;
+  }
+  return info.shared ? "shared: taken by families without one" : "";
+}
+
 }  // namespace
 
 void list_what(const std::string& what, bool as_json) {
@@ -53,7 +61,7 @@ void list_what(const std::string& what, bool as_json) {
         rows.push_back({{"layer", std::string(type->name)},
                         {"implementation", std::string(info.id)},
                         {"family", std::string(duet::to_string(duet::family_of(info.id)))},
-                        {"note", info.shared ? "shared: taken by families without one" : ""}});
+                        {"note", note_of(*type, info)}});
       }
     }
   } else if (what == "datasets") {

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "common/application.h"
 #include "common/completion.h"
+#include "compare/accuracy_table.h"
 #include "compare/run_report.h"
 #include "core/error.h"
 #include "train/evaluate.h"
@@ -26,8 +27,10 @@ constexpr const char* kExamples = R"(Examples:
   trainer evaluate --checkpoint runs/first
   trainer predict --checkpoint runs/first --resize picture.png
   trainer report runs/first
+  trainer accuracy runs/* --write accuracy.md
   trainer list impls
   trainer describe conv2d
+  trainer new-kernel conv2d mine
   trainer doctor
   trainer download cifar10
   source <(trainer completion bash)
@@ -43,10 +46,12 @@ struct Arguments {
   duet::TrainerOptions trainer;
   duet::TrainedOptions trained;
   duet::PredictOptions predict;
+  duet::AccuracyOptions accuracy;
   std::optional<int64_t> batch;
   std::string backend;
   std::string svg;
   std::string what;
+  std::string name;
   std::vector<std::string> mirrors;
   bool quiet = false;
   std::map<const CLI::App*, std::function<void()>> commands;
@@ -115,6 +120,17 @@ void add_training(CLI::App& app, Arguments& arguments) {
              "--resume", options.resume,
              "go on from a checkpoint; 'last' is that of --out, or of the newest run in runs/")
           ->type_name("CKPT");
+  duet::add_kernels(app);
+  CLI::Option* init_from =
+      app.add_option("--init-from", options.setup.init_from,
+                     "begin with the weights of a checkpoint, of Duet or PyTorch, or of a run's "
+                     "folder, where the network has the same parameters")
+          ->type_name("PATH")
+          ->excludes(resume);
+  app.add_option("--init-skip", options.setup.init_skip,
+                 "a layer that begins with initial values even so; may be given several times")
+      ->type_name("LAYER")
+      ->allow_extra_args(false);
   app.add_flag("--allow-changes", options.allow_changes,
                "resume or evaluate although network, training or data are not the checkpoint's");
   CLI::Option* evaluate =
@@ -124,6 +140,7 @@ void add_training(CLI::App& app, Arguments& arguments) {
              "own, 'trainer evaluate' needs no --config")
           ->type_name("CKPT")
           ->excludes(resume)
+          ->excludes(init_from)
           ->excludes(out);
   app.add_flag("--dry-run", options.dry_run,
                "print the network with its shapes and implementations, and stop");
@@ -170,6 +187,7 @@ void add_evaluate(CLI::App& app, Arguments& arguments) {
   evaluate->add_flag("--allow-changes", arguments.trainer.allow_changes,
                      "evaluate although network or data are not the checkpoint's");
   add_quiet(evaluate, arguments);
+  duet::add_kernels(*evaluate);
   add_json(evaluate, arguments);
 }
 
@@ -201,6 +219,7 @@ void add_predict(CLI::App& app, Arguments& arguments) {
   add_backend(predict, arguments);
   add_set(predict, arguments);
   add_quiet(predict, arguments);
+  duet::add_kernels(*predict);
   add_json(predict, arguments);
 }
 
@@ -220,6 +239,7 @@ void add_show(CLI::App& app, Arguments& arguments) {
       ->type_name("FILE.svg");
   add_backend(show, arguments);
   add_set(show, arguments);
+  duet::add_kernels(*show);
   add_json(show, arguments);
 }
 
@@ -236,6 +256,23 @@ void add_report(CLI::App& app, Arguments& arguments) {
   add_quiet(report, arguments);
 }
 
+void add_accuracy(CLI::App& app, Arguments& arguments) {
+  CLI::App* accuracy = add_command(app, arguments, "accuracy",
+                                   "print what finished trainings came to, a row for each network "
+                                   "and what ran it, over the seeds",
+                                   [&arguments] { duet::run_accuracy(arguments.accuracy); });
+  accuracy
+      ->add_option("runs", arguments.accuracy.sources,
+                   "folders of runs, and tables that this command has written (.json)")
+      ->type_name("RUN")
+      ->required();
+  accuracy
+      ->add_option("--write", arguments.accuracy.write,
+                   "write the table as a page, and as JSON beside it")
+      ->type_name("FILE.md");
+  add_quiet(accuracy, arguments);
+}
+
 void add_list(CLI::App& app, Arguments& arguments) {
   CLI::App* list =
       add_command(app, arguments, "list",
@@ -243,6 +280,7 @@ void add_list(CLI::App& app, Arguments& arguments) {
                   [&arguments] { list_what(arguments.what, arguments.trainer.json); });
   list->add_option("what", arguments.what, "what to print")
       ->type_name("{" + duet::join(kLists, ",") + "}");
+  duet::add_kernels(*list);
   add_json(list, arguments);
 }
 
@@ -254,7 +292,21 @@ void add_describe(CLI::App& app, Arguments& arguments) {
   describe->add_option("name", arguments.what, "a layer, or an implementation")
       ->type_name("NAME")
       ->required();
+  duet::add_kernels(*describe);
   add_json(describe, arguments);
+}
+
+void add_new_kernel(CLI::App& app, Arguments& arguments) {
+  CLI::App* command =
+      add_command(app, arguments, "new-kernel",
+                  "write a file of kernels to begin with, naive and right, into this folder",
+                  [&arguments] { ::new_kernel(arguments.what, arguments.name); });
+  command->add_option("layer", arguments.what, "the layer type, e.g. conv2d")
+      ->type_name("LAYER")
+      ->required();
+  command->add_option("name", arguments.name, "of the kernels: mine is custom_mine")
+      ->type_name("NAME")
+      ->required();
 }
 
 void add_completion(CLI::App& app, Arguments& arguments) {
@@ -295,8 +347,10 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_predict(app, arguments);
   add_show(app, arguments);
   add_report(app, arguments);
+  add_accuracy(app, arguments);
   add_list(app, arguments);
   add_describe(app, arguments);
+  add_new_kernel(app, arguments);
   add_completion(app, arguments);
   add_download(app, arguments);
   CLI::App* doctor = add_command(

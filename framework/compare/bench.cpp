@@ -16,6 +16,8 @@
 #include "compare/outputs.h"
 #include "compare/results_json.h"
 #include "compare/sanitize.h"
+#include "compare/tune.h"
+#include "compare/watch.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
@@ -73,12 +75,16 @@ class Measuring {
   Measuring(const BenchOptions& options, const std::optional<Ladder>& ladder, std::ostream& out)
       : options_(options), ladder_(ladder), out_(out), partial_(options.out) {}
 
+  /// Of a measurement before this one, on this machine.
+  void set_environment(const std::optional<EnvironmentRecord>& environment) {
+    part_.environment = environment;
+  }
+
   /// Rows that are finished when something stops it are returned, with the reason. If there are
-  /// none, this throws the reason.
+  /// none, this throws the reason. REQUIRES: an InterruptGuard.
   BenchResults run(std::exception_ptr* stopped) {
     const Elapsed watch;
     try {
-      const InterruptGuard guard;
       options_.isolate ? measure_in_children() : measure_here();
       results_.seconds = watch.seconds();
     } catch (const std::exception&) {
@@ -195,7 +201,19 @@ class Measuring {
 
 }  // namespace
 
+BenchResults measure_bench(const BenchOptions& options,
+                           const std::optional<EnvironmentRecord>& environment,
+                           std::exception_ptr* stopped) {
+  const std::optional<Ladder> none;
+  std::ostream nowhere(nullptr);
+  Measuring measuring(options, none, nowhere);
+  measuring.set_environment(environment);
+  return measuring.run(stopped);
+}
+
 int run_bench(const BenchOptions& options, std::ostream& out) {
+  if (options.watch) return watch_kernels(options, out);
+  if (options.tune) return tune_kernels(options, out);
   std::optional<Ladder> ladder;
   if (!options.ladder.empty()) ladder = find_ladder(options.ladder);
   if (options.sanitize || options.once) {
@@ -204,7 +222,10 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
     return options.sanitize ? sanitize(calls, out) : run_once(calls, all.device, out);
   }
   std::exception_ptr stopped;
-  const BenchResults results = Measuring(options, ladder, out).run(&stopped);
+  const BenchResults results = [&] {
+    const InterruptGuard guard;
+    return Measuring(options, ladder, out).run(&stopped);
+  }();
   const ExitCode written =
       write_output(options.out, stopped ? "the rows measured so far are in" : "results:", [&] {
         return file_text(to_json(results));

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "compare/bench_problems.h"
+#include "compare/results.h"
 #include "device/device.h"
 
 namespace duet {
@@ -27,6 +29,8 @@ struct BenchOptions {
   bool sanitize = false;  // do that under compute-sanitizer's tools
   bool json = false;      // print the results instead of tables
   std::string out;        // file for the results
+  bool watch = false;     // examine the kernels of files at every save; compare/watch.h
+  bool tune = false;      // find the best values of their DUET_TUNE; compare/tune.h
   std::string ladder;     // layer type whose bench.yaml is run, its table printed
   bool write = false;     // ... and written into its README
   bool force = false;     // ... also CPU numbers over a GPU's
@@ -37,5 +41,12 @@ struct BenchOptions {
 /// `options.out`. With `once` or `sanitize` nothing is measured or written. Returns kExitDone, or
 /// kExitComparison if an implementation was wrong anywhere. Throws duet::Error.
 int run_bench(const BenchOptions& options, std::ostream& out);
+
+/// Measures alone, prints and writes nothing. With the environment of an earlier measurement its ceilings
+/// are not measured again. Rows that are finished when something stops it are returned, with the
+/// reason; if there are none, throws the reason. REQUIRES: an InterruptGuard.
+BenchResults measure_bench(const BenchOptions& options,
+                           const std::optional<EnvironmentRecord>& environment,
+                           std::exception_ptr* stopped);
 
 }  // namespace duet

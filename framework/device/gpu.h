@@ -22,6 +22,8 @@ int64_t memory_in_use();  // bytes, by every process
 void push_range(const char* name);
 void pop_range();
 
+/// 90 of compute capability 9.0. REQUIRES: gpu_available().
+int compute_capability();
 /// "0000:3b:00.0" of the GPU in use, or empty.
 std::string pci_bus_id();
 

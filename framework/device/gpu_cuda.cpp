@@ -11,6 +11,7 @@
 
 #include "core/error.h"
 #include "core/watchdog.h"
+#include "device/attribute.h"
 #include "device/check.h"
 #include "device/context.h"
 #include "device/device.h"
@@ -282,6 +283,11 @@ int64_t memory_in_use() {
 // Without a tool that listens, a call is a test of one pointer.
 void push_range(const char* name) { nvtxRangePushA(name); }
 void pop_range() { nvtxRangePop(); }
+
+int compute_capability() {
+  return 10 * gpu_attribute(cudaDevAttrComputeCapabilityMajor) +
+         gpu_attribute(cudaDevAttrComputeCapabilityMinor);
+}
 
 std::string pci_bus_id() {
   int device = 0;

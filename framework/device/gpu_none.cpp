@@ -1,5 +1,6 @@
 // The GPU side of a build without CUDA: nothing is there, and it says so.
 #include <cstring>
+#include <stdexcept>
 
 #include "core/error.h"
 #include "device/cache_flush.h"
@@ -86,6 +87,7 @@ void queue_upload(void*, const void*, size_t, CUstream_st*) {
 void push_range(const char*) {}
 void pop_range() {}
 
+int compute_capability() { throw std::logic_error("there is no GPU"); }
 std::string pci_bus_id() { return ""; }
 void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
 void destroy_event(void*) noexcept {}

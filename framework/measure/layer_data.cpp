@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "core/error.h"
+#include "core/labels.h"
 #include "core/parallel.h"
 #include "core/storage.h"
 #include "layers/gpu_reference.h"
@@ -85,6 +86,14 @@ bool is_float(DType dtype) {
   return dtype == DType::kFloat32 || dtype == DType::kFloat64 || dtype == DType::kBFloat16;
 }
 
+void spread_shares(std::vector<double>& labels, const TensorDesc& desc) {
+  if (desc.shape.rank() != 2) return;
+  for (size_t row = 0; row < labels.size() / kMixedColumns; ++row) {
+    const size_t share = row % 5 == 1 ? kWholeShare : row % 5 == 2 ? 0 : row * 40503 % kWholeShare;
+    labels[row * kMixedColumns + 2] = static_cast<double>(share);
+  }
+}
+
 LayerData random_data(const Layer& layer, uint64_t seed) {
   Drawing drawing(seed);
   LayerData data;
@@ -94,6 +103,7 @@ LayerData random_data(const Layer& layer, uint64_t seed) {
     } else {
       const auto classes = static_cast<int>(layer.inputs()[0].shape[1]);
       data.x.push_back(drawing.draw(x, std::uniform_int_distribution<int>(0, classes - 1)));
+      spread_shares(data.x.back(), x);
     }
   }
   for (const ParameterSpec& p : layer.parameters()) {

@@ -67,6 +67,9 @@ bool is_float(DType dtype);
 /// runs up to 15% faster on them.
 LayerData random_data(const Layer& layer, uint64_t seed);
 
+/// Shares of all sizes, from none to all, into mixed labels; does nothing to others.
+void spread_shares(std::vector<double>& labels, const TensorDesc& desc);
+
 /// `data` of `from`'s layouts in the order of `to`'s. REQUIRES: equal shapes.
 LayerData relayout(const LayerData& data, const Layer& from, const Layer& to);
 std::vector<double> relayout(const std::vector<double>& values, const TensorDesc& from,

@@ -56,6 +56,13 @@ TEST(TrainerConfiguration, EmptyAndHostileValuesAreRefused) {
                  "at most 100 bytes");
 }
 
+TEST(TrainerConfiguration, MixupNeedsALossThatTakesMixedLabels) {
+  const std::string mixup = "batch: 16, augment: [{type: mixup, alpha: 0.2}]";
+  EXPECT_OUTCOME(checked({{"batch: 16", mixup}}), kExitDone);
+  EXPECT_OUTCOME(checked({{"batch: 16", mixup}, {"softmax_cross_entropy", "multi_margin"}}),
+                 kExitUsage, "net.yaml:", "multi_margin", "takes no mixed labels");
+}
+
 TEST(TrainerConfiguration, AllMistakesAtOnceWithTheirPlaces) {
   EXPECT_OUTCOME(
       checked({{"batch: 16", "batch: 0"},

@@ -97,6 +97,8 @@ TEST(Problem, SaysWhatIsWrong) {
   expect_mistake("linear", "n=2,in=3,c=3,out=4", {"input is incomplete"});
   expect_mistake("relu", "x=2x3x4x5x6", {"one to four sizes"});
   expect_mistake("relu", "x=2x3,c=4", {"already says"});
+  expect_mistake("relu", "x=2x3,labels=mixed", {"it takes no labels"});
+  expect_mistake("mse", "n=2,c=3,labels=mixed", {"takes no mixed labels"});
 }
 
 TEST(ProblemWords, HaveAxes) {

@@ -1,0 +1,56 @@
+// A file's kernels compiled for one problem: whether they fit it, what a pass launches, and the code.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "user_kernels/kernel_file.h"
+#include "user_kernels/kernel_interface.h"
+#include "user_kernels/prelude.h"
+
+namespace duet {
+
+struct KernelLaunch {
+  Pass pass = Pass::kForward;
+  int line = 0;        // of DUET_LAUNCH in the user's file
+  std::string kernel;  // as it is mangled
+  std::array<uint32_t, 3> grid{}, block{};
+  size_t shared = 0;                // bytes, dynamic
+  std::vector<KernelExtra> extras;  // behind the tensors
+  int registers = 0;                // of a thread
+  size_t static_shared = 0;         // bytes a block
+  size_t spilled = 0;               // bytes a thread stores and loads
+};
+
+struct CompiledKernels {
+  /// Why no pass runs: DUET_REQUIRES, or what is wrong with the file, in the compiler's words.
+  std::string refusal;
+  bool mistake = false;  // the refusal tells of a mistake in the file, not of the problem
+  std::map<Pass, std::string> refusals;  // DUET_REQUIRES_IN
+
+  std::vector<KernelLaunch> launches;  // those of a pass in their order
+  std::map<Pass, size_t> workspace;
+  size_t state = 0;
+  std::vector<TuneRow> tunes;
+  std::vector<TunedValue> tuned;  // with these values, and else the defaults
+  std::string cubin;
+  int capability = 0;   // 90: compiled for 9.0
+  double seconds = 0;   // to compile
+  bool cached = false;  // and not compiled this time
+
+  /// Why `pass` does not run, or nothing.
+  std::optional<std::string> unsupported(Pass pass) const;
+};
+
+/// Compiles for the GPU in use; without one for compute capability 9.0. Of a file that was compiled
+/// before, for these sizes, by this NVRTC, the code comes from ~/.cache/duet/kernels: files of it may
+/// be deleted at any time, and one that is damaged is made anew. Throws UnsupportedError without
+/// NVRTC, or where NVRTC does not know the GPU.
+CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,
+                                const std::vector<TunedValue>& tuned = {});
+
+}  // namespace duet

@@ -1,0 +1,122 @@
+#include "user_kernels/kernel_file.h"
+
+#include <algorithm>
+#include <sstream>
+
+#include "core/error.h"
+#include "core/input_file.h"
+#include "data/fingerprint.h"
+#include "layers/layers.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostBytes = 1 << 20;
+constexpr size_t kMostHeaders = 100;
+constexpr const char* kNameRule =
+    "a file of kernels is called LAYER_custom_NAME.cu, e.g. "
+    "conv2d_custom_mine.cu";
+
+bool is_kernel_name(const fs::path& path) {
+  return path.extension() == ".cu" && path.stem().string().find("_custom_") != std::string::npos;
+}
+
+// The name in a line `#include "name"`, or "".
+std::string included_in(const std::string& line) {
+  std::istringstream words(line);
+  char hash = 0;
+  std::string directive, name;
+  if (!(words >> hash) || hash != '#' || !(words >> directive)) return "";
+  if (directive.starts_with("include\"")) {
+    name = directive.substr(7);
+  } else if (directive != "include" || !(words >> name)) {
+    return "";
+  }
+  const size_t end = name.find('"', 1);
+  return name[0] == '"' && end != std::string::npos ? name.substr(1, end - 1) : "";
+}
+
+// Adds what `text`, a file in `folder`, includes and what that includes. Files that are not there are
+// the compiler's to tell of.
+void add_headers(const std::string& text, const fs::path& folder, KernelFile* file) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = included_in(line);
+    const auto known = [&](const auto& header) { return header.first == name; };
+    std::error_code error;
+    if (name.empty() || std::any_of(file->headers.begin(), file->headers.end(), known) ||
+        !fs::exists(folder / name, error)) {
+      continue;
+    }
+    if (file->headers.size() == kMostHeaders) {
+      throw ConfigError(file->path.string() + ": includes more than 100 files");
+    }
+    const std::string header = read_input_file(folder / name, kMostBytes);
+    file->headers.emplace_back(name, header);
+    add_headers(header, (folder / name).parent_path(), file);
+  }
+}
+
+std::string hash_text(const KernelFile& file) {
+  std::string all = file.source;
+  for (const auto& [name, text] : file.headers) all += '\0' + name + '\0' + text;
+  std::ostringstream text;
+  text << std::hex << hash_of(all.data(), all.size());
+  const std::string digits = std::string(16, '0') + text.str();
+  return digits.substr(digits.size() - 16, 12);
+}
+
+}  // namespace
+
+KernelFile named_kernel_file(const fs::path& path) {
+  const std::string place = path.string() + ": ", stem = path.stem().string();
+  const size_t id = stem.find("_custom_");
+  if (!is_kernel_name(path) || id + 8 == stem.size() ||
+      stem.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
+    throw ConfigError(place + kNameRule + ", in small letters, digits and '_'");
+  }
+  KernelFile file{.path = path, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
+  const LayerType* type = find_layer_type(file.type);
+  if (!type) {
+    std::vector<std::string> names;
+    for (const LayerType* each : layer_types()) names.emplace_back(each->name);
+    throw ConfigError(place + "there is no layer type '" + file.type + "'" +
+                      did_you_mean(file.type, names) + "; " + kNameRule);
+  }
+  for (const ImplInfo& info : type->list()) {
+    if (info.id == file.id) {
+      throw ConfigError(place + file.type + " has a " + file.id +
+                        " of Duet's own; give the file another name");
+    }
+  }
+  return file;
+}
+
+KernelFile read_kernel_file(const fs::path& path) {
+  KernelFile file = named_kernel_file(path);
+  file.source = read_input_file(path, kMostBytes);
+  add_headers(file.source, path.parent_path(), &file);
+  file.hash = hash_text(file);
+  return file;
+}
+
+std::vector<fs::path> kernel_files_in(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (!fs::exists(status)) {
+    throw ConfigError(path.string() + ": there is no such file or folder of kernels");
+  }
+  if (!fs::is_directory(status)) return {path};
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path, error)) {
+    if (is_kernel_name(entry.path())) files.push_back(entry.path());
+  }
+  if (error) throw ConfigError(path.string() + ": " + error.message());
+  if (files.empty()) throw ConfigError(path.string() + ": holds no kernels; " + kNameRule);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace duet

@@ -1,0 +1,35 @@
+// A file with kernels of a user's own: an implementation of one layer type, compiled while the program
+// runs (docs/kernels-at-run-time.md). It is read once; what is done to the file later changes nothing.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace duet {
+
+struct KernelFile {
+  std::filesystem::path path;
+  std::string type;  // "conv2d", of conv2d_custom_mine.cu
+  std::string id;    // "custom_mine"
+  std::string source;
+  std::vector<std::pair<std::string, std::string>> headers;  // what it includes by "name", and text
+  std::string hash;  // of the source and the headers, 12 hexadecimal digits
+
+  /// "conv2d_custom_mine"
+  std::string name() const { return type + "_" + id; }
+};
+
+/// What its name says, and no source. Throws ConfigError: the name is not LAYER_custom_NAME.cu, there
+/// is no such layer type, or the type has an implementation of that id.
+KernelFile named_kernel_file(const std::filesystem::path& path);
+
+/// Throws ConfigError as named_kernel_file() does, and DataError where it cannot be read.
+KernelFile read_kernel_file(const std::filesystem::path& path);
+
+/// The files of kernels in a folder, by name; `path` itself if it is none. Files of other names are
+/// left alone. Throws ConfigError: there is nothing there, or no kernel in it.
+std::vector<std::filesystem::path> kernel_files_in(const std::filesystem::path& path);
+
+}  // namespace duet

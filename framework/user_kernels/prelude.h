@@ -1,0 +1,50 @@
+// What stands before a file's own text when it is compiled, and what it leaves in the compiled code:
+// rows of tables, as variables in constant memory whose names begin with "duet_".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "user_kernels/kernel_file.h"
+#include "user_kernels/kernel_interface.h"
+
+namespace duet {
+
+/// The rows, as the compiler of device code lays them out. `line` is the macro's in the user's file.
+struct LaunchRow {  // DUET_LAUNCH: duet_launch_LINE
+  char pass[24];
+  int64_t grid[3], block[3], shared;
+  int32_t line;
+  int32_t extras;  // what follows the tensors, a digit each to base 8, the last argument's lowest
+};
+struct BytesRow {  // DUET_WORKSPACE and, without a pass, DUET_STATE: duet_bytes_LINE
+  char pass[24];
+  int64_t bytes;
+};
+struct RequiresRow {  // DUET_REQUIRES_IN: duet_requires_LINE
+  char pass[24];
+  int32_t line, holds;
+  char reason[200];
+};
+struct TuneRow {  // DUET_TUNE: duet_tune_LINE
+  char name[64];
+  int64_t values[16];  // the default first
+  int64_t count;
+};
+enum class KernelExtra { kWorkspace = 1, kState = 2, kStep = 3, kTraining = 4 };
+
+/// What messages of static_assert begin with: a refusal, and a kernel with other arguments.
+inline constexpr const char* kRefusalMark = "duet refuses: ";
+inline constexpr const char* kSignatureMark = "duet signature: ";
+
+struct TunedValue {
+  std::string name;
+  int64_t value;
+};
+
+/// The text to compile: constants, macros and the user's file, whose lines keep their numbers.
+std::string source_text(const KernelFile& file, const Layer& layer,
+                        const KernelInterface& interface, const std::vector<TunedValue>& tuned);
+
+}  // namespace duet

@@ -1,0 +1,14 @@
+// Files of kernels to begin with: naive, and right.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace duet {
+
+/// The layer types that have one.
+std::vector<std::string> starter_types();
+/// The text of TYPE_custom_NAME.cu. REQUIRES: `type` is in starter_types().
+std::string starter_text(const std::string& type, const std::string& name);
+
+}  // namespace duet

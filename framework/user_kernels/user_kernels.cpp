@@ -1,0 +1,140 @@
+#include "user_kernels/user_kernels.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/error.h"
+#include "core/shell_word.h"
+#include "device/tuning_cache.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::shared_ptr<const UserKernels>>& all_kernels() {
+  static std::vector<std::shared_ptr<const UserKernels>> all;
+  return all;
+}
+
+// Lists hand ids out as views: they outlive an entry that another takes the place of.
+std::string_view kept_id(const std::string& id) {
+  static std::set<std::string> ids;
+  return *ids.insert(id).first;
+}
+
+// All that a file's constants depend on.
+std::string problem_of(const Layer& layer) {
+  std::string problem(layer.type());
+  problem += " " + layer.problem_text();
+  for (const TensorDesc& x : layer.inputs()) problem += " | " + x.to_string();
+  return problem + (layer.options().math == Math::kTF32 ? " tf32" : "");
+}
+
+void add(const KernelFile& file) {
+  auto entry = std::make_shared<const UserKernels>(file);
+  for (auto& each : all_kernels()) {
+    const KernelFile& other = each->file();
+    if (other.name() != file.name()) continue;
+    std::error_code error;
+    if (!fs::equivalent(other.path, file.path, error) && other.hash != file.hash) {
+      throw ConfigError(file.path.string() + ": " + other.path.string() +
+                        " has the same name and another content; rename one");
+    }
+    if (other.hash == file.hash) return;
+    add_entry(file.type, entry);
+    each = std::move(entry);
+    return;
+  }
+  add_entry(file.type, entry);
+  all_kernels().push_back(std::move(entry));
+}
+
+}  // namespace
+
+UserKernels::UserKernels(KernelFile file) : file_(std::move(file)), id_(kept_id(file_.id)) {}
+
+UserKernels::UserKernels(KernelFile file, std::vector<TunedValue> tuned)
+    : file_(std::move(file)),
+      tuned_(std::move(tuned)),
+      id_(kept_id(file_.id + "[" + tuned_text(tuned_) + "]")) {}
+
+const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
+  const std::string problem = problem_of(layer);
+  const auto found = compiled_.find(problem);
+  if (found != compiled_.end()) return found->second;
+  const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, gpu_name()) : tuned_;
+  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned)).first->second;
+}
+
+std::string kernel_options(std::string_view type) {
+  std::string text;
+  for (const auto& each : all_kernels()) {
+    if (each->file().type == type) text += " --kernels " + shell_word(each->file().path.string());
+  }
+  return text;
+}
+
+std::string tuned_text(const std::vector<TunedValue>& tuned) {
+  std::vector<std::string> words;
+  for (const TunedValue& each : tuned)
+    words.push_back(each.name + "=" + std::to_string(each.value));
+  return join(words, ",");
+}
+
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+                       const std::vector<TunedValue>& tuned) {
+  TuningCache::Entry entry;
+  for (const TunedValue& each : tuned) entry[each.name] = each.value;
+  TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
+  cache.insert(file.hash + " | " + problem_of(layer) + " | " + gpu, entry);
+  return cache.why_not_kept();
+}
+
+std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
+                                   const std::string& gpu) {
+  const TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
+  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + gpu);
+  std::vector<TunedValue> tuned;
+  for (const auto& [name, value] : entry.value_or(TuningCache::Entry())) {
+    tuned.push_back({name, value});
+  }
+  return tuned;
+}
+
+std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pass) const {
+  if (auto reason = no_kernel_interface(layer)) return reason;
+  try {
+    return compiled(layer).unsupported(pass);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
+  const CompiledKernels& made = compiled(layer);
+  const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
+  return make_user_kernels(made, kernel_interface(layer), "source " + file_.hash + tuned);
+}
+
+void load_kernels(const std::vector<fs::path>& paths) {
+  for (const fs::path& path : paths) {
+    for (const fs::path& file : kernel_files_in(path)) add(read_kernel_file(file));
+  }
+}
+
+void unload_kernels() {
+  for (const auto& each : all_kernels()) remove_entry(each->file().type, each->file().id);
+  all_kernels().clear();
+}
+
+std::vector<std::shared_ptr<const UserKernels>> loaded_kernels() { return all_kernels(); }
+
+std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id) {
+  for (const auto& each : all_kernels()) {
+    if (each->file().type == type && each->file().id == id) return each;
+  }
+  return nullptr;
+}
+
+}  // namespace duet

@@ -1,0 +1,67 @@
+// Files of kernels as implementations: once loaded, they stand in their layer types' lists
+// (layers/added.h), under their ids, for everything that asks those lists.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "layers/added.h"
+#include "user_kernels/compiled_kernels.h"
+#include "user_kernels/kernel_file.h"
+
+namespace duet {
+
+/// A file as a row of its layer type's list. Compiles when it is first asked about a problem.
+class UserKernels : public AddedEntry {
+ public:
+  explicit UserKernels(KernelFile file);
+  /// With these values of DUET_TUNE, under an id that names them: "custom_mine[BLOCK=64]".
+  UserKernels(KernelFile file, std::vector<TunedValue> tuned);
+
+  const KernelFile& file() const { return file_; }
+  std::string_view id() const override { return id_; }
+  /// Refusals, what is wrong with the file, and why nothing can be compiled here are all reasons.
+  std::optional<std::string> unsupported(const Layer& layer, Pass pass) const override;
+  std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;
+  /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
+  /// Throws what compile_kernels() throws.
+  const CompiledKernels& compiled(const Layer& layer) const;
+
+ private:
+  const KernelFile file_;
+  const std::vector<TunedValue> tuned_;
+  const std::string_view id_;
+  mutable std::map<std::string, CompiledKernels> compiled_;  // by problem
+};
+
+/// Adds the kernels of each path, a file or a folder, to their lists. A file that is loaded already
+/// takes the place of what it was. Throws as read_kernel_file() and kernel_files_in() do, and
+/// ConfigError where two files have one name.
+void load_kernels(const std::vector<std::filesystem::path>& paths);
+/// " --kernels PATH" of each that is loaded for a layer type, for commands to be given to a shell.
+std::string kernel_options(std::string_view type);
+
+/// "BLOCK=64,FILTERS=4"
+std::string tuned_text(const std::vector<TunedValue>& tuned);
+/// The values that run a problem of this source on a GPU from now on, in every process. Returns why they
+/// cannot be kept, or "".
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+                       const std::vector<TunedValue>& tuned);
+std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
+                                   const std::string& gpu);
+
+/// Takes all out of their lists again, for tests.
+void unload_kernels();
+/// All that are loaded.
+std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
+/// The one that is `id` of a layer type; nullptr where that is not from a file.
+std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
+
+/// Kernels in a GPU's memory, ready to be launched.
+std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,
+                                                  const KernelInterface& interface,
+                                                  const std::string& detail);
+
+}  // namespace duet

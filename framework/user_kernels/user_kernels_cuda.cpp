@@ -1,0 +1,123 @@
+// Loads compiled kernels into the GPU and launches them.
+#include <cuda_runtime.h>
+
+#include "core/error.h"
+#include "device/check.h"
+#include "user_kernels/user_kernels.h"
+
+namespace duet {
+namespace {
+
+#if CUDART_VERSION >= 12080
+
+// Loaded once and never unloaded: a measurement makes instances by the hundred, and a graph may hold
+// kernels of one that is gone.
+cudaLibrary_t library_of(const std::string& cubin) {
+  static std::map<std::string, cudaLibrary_t> loaded;
+  const auto [found, added] = loaded.emplace(cubin, nullptr);
+  if (!added) return found->second;
+  try {
+    DUET_CUDA(cudaLibraryLoadData(&found->second, cubin.data(), nullptr, nullptr, 0, nullptr,
+                                  nullptr, 0));
+  } catch (...) {
+    loaded.erase(found);
+    throw;
+  }
+  return found->second;
+}
+
+// Launched without an attribute: such a kernel begins when the one before it on the stream has ended,
+// however early that one let others start, so that a user's kernels need not wait for anything.
+class LoadedKernels : public Implementation {
+ public:
+  LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface,
+                const std::string& detail)
+      : tensors_(interface.passes),
+        workspace_(compiled.workspace),
+        state_(compiled.state),
+        detail_(detail) {
+    for (const KernelLaunch& launch : compiled.launches) {
+      cudaKernel_t kernel = nullptr;
+      DUET_CUDA(cudaLibraryGetKernel(&kernel, library_of(compiled.cubin), launch.kernel.c_str()));
+      // Asks the driver for the kernel, which puts it into the GPU's memory now and not in a step.
+      cudaFuncAttributes attributes{};
+      DUET_CUDA(cudaFuncGetAttributes(&attributes, kernel));
+      if (launch.shared + attributes.sharedSizeBytes > kSharedUnasked) {
+        DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(launch.shared)));
+      }
+      launches_[launch.pass].push_back({launch, kernel});
+    }
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    const auto found = workspace_.find(pass);
+    return found == workspace_.end() ? 0 : found->second;
+  }
+  size_t state_bytes() const override { return state_; }
+  std::string detail(Pass) const override { return detail_; }
+
+  void run(Pass pass, const Run& run, const LayerTensors& t) override {
+    const std::vector<KernelTensor>& tensors = tensors_.at(pass);
+    std::array<void*, kMostArguments> pointers{};
+    bool wanted = false;
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const KernelTensor& each = tensors[i];
+      pointers[i] = each.index ? (t.*each.list)[*each.index].memory : nullptr;
+      wanted |= each.written && pointers[i];
+    }
+    if (!wanted) return;  // nobody needs the gradient
+    for (const Loaded& each : launches_.at(pass)) launch(each, pointers, tensors.size(), run, t);
+  }
+
+ private:
+  static constexpr size_t kMostArguments = 160;
+  static constexpr size_t kSharedUnasked = 48 << 10;
+
+  struct Loaded {
+    KernelLaunch launch;
+    cudaKernel_t kernel;
+  };
+
+  static void launch(const Loaded& loaded, std::array<void*, kMostArguments> pointers, size_t count,
+                     const Run& run, const LayerTensors& t) {
+    const KernelLaunch& launch = loaded.launch;
+    bool training = run.training;
+    std::array<void*, kMostArguments> arguments{};
+    for (size_t i = 0; i < count; ++i) arguments[i] = &pointers[i];
+    for (const KernelExtra extra : launch.extras) {
+      void*& value = pointers[count];
+      if (extra == KernelExtra::kWorkspace) value = run.workspace;
+      if (extra == KernelExtra::kState) value = t.state.memory;
+      if (extra == KernelExtra::kStep) value = const_cast<uint64_t*>(run.step);
+      arguments[count++] = extra == KernelExtra::kTraining ? static_cast<void*>(&training) : &value;
+    }
+    const auto dim = [](const std::array<uint32_t, 3>& v) { return dim3(v[0], v[1], v[2]); };
+    DUET_CUDA(cudaLaunchKernel(static_cast<const void*>(loaded.kernel), dim(launch.grid),
+                               dim(launch.block), arguments.data(), launch.shared, run.stream()));
+  }
+
+  const std::map<Pass, std::vector<KernelTensor>> tensors_;
+  const std::map<Pass, size_t> workspace_;
+  const size_t state_;
+  const std::string detail_;
+  std::map<Pass, std::vector<Loaded>> launches_;
+};
+
+#endif
+
+}  // namespace
+
+std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,
+                                                  const KernelInterface& interface,
+                                                  const std::string& detail) {
+#if CUDART_VERSION >= 12080
+  return std::make_unique<LoadedKernels>(compiled, interface, detail);
+#else
+  throw UnsupportedError("kernels of a file are loaded by CUDA 12.8 and newer; this build has " +
+                         std::to_string(CUDART_VERSION / 1000) + "." +
+                         std::to_string(CUDART_VERSION % 1000 / 10));
+#endif
+}
+
+}  // namespace duet

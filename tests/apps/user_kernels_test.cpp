@@ -1,0 +1,209 @@
+// Kernels of files on the command line and in configurations; what needs a GPU is skipped without one.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "core/error.h"
+#include "device/device.h"
+#include "device/nvrtc.h"
+#include "net/spec.h"
+#include "net/yaml.h"
+#include "support/trainer_process.h"
+#include "train/config_changes.h"
+
+namespace duet {
+namespace {
+
+class UserKernelsApps : public testing::Test {
+ protected:
+  const TrainerFolder folder_;
+  const TrainerFolder bench_{DUET_BENCH};
+  // With a cache.
+  const TrainerFolder::Options home_{.environment = {"HOME=" + bench_.path().string()}};
+};
+
+TEST_F(UserKernelsApps, NewKernelWritesAFileThatIsThenListed) {
+  const Outcome made = folder_.run("new-kernel relu mine");
+  EXPECT_OUTCOME(made, kExitDone);
+  EXPECT_TRUE(has(made.out, "relu_custom_mine.cu", "bench relu --kernels ."));
+  EXPECT_TRUE(has(folder_.read("relu_custom_mine.cu"), "// relu custom_mine: ", "DUET_LAUNCH"));
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitUsage, "is there already");
+  const Outcome listed = folder_.run("list impls --kernels .");
+  EXPECT_OUTCOME(listed, kExitDone);
+  EXPECT_TRUE(has(listed.out, "custom_mine", "relu_custom_mine.cu, source "));
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  const Outcome described = folder_.run("describe custom_mine --kernels relu_custom_mine.cu");
+  EXPECT_OUTCOME(described, kExitDone);
+  EXPECT_TRUE(has(described.out, "a thread computes one element", "fp32", "yes"));
+}
+
+TEST_F(UserKernelsApps, NewKernelRefusesWhatItCannotWrite) {
+  EXPECT_OUTCOME(folder_.run("new-kernel conv3d mine"), kExitUsage, "no layer type 'conv3d'",
+                 "did you mean 'conv2d'");
+  EXPECT_OUTCOME(folder_.run("new-kernel add mine"), kExitUsage, "no file to begin with for 'add'",
+                 "conv2d, linear");
+  EXPECT_OUTCOME(folder_.run("new-kernel relu ../mine"), kExitUsage);
+  EXPECT_OUTCOME(folder_.run("new-kernel relu Mine"), kExitUsage, "small letters");
+  if (!built_with_cuda()) return;
+  EXPECT_OUTCOME(folder_.run("new-kernel conv2d naive"), kExitUsage,
+                 "has a custom_naive of Duet's own");
+  EXPECT_EQ(folder_.read("conv2d_custom_naive.cu"), "");
+}
+
+TEST_F(UserKernelsApps, WrongPathsAreToldWithTheirPlace) {
+  EXPECT_OUTCOME(folder_.run("list impls --kernels none"), kExitUsage,
+                 "none: there is no such file or folder of kernels");
+  std::filesystem::create_directory(folder_ / "empty");
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels none"), kExitUsage,
+                 "no such file or folder");
+  folder_.write("net.yaml", "kernels: [empty, none]\n" + std::string(kTinyNetwork));
+  EXPECT_OUTCOME(folder_.run("show net.yaml"), kExitUsage,
+                 "net.yaml:1:11: kernels: empty: holds no kernels",
+                 "net.yaml:1:18: kernels: none: there is no such file or folder");
+  folder_.write("net.yaml", "kernels: {a: b}\n" + std::string(kTinyNetwork));
+  EXPECT_OUTCOME(folder_.run("show net.yaml"), kExitUsage,
+                 "net.yaml:1:10: ", "a folder of kernels");
+  folder_.write("net.yaml", changed(kTinyNetwork, {{"type: relu", "type: relu, backend: ./r.cu"}}));
+  EXPECT_OUTCOME(folder_.run("show net.yaml"), kExitUsage,
+                 "net.yaml:", "backend: ./r.cu: there is no such file");
+  folder_.write("r.cu", "");
+  EXPECT_OUTCOME(folder_.run("show net.yaml"), kExitUsage,
+                 "backend: ./r.cu: ", "LAYER_custom_NAME.cu");
+}
+
+TEST_F(UserKernelsApps, AnUnknownIdSaysWhereToFindIt) {
+  if (!built_with_cuda()) GTEST_SKIP() << "a build with CUDA says so";
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_of_my_own"}}));
+  EXPECT_OUTCOME(folder_.run("show net.yaml --backend custom"), kExitUsage, "custom_of_my_own",
+                 "--kernels PATH");
+}
+
+TEST_F(UserKernelsApps, WithoutNvrtcTheReasonIsTold) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  TrainerFolder::Options without{.environment = {"DUET_NVRTC=/none/libnvrtc.so"}};
+  const Outcome doctor = folder_.run("doctor", without);
+  EXPECT_OUTCOME(doctor, kExitDone);
+  EXPECT_TRUE(has(doctor.out, "NVRTC", "none: ", "/none/libnvrtc.so", "CUDA toolkit"));
+  const Outcome described = folder_.run("describe custom_mine --kernels .", without);
+  EXPECT_OUTCOME(described, kExitDone);
+  EXPECT_TRUE(has(described.out, "no", "NVRTC, which compiles kernels at run time, was not found"));
+}
+
+TEST_F(UserKernelsApps, WatchTellsOfEverySave) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  bench_.write("relu_custom_mine.cu",
+               "__global__ void forward(const float* x, float* y) { oops }\n");
+  const Outcome watched =
+      bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout", SIGINT, "oops");
+  EXPECT_OUTCOME(watched, kExitDone);
+  EXPECT_TRUE(has(watched.out, "relu_custom_mine, source ", "does not compile",
+                  "relu_custom_mine.cu(1): error"))
+      << watched.out;
+  EXPECT_OUTCOME(bench_.run("softmax --shape n=4,in=8 --kernels . --watch"), kExitUsage,
+                 "--kernels named no kernels of softmax", "trainer new-kernel softmax mine");
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --watch"), kExitUsage, "--kernels");
+}
+
+TEST_F(UserKernelsApps, WatchTellsWhetherItIsRightAndHowFast) {
+  if (!gpu_available()) GTEST_SKIP() << gpu_missing_reason();
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  const std::string kernel = folder_.read("relu_custom_mine.cu");
+  const auto watch = [&](const std::string& text, const std::string& options = "") {
+    bench_.write("relu_custom_mine.cu", text);
+    return bench_.run_until("relu --shape n=64,in=3000 --kernels . --quick --watch " + options,
+                            "stdout", SIGINT, "from the save", home_);
+  };
+  const Outcome right = watch(kernel);
+  EXPECT_OUTCOME(right, kExitDone);
+  EXPECT_TRUE(has(right.out, "registers", "forward: right (", "backward: right (", "x cudnn"))
+      << right.out;
+  EXPECT_TRUE(
+      has(bench_.read("relu_custom_mine.history.jsonl"), "\"us\":", "\"pass\":\"backward\""));
+  const Outcome again = watch(kernel);
+  EXPECT_TRUE(has(again.out, "compiled before", "since the last, best so far")) << again.out;
+  const Outcome wrong = watch(changed(kernel, {{"value > 0.0f", "value > 1.0f"}}));
+  EXPECT_OUTCOME(wrong, kExitDone);
+  EXPECT_TRUE(has(wrong.out, "forward: WRONG", "backward: right (")) << wrong.out;
+  const Outcome wild = watch(changed(kernel, {{"  y[i] = T(", "  y[i + (1ll << 40)] = T("}}));
+  EXPECT_OUTCOME(wild, kExitDone);
+  EXPECT_TRUE(has(wild.out, "forward: WRONG")) << wild.out;
+  const Outcome endless =
+      watch(changed(kernel, {{"  y[i] = T(", "  while (clock64() != 1) {}\n  y[i] = T("}}),
+            "--pass forward --patience 3");
+  EXPECT_OUTCOME(endless, kExitDone);
+  EXPECT_TRUE(has(endless.out, "forward: WRONG")) << endless.out;
+}
+
+TEST_F(UserKernelsApps, TuneKeepsWhatIsFastest) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  bench_.write("relu_custom_mine.cu",
+               "__global__ void forward(const float* x, float* y) {}\n"
+               "DUET_LAUNCH(forward, forward, 1, 32);\n");
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels . --tune"), kExitUsage,
+                 "relu_custom_mine.cu: has no DUET_TUNE");
+  if (!gpu_available()) GTEST_SKIP() << gpu_missing_reason();
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  bench_.write("relu_custom_mine.cu", folder_.read("relu_custom_mine.cu"));
+  const Outcome tuned = bench_.run("relu --shape n=64,in=3000 --kernels . --quick --tune", home_);
+  EXPECT_OUTCOME(tuned, kExitDone);
+  EXPECT_TRUE(has(tuned.out, "custom_mine[BLOCK=64]", "custom_mine[BLOCK=512]",
+                  "relu_custom_mine: BLOCK=", "from now on"))
+      << tuned.out;
+  const Outcome timed =
+      bench_.run("relu --shape n=64,in=3000 --kernels . --impl custom_mine --quick", home_);
+  EXPECT_OUTCOME(timed, kExitDone);
+  EXPECT_TRUE(has(timed.out, ", BLOCK=")) << timed.out;
+}
+
+TEST(UserKernelPaths, AreNotTakenFromACheckpoint) {
+  const ConfigNode config = without_kernel_paths(
+      read_yaml("kernels: [a]\nbackend: ./relu_custom_a.cu\nlayers:\n"
+                "  - {name: a, backend: ./relu_custom_a.cu}\n"
+                "  - {name: b, backend: {forward: ./conv2d_custom_a.cu, backward_data: cudnn}}\n"
+                "  - {name: c, backend: custom_a}\n",
+                "test.yaml"));
+  EXPECT_EQ(write_yaml(config).find(".cu"), std::string::npos);
+  EXPECT_TRUE(has(write_yaml(config), "backward_data: cudnn", "backend: custom_a"));
+  EXPECT_FALSE(config.find("kernels"));
+}
+
+TEST(UserKernelChanges, AnotherSourceUnderOneNameIsAnotherTraining) {
+  const auto config = [](const std::string& hash) {
+    ConfigNode node = ConfigNode::map();
+    if (!hash.empty())
+      node.at_or_add("sources").at_or_add("relu_custom_mine") = ConfigNode::of(hash);
+    return node;
+  };
+  const auto changes = config_changes(config("0123"), config("4567"));
+  ASSERT_EQ(changes.size(), 1u);
+  EXPECT_EQ(to_string(changes[0]), "sources.relu_custom_mine: 0123 -> 4567");
+  EXPECT_EQ(changes[0].kind, ConfigChange::Kind::kTraining);
+  EXPECT_FALSE(changes[0].of_results);
+  // Who computes it may be another one, as with any implementation.
+  const auto first = config_changes(config(""), config("4567"));
+  ASSERT_EQ(first.size(), 1u);
+  EXPECT_EQ(first[0].kind, ConfigChange::Kind::kImplementation);
+}
+
+TEST_F(UserKernelsApps, ATrainingKeepsTheSourceAndIsResumedByNoOther) {
+  if (!gpu_available()) GTEST_SKIP() << gpu_missing_reason();
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_mine"},
+                                       {"backend: cpu", "backend: custom"}}));
+  const std::string train = "--config net.yaml --kernels . --out run --set fuse=false";
+  const Outcome trained = folder_.run(train);
+  EXPECT_OUTCOME(trained, kExitDone, "custom_mine", "source ");
+  EXPECT_EQ(folder_.read("run/kernels/relu_custom_mine.cu"), folder_.read("relu_custom_mine.cu"));
+  EXPECT_TRUE(has(folder_.read("run/config.yaml"), "sources", "relu_custom_mine: "));
+  EXPECT_OUTCOME(folder_.run(train + " --resume last --epochs 3"), kExitDone);
+  EXPECT_OUTCOME(folder_.run("evaluate --checkpoint run --kernels run/kernels"), kExitDone);
+  EXPECT_OUTCOME(folder_.run("evaluate --checkpoint run"), kExitUsage, "custom_mine", "--kernels");
+  folder_.write("relu_custom_mine.cu", "// other\n" + folder_.read("relu_custom_mine.cu"));
+  EXPECT_OUTCOME(folder_.run(train + " --resume last --epochs 4"), kExitUsage,
+                 "sources.relu_custom_mine: ", "--allow-changes");
+  EXPECT_OUTCOME(folder_.run(train + " --resume last --epochs 4 --allow-changes"), kExitDone);
+}
+
+}  // namespace
+}  // namespace duet

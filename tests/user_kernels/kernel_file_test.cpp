@@ -1,0 +1,66 @@
+#include "user_kernels/kernel_file.h"
+
+#include <gtest/gtest.h>
+
+#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+class KernelFileTest : public testing::Test {
+ protected:
+  std::string error_of_file(const std::string& name) const {
+    folder_.write(name, "");
+    return error_of<ConfigError>([&] { read_kernel_file(folder_ / name); });
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(KernelFileTest, IsNamedByLayerAndId) {
+  folder_.write("conv2d_pool_relu_custom_my_own.cu", "text");
+  const KernelFile file = read_kernel_file(folder_ / "conv2d_pool_relu_custom_my_own.cu");
+  EXPECT_EQ(file.type, "conv2d_pool_relu");
+  EXPECT_EQ(file.id, "custom_my_own");
+  EXPECT_EQ(file.source, "text");
+  EXPECT_EQ(file.hash.size(), 12u);
+}
+
+TEST_F(KernelFileTest, RefusesOtherNames) {
+  EXPECT_TRUE(has(error_of_file("conv2d_mine.cu"), "conv2d_mine.cu: ", "LAYER_custom_NAME.cu"));
+  EXPECT_TRUE(has(error_of_file("conv2d_custom_.cu"), "LAYER_custom_NAME.cu"));
+  EXPECT_TRUE(has(error_of_file("conv2d_custom_a b.cu"), "small letters"));
+  EXPECT_TRUE(has(error_of_file("conv2d_custom_mine.cpp"), "LAYER_custom_NAME.cu"));
+  EXPECT_TRUE(has(error_of_file("convd_custom_mine.cu"), "no layer type 'convd'", "did you mean"));
+}
+
+TEST_F(KernelFileTest, RefusesWhatIsNoFile) {
+  std::filesystem::create_directory(folder_ / "relu_custom_mine.cu");
+  EXPECT_TRUE(has(error_of<DataError>([&] { read_kernel_file(folder_ / "relu_custom_mine.cu"); }),
+                  "relu_custom_mine.cu"));
+  EXPECT_TRUE(has(error_of<DataError>([&] { read_kernel_file(folder_ / "relu_custom_none.cu"); }),
+                  "relu_custom_none.cu"));
+}
+
+TEST_F(KernelFileTest, OfAFolderThoseWithSuchNames) {
+  folder_.write("relu_custom_b.cu", "");
+  folder_.write("relu_custom_a.cu", "");
+  folder_.write("main.cu", "");
+  folder_.write("notes.txt", "");
+  const auto files = kernel_files_in(folder_.path());
+  ASSERT_EQ(files.size(), 2u);
+  EXPECT_EQ(files[0].filename(), "relu_custom_a.cu");
+  EXPECT_EQ(kernel_files_in(files[0]), std::vector{files[0]});
+}
+
+TEST_F(KernelFileTest, AFolderMustBeOneAndHoldKernels) {
+  EXPECT_TRUE(has(error_of<ConfigError>([&] { kernel_files_in(folder_ / "none"); }),
+                  "none: there is no such file or folder"));
+  EXPECT_TRUE(has(error_of<ConfigError>([&] { kernel_files_in(folder_.path()); }),
+                  "holds no kernels", "conv2d_custom_mine.cu"));
+}
+
+}  // namespace
+}  // namespace duet
