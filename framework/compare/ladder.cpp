@@ -1,6 +1,7 @@
 #include "compare/ladder.h"
 
 #include <algorithm>
+#include <fstream>
 #include <tuple>
 #include <vector>
 
@@ -17,11 +18,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
+std::string first_line(const std::string& layer) { return "<!-- bench:" + layer + " -->"; }
 constexpr const char* kEnd = "<!-- /bench -->";
 constexpr const char* kMeasuredOn = "<!-- measured on the ";  // "gpu -->"
 
 MarkedText read_marked_text(const Ladder& ladder) {
-  return duet::read_marked_text(ladder.page, "<!-- bench:" + ladder.layer + " -->", kEnd);
+  return duet::read_marked_text(ladder.page, first_line(ladder.layer), kEnd);
 }
 
 // ---- the table ----
@@ -97,13 +99,28 @@ std::string machine_text(const BenchResults& results) {
   return join(parts);
 }
 
+// The folder of its name, or the one whose page has its table: batch_norm has batch_norm2d's.
+fs::path folder_of(const std::string& layer, const fs::path& layers) {
+  if (fs::exists(layers / layer / "README.md")) return layers / layer;
+  for (const auto& folder : fs::directory_iterator(layers)) {
+    const fs::path page = folder.path() / "README.md";
+    if (!fs::exists(page)) continue;
+    std::ifstream in(page);
+    for (std::string line; std::getline(in, line);) {
+      if (line == first_line(layer)) return folder.path();
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Ladder find_ladder(const std::string& layer, const fs::path& from) {
   layer_type(layer);
   for (fs::path at = from;; at = at.parent_path()) {
-    const fs::path folder = at / "framework" / "layers" / layer;
-    if (fs::exists(folder / "README.md")) {
+    const fs::path layers = at / "framework" / "layers";
+    const fs::path folder = fs::is_directory(layers) ? folder_of(layer, layers) : fs::path();
+    if (!folder.empty()) {
       const Ladder ladder = {layer, folder / "README.md", folder / "bench.yaml"};
       if (!fs::exists(ladder.shapes)) {
         throw ConfigError(ladder.shapes.string() +

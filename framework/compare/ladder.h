@@ -1,7 +1,8 @@
 // The measured table in a layer's README, written by bench alone: between the lines
 //   <!-- bench:conv2d -->
 //   <!-- /bench -->
-// of framework/layers/conv2d/README.md stands what the shapes of bench.yaml in that folder took.
+// of framework/layers/conv2d/README.md stands what the shapes of bench.yaml in that folder took. Other
+// pages quote it (docs/pages.sh).
 #pragma once
 
 #include <filesystem>
@@ -14,7 +15,7 @@ namespace duet {
 
 struct Ladder {
   std::string layer;
-  std::filesystem::path page;    // framework/layers/<layer>/README.md
+  std::filesystem::path page;  // framework/layers/<layer>/README.md, or that of the layer's family
   std::filesystem::path shapes;  // bench.yaml beside it
 };
 

@@ -2,6 +2,7 @@
 
 #include "compare/problem.h"
 #include "compare/records.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -67,7 +68,7 @@ void add_ratio(const std::vector<RowArm>& arms, size_t a, size_t b, ArmRatios* r
 
 std::string repeat_command(const Layer& layer, Pass pass) {
   return "bench " + std::string(layer.type()) + " --shape " + problem_argument(layer) + " --pass " +
-         std::string(to_string(pass));
+         std::string(to_string(pass)) + kernel_options(layer.type());
 }
 
 }  // namespace duet

@@ -7,13 +7,14 @@
 #include <sstream>
 
 #include "core/error.h"
+#include "core/labels.h"
 #include "layers/layers.h"
 
 namespace duet {
 namespace {
 
 const std::vector<std::string> kInputWords = {"n", "c", "h", "w", "in", "x"};
-const std::vector<std::string> kSettingWords = {"layout", "math", "dtype"};
+const std::vector<std::string> kSettingWords = {"layout", "math", "dtype", "labels"};
 const std::vector<std::string> kDerivedWords = {"p", "q"};
 
 bool contains(const std::vector<std::string>& words, const std::string& word) {
@@ -72,6 +73,7 @@ class Binder {
       fail("dtype=" + *dtype + ": with math=" + std::string(to_string(options.math)) +
            " implementations are measured in " + std::string(to_string(stored)) + " alone");
     }
+    const bool mixed = take_choice("labels", {"single", "mixed"}) == "mixed";
     ConfigNode keys = take_keys();
     std::vector<TensorDesc> inputs = take_inputs(layout);
     for (TensorDesc& input : inputs) input.dtype = stored;
@@ -86,7 +88,11 @@ class Binder {
     } catch (const ConfigError& e) {
       fail_in_words(e.what());
     }
-    if (layer->takes_labels()) inputs.push_back({{inputs[0].shape[0]}, DType::kInt32});
+    if (layer->takes_labels()) {
+      inputs.push_back(labels_desc(inputs[0].shape[0], mixed));
+    } else if (mixed) {
+      fail("labels=mixed: it takes no labels");
+    }
     try {
       layer->bind(inputs, options);
     } catch (const ShapeError& e) {

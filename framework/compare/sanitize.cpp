@@ -15,6 +15,7 @@
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "measure/examine.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -173,7 +174,7 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
     const std::string command = shell_word(bench) + " " + std::string(call.layer->type()) +
                                 " --shape " + shell_word(problem_argument(*call.layer)) +
                                 " --pass " + std::string(to_string(call.pass)) + " --impl " +
-                                call.id + " --once --quiet";
+                                call.id + kernel_options(call.layer->type()) + " --once --quiet";
     out << text_of(call) << std::flush;
     std::string found;
     for (std::string_view tool : kTools) {

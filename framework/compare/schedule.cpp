@@ -61,7 +61,6 @@ Dataset first_images(const Dataset& dataset, const TrainingSize& size) {
   Dataset first;
   static_cast<DatasetInfo&>(first) = dataset;
   first.source = dataset.source;
-  first.augment = dataset.augment;
   first.train = first_of(dataset.train, size.train);
   first.validation = first_of(dataset.validation, size.validation);
   return first;

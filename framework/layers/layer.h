@@ -20,6 +20,7 @@
 #include "core/config.h"
 #include "core/tensor.h"
 #include "device/context.h"
+#include "layers/added.h"
 #include "layers/implementation.h"
 
 namespace duet {
@@ -175,17 +176,20 @@ class LayerOf : public Layer {
   const P& problem() const { return problem_; }
   std::string problem_text() const final { return problem_.to_string(); }
 
-  std::vector<ImplInfo> implementations() const final { return infos_of(list_); }
+  std::vector<ImplInfo> implementations() const final { return with_added(type_, infos_of(list_)); }
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const final {
+    if (const auto added = find_added(type_, id)) return added->unsupported(*this, pass);
     const ImplEntry<P>& found = entry(id);
     if (auto reason = unstored(problem_.dtype, found.dtypes)) return reason;
     return found.unsupported(problem_, pass);
   }
   bool preferred(std::string_view id, Pass pass, size_t workspace_limit) const final {
+    if (find_added(type_, id)) return false;
     const ImplEntry<P>& found = entry(id);
     return found.preferred && found.preferred(problem_, pass, workspace_limit);
   }
   std::unique_ptr<Implementation> make(std::string_view id, Context& context) const final {
+    if (const auto added = find_added(type_, id)) return added->make(*this, context);
     return entry(id).make(problem_, context);
   }
 
@@ -226,13 +230,16 @@ struct LayerType {
   std::string_view summary;
   /// Reads the layer's own keys; mistakes go to the reader.
   std::unique_ptr<Layer> (*make)(ConfigReader& reader);
-  std::vector<ImplInfo> (*implementations)();
+  /// Of the list in the source.
+  std::vector<ImplInfo> (*list)();
   /// The words of problem_text() that are no keys.
   std::vector<ShapeWord> shape_words = {};
   /// Of a block: the sequences of layers that it stands for, with the same values and gradients.
   /// The first layer of each has the parameters, and its implementations are named as the block's
   /// are.
   std::vector<std::vector<BlockPart>> replaces = {};
+
+  std::vector<ImplInfo> implementations() const { return with_added(name, list()); }
 };
 
 /// The row of a type whose layers are L(reader, arguments...) or L(arguments...), and whose list is

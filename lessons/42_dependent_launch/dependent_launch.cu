@@ -81,6 +81,9 @@ void teach() {
 
   // region forgotten
   int seen[2];
+  cudaFuncAttributes
+      loaded;  // loads the kernel: a first launch would load it, and wait for the GPU
+  CHECK(cudaFuncGetAttributes(&loaded, read_kernel));
   for (const bool waits : {false, true}) {
     const lesson::Array<int> value(std::vector<int>{0}), copy(1);
     CHECK(cudaDeviceSynchronize());
@@ -96,7 +99,7 @@ void teach() {
   // region wrong
   const lesson::Array<int> values(kCount);
   SHOULD_FAIL(launch(true, kCount / 2048, 2048, stream, add_kernel, values.data()),
-              cudaErrorInvalidConfiguration);
+              cudaErrorInvalidValue);
   // end wrong
   CHECK(cudaStreamDestroy(stream));
 }

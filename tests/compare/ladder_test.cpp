@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "compare/bench_problems.h"
 #include "compare/results_json.h"
@@ -65,21 +69,55 @@ BenchResults results(const std::string& device) {
 
 TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
   size_t count = 0;
-  for (const LayerType* type : layer_types()) {
-    const std::string name(type->name);
-    const fs::path root = DUET_SOURCE_DIR;
-    if (!fs::exists(root / "framework/layers" / name / "bench.yaml")) continue;
-    const Ladder ladder = find_ladder(name, root);
+  const fs::path root = DUET_SOURCE_DIR;
+  for (const auto& folder : fs::directory_iterator(root / "framework/layers")) {
+    const fs::path shapes = folder.path() / "bench.yaml";
+    if (!fs::exists(shapes)) continue;
+    const auto problems = read_problems({.shapes = shapes.string()}, Device::kCpu);
+    EXPECT_GE(problems.size(), 3u) << shapes;
+    const std::string type(problems.at(0).layer->type());
+    const Ladder ladder = find_ladder(type, root);
+    EXPECT_EQ(ladder.shapes, shapes);
     check_ladder(ladder, Device::kGpu, false);
-    const auto problems = read_problems({.shapes = ladder.shapes.string()}, Device::kCpu);
-    EXPECT_GE(problems.size(), 3u) << name;
     for (const BenchProblem& problem : problems) {
-      EXPECT_EQ(problem.layer->type(), name);
-      EXPECT_NE(problem.name, "") << name;
+      EXPECT_EQ(problem.layer->type(), type);
+      EXPECT_NE(problem.name, "") << type;
     }
     ++count;
   }
-  EXPECT_GE(count, 6u);
+  EXPECT_GE(count, 12u);
+}
+
+/// The ids of the rungs of a page of the course, by layer: "<!-- rung: linear custom_naive -->".
+std::map<std::string, std::set<std::string>> rungs_in(const fs::path& page) {
+  std::map<std::string, std::set<std::string>> rungs;
+  std::ifstream in(page);
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    std::string begin, mark, layer, id;
+    if (words >> begin >> mark >> layer >> id && begin == "<!--" && mark == "rung:") {
+      rungs[layer].insert(id);
+    }
+  }
+  return rungs;
+}
+
+TEST(Course, PagesHaveARungForEachImplementationOnAGpuAndNoOther) {
+  if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
+  size_t pages = 0;
+  for (const auto& page : fs::directory_iterator(fs::path(DUET_SOURCE_DIR) / "docs/course")) {
+    for (const auto& [layer, ids] : rungs_in(page.path())) {
+      const LayerType* type = find_layer_type(layer);
+      ASSERT_TRUE(type) << page << ": " << layer;
+      std::set<std::string> expected;
+      for (const ImplInfo& info : type->implementations()) {
+        if (family_of(info.id) != Family::kCpu) expected.emplace(info.id);
+      }
+      EXPECT_EQ(ids, expected) << page << ": " << layer;
+      ++pages;
+    }
+  }
+  EXPECT_GE(pages, 6u);
 }
 
 TEST_F(LadderTree, IsFoundFromBelow) {
@@ -89,6 +127,15 @@ TEST_F(LadderTree, IsFoundFromBelow) {
   EXPECT_THROW(find_ladder("conv2d", root_.path()), ConfigError);
   fs::remove(folder() / "bench.yaml");
   EXPECT_THROW(find_ladder("linear", root_.path()), ConfigError);
+}
+
+TEST_F(LadderTree, IsFoundInTheFolderOfItsFamily) {
+  root_.write("framework/layers/batch_norm/README.md",
+              "<!-- bench:batch_norm2d -->\n<!-- /bench -->\n");
+  root_.write("framework/layers/batch_norm/bench.yaml", "problems: []\n");
+  EXPECT_EQ(find_ladder("batch_norm2d", root_.path()).page,
+            root_.path() / "framework/layers/batch_norm/README.md");
+  EXPECT_THROW(find_ladder("batch_norm1d", root_.path()), ConfigError);
 }
 
 TEST_F(LadderTree, ReplacesTheTableAndNothingElse) {

@@ -28,6 +28,7 @@ struct ClusterSum {
 #if __CUDA_ARCH__ >= 900
     if (walk.splits == 1) return;
     const int lane = threadIdx.x % walk.lanes;
+    // region cluster
     if (threadIdx.x < walk.lanes) {
 #pragma unroll
       for (int k = 0; k < F::kChannels; ++k) of_block[k][lane] = values[k];
@@ -47,6 +48,7 @@ struct ClusterSum {
         if (rank < walk.splits) values[k] = combine(values[k], all[rank]);
       }
     }
+    // end cluster
 #endif
   }
 };

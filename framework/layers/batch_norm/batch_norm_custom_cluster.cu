@@ -69,11 +69,13 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += x.v[k];
   };
+  // region keep
   part.template for_each<kCount>(
       walk, [&](int i, int offset) { kept[i] = load<F::V>(t.x + offset); },
       [&](int offset) { add_sum(load<F::V>(t.x + offset)); });
   part.template for_each<kCount>(
       walk, [&](int i, int) { add_sum(kept[i]); }, [](int) {});
+  // end keep
   total(walk, sums, plus);
   Statistics<F> s;
 #pragma unroll

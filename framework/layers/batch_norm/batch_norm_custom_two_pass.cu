@@ -31,6 +31,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   float squares[F::kChannels] = {}, var[F::kChannels];
+  // region variance
   for_each<F>(walk, [&](int offset) {
     const auto x = load<F::V>(t.x + offset);
 #pragma unroll
@@ -39,6 +40,7 @@ __global__ void __launch_bounds__(kThreads)
       squares[F::channel_of(k)] += difference * difference;
     }
   });
+  // end variance
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
     var[k] = block_combine(squares[k], walk.lanes, plus) / walk.count;

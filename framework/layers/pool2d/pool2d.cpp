@@ -9,6 +9,7 @@ ImplEntry<Pool2dProblem> avg_pool2d_custom_vectorized();
 ImplEntry<Pool2dProblem> max_pool2d_custom_naive();
 ImplEntry<Pool2dProblem> avg_pool2d_custom_naive();
 ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction();
+ImplEntry<Pool2dProblem> global_avg_pool2d_custom_naive();
 ImplEntry<Pool2dProblem> pool2d_cudnn();
 
 Pool2dImpls& max_pool2d_impls() {
@@ -41,6 +42,7 @@ Pool2dImpls& global_avg_pool2d_impls() {
     pool2d_cpu_reference(),
 #if DUET_WITH_CUDA
     global_avg_pool2d_custom_reduction(),
+    global_avg_pool2d_custom_naive(),
     pool2d_cudnn(),
 #endif
   };

@@ -1,4 +1,4 @@
-// max_pool2d and avg_pool2d custom_naive: a thread an output; backward a thread a pixel, which asks
+// max_pool2d, avg_pool2d and global_avg_pool2d custom_naive: a thread an output; backward a thread a pixel, which asks
 //           every window that holds it for its share. So every dx is written once and no atomics
 //           are needed, also where windows overlap. The maximum's forward keeps its places.
 // Mapping:  forward thread = 1 output; backward thread = 1 pixel of dx; block = 256.
@@ -86,12 +86,14 @@ __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
   const Place at = place_of<1>(t, i, t.p, t.q, t.h * t.w);
   const PixelRange pixels = t.pixels_of(at.row, at.column);
   float sum = 0.0f;
+  // region sum
   for (int h = pixels.h_begin; h < pixels.h_end; ++h) {
     for (int w = pixels.w_begin; w < pixels.w_end; ++w) {
       sum += x[at.base + (h * t.w + w) * at.step];
     }
   }
   y[i] = T(sum / t.divisor(pixels));
+  // end sum
 }
 
 template <class T>
@@ -139,5 +141,7 @@ ImplEntry<Pool2dProblem> max_pool2d_custom_naive() {
 ImplEntry<Pool2dProblem> avg_pool2d_custom_naive() {
   return gpu_entry<AvgPool2dCustomNaive>("custom_naive");
 }
+/// The average whose one window is the image.
+ImplEntry<Pool2dProblem> global_avg_pool2d_custom_naive() { return avg_pool2d_custom_naive(); }
 
 }  // namespace duet

@@ -34,6 +34,7 @@ __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
   const int64_t image = static_cast<int64_t>(blockIdx.x / t.across / t.down) * t.rows * t.columns;
   const int x = threadIdx.x % kSide, y = threadIdx.x / kSide;
 
+  // region turn
   const int column = across * kSide + x;
 #pragma unroll
   for (int k = 0; k < kSide; k += kThreads / kSide) {
@@ -51,6 +52,7 @@ __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
       to[image + static_cast<int64_t>(target) * t.rows + row] = T(tile[x][y + k]);
     }
   }
+  // end turn
 }
 
 // Exact for 0 <= i < 2048 and 1 <= divisor <= 2048: i + 0.5 is never near a multiple of the

@@ -17,6 +17,7 @@ struct Block {
     __syncthreads();  // values[0] may still be read from the call before
     values[threadIdx.x] = value;
     __syncthreads();
+    // region tree
 #pragma unroll
     for (int half = kThreads / 2; half > 0; half /= 2) {
       if (threadIdx.x < half) {
@@ -24,6 +25,7 @@ struct Block {
       }
       __syncthreads();
     }
+    // end tree
     return values[0];
   }
 };

@@ -20,10 +20,12 @@ __device__ __forceinline__ Part join(const Part& a, const Part& b) {
 /// thread where joining in pairs would take ten and more.
 template <class F>
 __device__ __forceinline__ Part join_row(const Part& own) {
+  // region join
   const float max = F::combine_row(own.max, [](float a, float b) { return fmaxf(a, b); });
   const float sum =
       F::combine_row(own.sum * expf(own.max - max), [](float a, float b) { return a + b; });
   return {max, sum};
+  // end join
 }
 
 /// The softmax of a row, as many values at a time as fit into the registers of its team.
@@ -52,6 +54,7 @@ struct RowSoftmax {
  private:
   /// values = exp(x - own.max)
   __device__ __forceinline__ void read(int begin) {
+    // region read
     F::load_row(x + begin, columns - begin, -INFINITY, values);
     own = {};
 #pragma unroll
@@ -61,6 +64,7 @@ struct RowSoftmax {
       value = expf(value - own.max);
       own.sum += value;
     }
+    // end read
   }
 };
 

@@ -46,12 +46,14 @@ struct Statistics {
 
 template <class Team, class T>
 __device__ __forceinline__ Statistics statistics_of(const Walk<Team>& walk, const T* x) {
+  // region walks
   Statistics s;
   walk.for_each([&](int64_t i) { s.max = fmaxf(s.max, float{x[i]}); });
   s.max = Team::combine(s.max, [](float a, float b) { return fmaxf(a, b); });
   walk.for_each([&](int64_t i) { s.sum += expf(x[i] - s.max); });
   s.sum = Team::combine(s.sum, [](float a, float b) { return a + b; });
   return s;
+  // end walks
 }
 
 template <class Team, class T>
@@ -60,7 +62,9 @@ __global__ void __launch_bounds__(Team::kBlock)
   const Walk<Team> walk(rows);
   if (walk.row >= rows.count) return;  // the whole team
   const Statistics s = statistics_of(walk, x);
+  // region quotients
   walk.for_each([&](int64_t i) { y[i] = T(s.softmax(x[i])); });
+  // end quotients
 }
 
 template <class Team, class T>

@@ -1,0 +1,143 @@
+#!/usr/bin/env bash
+# What pages quote is what the files say. A page holds, under
+#   <!-- code: FILE REGION -->                    what FILE, seen from the page, has between "// region REGION"
+#                                                 and "// end REGION"
+#   <!-- rung: LAYER ID [PASS] [PROBLEM] -->      the time of an implementation, from the table that
+#                                                 'bench --ladder LAYER --write' wrote: of forward and of
+#                                                 the first problem that it has a time for, if not said
+#   <!-- machine: LAYER -->                       where that table was measured
+# This complains where a page holds something else, or with --write puts it right. usage: pages.sh [--write]
+set -euo pipefail
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+write=${1-}
+fresh=$(mktemp)
+trap 'rm -f "$fresh"' EXIT
+mistakes=0
+pages=0
+quotes=0
+
+# The page as its files would have it.
+quoted() {
+  awk -v folder="$(dirname "$1")" '
+    function fails(text) { print FILENAME ":" NR ": " text > "/dev/stderr"; failed = 1 }
+
+    # ---- code ----
+
+    function quote(file, name, line, inside, found, indent, lines) {
+      file = folder "/" file
+      while ((getline line < file) > 0) {
+        if (line ~ "^ *// end " name "$") inside = 0
+        if (inside && line !~ "^ *// (region|end) ") {
+          ++lines
+          print substr(line, 1, indent) ~ /^ *$/ ? substr(line, indent + 1) : line
+        }
+        if (line ~ "^ *// region " name "$") { inside = found = 1; indent = index(line, "/") - 1 }
+      }
+      close(file)
+      if (!found || inside || !lines) fails(file " has no region " name)
+    }
+
+    # ---- what was measured ----
+
+    # The lines of the table of a layer: table[1..lines]. REQUIRES: `problem` is empty, or one of its bench.yaml.
+    function read_table(layer, problem, table, command, file, line, inside, lines, named) {
+      command = "grep -lxF -- \"<!-- bench:" layer " -->\" framework/layers/*/README.md"
+      if ((command | getline file) <= 0) { fails("no README of framework/layers/ has a table of " layer); return 0 }
+      close(command)
+      while ((getline line < file) > 0) {
+        if (line == "<!-- /bench -->") inside = 0
+        if (inside) table[++lines] = line
+        if (line == "<!-- bench:" layer " -->") inside = 1
+      }
+      close(file)
+      sub(/README.md$/, "bench.yaml", file)
+      while (problem != "" && (getline line < file) > 0) if (index(line, "name: " problem ",")) named = 1
+      close(file)
+      if (problem != "" && !named) fails(file " has no problem named " problem)
+      return lines + 0
+    }
+    function in_backticks(text) { return match(text, /`[^`]*`/) ? substr(text, RSTART + 1, RLENGTH - 2) : "" }
+    function trimmed(text) { gsub(/^ +| +$/, "", text); return text }
+    function number(text) { gsub(/,/, "", text); return text + 0 }
+    function percent(share) { return sprintf(share >= 10 ? "%.0f%%" : "%.2g%%", share) }
+
+    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text) {
+      lines = read_table(layer, problem, table)
+      for (i = 1; i <= lines; ++i) {
+        if (table[i] ~ /^\|/) n = split(table[i], cell, "|")
+        if (table[i] !~ /^\|/ && table[i] ~ /`$/) {
+          shape = in_backticks(table[i])
+          name = table[i]
+          sub(/:? *`[^`]*`$/, "", name)
+          time = ""
+        } else if (table[i] ~ /^\| \|/) {
+          column = 0
+          for (j = 3; j < n; ++j) if (trimmed(cell[j]) ~ "^" pass ",") { column = j; base = in_backticks(cell[j]) }
+        } else if (column && table[i] ~ /^\| `/ && trimmed(cell[column]) ~ /^[*0-9]/ && ++times && index(table[i], "| `" id "` |") == 1) {
+          time = trimmed(cell[column])
+          gsub(/\*/, "", time)
+          beside = time ~ /\(/ ? time : ""
+          sub(/^[^(]*\(/, "", beside)
+          sub(/\)$/, "", beside)
+          sub(/ .*/, "", time)
+        } else if (table[i] ~ /^\| floor \|/ && time != "" && (problem == "" || problem == name)) {
+          floors = trimmed(cell[column])
+          text = "> `" id "`: **" time " us**, " pass " of " (name == "" ? "" : name ", ") "`" shape "`"
+          if (number(floors) > 0) text = text ": " percent(100 * number(floors) / number(time)) " of floor (" floors " us)"
+          if (beside != "" && id != base) text = text "; " beside " of the speed of `" base "`"
+          print text "."
+          return
+        }
+      }
+      if (lines > 1 && !times) fails("the table of " layer " is not what bench writes")
+      print "> `" id "`: not measured yet (`bench --ladder " layer " --write`)."
+    }
+    function machine(layer, table, lines) {
+      lines = read_table(layer, "", table)
+      if (lines > 1) print "> Measured on: " table[lines]
+      else print "> Not measured yet (`bench --ladder " layer " --write`)."
+    }
+
+    /^<!-- code: [^ ]+ [^ ]+ -->$/ {
+      print; file = $3; name = $4
+      if ((getline) <= 0 || $0 !~ /^```/) fails("no block of code follows the mark")
+      print
+      quote(file, name)
+      while ((getline) > 0 && $0 !~ /^```$/) { }
+    }
+    /^<!-- (rung|machine): .* -->$/ {
+      print
+      if ($2 == "machine:") {
+        machine($3)
+      } else {
+        first = 5; pass = "forward"; problem = ""
+        if ($5 ~ /^(forward|backward|backward_data|backward_filter)$/) { pass = $5; first = 6 }
+        for (i = first; i < NF; ++i) problem = problem (i > first ? " " : "") $i
+        rung($3, $4, pass, problem)
+      }
+      while ((more = getline) > 0 && $0 ~ /^>/) { }
+      if (more <= 0) exit failed
+    }
+    { print }
+    END { exit failed }' "$1"
+}
+
+while IFS= read -r page; do
+  pages=$((pages + 1))
+  quotes=$((quotes + $(grep -cE '^<!-- (code|rung|machine): ' "$page")))
+  if ! quoted "$page" >"$fresh"; then
+    mistakes=$((mistakes + 1))
+  elif ! cmp -s "$page" "$fresh"; then
+    if [ "$write" = --write ]; then
+      cp "$fresh" "$page"
+    else
+      diff -u "$page" "$fresh" | head -n 20 || true
+      echo "$page does not hold what its files have; bash docs/pages.sh --write puts it right"
+      mistakes=$((mistakes + 1))
+    fi
+  fi
+done < <(grep -lrE '^<!-- (code|rung|machine): ' --include='*.md' docs lessons | sort)
+
+echo "$pages pages, $quotes quotes, $mistakes mistakes"
+[ "$quotes" -gt 50 ] && [ "$mistakes" -eq 0 ]
