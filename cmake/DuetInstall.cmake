@@ -13,8 +13,7 @@ install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
   PATTERN compare EXCLUDE PATTERN net/table.h EXCLUDE PATTERN train/profile.h EXCLUDE
   PATTERN train/profiler.h EXCLUDE PATTERN train/trace.h EXCLUDE PATTERN train/run_folder.h EXCLUDE
   PATTERN train/training_run.h EXCLUDE PATTERN train/class_report.h EXCLUDE
-  PATTERN train/goal.h EXCLUDE PATTERN train/initial_weights.h EXCLUDE
-  PATTERN train/training_events.h EXCLUDE)
+  PATTERN train/goal.h EXCLUDE PATTERN train/training_events.h EXCLUDE)
 
 get_property(applications DIRECTORY apps PROPERTY BUILDSYSTEM_TARGETS)
 foreach(application IN LISTS applications)

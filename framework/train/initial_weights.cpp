@@ -1,7 +1,6 @@
 #include "train/initial_weights.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.h"
@@ -130,13 +129,6 @@ std::vector<std::string> warnings_of(const InitialWeights& taken) {
     lines.push_back(file + " has what this network has not: " + named(taken.unused));
   }
   return lines;
-}
-
-nlohmann::json to_json(const InitialWeights& taken) {
-  return {{"file", taken.file.string()},
-          {"skipped", taken.skipped},
-          {"missing", taken.missing},
-          {"unused", taken.unused}};
 }
 
 }  // namespace duet

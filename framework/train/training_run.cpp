@@ -162,7 +162,10 @@ void TrainingRun::tell_initial_weights() {
   spdlog::info("begins with the weights of {}{}", taken->file.string(),
                taken->skipped.empty() ? "" : ", but for " + join(taken->skipped));
   for (const std::string& warning : warnings_of(*taken)) spdlog::warn(warning);
-  info_.init_from = json_text(to_json(*taken));
+  info_.init_from = json_text({{"file", taken->file.string()},
+                               {"skipped", taken->skipped},
+                               {"missing", taken->missing},
+                               {"unused", taken->unused}});
 }
 
 // Makes the folder that of a run at position_, whatever a process that was killed left in it.
