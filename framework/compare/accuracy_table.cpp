@@ -11,16 +11,12 @@
 #include "compare/result_table.h"
 #include "compare/results_json.h"
 #include "core/config.h"
-#include "core/input_file.h"
 #include "train/write_file.h"
 
 namespace duet {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
-
-constexpr uint64_t kMostJsonBytes = uint64_t{16} << 20;
 
 TrainedRun trained_run(const fs::path& folder) {
   const RunRecord run = read_run(folder);
@@ -49,21 +45,6 @@ TrainedRun trained_run(const fs::path& folder) {
     result.best_accuracy = std::max(result.best_accuracy, epoch.val_accuracy);
   }
   return result;
-}
-
-AccuracyTable read_table(const fs::path& path) {
-  try {
-    const std::string text = read_input_file(path, kMostJsonBytes);
-    check_json_bounds(text);
-    const json object = json::parse(text, nullptr, false);
-    if (object.is_discarded()) throw DataError("not JSON, or cut short");
-    auto table = JsonReader::read<AccuracyTable>(object);
-    if (table.schema == kAccuracySchema) return table;
-  } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
-  }
-  throw DataError(path.string() + ": is not a table of 'trainer accuracy' (" + kAccuracySchema +
-                  ")");
 }
 
 bool same_group(const TrainedRun& a, const TrainedRun& b) {
@@ -188,7 +169,8 @@ AccuracyTable read_accuracies(const std::vector<std::string>& sources) {
   AccuracyTable table{.schema = kAccuracySchema};
   for (const std::string& source : sources) {
     if (source.ends_with(".json")) {
-      for (const TrainedRun& run : read_table(source).runs) add(run, &table.runs);
+      const auto written = load_as<AccuracyTable>(source, "trainer accuracy", kAccuracySchema);
+      for (const TrainedRun& run : written.runs) add(run, &table.runs);
     } else {
       add(trained_run(source), &table.runs);
     }

@@ -165,7 +165,9 @@ class Bench {
                                   .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
                                   .repeat = repeat_command(layer, selection.pass) + how()},
                                  arms),
-                    baseline};
+                    baseline,
+                    {},
+                    problem.suite};
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
       if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }
@@ -183,6 +185,7 @@ class Bench {
   std::string how() const {
     std::string text;
     if (!options_.impls.empty()) text += " --impl " + join(options_.impls, ",");
+    if (options_.choice) text += " --choice";
     if (options_.impls.empty() && device_ == Device::kCpu) text += " --device cpu";
     if (options_.quick) text += " --quick";
     if (options_.cold) text += " --cold";

@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "layers/layers.h"
 #include "measure/ceilings.h"
+#include "net/choose.h"
 
 namespace duet {
 namespace {
@@ -54,11 +55,17 @@ bool is_wanted(std::string_view id, const Names& impls, Device device) {
          });
 }
 
-PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device device) {
+PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device device,
+                     bool choice) {
   PassSelection selection{.pass = pass};
   auto& all = selection.candidates;
   for (const ImplInfo& info : layer.implementations()) {
     if (!is_wanted(info.id, impls, device)) continue;
+    const Family family = family_of(info.id);
+    if (choice && !contains(impls, info.id) &&
+        info.id != choose_of(layer, family, pass, workspace_limit(NetSpec{}))) {
+      continue;
+    }
     if (const auto reason = layer.unsupported(info.id, pass)) {
       selection.unsupported.emplace_back(info.id, *reason);
     } else {
@@ -139,7 +146,7 @@ Device choose_device(const Names& impls, std::optional<Device> device) {
 }
 
 std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, const Names& passes,
-                                     const Names& impls, Device device) {
+                                     const Names& impls, Device device, bool choice) {
   check_passes(problems, passes);
   std::vector<ProblemSelection> all;
   bool any = false;
@@ -148,7 +155,7 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
     ProblemSelection selection{.problem = &problem};
     for (Pass pass : problem.passes) {
       if (!is_wanted(pass, passes)) continue;
-      PassSelection of_pass = select(*problem.layer, pass, impls, device);
+      PassSelection of_pass = select(*problem.layer, pass, impls, device, choice);
       any |= !of_pass.candidates.empty();
       for (const auto& [id, reason] : of_pass.unsupported) {
         reasons += "\n" + std::string(problem.layer->type()) + " " + std::string(to_string(pass)) +

@@ -154,6 +154,23 @@ std::string bench_scan_text(const BenchResults& results) {
   return text;
 }
 
+std::string measured_on_text(const BenchResults& results) {
+  const auto& [duet, machine, ceilings, clocks, load] = results.environment;
+  const bool gpu = results.device == "gpu";
+  std::vector<std::string> parts = {gpu ? machine.gpu : machine.cpu};
+  if (gpu && !machine.driver.empty()) parts.push_back("driver " + machine.driver);
+  for (const auto& [name, number] : machine.versions) {
+    if (!gpu || name == "NVIDIA driver") continue;
+    parts.push_back(name + " " + number.substr(0, number.find(' ')));
+  }
+  for (const std::string& reason : clocks ? clocks->reasons : std::vector<std::string>()) {
+    parts.push_back("slowed down by " + reason);
+  }
+  parts.push_back("Duet " + duet);
+  parts.push_back(results.date.substr(0, 10));
+  return join(parts) + ": `" + results.command + "`";
+}
+
 std::string bench_faults_text(const BenchResults& results) {
   std::vector<std::string> lines;
   for (const BenchRow& row : results.rows) {

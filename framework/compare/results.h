@@ -414,9 +414,10 @@ struct BenchRow : MeasuredRow {
   };
   std::optional<Place> baseline = {};
   std::vector<Unsupported> unsupported;
+  std::string suite = {};  // that its problem is of
   void fields(auto& f) {
     MeasuredRow::fields(f);
-    f("baseline", baseline)("unsupported", unsupported);
+    f("baseline", baseline)("unsupported", unsupported).maybe("suite", suite);
   }
 };
 

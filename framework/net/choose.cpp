@@ -7,6 +7,17 @@
 namespace duet {
 namespace {
 
+// A layer whose passes run by one implementation needs it for all of them.
+std::optional<std::string> why_unsupported(const Layer& layer, std::string_view id, Pass pass,
+                                           bool gradient) {
+  if (layer.chooses_per_pass()) return layer.unsupported(id, pass);
+  for (Pass each : layer.passes()) {
+    if (!gradient && each == Pass::kBackwardData) continue;
+    if (auto reason = layer.unsupported(id, each)) return reason;
+  }
+  return {};
+}
+
 class Chooser {
  public:
   Chooser(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient)
@@ -77,20 +88,17 @@ class Chooser {
 
   std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
                                              bool network_wide) {
-    std::string reasons, first;
-    bool any = false;
+    if (const auto id = choose_of(layer_, family, pass, workspace_limit(spec_), gradient_)) {
+      return PassChoice{pass, *id};
+    }
+    std::string reasons;
     for (const ImplInfo& info : list_) {
       if (family_of(info.id) != family || has_own_masks(info.id)) continue;
-      any = true;
-      const auto reason = unsupported(info.id, pass);
-      if (!reason && preferred(info.id, pass)) return PassChoice{pass, std::string(info.id)};
-      if (!reason && first.empty()) first = info.id;
-      if (!reason) continue;
-      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
+      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " +
+                 unsupported(info.id, pass).value_or("");
     }
-    if (!first.empty()) return PassChoice{pass, first};
     const std::string family_name(to_string(family));
-    if (any) {
+    if (!reasons.empty()) {
       return refuse(mark, true,
                     "no '" + family_name + "' implementation can run " +
                         std::string(to_string(pass)) + " (" + reasons + "); " + that_can(pass));
@@ -122,19 +130,8 @@ class Chooser {
                       std::string(to_string(pass)) + " (" + reasons + ")");
   }
 
-  // A layer whose passes run by one implementation needs it for all of them.
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const {
-    if (layer_.chooses_per_pass()) return layer_.unsupported(id, pass);
-    for (Pass each : layer_.passes()) {
-      if (!runs(each)) continue;
-      if (auto reason = layer_.unsupported(id, each)) return reason;
-    }
-    return {};
-  }
-
-  bool preferred(std::string_view id, Pass pass) const {
-    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward,
-                            workspace_limit(spec_));
+    return why_unsupported(layer_, id, pass, gradient_);
   }
 
   std::string that_can(Pass pass) const {
@@ -174,6 +171,19 @@ std::string label_of(const std::string& name, const Layer& layer) {
 
 Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient) {
   return Chooser(spec, layer_spec, layer, gradient).choose();
+}
+
+std::optional<std::string> choose_of(const Layer& layer, Family family, Pass pass,
+                                     size_t workspace_limit, bool gradient) {
+  std::optional<std::string> first;
+  for (const ImplInfo& info : layer.implementations()) {
+    if (family_of(info.id) != family || has_own_masks(info.id)) continue;
+    if (why_unsupported(layer, info.id, pass, gradient)) continue;
+    const Pass asked = layer.chooses_per_pass() ? pass : Pass::kForward;
+    if (layer.preferred(info.id, asked, workspace_limit)) return std::string(info.id);
+    if (!first) first = std::string(info.id);
+  }
+  return first;
 }
 
 std::optional<std::string> layer_with_own_masks(const std::vector<ResolvedLayer>& layers) {

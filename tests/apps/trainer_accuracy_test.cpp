@@ -94,7 +94,8 @@ TEST(TrainerAccuracy, RefusesWhatIsNoFinishedRun) {
   folder.write("run/run.json", run.dump());
   EXPECT_OUTCOME(folder.run("accuracy run"), kExitDone);
   folder.write("other.json", "{\"schema\":\"duet.compare/1\"}");
-  EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage, "is not a table of");
+  EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage,
+                 "results of the form 'duet.compare/1'");
   folder.write("other.json", "{");
   EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage, "other.json: not JSON");
 }
