@@ -63,6 +63,10 @@ std::string mistake_in(const duet::BenchOptions& options) {
        options.json)) {
     return "--watch and --tune need LAYER, and go without --once, --sanitize, --out and --json";
   }
+  if (options.check_only && (options.once || options.sanitize || options.watch || options.tune ||
+                             !options.ladder.empty())) {
+    return "--check-only goes without --once, --sanitize, --watch, --tune and --ladder";
+  }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
   if (options.write && !whole) {
@@ -119,6 +123,7 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"cpu", "gpu"}));
   app.add_flag("--quick", options.quick, "fewer and shorter blocks of calls");
   app.add_flag("--cold", options.cold, "on a GPU also with the caches flushed before each call");
+  app.add_flag("--check-only", options.check_only, "whether they are right, and no times");
   app.add_flag("--once", options.once,
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag("--sanitize", options.sanitize,

@@ -24,6 +24,7 @@ struct BenchOptions {
   std::optional<Device> device;     // default: of `impls`, else the GPU if there is one
   bool quick = false;               // fewer and shorter blocks
   bool cold = false;                // also with the caches flushed before each call
+  bool check_only = false;          // whether they are right, and no times
   bool isolate = false;             // measure in a child process, and on where an implementation
                                     // ends it. REQUIRES: see run_in_child()
   std::chrono::milliseconds patience = std::chrono::minutes(5);  // with a single call

@@ -54,6 +54,7 @@ class Bench {
     for (const auto& warning : version_warnings(environment.machine.versions)) {
       spdlog::warn("{}", warning);
     }
+    if (options_.check_only) return;
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
     environment.ceilings = rates_of(ceilings_, device_);
@@ -118,9 +119,11 @@ class Bench {
     if (!runs.empty()) {
       spdlog::info("{}: {} implementation{}", work, runs.size(), runs.size() == 1 ? "" : "s");
       auto results = measure_pass(runs, pass, *check_data, context_, plan(layer, selection));
-      const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (size_t i = 0; i < runs.size(); ++i) {
-        refuse_impossible_times(results[i], least);
+        if (!options_.check_only) {
+          refuse_impossible_times(results[i],
+                                  least_seconds(ceilings_, context_.device(), layer, pass));
+        }
         measured[places[i]] = std::move(results[i]);
       }
     }
@@ -132,6 +135,7 @@ class Bench {
   PassPlan plan(const Layer& layer, const PassSelection& selection) const {
     return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
             .cold = options_.cold,
+            .times = !options_.check_only,
             .workspace_room = workspace_room(layer, selection, device_),
             .before_round = InterruptGuard::check,
             .child = part_.child};
@@ -162,7 +166,7 @@ class Bench {
     BenchRow row = {measured_row({.name = problem.name,
                                   .layer = &layer,
                                   .pass = selection.pass,
-                                  .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
+                                  .floor_seconds = floor_of(layer, selection.pass),
                                   .repeat = repeat_command(layer, selection.pass) + how()},
                                  arms),
                     baseline,
@@ -173,6 +177,11 @@ class Bench {
     }
     for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
     return row;
+  }
+
+  std::optional<double> floor_of(const Layer& layer, Pass pass) const {
+    if (options_.check_only) return {};  // nothing was asked about the machine
+    return floor_seconds(ceilings_, layer, pass);
   }
 
   static bool is_shared(const Layer& layer, const std::string& id) {
@@ -189,6 +198,7 @@ class Bench {
     if (options_.impls.empty() && device_ == Device::kCpu) text += " --device cpu";
     if (options_.quick) text += " --quick";
     if (options_.cold) text += " --cold";
+    if (options_.check_only) text += " --check-only";
     return text;
   }
 

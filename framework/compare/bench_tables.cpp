@@ -31,7 +31,7 @@ std::string head(const BenchRow& row) {
          format_size(row.bytes) + "\n";
 }
 
-/// An arm that was timed, and how it compares with the baseline.
+/// An arm that is right, and how it compares with the baseline.
 struct TimedArm {
   const MeasuredArm* arm;
   bool is_baseline;
@@ -41,7 +41,7 @@ struct TimedArm {
 std::string row_table(const BenchRow& row) {
   std::vector<TimedArm> arms;
   for (size_t i = 0; i < row.arms.size(); ++i) {
-    if (!row.arm(i) || !row.arm(i)->us.known()) continue;
+    if (!row.arm(i) || row.arm(i)->agrees != true) continue;
     const auto ratio = std::find_if(row.ratios.begin(), row.ratios.end(),
                                     [&](const ArmRatio& each) { return each.a == i; });
     arms.push_back({row.arm(i), row.baseline && *row.baseline == i,
