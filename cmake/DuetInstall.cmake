@@ -8,7 +8,7 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/duet)
 install(TARGETS duet EXPORT duetTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT duetTargets NAMESPACE duet:: DESTINATION ${package_dir})
 # Of compare/ what the Python package calls.
-install(FILES framework/compare/arms.h framework/compare/bench.h framework/compare/bench_problems.h
+install(FILES framework/compare/arms_options.h framework/compare/bench.h framework/compare/bench_problems.h
   framework/compare/compare.h framework/compare/results.h
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet/compare)
 # Headers that speak JSON are the library's own: its users need none of the libraries behind it.

@@ -146,13 +146,16 @@ void define_layer(nb::module_& m) {
 }
 
 // duet.Error and its subclasses stand in python/duet/_errors.py; the names here are theirs.
-const char* name_of(const std::exception& error) {
+const char* name_of(const Error& error) {
   if (dynamic_cast<const OutOfMemoryError*>(&error)) return "OutOfMemoryError";
   if (dynamic_cast<const ConfigError*>(&error)) return "ConfigError";
   if (dynamic_cast<const DataError*>(&error)) return "DataError";
   if (dynamic_cast<const UnsupportedError*>(&error)) return "UnsupportedError";
   if (dynamic_cast<const DeviceError*>(&error)) return "DeviceError";
   if (dynamic_cast<const InterruptedError*>(&error)) return "InterruptedError";
+  // What a child process threw comes with its exit code alone.
+  if (error.exit_code() == kExitUsage) return "ConfigError";
+  if (error.exit_code() == kExitUnsupported) return "UnsupportedError";
   return "RunError";
 }
 

@@ -52,6 +52,28 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
   EXPECT_EQ(row["arms"][0]["agrees"], true);
 }
 
+TEST(BenchProcess, ChecksWithoutTimes) {
+  const BenchFolder folder;
+  const Outcome outcome = folder.run(std::string(kTinyLinear) + "--check-only --out r.json");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_TRUE(has(outcome.out, "cpu_blas ", "cpu_reference ", "ok ", "--check-only"));
+  EXPECT_FALSE(has(outcome.err, "can do at most"));
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_FALSE(results["environment"].contains("ceilings") &&
+               !results["environment"]["ceilings"].is_null());
+  ASSERT_EQ(results["rows"].size(), 3u);
+  for (const json& row : results["rows"]) {
+    EXPECT_TRUE(row["floor_us"].is_null());
+    for (const json& arm : row["arms"]) {
+      EXPECT_EQ(arm["agrees"], true);
+      EXPECT_TRUE(arm["us"].is_null());
+      EXPECT_FALSE(arm["tensors"].empty());
+    }
+  }
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--check-only --once"), kExitUsage,
+                 "--check-only goes without");
+}
+
 TEST(BenchProcess, WritesItsCommandForAShell) {
   const BenchFolder folder;
   const std::string start = "relu --shape n=2,c=3 --pass forward --impl cpu_reference --quick ";
