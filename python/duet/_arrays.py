@@ -111,11 +111,7 @@ class CuPy(Kind):
     def device(self, array: Any) -> str:
         import cupy
 
-        if array.device.id != cupy.cuda.runtime.getDevice():
-            raise ConfigError(
-                f"the array is on GPU {array.device.id}, which is not CUDA's current device; "
-                f"put the call under 'with cupy.cuda.Device({array.device.id}):'"
-            )
+        check_gpu(array.device.id, cupy.cuda.runtime.getDevice(), "cupy.cuda.Device")
         return "gpu"
 
     def stream(self, array: Any) -> int:
@@ -176,19 +172,33 @@ def torch_desc(tensor: Any, name: str) -> Desc:
     )
 
 
+_gpu: list[int] = []
+"""The index of the one GPU that this process's layers are on, once there is one."""
+
+
+def check_gpu(index: int, current: int, enter: str) -> None:
+    """Raises for a GPU that is not CUDA's current one, and for a second one."""
+    if index != current:
+        raise ConfigError(f"the array is on GPU {index}, and CUDA's current one is {current}; put the call under "
+                          f"'with {enter}({index}):'")
+    if not _gpu:
+        _gpu.append(index)
+    if _gpu[0] != index:
+        raise UnsupportedError(f"Duet runs on one GPU of a process, here on GPU {_gpu[0]}, and the array is on GPU "
+                               f"{index}; give each GPU a process of its own")
+
+
 def torch_device(tensor: Any) -> str:
     """"cpu" or "gpu". Raises for other devices, and for a GPU that is not CUDA's current one."""
-    device = tensor.device
+    return torch_device_of(tensor.device)
+
+
+def torch_device_of(device: Any) -> str:
     if device.type == "cpu":
         return "cpu"
     if device.type != "cuda":
         raise UnsupportedError(f"Duet runs on the CPU and on NVIDIA's GPUs, not on '{device}'")
-    current = sys.modules["torch"].cuda.current_device()
-    if device.index != current:
-        raise ConfigError(
-            f"the tensor is on {device}, and torch's current device is cuda:{current}; put the call "
-            f"under 'with torch.cuda.device({device.index}):'"
-        )
+    check_gpu(device.index, sys.modules["torch"].cuda.current_device(), "torch.cuda.device")
     return "gpu"
 
 

@@ -32,7 +32,7 @@ class Prepared:
 
     __slots__ = ("layer", "inputs", "outputs", "parameters", "backward_passes", "workspace", "state_bytes",
                  "reads_output", "gpu", "forward", "backward", "only_output_is_like_input",
-                 "has_buffers")
+                 "has_buffers", "untrainable")
 
     def __init__(self, layer: _duet.Layer, gpu: bool):
         self.layer = layer
@@ -43,6 +43,7 @@ class Prepared:
         self.workspace = {name: layer.workspace_bytes(name) for name in layer.passes}
         self.state_bytes = layer.state_bytes
         self.reads_output = layer.reads_output
+        self.untrainable = layer.untrainable
         self.has_buffers = any(not p.trained for p in self.parameters)
         self.gpu = gpu
         self.only_output_is_like_input = self.outputs == self.inputs and len(self.inputs) == 1

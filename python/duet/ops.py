@@ -53,6 +53,8 @@ class _Call:
         self.device = kind.device(x[0])
         self.layer = prepare(layer_type, keys, descs, backend_text(impl), math_of(descs[0].dtype, math), self.device,
                              gradient, seed, stream)
+        if training and self.layer.untrainable:
+            raise ConfigError(f"{self.layer}: {self.layer.untrainable}")
         self.step = self._number(step)
         self.w_at = self._parameters(names[len(x):])
         self.y = []

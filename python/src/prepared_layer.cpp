@@ -15,6 +15,7 @@ namespace {
 
 // CUDA's default stream by its own name: a Context without a stream has one that Duet shares.
 constexpr uintptr_t kLegacyStream = 1;
+constexpr size_t kGpuAlignment = 16;
 
 // One for each stream that was ever named: a handle costs milliseconds to make, and work may still be
 // queued on it. They live as long as the process.
@@ -189,8 +190,15 @@ void PreparedLayer::refuse(const std::string& what, bool unsupported) const {
   throw ConfigError(label() + ": " + what);
 }
 
+// Kernels load 16 bytes at a time; a network's tensors all begin at multiples of more.
 LayerTensors PreparedLayer::tensors(const LayerAddresses& addresses) const {
-  const auto view = [](uintptr_t address, const TensorDesc& desc) {
+  const auto view = [this](uintptr_t address, const TensorDesc& desc) {
+    const size_t alignment = device() == Device::kGpu ? kGpuAlignment : size_of(desc.dtype);
+    if (address % alignment != 0) {
+      refuse("the memory of an array (" + desc.to_string() + ") begins at no multiple of " +
+                 std::to_string(alignment) + " bytes; copy the array",
+             false);
+    }
     return Tensor{desc, reinterpret_cast<void*>(address)};
   };
   const auto views = [&](const LayerAddresses::List& list, const std::vector<TensorDesc>& descs) {

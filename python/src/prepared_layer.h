@@ -61,7 +61,9 @@ class PreparedLayer {
   bool reads_output() const { return reads_output_; }
 
   /// Computes (CPU) or queues on the stream (GPU) one pass. Threads may call it at the same time; they
-  /// run one after the other. REQUIRES: the lists are as long as the layer's, and every address is of
+  /// run one after the other, but work on two streams of a GPU does not: an implementation may keep
+  /// counters in its memory, so two streams must not run one layer at the same time. Throws ConfigError for
+  /// memory that is not aligned. REQUIRES: the lists are as long as the layer's, and every address is of
   /// memory as large as its desc; state and workspace likewise.
   void run(Pass pass, const LayerAddresses& addresses, const CallOptions& options);
 

@@ -173,6 +173,8 @@ class Modules(unittest.TestCase):
             (lambda: dt.Conv2d(3, 4, 3)(inputs((2, 5, 9, 9))), "weight"),
             (lambda: dt.Conv2d(3, 4, 3)(inputs((2, 3, 9, 9), torch.float64)), "float64"),
             (lambda: dt.Linear(3, 4, math="tf33"), "tf33"),
+            (lambda: dt.BatchNorm1d(3)(inputs((1, 3))), "batch_norm1d"),
+            (lambda: dt.Linear(3, 4)(inputs((0, 3))), "no elements"),
         ]:
             with self.subTest(message), self.assertRaisesRegex(duet.ConfigError, message):
                 make()
@@ -237,6 +239,19 @@ class Operators(unittest.TestCase):
                 x = inputs(shape).requires_grad_()
                 op = getattr(torch.ops.duet, module._spec[0]).default
                 torch.library.opcheck(op, self.arguments(module, x))
+
+    def test_a_block(self):
+        """Whose backward_data goes on with what its backward_filter left."""
+        x, w, b = inputs((2, 3, 8, 8)), inputs((4, 3, 3, 3), seed=1), inputs((4,), seed=2)
+        expected = x.clone().requires_grad_()
+        y = torch.relu(nn.functional.max_pool2d(nn.functional.conv2d(expected, w, b), 2))
+        y.sum().backward()
+        mine = x.clone().requires_grad_()
+        keys = '{"out_channels": 4, "kernel": 3, "pool_kernel": 2}'
+        made = torch.ops.duet.conv2d_pool_relu([mine], [w, b], keys, "cpu", "fp32", False, True, True)
+        torch.testing.assert_close(made[0], y, rtol=1e-4, atol=1e-5)
+        made[0].sum().backward()
+        torch.testing.assert_close(mine.grad, expected.grad, rtol=1e-4, atol=1e-5)
 
     def test_fake_tensors(self):
         from torch._subclasses.fake_tensor import FakeTensorMode

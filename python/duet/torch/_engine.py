@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .. import _duet
-from .._arrays import torch_device
+from .._arrays import torch_device, torch_device_of
 from .._errors import ConfigError, UnsupportedError
 from .._layers import Desc, Prepared, prepare
 
@@ -91,6 +91,8 @@ def _bytes(count: int, device: torch.device) -> Tensor:
 def _stream(prepared: Prepared, device: torch.device) -> int:
     if not prepared.gpu:
         return 0
+    if torch.cuda.current_device() != device.index:
+        torch_device_of(device)  # raises what to do about it
     return _raw_stream(device.index) if _raw_stream else torch.cuda.current_stream(device).cuda_stream
 
 
@@ -113,6 +115,8 @@ def _forward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor],
     """Outputs and state. Buffers among `w` are updated in place, in training."""
     # Every line of this is in the cost of a call.
     device = x[0].device
+    if training and prepared.untrainable:
+        raise ConfigError(f"{prepared}: {prepared.untrainable}")
     if w or prepared.parameters:
         _check_parameters(prepared, w, device)
     if prepared.only_output_is_like_input:
@@ -129,20 +133,20 @@ def _forward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor],
     return y, state
 
 
-def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: Sequence[Tensor],
+def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: Sequence[Tensor | None],
               dy: Sequence[Tensor | None], state: Tensor | None, wanted: Sequence[bool],
               training: bool) -> list[Tensor | None]:
     """The gradients that are wanted, of inputs and then of parameters."""
     device = x[0].device
     dy = [g if g is None else _like(g, desc) for g, desc in zip(dy, prepared.outputs)]
     dx = [_empty(desc, device) if want else None for desc, want in zip(prepared.inputs, wanted)]
-    any_dw = any(wanted[len(x):])  # a pass gives those of all parameters
-    dw = [_empty(p.desc, device) if any_dw and p.trained else None for p in prepared.parameters]
-    if not any_dw and prepared.backward_passes == ("backward",):
-        # It gives all gradients at once, and takes memory for them.
-        dw = [_empty(p.desc, device) if p.trained else None for p in prepared.parameters]
+    # A pass gives the gradients of all parameters. A block's backward_data goes on with what its backward_filter
+    # left, and a layer of two passes has one for all.
+    parts = len(prepared.backward_passes) == 2 and not prepared.reads_output
+    filter = any(wanted[len(x):]) or not parts
+    dw = [_empty(p.desc, device) if filter and p.trained else None for p in prepared.parameters]
     for name in prepared.backward_passes:
-        if name == "backward_filter" and not any_dw or name == "backward_data" and dx[0] is None:
+        if name == "backward_filter" and not filter or name == "backward_data" and dx[0] is None:
             continue
         workspace = prepared.workspace[name]
         scratch = _bytes(workspace, device) if workspace else None
