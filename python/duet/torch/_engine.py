@@ -22,6 +22,7 @@ _TORCH = {name: dtype for dtype, name in _DTYPES.items()}
 _LOWER = {"conv2d", "linear"}
 _FLOAT32 = {"softmax", "layer_norm", "softmax_cross_entropy", "multi_margin", "gelu"}
 _PLAIN = (Tensor, torch.nn.Parameter)
+_peek_transforms = torch._C._functorch.peek_interpreter_stack
 # Any device's; without it each call asks for its own device's.
 _any_autocast = getattr(torch._C, "_is_any_autocast_enabled", lambda: True)
 _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # 0.1 us, where the public one takes 1
@@ -324,9 +325,7 @@ def _arranged(tensor: Tensor, nhwc: bool) -> Tensor:
 
 
 def _is_nhwc(x: Tensor, w: Sequence[Tensor]) -> bool:
-    """As torch's own convolution: channels last if the input is, or if it may be and the weight is."""
-    if x.dim() != 4:
-        return False
+    """Of an image, as torch's own convolution: channels last if the input is, or if it may be and the weight is."""
     if not x.is_contiguous():
         return x.is_contiguous(memory_format=torch.channels_last)
     if not w or w[0].dim() != 4 or w[0].is_contiguous():
@@ -351,29 +350,39 @@ def _cast(type: str, x: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
 def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training: bool = True) -> list[Tensor]:
     """The outputs of a layer. In training buffers among `w` are updated in place. What is not contiguous (or
     channels_last) is copied, as torch's own layers do; parameters of bfloat16 are read as float32."""
-    type = spec[0]
+    # Every line of this is in the cost of a call.
     if _any_autocast():
-        x = _cast(type, x)
+        x = _cast(spec[0], x)
     first = x[0]
-    nhwc = _is_nhwc(first, w)
-    if len(x) == 1:
-        x = (_arranged(first, nhwc),)
-    else:
+    nhwc = first.dim() == 4 and _is_nhwc(first, w)
+    gradient = first.requires_grad
+    plain = type(first) in _PLAIN
+    if nhwc or len(x) > 1 or not first.is_contiguous():
         x = tuple([_arranged(t, nhwc) for t in x])
-    gradient = torch.is_grad_enabled() and first.requires_grad
+        plain = plain and type(x[-1]) in _PLAIN
     if w:
-        dtype = first.dtype
-        w = tuple([_parameter(type, t, dtype, nhwc) for t in w])
-        gradient = gradient or torch.is_grad_enabled() and any([t.requires_grad for t in w])
-    if torch.compiler.is_compiling() or not _are_plain(x, w):
+        dtype = first.dtype if first.dtype is not torch.bfloat16 else torch.float32
+        fits = not nhwc
+        for t in w:
+            if t.dtype is not dtype or not t.is_contiguous():
+                fits = False
+            gradient = gradient or t.requires_grad
+            plain = plain and type(t) in _PLAIN
+        if not fits:
+            w = tuple([_parameter(spec[0], t, first.dtype, nhwc) for t in w])
+    gradient = gradient and torch.is_grad_enabled()
+    if torch.compiler.is_compiling() or not plain:
         return _call_op(spec, x, w, nhwc, training, gradient)
+    if _peek_transforms():
+        raise UnsupportedError("Duet's layers have no rules for the transforms of torch.func (grad, vmap, ...); "
+                               "differentiate with torch.autograd")
     prepared = _find(spec, x, nhwc, gradient)
     if gradient:
         made = _Run.apply(prepared, training, len(x), *x, *w)
         y = [made] if len(prepared.outputs) == 1 else list(made)
     else:
         y, _ = _forward(prepared, x, w, training)
-    if training and type.startswith("batch_norm"):
+    if training and prepared.has_buffers:
         for tensor, parameter in zip(w, prepared.parameters):
             if not parameter.trained:
                 torch.autograd.graph.increment_version(tensor)
@@ -390,16 +399,6 @@ def _parameter(type: str, w: Tensor, dtype: torch.dtype, nhwc: bool) -> Tensor:
                               f"input to one type, e.g. module.to({dtype})")
         w = w.to(wanted)
     return _arranged(w, nhwc)
-
-
-def _are_plain(x: Sequence[Tensor], w: Sequence[Tensor]) -> bool:
-    for tensor in (*x, *w):
-        if type(tensor) not in _PLAIN:
-            return False
-    if torch._C._functorch.peek_interpreter_stack():
-        raise UnsupportedError("Duet's layers have no rules for the transforms of torch.func (grad, vmap, ...); "
-                               "differentiate with torch.autograd")
-    return True
 
 
 def _call_op(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...], nhwc: bool, training: bool,
