@@ -2,9 +2,9 @@
 
 import copy
 import os
+import subprocess
 import tempfile
 import unittest
-import warnings
 
 try:
     import torch
@@ -14,12 +14,6 @@ except ImportError:
 
 import duet
 import duet.torch as dt
-from duet.torch import _engine
-
-
-def close(case, a, b, **kwargs):
-    torch.testing.assert_close(a, b, **kwargs)
-
 
 # (torch's module, Duet's, shape of the input)
 PAIRS = [
@@ -345,6 +339,43 @@ class Checkpoints(unittest.TestCase):
                 file.truncate(100)
             with self.assertRaises(duet.DataError):
                 dt.load_state_dict(path)
+
+    @unittest.skipUnless("DUET_TRAINER" in os.environ, "DUET_TRAINER names no trainer")
+    def test_from_and_to_the_trainer(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def train(out, *options):
+                command = [os.environ["DUET_TRAINER"], "--config", "net.yaml", "--quiet", "--out", out, *options]
+                done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+
+            with open(os.path.join(folder, "net.yaml"), "w") as file:
+                file.write(TRAINED)
+            train("first")
+            model = nn.ModuleDict({"conv1": dt.Conv2d(3, 6, 3), "norm1": dt.BatchNorm2d(6), "fc1": dt.Linear(216, 10)})
+            path = os.path.join(folder, "first", "checkpoints", "last.safetensors")
+            state = dt.load_state_dict(path)
+            model.load_state_dict(state)
+            self.assertIn("conv1", dt.load_metadata(path)["config"])
+            dt.save_state_dict(model.state_dict(), os.path.join(folder, "mine.safetensors"))
+            train("second", "--init-from", "mine.safetensors", "--set", "optimizer.learning_rate=0.0")
+            again = dt.load_state_dict(os.path.join(folder, "second", "checkpoints", "last.safetensors"))
+            for name in ("conv1.weight", "norm1.bias", "fc1.weight"):
+                torch.testing.assert_close(again[name], state[name], rtol=0, atol=0)
+
+
+TRAINED = """
+name: net
+backend: cpu
+data: {dataset: synthetic_images, batch: 16, size: 8, channels: 3, train_count: 32, validation_count: 16}
+train: {epochs: 1}
+optimizer: {type: sgd, learning_rate: 0.001}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 6, kernel: 3}
+  - {name: norm1, type: batch_norm2d}
+  - {name: flatten, type: flatten}
+  - {name: fc1, type: linear, out_features: 10}
+  - {name: loss, type: softmax_cross_entropy}
+"""
 
 
 if __name__ == "__main__":

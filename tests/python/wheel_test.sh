@@ -45,4 +45,4 @@ print("\n".join([sysconfig.get_path("purelib"), *site.getsitepackages()]))' \
   >"$("$scratch/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/others.pth"
 
 cd "$scratch"
-DUET_REPOSITORY=$repository "$scratch/venv/bin/python" -B "$here/run_tests.py"
+DUET_REPOSITORY=$repository DUET_TRAINER=$scratch/prefix/bin/trainer "$scratch/venv/bin/python" -B "$here/run_tests.py"
