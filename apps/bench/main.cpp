@@ -58,6 +58,7 @@ std::string mistake_in(const duet::BenchOptions& options) {
                                              !options.out.empty() || options.json)) {
     return "--once and --sanitize measure nothing: leave out --ladder, --summary, --out and --json";
   }
+  if (options.watch && options.tune) return "give one of --watch and --tune";
   if ((options.watch || options.tune) &&
       (source.layer.empty() || options.once || options.sanitize || !options.out.empty() ||
        options.json)) {

@@ -158,9 +158,11 @@ RunTimes times_of(const RunRecord& run) {
 RunRecord read_run(const fs::path& folder) {
   check_folder(folder);
   json object;
-  RunRecord run = read_object<RunRecord>(
-      folder / "run.json", "; 'trainer --resume last --out " + folder.string() + "' writes it anew",
-      &object);
+  RunRecord run =
+      read_object<RunRecord>(folder / "run.json",
+                             "; 'trainer --config " + (folder / "config.yaml").string() +
+                                 " --resume last --out " + folder.string() + "' writes it anew",
+                             &object);
   const json versions = object.value("versions", json::object());
   for (const auto& [name, version] : versions.items()) {
     if (version.is_string()) run.versions.emplace_back(name, version.get<std::string>());

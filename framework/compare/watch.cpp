@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "core/interrupt.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
+#include "user_kernels/starter.h"
 #include "user_kernels/user_kernels.h"
 
 namespace duet {
@@ -41,12 +43,14 @@ class History {
     Earlier earlier;
     std::error_code error;
     if (!fs::exists(path_, error)) return earlier;
-    std::istringstream lines(read_input_file(path_, kMostHistory));
+    std::istringstream lines(text());
     for (std::string line; std::getline(lines, line);) {
       const json entry = json::parse(line, nullptr, false);  // a line that was cut short is none
-      if (!entry.is_object() || entry.value("problem", "") != row.problem ||
-          entry.value("pass", "") != row.pass || entry.value("machine", "") != machine ||
-          !entry.contains("us") || !entry["us"].is_number()) {
+      const auto says = [&](const char* key, const std::string& value) {
+        return entry.contains(key) && entry[key] == value;
+      };
+      if (!entry.is_object() || !says("problem", row.problem) || !says("pass", row.pass) ||
+          !says("machine", machine) || !entry.contains("us") || !entry["us"].is_number()) {
         continue;
       }
       earlier.last = entry["us"];
@@ -64,6 +68,15 @@ class History {
   }
 
  private:
+  // What cannot be read is no reason to stop, either.
+  std::string text() const {
+    try {
+      return read_input_file(path_, kMostHistory);
+    } catch (const Error&) {
+      return "";
+    }
+  }
+
   const fs::path path_;
 };
 
@@ -88,6 +101,11 @@ std::string gain_text(double before, double now) {
   return (gain < 0 ? "" : "+") + format_significant(std::round(10 * gain) / 10) + "%";
 }
 
+bool has_starter(const std::string& type) {
+  const std::vector<std::string> types = starter_types();
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
 class Watch {
  public:
   Watch(const BenchOptions& options, std::ostream& out) : options_(options), out_(out) {
@@ -95,9 +113,12 @@ class Watch {
       if (kernels->file().type == options.problems.layer) files_.push_back(kernels->file());
     }
     if (files_.empty()) {
-      throw ConfigError("--watch: --kernels named no kernels of " + options.problems.layer +
-                        "; 'trainer new-kernel " + options.problems.layer +
-                        " mine' writes some to begin with");
+      throw ConfigError(
+          "--watch: --kernels named no kernels of " + options.problems.layer +
+          (has_starter(options.problems.layer)
+               ? "; 'trainer new-kernel " + options.problems.layer +
+                     " mine' writes some to begin with"
+               : ", whose files are called " + options.problems.layer + "_custom_NAME.cu"));
     }
   }
 
@@ -111,7 +132,7 @@ class Watch {
   // The next file that is another one than before and has stayed so; nothing if the user asked to
   // stop. A file that cannot be read is about to be replaced.
   std::optional<KernelFile> wait() {
-    std::string seen;  // not yet whole, perhaps
+    std::map<std::string, std::string> seen;  // by file: not yet whole, perhaps
     for (;;) {
       std::this_thread::sleep_for(kBetweenLooks);
       if (InterruptGuard::requested()) return {};
@@ -119,8 +140,9 @@ class Watch {
         try {
           KernelFile now = read_kernel_file(file.path);
           if (now.hash == file.hash) continue;
-          if (now.hash != seen) {
-            seen = now.hash;
+          std::string& before = seen[file.path.string()];
+          if (now.hash != before) {
+            before = now.hash;
             continue;
           }
           file = std::move(now);

@@ -88,6 +88,12 @@ class Choice {
                       "\nto begin with initial values there, add" + options);
     }
     if (taken.empty()) {
+      if (result_->missing.empty()) {
+        throw ConfigError(
+            "train.init_skip leaves out every parameter of the network: nothing is "
+            "left to take from " +
+            result_->file.string());
+      }
       throw DataError(start + "has no weights for this network" +
                       (result_->unused.empty() ? "" : "; it has: " + named(result_->unused)) +
                       (result_->missing.empty() ? "" : "; wanted: " + named(result_->missing)));

@@ -327,6 +327,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
   progress.clear();
   checked_state();
   epoch_seconds_ = watch.seconds();
+  epoch_is_whole_ = first % per_epoch == 0;
   epoch_images_ = static_cast<int64_t>(step - first) * spec_.data.batch;
   train_seconds_ += epoch_seconds_;
   train_images_ += epoch_images_;
@@ -363,15 +364,16 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"val_loss", validation.loss},
               {"val_accuracy", validation.accuracy},
               {"images_per_second", rate},
-              {"seconds", epoch_seconds_},
+              {"seconds", epoch_is_whole_ ? json(epoch_seconds_) : json()},
               {"evaluation_seconds", evaluation_seconds}};
   if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
   folder_->append_metrics(summary_);
   if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);
   if (goal_.watch(summary_)) {
-    spdlog::info("reached the goal of {} after {:.1f} s", percent(spec_.train.goal),
-                 goal_.seconds());
+    spdlog::info(
+        "reached the goal of {}{}", percent(spec_.train.goal),
+        std::isnan(goal_.seconds()) ? "" : fmt::format(" after {:.1f} s", goal_.seconds()));
     write_run_json();
   }
   training_.clear_totals();

@@ -38,6 +38,15 @@ std::string included_in(const std::string& line) {
   return name[0] == '"' && end != std::string::npos ? name.substr(1, end - 1) : "";
 }
 
+// Throws ConfigError: a compiler would end there.
+std::string read_source(const fs::path& path) {
+  std::string text = read_input_file(path, kMostBytes);
+  if (text.find('\0') != std::string::npos) {
+    throw ConfigError(path.string() + ": holds a NUL byte, so it is no text of a program");
+  }
+  return text;
+}
+
 // Adds what `text`, a file in `folder`, includes and what that includes. Files that are not there are
 // the compiler's to tell of.
 void add_headers(const std::string& text, const fs::path& folder, KernelFile* file) {
@@ -53,7 +62,7 @@ void add_headers(const std::string& text, const fs::path& folder, KernelFile* fi
     if (file->headers.size() == kMostHeaders) {
       throw ConfigError(file->path.string() + ": includes more than 100 files");
     }
-    const std::string header = read_input_file(folder / name, kMostBytes);
+    const std::string header = read_source(folder / name);
     file->headers.emplace_back(name, header);
     add_headers(header, (folder / name).parent_path(), file);
   }
@@ -73,9 +82,11 @@ std::string hash_text(const KernelFile& file) {
 KernelFile named_kernel_file(const fs::path& path) {
   const std::string place = path.string() + ": ", stem = path.stem().string();
   const size_t id = stem.find("_custom_");
-  if (!is_kernel_name(path) || id + 8 == stem.size() ||
+  if (!is_kernel_name(path) || id + 8 == stem.size() || stem[id + 8] == '_' ||
       stem.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
-    throw ConfigError(place + kNameRule + ", in small letters, digits and '_'");
+    throw ConfigError(
+        place + kNameRule +
+        ", in small letters, digits and '_', and NAME begins with none of the latter");
   }
   KernelFile file{.path = path, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
   const LayerType* type = find_layer_type(file.type);
@@ -96,7 +107,7 @@ KernelFile named_kernel_file(const fs::path& path) {
 
 KernelFile read_kernel_file(const fs::path& path) {
   KernelFile file = named_kernel_file(path);
-  file.source = read_input_file(path, kMostBytes);
+  file.source = read_source(path);
   add_headers(file.source, path.parent_path(), &file);
   file.hash = hash_text(file);
   return file;

@@ -1,6 +1,8 @@
 // Kernels of files on the command line and in configurations; what needs a GPU is skipped without one.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <chrono>
+#include <thread>
 
 #include "core/error.h"
 #include "device/device.h"
@@ -102,6 +104,47 @@ TEST_F(UserKernelsApps, WatchTellsOfEverySave) {
   EXPECT_OUTCOME(bench_.run("softmax --shape n=4,in=8 --kernels . --watch"), kExitUsage,
                  "--kernels named no kernels of softmax", "trainer new-kernel softmax mine");
   EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --watch"), kExitUsage, "--kernels");
+}
+
+TEST_F(UserKernelsApps, WatchSeesFilesThatChangeTogether) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  bench_.write("tile.h", "#error first\n");
+  bench_.write("relu_custom_a.cu", "#include \"tile.h\"\n");
+  bench_.write("relu_custom_b.cu", "#include \"tile.h\"\n#ifdef OTHER\n#error as_b\n#endif\n");
+  std::jthread save([&](const std::stop_token& stop) {
+    const auto examined = [&] {
+      const std::string told = bench_.read("stdout");
+      const size_t one = told.find("#error first");
+      return one != std::string::npos && told.find("#error first", one + 1) != std::string::npos;
+    };
+    while (!stop.stop_requested() && !examined()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    bench_.write("tile.h", "#define OTHER\n");
+  });
+  EXPECT_OUTCOME(
+      bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout", SIGINT, "as_b"),
+      kExitDone);
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels . --watch --tune"), kExitUsage,
+                 "one of --watch and --tune");
+}
+
+TEST_F(UserKernelsApps, AnotherSourceThanTheConfigurationNamesIsTold) {
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  folder_.write("net.yaml",
+                "backend: custom\nkernels: [.]\nsources: {relu_custom_mine: 0123}\n" +
+                    changed(kTinyNetwork, {{"backend: cpu\n", ""},
+                                           {"type: relu", "type: relu, backend: custom_mine"}}));
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --dry-run"), kExitDone,
+                 "relu_custom_mine.cu is not what the configuration was written with",
+                 "names 0123");
+}
+
+TEST_F(UserKernelsApps, WhatIsNoTextIsRefused) {
+  bench_.write("relu_custom_mine.cu", std::string("// relu\0 and more\n", 19));
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels ."), kExitUsage, "holds a NUL byte");
+  EXPECT_OUTCOME(folder_.run("new-kernel relu __"), kExitUsage, "NAME begins with none");
 }
 
 TEST_F(UserKernelsApps, WatchTellsWhetherItIsRightAndHowFast) {
