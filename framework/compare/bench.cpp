@@ -24,6 +24,7 @@
 #include "core/running.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 
@@ -66,6 +67,15 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
                  {"--summary", options.summary},
                  {"--write", options.write ? ladder->page.string() : ""}},
                 {{"--config", source.config}, {"--shapes", source.shapes}});
+  for (const auto& kernels : loaded_kernels()) {
+    const auto& file = kernels->file();
+    const bool asked = std::any_of(
+        all.problems.begin(), all.problems.end(),
+        [&](const BenchProblem& problem) { return problem.layer->type() == file.type; });
+    if (asked && all.device == Device::kCpu) {
+      spdlog::warn("{} {} is left out: it needs a GPU", file.type, file.id);
+    }
+  }
   const bool choice = options.choice || (!source.suites.empty() && options.impls.empty());
   all.selections = select(all.problems, options.passes, options.impls, all.device, choice);
   check_memory(all.selections, all.device);

@@ -1,6 +1,7 @@
 #include "train/initial_weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "core/error.h"
@@ -119,6 +120,13 @@ InitialWeights take_initial_weights(const std::string& from, const std::vector<s
       result.file, [&](const safetensors::File& described) { choice.check(described); });
   for (const Parameter* parameter : choice.taken) {
     const auto* values = static_cast<const float*>(file.find(parameter->name)->data);
+    const auto end = values + parameter->spec.desc.elements();
+    if (!std::all_of(values, end, [](float value) { return std::isfinite(value); })) {
+      throw DataError(
+          "train.init_from: " + result.file.string() + ": '" + parameter->name +
+          "' holds values that are not finite; name its layer with --init-skip, or take "
+          "another file");
+    }
     weights.write(*parameter, {values, values + parameter->spec.desc.elements()});
   }
   return result;

@@ -76,6 +76,12 @@ void set_failure(const std::string& log, CompiledKernels* made) {
     if (!signature.empty()) signatures.push_back(signature);
     if (!line.starts_with("ptxas info") && !line.starts_with("ptxas     ")) others.push_back(line);
   }
+  constexpr size_t kMostLines = 40;
+  if (others.size() > kMostLines) {
+    const size_t more = others.size() - kMostLines;
+    others.resize(kMostLines);
+    others.push_back("(and " + std::to_string(more) + " more lines)");
+  }
   made->mistake = refusals.empty();
   made->refusal = !refusals.empty()     ? refusals.front()
                   : !signatures.empty() ? join(signatures, "\n")
@@ -327,7 +333,8 @@ CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,
   if (!code) {
     const Nvrtc::Compiled compiled = nvrtc->compile(source, file.headers, options);
     code = CachedCode{compiled.cubin, compiled.log};
-    keep_cached(key, *code);
+    // What is not installed may be, the next time.
+    if (compiled.log.find("cannot open source file") == std::string::npos) keep_cached(key, *code);
     made.seconds = watch.seconds();
   }
   made.cubin = code->code;

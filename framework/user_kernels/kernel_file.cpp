@@ -1,5 +1,7 @@
 #include "user_kernels/kernel_file.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <sstream>
 
@@ -21,6 +23,12 @@ constexpr const char* kNameRule =
 
 bool is_kernel_name(const fs::path& path) {
   return path.extension() == ".cu" && path.stem().string().find("_custom_") != std::string::npos;
+}
+
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names;
+  for (const LayerType* each : layer_types()) names.emplace_back(each->name);
+  return names;
 }
 
 // The name in a line `#include "name"`, or "".
@@ -91,10 +99,8 @@ KernelFile named_kernel_file(const fs::path& path) {
   KernelFile file{.path = path, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
   const LayerType* type = find_layer_type(file.type);
   if (!type) {
-    std::vector<std::string> names;
-    for (const LayerType* each : layer_types()) names.emplace_back(each->name);
     throw ConfigError(place + "there is no layer type '" + file.type + "'" +
-                      did_you_mean(file.type, names) + "; " + kNameRule);
+                      did_you_mean(file.type, layer_names()) + "; " + kNameRule);
   }
   for (const ImplInfo& info : type->list()) {
     if (info.id == file.id) {
@@ -122,7 +128,15 @@ std::vector<fs::path> kernel_files_in(const fs::path& path) {
   if (!fs::is_directory(status)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (is_kernel_name(entry.path())) files.push_back(entry.path());
+    if (!is_kernel_name(entry.path())) continue;
+    const std::string stem = entry.path().stem().string(),
+                      type = stem.substr(0, stem.find("_custom_"));
+    if (find_layer_type(type)) {
+      files.push_back(entry.path());
+    } else {
+      spdlog::warn("{}: is left out, as there is no layer type '{}'{}", entry.path().string(), type,
+                   did_you_mean(type, layer_names()));
+    }
   }
   if (error) throw ConfigError(path.string() + ": " + error.message());
   if (files.empty()) throw ConfigError(path.string() + ": holds no kernels; " + kNameRule);

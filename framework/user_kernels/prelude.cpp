@@ -91,7 +91,7 @@ template <class... Values> constexpr Tune tune(const char* name, Values... value
       {#pass, __LINE__, (condition), reason}
 #define DUET_TUNE(name, ...) \
   constexpr int name = duet::tuned(#name, __VA_ARGS__); \
-  extern "C" __constant__ duet::Tune DUET_JOIN(duet_tune_, __LINE__) = duet::tune(#name, __VA_ARGS__)
+  extern "C" __constant__ duet::Tune duet_tune_##name = duet::tune(#name, __VA_ARGS__)
 #define DUET_WORKSPACE(pass, size) \
   extern "C" __constant__ duet::Bytes DUET_JOIN(duet_bytes_, __LINE__) = {#pass, (long long)(size)}
 #define DUET_STATE(size) \

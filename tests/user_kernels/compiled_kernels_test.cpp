@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -124,6 +125,33 @@ TEST_F(CompiledKernelsTest, ValuesAreKeptForTheirSourceProblemAndGpu) {
   const UserKernels variant(mine, {{"BLOCK", 256}});
   EXPECT_EQ(variant.id(), "custom_mine[BLOCK=256]");
   EXPECT_EQ(variant.compiled(*layer).launches.at(0).block[0], 256u);
+}
+
+TEST_F(CompiledKernelsTest, AHeaderMayTuneInTheSameLine) {
+  folder_.write("tile.h", "\nDUET_TUNE(TILE, 4, 8);\n");
+  const CompiledKernels made = relu(
+      "#include \"tile.h\"\nDUET_TUNE(BLOCK, 32, 64);\n"
+      "__global__ void f(const float* x, float* y) { y[0] = x[0] * TILE; }\n"
+      "DUET_LAUNCH(forward, f, 1, BLOCK);\n");
+  EXPECT_EQ(made.refusal, "");
+  EXPECT_EQ(made.tunes.size(), 2u);
+}
+
+TEST_F(CompiledKernelsTest, OnlyTheBeginningOfManyErrorsIsTold) {
+  std::string text;
+  for (int i = 0; i < 100; ++i)
+    text += "int x" + std::to_string(i) + " = y" + std::to_string(i) + ";\n";
+  const std::string refusal = relu(text).refusal;
+  EXPECT_TRUE(has(refusal, "x0", " more lines)"));
+  EXPECT_LT(std::count(refusal.begin(), refusal.end(), '\n'), 50);
+}
+
+TEST_F(CompiledKernelsTest, AFolderMayHoldFilesOfOthers) {
+  folder_.write("notes_custom_of_mine.cu", "no kernel");
+  folder_.write("relu_custom_mine.cu", kCopy);
+  const auto files = kernel_files_in(folder_.path());
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].filename(), "relu_custom_mine.cu");
 }
 
 TEST_F(CompiledKernelsTest, APassWithoutALaunchIsRefused) {
