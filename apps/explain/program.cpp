@@ -164,13 +164,16 @@ class Writer {
           "asked for it.",
           "");
     }
+    if (recorded_.measured && !recorded_.detail.empty()) {
+      text += commented("Chosen: " + recorded_.detail + ".", "");
+    }
     std::string libraries;
     if (calls_.uses("cudnn")) libraries += " -lcudnn";
     if (calls_.uses("cublasLt")) libraries += " -lcublasLt";
     if (calls_.uses("cublas")) libraries += " -lcublas";
     if (calls_.uses("cufft")) libraries += " -lcufft";
-    return text + "//\n//   g++ -std=c++17 -O1 " + title_.file + " -o explained \\\n" +
-           "//     -I/usr/local/cuda/include -L/usr/local/cuda/lib64" + libraries + " -lcudart\n" +
+    return text + "//\n//   cuda=/usr/local/cuda\n//   g++ -std=c++17 -O1 " + title_.file +
+           " -o explained -I$cuda/include -L$cuda/lib64" + libraries + " -lcudart\n" +
            "//\n// Ends with 0 if every value is right, with 1 if one is not or a call fails, and "
            "with 3 without a\n// GPU.\n";
   }

@@ -72,6 +72,14 @@ std::string ProgramCalls::kernel(const Record& record) {
            line("unpick",
                 pointer(3) + ", " + pointer(4) + ", " + pointer(5) + ",\n         " + pointer(6));
   }
+  if (name == "cudaMemcpyAsync") {
+    const auto any = [&](size_t i) {
+      RecordedArgument argument = record.arguments.at(i);
+      argument.type = "void";
+      return memory(record, argument);
+    };
+    return checked(name, {any(0), any(1), number(2), "cudaMemcpyDeviceToDevice", "stream"});
+  }
   throw UnsupportedError("explain: " + std::string(recorded_.layer->type()) + " by " +
                          recorded_.id + " runs " + name +
                          ", a kernel of Duet's, between the library's calls, and explain has no "

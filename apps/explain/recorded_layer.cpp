@@ -179,9 +179,9 @@ RecordedLayer record_layer(std::shared_ptr<const Layer> layer, const std::string
     implementation->run(each, run, memory.tensors);
     context.synchronize();
   }
+  recorded.records = take_records();
   recorded.detail = implementation->detail(pass);
   recorded.memory = memory.named;
-  recorded.records = take_records();
   read_contents(recorded);
   return recorded;
 }

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -128,7 +129,7 @@ std::vector<Record> take_records() {
 
 std::string short_name(const std::string& kernel) {
   size_t end = kernel.find("_kernel");
-  end = end == std::string::npos ? kernel.find_first_of("<(") : end + 7;
+  end = end == std::string::npos ? std::min(kernel.find_first_of("<("), kernel.size()) : end + 7;
   size_t begin = end;
   while (begin > 0 && (std::isalnum(static_cast<unsigned char>(kernel[begin - 1])) ||
                        kernel[begin - 1] == '_')) {
