@@ -33,6 +33,9 @@ template <class E>
 std::string enum_name(E value) {
   static constexpr auto names = names_of<E>(std::make_integer_sequence<int, 257>());
   const int number = static_cast<int>(value);
+  // Of two names of one value the compiler takes the first, which is the older.
+  constexpr std::string_view kOld = "CUBLAS_GEMM_DFALT";
+  if (number == -1 && names[0] == kOld) return "CUBLAS_GEMM_DEFAULT";
   if (number >= -1 && number < 256 && names[number + 1].front() != '(') {
     return std::string(names[number + 1]);
   }

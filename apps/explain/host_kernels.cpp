@@ -159,15 +159,12 @@ void unpick(const int* labels, const float* weight, const float* dloss, float* d
 }  // namespace
 
 std::string host_function(const std::string& kernel) {
-  static const std::map<std::string, const char*> functions = {{"convert", kConvert},
-                                                               {"im2col nchw", kIm2colNchw},
-                                                               {"im2col nhwc", kIm2colNhwc},
-                                                               {"col2im nchw", kCol2imNchw},
-                                                               {"col2im nhwc", kCol2imNhwc},
-                                                               {"into_planes", kIntoPlanes},
-                                                               {"from_planes", kFromPlanes},
-                                                               {"pick", kPick},
-                                                               {"unpick", kUnpick}};
+  static const std::map<std::string, const char*> functions = {
+      {"convert", kConvert},        {"im2col nchw", kIm2colNchw},
+      {"im2col nhwc", kIm2colNhwc}, {"col2im nchw", kCol2imNchw},
+      {"col2im nhwc", kCol2imNhwc}, {"into_planes", kIntoPlanes},
+      {"from_planes", kFromPlanes}, {"pick", kPick},
+      {"unpick", kUnpick}};
   const auto found = functions.find(kernel);
   return found == functions.end() ? "" : found->second;
 }

@@ -18,8 +18,8 @@ struct PlainLoops {
     double limit = 0;   // the difference allowed, as a share of Expected::size
     std::string reason;
   };
-  std::string functions;      // with the sizes that they use
-  std::string prepare;        // the lines of what must be computed before, or empty
+  std::string functions;  // with the sizes that they use
+  std::string prepare;    // the lines of what must be computed before, or empty
   std::vector<Output> outputs;
 };
 

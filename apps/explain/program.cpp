@@ -155,9 +155,10 @@ class Writer {
     std::string text = "// " + title_.layer + ": " + std::string(recorded_.layer->type()) + " by " +
                        recorded_.id + ", " + std::string(to_string(recorded_.pass)) + ".\n" +
                        commented(recorded_.layer->problem_text(), "") + "//\n" +
-                       commented("The library's calls that Duet makes for it, and the definition as "
-                                 "plain loops, which every value is compared with.",
-                                 "");
+                       commented(
+                           "The library's calls that Duet makes for it, and the definition as "
+                           "plain loops, which every value is compared with.",
+                           "");
     if (!recorded_.measured) {
       text += commented(
           "Written on a machine without a GPU: the algorithm was not measured, and no library was "
@@ -186,8 +187,9 @@ class Writer {
     text += "#include <cuda_runtime.h>\n";
     if (calls_.uses("cudnn")) text += "#include <cudnn.h>\n";
     if (calls_.uses("cufft")) text += "#include <cufft.h>\n";
-    return text + "\n#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n"
-                  "#include <cstdlib>\n#include <string>\n#include <vector>\n";
+    return text +
+           "\n#include <algorithm>\n#include <cmath>\n#include <cstdint>\n#include <cstdio>\n"
+           "#include <cstdlib>\n#include <string>\n#include <vector>\n";
   }
   std::string all_text() const {
     std::string types;
@@ -241,13 +243,12 @@ class Writer {
       const bool bytes = memory.role == Role::kState || memory.role == Role::kWorkspace;
       const std::string type = bytes ? "char" : element_type(memory.desc.dtype);
       const std::string name = memory.role == Role::kWorkspace ? "scratch" : memory.name;
-      const std::string what =
-          memory.role == Role::kRead
-              ? "on_gpu<" + type + ">(" + memory.name + "_values)"
-              : "room_on_gpu<" + type + ">(" +
-                    std::to_string(bytes ? static_cast<int64_t>(memory.bytes)
-                                         : memory.desc.elements()) +
-                    ")";
+      const std::string what = memory.role == Role::kRead
+                                   ? "on_gpu<" + type + ">(" + memory.name + "_values)"
+                                   : "room_on_gpu<" + type + ">(" +
+                                         std::to_string(bytes ? static_cast<int64_t>(memory.bytes)
+                                                              : memory.desc.elements()) +
+                                         ")";
       text += "  " + type + "* " + name + " = " + what + ";" +
               (memory.role == Role::kState ? "  // from forward to backward" : "") + "\n";
     }
@@ -257,11 +258,24 @@ class Writer {
   /// Values that a pattern is none of.
   std::string special_values() const {
     std::string text;
+    const Layer& layer = *recorded_.layer;
+    if (layer.type() == "conv2d_pool_relu" && layer.options().math == Math::kFP32) {
+      text += commented(
+                  "Finer values: of equal results in a window, rounding would decide which is the "
+                  "largest.") +
+              "  for (size_t i = 0; i < x_values.size(); ++i) {\n"
+              "    x_values[i] += float(i * 7919 % 65521) / (1 << 24);\n  }\n";
+    }
     for (const NamedMemory& memory : recorded_.memory) {
       if (!wants(memory)) continue;
       if (memory.name == "running_var") {
         text += "  for (float& value : running_var_values) value = 1 + value / 2;\n";
       }
+      // A normalisation that keeps values apart, also in bfloat16.
+      if (memory.name == "weight") {
+        text += "  for (float& value : weight_values) value = 1 + value / 2;\n";
+      }
+      if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
       if (memory.name == "labels") {
         text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i * 7 % classes);\n";
       }

@@ -32,15 +32,23 @@ std::string hexadecimal(uint64_t word) {
   return text;
 }
 
+/// Of a handle, not of a descriptor.
+bool sets_up_handle(const Record* record) {
+  return record->arguments.front().type == "cudnnHandle_t" ||
+         record->arguments.front().type == "cublasHandle_t";
+}
+
 /// What a lesson would say where a function comes up first.
 std::string lesson_on(const std::string& function) {
   static const std::map<std::string, std::string> texts = {
       {"cudnnCreate", "The handle: the library's state on this GPU. Its kernels go to the stream."},
       {"cublasCreate",
-       "The handle: the library's state on this GPU. Its kernels go to the stream; with a workspace "
+       "The handle: the library's state on this GPU. Its kernels go to the stream; with a "
+       "workspace "
        "of ours it allocates nothing by itself."},
       {"cudnnSetTensor4dDescriptor",
-       "A descriptor says what memory means: its layout, type, and sizes, always in the order N C H "
+       "A descriptor says what memory means: its layout, type, and sizes, always in the order N C "
+       "H "
        "W. It owns no memory, and one serves all tensors that are alike."},
       {"cudnnSetTensor4dDescriptorEx",
        "A descriptor with strides of its own: how many elements lie from one n, c, h, w to the "
@@ -124,7 +132,7 @@ std::string checked(const std::string& function, const std::vector<std::string>&
   for (size_t i = 0; i < arguments.size(); ++i) {
     const bool last = i + 1 == arguments.size();
     const std::string part = arguments[i] + (last ? "));" : ",");
-    const size_t indent = std::min<size_t>(begin.size(), 40);
+    const size_t indent = begin.size() > 60 ? 10 : begin.size();
     if (i > 0 && line.size() + 1 + part.size() > kColumns) {
       text += line + "\n";
       line = std::string(indent, ' ') + part;
@@ -154,9 +162,9 @@ ProgramCalls::ProgramCalls(const RecordedLayer& recorded, const Selection& selec
     : recorded_(recorded), selection_(selection) {
   int convolutions = 0, products = 0;
   for (const Record* record : selection.run) {
-    int* const count = is_convolution(record->name)          ? &convolutions
+    int* const count = is_convolution(record->name)       ? &convolutions
                        : record->name == "cublasLtMatmul" ? &products
-                                                             : nullptr;
+                                                          : nullptr;
     if (count) suffix_[record] = ++*count > 1 ? "_" + std::to_string(*count) : "";
   }
   name_objects();
@@ -183,9 +191,10 @@ void ProgramCalls::name_objects() {
       if (argument.type == "cudnnHandle_t") name = "cudnn";
       if (argument.type == "cublasHandle_t" || argument.type == "cublasLtHandle_t") name = "cublas";
       if (argument.type == "cudaStream_t") name = "stream";
-      if (argument.type == "cufftHandle") name = record->name == "cufftExecC2R" ? "inverse_plan"
-                                                                                  : "plan";
-      if (argument.type == "cudnnTensorDescriptor_t" || argument.type == "cudnnFilterDescriptor_t") {
+      if (argument.type == "cufftHandle")
+        name = record->name == "cufftExecC2R" ? "inverse_plan" : "plan";
+      if (argument.type == "cudnnTensorDescriptor_t" ||
+          argument.type == "cudnnFilterDescriptor_t") {
         const bool followed = i + 1 < record->arguments.size();
         const NamedMemory* memory =
             followed ? memory_at(recorded_, address_of(record->arguments[i + 1])) : nullptr;
@@ -297,12 +306,12 @@ std::string ProgramCalls::memory(const Record& record, const RecordedArgument& a
   std::string text, type;
   if (!named) {
     text = held_memory(record, argument, address);
-    type = starts(text, "narrow") ? "__nv_bfloat16"
+    type = starts(text, "narrow")                          ? "__nv_bfloat16"
            : starts(text, "ones") || starts(text, "zeros") ? "float"
                                                            : "char";
   } else {
-    const bool bytes = named->role == NamedMemory::Role::kState ||
-                       named->role == NamedMemory::Role::kWorkspace;
+    const bool bytes =
+        named->role == NamedMemory::Role::kState || named->role == NamedMemory::Role::kWorkspace;
     type = bytes ? "char" : element_type(named->desc.dtype);
     used_memory_.insert(named->name);
     text = named->role == NamedMemory::Role::kWorkspace ? "scratch" : named->name;
@@ -318,9 +327,8 @@ std::string ProgramCalls::expression(const Record& record, const RecordedArgumen
   if (kind == "object") {
     if (argument.text().empty()) return "nullptr";
     const std::string& name = objects_.at(argument.text());
-    return argument.type == "cublasLtHandle_t"
-               ? "reinterpret_cast<cublasLtHandle_t>(" + name + ")"
-               : name;
+    return argument.type == "cublasLtHandle_t" ? "reinterpret_cast<cublasLtHandle_t>(" + name + ")"
+                                               : name;
   }
   if (kind == "enum") return argument.text();
   if (kind == "number") return argument.text();
@@ -350,7 +358,9 @@ std::string ProgramCalls::setup() {
       }
     }
   }
-  for (const Record* record : selection_.setup) {
+  std::vector<const Record*> handles_first = selection_.setup;
+  std::stable_partition(handles_first.begin(), handles_first.end(), sets_up_handle);
+  for (const Record* record : handles_first) {
     if (record->name == "cublasLtMatmulDescSetAttribute") {
       if (record->argument("attr").text() == "CUBLASLT_MATMUL_DESC_BIAS_POINTER") continue;
     }
@@ -372,7 +382,14 @@ std::string ProgramCalls::statement(const Record& record) {
   for (const RecordedArgument& argument : record.arguments) {
     if (argument.kind != "made") continue;
     const std::string& name = objects_.at(argument.text());
-    return comment(record.name) + "  " + argument.type + " " + name + ";\n" +
+    // What is said of the call that sets it belongs above all of its lines.
+    std::string above = comment(record.name);
+    for (const Record* other : selection_.setup) {
+      const RecordedArgument& target = other->arguments.front();
+      if (!above.empty()) break;
+      if (target.kind == "object" && target.text() == argument.text()) above = comment(other->name);
+    }
+    return (above.empty() ? "\n" : above) + "  " + argument.type + " " + name + ";\n" +
            call(record, {{argument.name, "&" + name}});
   }
   return comment(record.name) + call(record);
@@ -435,8 +452,7 @@ static const Record* asked(const RecordedLayer& recorded, const Record& convolut
   for (const RecordedArgument& argument : convolution.arguments) {
     if (argument.kind == "object") objects.insert(argument.text());
   }
-  const std::string name =
-      "cudnnGetConvolution" + direction(convolution.name) + "WorkspaceSize";
+  const std::string name = "cudnnGetConvolution" + direction(convolution.name) + "WorkspaceSize";
   const Record* found = nullptr;
   for (const Record& record : recorded.records) {
     if (record.name != name) continue;
@@ -453,9 +469,11 @@ std::string ProgramCalls::convolution_question(const Record& record) {
   const Record* const question = asked(recorded_, record);
   if (!question) throw UnsupportedError("explain: the workspace of " + record.name + " is unknown");
   const std::string suffix = suffix_.at(&record), to = direction(record.name);
-  const std::string type = to == "Forward"        ? "Fwd"
-                           : to == "BackwardData" ? "BwdData"
-                                                  : "BwdFilter";
+  const std::string type = to == "Forward" ? "Fwd" : to == "BackwardData" ? "BwdData" : "BwdFilter";
+  const std::string winograd = type == "Fwd" ? "CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED"
+                               : type == "BwdData"
+                                   ? "CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED"
+                                   : "CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED";
   const RecordedArgument& algorithm = question->argument("algo");
   std::vector<std::string> arguments;  // the handle and the descriptors
   for (const RecordedArgument& argument : question->arguments) {
@@ -475,24 +493,27 @@ std::string ProgramCalls::convolution_question(const Record& record) {
   } else {
     text += commented(
         "The algorithm was not measured: no GPU was there when this was written. So cuDNN is asked "
-        "for its guess here, and the first that repeats is taken; Duet times them all.");
+        "for its guess here, and the first that repeats is taken, but for Winograd's transform of "
+        "large tiles, which errs as much as TF32 does; Duet times them all.");
   }
   const bool ask = !recorded_.measured && !fused;
-  text += std::string("  ") + (ask ? "" : "const ") + "cudnnConvolution" + type + "Algo_t algorithm" +
-          suffix + " = " + algorithm.text() + ";\n";
+  text += std::string("  ") + (ask ? "" : "const ") + "cudnnConvolution" + type +
+          "Algo_t algorithm" + suffix + " = " + algorithm.text() + ";\n";
   if (ask) {
-    text += fill("  cudnnConvolution$typeAlgoPerf_t proposals$suffix[8];\n  int proposed$suffix = 0;\n",
-                 {{"type", type}, {"suffix", suffix}});
+    text +=
+        fill("  cudnnConvolution$typeAlgoPerf_t proposals$suffix[8];\n  int proposed$suffix = 0;\n",
+             {{"type", type}, {"suffix", suffix}});
     std::vector<std::string> more = arguments;
     more.insert(more.end(), {"8", "&proposed" + suffix, "proposals" + suffix});
     text += checked("cudnnGetConvolution" + to + "Algorithm_v7", more);
     text += fill(R"(  for (int i = proposed$suffix; i-- > 0;) {
     const bool works = proposals$suffix[i].status == CUDNN_STATUS_SUCCESS;
     const bool repeats = proposals$suffix[i].determinism == CUDNN_DETERMINISTIC;
-    if (works && repeats) algorithm$suffix = proposals$suffix[i].algo;
+    const bool exact = proposals$suffix[i].algo != $winograd;
+    if (works && repeats && exact) algorithm$suffix = proposals$suffix[i].algo;
   }
 )",
-                 {{"suffix", suffix}});
+                 {{"suffix", suffix}, {"winograd", winograd}});
   }
   text += "\n" + commented("The workspace that this algorithm needs.") +
           fill("  size_t workspace$suffix_bytes = 0;\n", {{"suffix", suffix}});
@@ -518,21 +539,25 @@ std::string ProgramCalls::product_question(const Record& record) {
     return "\n" +
            commented(
                "The algorithm, eight opaque words: Duet has timed what the heuristics propose, and "
-               "keeps the fastest. It belongs to this version of cuBLASLt, which is asked whether it "
+               "keeps the fastest. It belongs to this version of cuBLASLt, which is asked whether "
+               "it "
                "would run it.") +
-           fill("  const cublasLtMatmulAlgo_t algorithm$suffix = {{$words}};\n"
-                "  cublasLtMatmulHeuristicResult_t algorithm_check$suffix = {};\n",
-                {{"suffix", suffix}, {"words", words}}) +
+           fill(
+               "  const cublasLtMatmulAlgo_t algorithm$suffix = {{$words}};\n"
+               "  cublasLtMatmulHeuristicResult_t algorithm_check$suffix = {};\n",
+               {{"suffix", suffix}, {"words", words}}) +
            checked("cublasLtMatmulAlgoCheck", arguments) +
-           fill("  const size_t workspace$suffix_bytes = algorithm_check$suffix.workspaceSize;\n"
-                "  char* workspace$suffix = room_on_gpu<char>(workspace$suffix_bytes);\n",
-                {{"suffix", suffix}});
+           fill(
+               "  const size_t workspace$suffix_bytes = algorithm_check$suffix.workspaceSize;\n"
+               "  char* workspace$suffix = room_on_gpu<char>(workspace$suffix_bytes);\n",
+               {{"suffix", suffix}});
   }
-  arguments.insert(arguments.end(), {"preference" + suffix, "1", "&proposal" + suffix,
-                                     "&proposed" + suffix});
+  arguments.insert(arguments.end(),
+                   {"preference" + suffix, "1", "&proposal" + suffix, "&proposed" + suffix});
   return "\n" +
          commented(
-             "The algorithm was not measured: no GPU was there when this was written. The heuristics' "
+             "The algorithm was not measured: no GPU was there when this was written. The "
+             "heuristics' "
              "first proposal is taken here; Duet times them all.") +
          fill(R"(  cublasLtMatmulPreference_t preference$suffix;
   CHECK(cublasLtMatmulPreferenceCreate(&preference$suffix));
@@ -550,10 +575,11 @@ std::string ProgramCalls::product_question(const Record& record) {
 )",
               {{"suffix", suffix}}) +
          checked("cublasLtMatmulAlgoGetHeuristic", arguments) +
-         fill("  const cublasLtMatmulAlgo_t algorithm$suffix = proposal$suffix.algo;\n"
-              "  const size_t workspace$suffix_bytes = proposal$suffix.workspaceSize;\n"
-              "  char* workspace$suffix = room_on_gpu<char>(workspace$suffix_bytes);\n",
-              {{"suffix", suffix}});
+         fill(
+             "  const cublasLtMatmulAlgo_t algorithm$suffix = proposal$suffix.algo;\n"
+             "  const size_t workspace$suffix_bytes = proposal$suffix.workspaceSize;\n"
+             "  char* workspace$suffix = room_on_gpu<char>(workspace$suffix_bytes);\n",
+             {{"suffix", suffix}});
 }
 
 std::string ProgramCalls::questions() {
@@ -578,9 +604,10 @@ std::string ProgramCalls::run() {
       pass = record->name.substr(std::strlen("pass "));
       if (selection_.run.front() != selection_.run.back() &&
           (!text.empty() || pass != to_string(recorded_.pass))) {
-        text += "\n" + commented("---- " + pass + (pass == to_string(recorded_.pass)
-                                                       ? ""
-                                                       : ", which leaves what comes after needs") +
+        text += "\n" + commented("---- " + pass +
+                                 (pass == to_string(recorded_.pass)
+                                      ? ""
+                                      : ", which leaves what comes after needs") +
                                  " ----");
         commented_.clear();
       }

@@ -45,9 +45,9 @@ class ProgramCalls {
 
   const RecordedLayer& recorded_;
   const Selection& selection_;
-  std::map<std::string, std::string> objects_;              // names of objects, by their tokens
-  std::map<const Record*, std::string> suffix_;             // of calls with a question of their own
-  std::map<uintptr_t, std::string> held_;                   // names of memory that the layer holds
+  std::map<std::string, std::string> objects_;   // names of objects, by their tokens
+  std::map<const Record*, std::string> suffix_;  // of calls with a question of their own
+  std::map<uintptr_t, std::string> held_;        // names of memory that the layer holds
   std::set<std::string> names_, used_memory_, commented_, scalars_, host_;
   std::string constants_, declared_;
   std::vector<std::string> plans_;

@@ -54,8 +54,7 @@ std::string ProgramCalls::kernel(const Record& record) {
   }
   if (name == "into_planes_kernel") {
     return says("into_planes", "room for a transform.") +
-           line("into_planes",
-                pointer(1) + ", " + images_of(pointer(1)) + ", " + pointer(3));
+           line("into_planes", pointer(1) + ", " + images_of(pointer(1)) + ", " + pointer(3));
   }
   if (name == "from_planes_kernel") {
     return says("from_planes", "back out of the planes.") +

@@ -51,7 +51,7 @@ class Memory {
       tensors.dx.push_back(!gradient ? Tensor{}
                            : again   ? tensors.dx[0]
                                      : add(layer.is_sum() ? "dx" : numbered("dx", i, inputs),
-                                           Role::kWritten, inputs[i]));
+                                         Role::kWritten, inputs[i]));
     }
     for (size_t i = 0; i < outputs.size(); ++i) {
       const bool again = layer.is_sum() && i > 0;

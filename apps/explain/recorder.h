@@ -48,12 +48,12 @@ struct Inside {
 // ---- arguments, by their types ----
 
 /// Things that a library makes and names by a pointer.
-#define DUET_OBJECTS(one)                                                                 \
-  one(cudnnHandle_t) one(cudnnTensorDescriptor_t) one(cudnnFilterDescriptor_t)            \
-      one(cudnnConvolutionDescriptor_t) one(cudnnActivationDescriptor_t)                  \
-          one(cudnnPoolingDescriptor_t) one(cudnnOpTensorDescriptor_t)                    \
-              one(cudnnDropoutDescriptor_t) one(cublasHandle_t) one(cublasLtHandle_t)     \
-                  one(cublasLtMatmulDesc_t) one(cublasLtMatmulPreference_t)               \
+#define DUET_OBJECTS(one)                                                             \
+  one(cudnnHandle_t) one(cudnnTensorDescriptor_t) one(cudnnFilterDescriptor_t)        \
+      one(cudnnConvolutionDescriptor_t) one(cudnnActivationDescriptor_t)              \
+          one(cudnnPoolingDescriptor_t) one(cudnnOpTensorDescriptor_t)                \
+              one(cudnnDropoutDescriptor_t) one(cublasHandle_t) one(cublasLtHandle_t) \
+                  one(cublasLtMatmulDesc_t) one(cublasLtMatmulPreference_t)           \
                       one(cublasLtMatrixLayout_t) one(cudaStream_t)
 template <class T>
 inline constexpr const char* object_type = nullptr;
@@ -75,11 +75,10 @@ DUET_POINTED(cufftComplex)
 #undef DUET_POINTED
 
 template <class T>
-inline constexpr bool is_result =
-    std::is_same_v<T, cudnnConvolutionFwdAlgoPerf_t> ||
-    std::is_same_v<T, cudnnConvolutionBwdDataAlgoPerf_t> ||
-    std::is_same_v<T, cudnnConvolutionBwdFilterAlgoPerf_t> ||
-    std::is_same_v<T, cublasLtMatmulHeuristicResult_t>;
+inline constexpr bool is_result = std::is_same_v<T, cudnnConvolutionFwdAlgoPerf_t> ||
+                                  std::is_same_v<T, cudnnConvolutionBwdDataAlgoPerf_t> ||
+                                  std::is_same_v<T, cudnnConvolutionBwdFilterAlgoPerf_t> ||
+                                  std::is_same_v<T, cublasLtMatmulHeuristicResult_t>;
 
 /// What else of a call an argument's meaning depends on.
 struct Situation {

@@ -8,8 +8,9 @@
 namespace duet {
 
 struct Selection {
-  std::vector<const Record*> setup;  // what makes and sets the objects that the passes use, in order
-  std::vector<const Record*> run;    // marks, calls and kernels of the passes
+  std::vector<const Record*>
+      setup;                       // what makes and sets the objects that the passes use, in order
+  std::vector<const Record*> run;  // marks, calls and kernels of the passes
 };
 
 /// The last pass, and those before it if it reads what they leave.

@@ -164,11 +164,11 @@ using duet::recorder::next_of;
 using duet::recorder::stands_in;
 
 /// A function of the runtime: `answer` where there is no GPU, else the runtime's own.
-#define STAND_IN(function, parameters, arguments, answer)             \
-  cudaError_t function parameters {                                   \
-    if (stands_in()) return answer;                                   \
+#define STAND_IN(function, parameters, arguments, answer)                \
+  cudaError_t function parameters {                                      \
+    if (stands_in()) return answer;                                      \
     static const auto next = next_of<cudaError_t parameters>(#function); \
-    return next arguments;                                            \
+    return next arguments;                                               \
   }
 #define ANSWERS(statements) ([&] { statements; }(), cudaSuccess)
 
@@ -258,7 +258,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int byte, size_t bytes, cudaStream_t stream) {
-  static const auto next = next_of<cudaError_t(void*, int, size_t, cudaStream_t)>("cudaMemsetAsync");
+  static const auto next =
+      next_of<cudaError_t(void*, int, size_t, cudaStream_t)>("cudaMemsetAsync");
   duet::recorder::record_transfer("cudaMemsetAsync", {{memory, false}}, bytes);
   return stands_in() ? cudaSuccess : next(memory, byte, bytes, stream);
 }

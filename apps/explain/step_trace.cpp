@@ -71,7 +71,8 @@ class Objects {
   std::string text_of(const RecordedArgument& argument) const {
     if (argument.type == "cudnnHandle_t") return "cudnn";
     if (argument.type == "cudaStream_t") return "stream";
-    if (argument.type.rfind("cublas", 0) == 0 && argument.type.find("Handle") != std::string::npos) {
+    if (argument.type.rfind("cublas", 0) == 0 &&
+        argument.type.find("Handle") != std::string::npos) {
       return "cublas";
     }
     const auto found = texts_.find(argument.text());
@@ -98,8 +99,9 @@ std::string call_text(const Record& record, const Objects& objects,
     const RecordedArgument& argument = record.arguments[i];
     std::string value = argument.kind == "object"   ? objects.text_of(argument)
                         : argument.kind == "memory" ? memory_text(address_of(argument), names)
-                        : argument.kind == "algorithm" || argument.kind == "bytes" ? "..."
-                                                                                   : argument.text();
+                        : argument.kind == "algorithm" || argument.kind == "bytes"
+                            ? "..."
+                            : argument.text();
     const bool last = i + 1 == record.arguments.size();
     value = argument.name + " " + value + (last ? ")" : ",");
     if (i > 0 && line.size() + 1 + value.size() > kColumns) {

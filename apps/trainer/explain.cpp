@@ -24,7 +24,8 @@ std::vector<std::string> cudnn_ids(const Layer& layer) {
 const ResolvedLayer& find_layer(const std::vector<ResolvedLayer>& layers, const std::string& name) {
   std::vector<std::string> names;
   for (const ResolvedLayer& layer : layers) {
-    if (layer.name == name || ("+" + layer.name + "+").find("+" + name + "+") != std::string::npos) {
+    if (layer.name == name ||
+        ("+" + layer.name + "+").find("+" + name + "+") != std::string::npos) {
       return layer;
     }
     names.push_back(layer.name);
@@ -89,6 +90,7 @@ void explain(const ExplainOptions& options) {
   if (!recorder_is_loaded()) restart_with_recorder();
   const RecordedLayer recorded =
       record_layer(layer.layer, choice.id, choice.pass, workspace_limit(setup.spec));
-  const std::string file = options.out.empty() ? layer.name + "_" + options.pass + ".cpp" : options.out;
+  const std::string file =
+      options.out.empty() ? layer.name + "_" + options.pass + ".cpp" : options.out;
   write(options.out, program_text(recorded, {layer.name + " of " + setup.spec.name, file}));
 }

@@ -56,13 +56,13 @@ std::vector<Explained> explained() {
         if (family_of(id) != Family::kCudnn) continue;
         for (const Pass pass : layer->passes()) {
           if (layer->unsupported(id, pass)) continue;
-          const std::string key =
-              std::string(cases.type) + " " + id + " " + std::string(to_string(pass)) + " " +
-              std::to_string(static_cast<int>(layer->inputs()[0].layout)) +
-              std::to_string(static_cast<int>(layer->options().math));
+          const std::string key = std::string(cases.type) + " " + id + " " +
+                                  std::string(to_string(pass)) + " " +
+                                  std::to_string(static_cast<int>(layer->inputs()[0].layout)) +
+                                  std::to_string(static_cast<int>(layer->options().math));
           if (!seen.insert(key).second) continue;
-          all.push_back({std::string(cases.type) + " " + c.name, layer, id, pass,
-                         make_data(c, *layer)});
+          all.push_back(
+              {std::string(cases.type) + " " + c.name, layer, id, pass, make_data(c, *layer)});
         }
       }
     }
@@ -118,10 +118,14 @@ const std::vector<double>* values_of(const Explained& one, const std::string& na
 
 /// What of the reference stands for an output.
 const NamedValues* reference_of(const std::vector<NamedValues>& all, const std::string& name) {
-  const std::map<std::string, std::string> names = {
-      {"y", "y[0]"},           {"loss", "y[0]"},          {"hits", "y[1]"},
-      {"dx", "dx[0]"},         {"dw", "dw[0] weight"},    {"db", "dw[1] bias"},
-      {"dweight", "dw[0] weight"}, {"dbias", "dw[1] bias"}};
+  const std::map<std::string, std::string> names = {{"y", "y[0]"},
+                                                    {"loss", "y[0]"},
+                                                    {"hits", "y[1]"},
+                                                    {"dx", "dx[0]"},
+                                                    {"dw", "dw[0] weight"},
+                                                    {"db", "dw[1] bias"},
+                                                    {"dweight", "dw[0] weight"},
+                                                    {"dbias", "dw[1] bias"}};
   std::string wanted = names.count(name) ? names.at(name) : name;
   if (name.rfind("dx", 0) == 0 && name.size() > 2) {
     wanted = "dx[" + std::to_string(std::stoi(name.substr(2)) - 1) + "]";
@@ -198,11 +202,13 @@ void run_loops(char** files) {
   in.open(files[0]);
   out.open(files[1]);
   out.precision(17);
-)" + loops + R"(}
+)" + loops +
+         R"(}
 int main(int argc, char** argv) {
   if (argc == 3) return run_loops(argv + 1), 0;
   switch (std::atoi(argv[1])) {
-)" + cases + "  }\n  return -1;\n}\n";
+)" + cases +
+         "  }\n  return -1;\n}\n";
 }
 
 /// What the plain loops of all are given: the values of every tensor, and how many to compute.
@@ -218,8 +224,7 @@ void write_values(const std::vector<Explained>& all, const std::string& path) {
     }
     const auto outputs = plain_loops(*one.layer, one.pass)->outputs;
     for (const PlainLoops::Output& output : outputs) {
-      const NamedValues* const expected =
-          reference_of(one.reference.of(one.pass), output.name);
+      const NamedValues* const expected = reference_of(one.reference.of(one.pass), output.name);
       ASSERT_NE(expected, nullptr) << output.name;
       file << '\n' << expected->values.size() << '\n';
     }
