@@ -19,6 +19,10 @@ install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
   PATTERN train/training_run.h EXCLUDE PATTERN train/class_report.h EXCLUDE
   PATTERN train/goal.h EXCLUDE PATTERN train/training_events.h EXCLUDE)
 
+if(TARGET duet_recorder)
+  install(TARGETS duet_recorder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/duet)  # of `trainer explain`
+endif()
+
 get_property(applications DIRECTORY apps PROPERTY BUILDSYSTEM_TARGETS)
 foreach(application IN LISTS applications)
   get_target_property(type ${application} TYPE)

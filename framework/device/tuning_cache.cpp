@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <fstream>
@@ -18,6 +19,8 @@ namespace {
 
 constexpr uint64_t kMostBytes = 16 << 20;
 
+std::atomic<std::optional<TuningCache::Entry> (*)(const std::string&)> answers = nullptr;
+
 }  // namespace
 
 TuningCache::TuningCache(fs::path file) : file_(std::move(file)) { merge_file(); }
@@ -31,7 +34,12 @@ fs::path TuningCache::path_of(const std::string& name) {
   return {};
 }
 
+void TuningCache::answer_instead(std::optional<Entry> (*answer)(const std::string& key)) {
+  answers = answer;
+}
+
 std::optional<TuningCache::Entry> TuningCache::find(const std::string& key) const {
+  if (const auto answer = answers.load()) return answer(key);
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return {};
@@ -40,6 +48,7 @@ std::optional<TuningCache::Entry> TuningCache::find(const std::string& key) cons
 
 void TuningCache::insert(const std::string& key, const Entry& entry) {
   const std::lock_guard lock(mutex_);
+  if (answers) return;
   entries_[key] = entry;
   merge_file();
   why_not_kept_ = write_file();
