@@ -44,11 +44,52 @@ class Kind:
 
 
 class Jax(Kind):
-    """Arrays in the host's memory; results are NumPy memory that JAX takes over."""
+    """In the host's memory, results are NumPy memory that JAX takes over. On a GPU, they are arrays that JAX
+    has just made and nobody else knows; JAX tells nothing of its streams, so each side waits for the other."""
 
     name = "jax"
 
+    def describe(self, array: Any, name: str) -> tuple[int, Desc]:
+        if self.device(array) == "cpu":
+            return super().describe(array, name)
+        dtype = str(array.dtype)
+        if dtype not in ("float32", "bfloat16", "int32"):
+            raise UnsupportedError(_gpu_takes(name, dtype))
+        return array.block_until_ready().unsafe_buffer_pointer(), Desc(tuple(array.shape), dtype)
+
+    def empty(self, desc: Desc, like: Any) -> tuple[Any, int]:
+        if self.device(like) == "cpu":
+            return super().empty(desc, like)
+        if _memory_shape(desc) != desc.shape:
+            raise UnsupportedError("JAX's arrays are row-major, and the result would be channels last")
+        import jax.numpy
+
+        _duet.synchronize()  # JAX may give memory that a workspace before had
+        array = jax.numpy.empty(desc.shape, desc.dtype, device=like.device).block_until_ready()
+        return array, array.unsafe_buffer_pointer()
+
+    def device(self, array: Any) -> str:
+        import jax
+
+        if isinstance(array, jax.core.Tracer):
+            raise UnsupportedError("the array is one that JAX traces; call this outside of jax.jit, grad and vmap")
+        if not hasattr(array, "devices"):  # NumPy's, on the way to finish()
+            return "cpu"
+        devices = array.devices()
+        if len(devices) > 1:
+            raise UnsupportedError(f"the array is spread over {len(devices)} devices; Duet runs on one")
+        device = next(iter(devices))
+        if device.platform == "cpu":
+            return "cpu"
+        if device.platform != "gpu":
+            raise UnsupportedError(f"Duet runs on the CPU and on NVIDIA's GPUs, not on '{device}'")
+        check_gpu(device.local_hardware_id, 0, "jax.default_device")
+        return "gpu"
+
     def finish(self, array: Any) -> Any:
+        if not isinstance(array, _numpy().ndarray):
+            _duet.synchronize()
+            return array
         import jax.dlpack
 
         # JAX knows row-major arrays alone.
@@ -95,10 +136,7 @@ class CuPy(Kind):
                 f"last; copy it: cupy.ascontiguousarray({name})"
             )
         if dtype not in ("float32", "bfloat16", "int32"):
-            raise UnsupportedError(
-                f"{name} is {dtype}: layers on a GPU take float32 and bfloat16, and labels as int32; "
-                f"convert it, e.g. {name}.astype('float32')"
-            )
+            raise UnsupportedError(_gpu_takes(name, dtype))
         return array.data.ptr, Desc(tuple(array.shape), dtype, layout)
 
     def empty(self, desc: Desc, like: Any) -> tuple[Any, int]:
@@ -206,6 +244,13 @@ def torch_stream(tensor: Any) -> int:
     if tensor.device.type == "cpu":
         return 0
     return sys.modules["torch"].cuda.current_stream(tensor.device).cuda_stream
+
+
+def _gpu_takes(name: str, dtype: str) -> str:
+    return (
+        f"{name} is {dtype}: layers on a GPU take float32 and bfloat16, and labels as int32; "
+        f"convert it, e.g. {name}.astype('float32')"
+    )
 
 
 def _memory_shape(desc: Desc) -> tuple[int, ...]:

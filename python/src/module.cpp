@@ -228,6 +228,8 @@ NB_MODULE(_duet, m) {
   define_measurements(m);
   m.def("describe", describe, "array"_a, "name"_a);
   m.def("address", address, "array"_a);
+  m.def("synchronize", synchronize_default_stream, nb::call_guard<nb::gil_scoped_release>(),
+        "Waits for what was queued on CUDA's default stream.");
   m.def("layer_types", layer_list, "(name, summary, implementations) of each layer type.");
   m.def("load_kernels", load, "paths"_a);
   m.def("read_safetensors", read_tensors, "path"_a, "data"_a = true);

@@ -13,7 +13,10 @@
 namespace duet::python {
 namespace {
 
-// CUDA's default stream by its own name: a Context without a stream has one that Duet shares.
+// The stream that Duet has of its own. Unlike CUDA's default stream it can be captured, as is done where
+// algorithms are timed.
+constexpr uintptr_t kOwnStream = 0;
+// CUDA's default stream, cudaStreamLegacy: callers name it 0.
 constexpr uintptr_t kLegacyStream = 1;
 constexpr size_t kGpuAlignment = 16;
 
@@ -23,11 +26,10 @@ std::shared_ptr<Context> context_of(Device device, uintptr_t stream) {
   static std::mutex mutex;
   static auto* const contexts =
       new std::map<std::pair<Device, uintptr_t>, std::shared_ptr<Context>>;
-  const uintptr_t named = device == Device::kCpu ? 0 : stream == 0 ? kLegacyStream : stream;
   const std::lock_guard lock(mutex);
-  std::shared_ptr<Context>& context = (*contexts)[{device, named}];
+  std::shared_ptr<Context>& context = (*contexts)[{device, stream}];
   if (!context) {
-    context = std::make_shared<Context>(device, reinterpret_cast<CUstream_st*>(named));
+    context = std::make_shared<Context>(device, reinterpret_cast<CUstream_st*>(stream));
   }
   return context;
 }
@@ -86,8 +88,10 @@ BackendChoice read_backend(const LayerRequest& request) {
 
 }  // namespace
 
+void synchronize_default_stream() { context_of(Device::kGpu, kLegacyStream)->synchronize(); }
+
 PreparedLayer::PreparedLayer(const LayerRequest& request)
-    : layer_(make_layer(request)), context_(context_of(request.device, 0)) {
+    : layer_(make_layer(request)), context_(context_of(request.device, kOwnStream)) {
   try {
     layer_->bind(request.inputs,
                  {.math = request.math, .seed = request.seed, .stream = request.stream});
@@ -97,6 +101,7 @@ PreparedLayer::PreparedLayer(const LayerRequest& request)
   choose(request);
   step_number_ = Buffer(device(), sizeof(uint64_t));
   fill_bytes(step_number_.data(), device(), 0, step_number_.bytes());
+  if (device() == Device::kGpu) context_->synchronize();  // calls run on the caller's stream
 }
 
 void PreparedLayer::choose(const LayerRequest& request) {
@@ -228,7 +233,8 @@ LayerTensors PreparedLayer::tensors(const LayerAddresses& addresses) const {
 
 void PreparedLayer::run(Pass pass, const LayerAddresses& addresses, const CallOptions& options) {
   if (device() == Device::kCpu) return run_on(*context_, pass, addresses, options);
-  run_on(*context_of(Device::kGpu, options.stream), pass, addresses, options);
+  const uintptr_t stream = options.stream == 0 ? kLegacyStream : options.stream;
+  run_on(*context_of(Device::kGpu, stream), pass, addresses, options);
 }
 
 void PreparedLayer::run_on(Context& context, Pass pass, const LayerAddresses& addresses,

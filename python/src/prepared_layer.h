@@ -40,6 +40,9 @@ struct CallOptions {
   bool training = true;
 };
 
+/// Waits for the GPU's calls of stream 0.
+void synchronize_default_stream();
+
 class PreparedLayer {
  public:
   /// Chooses, makes and prepares the implementations. Throws ConfigError for what no layer takes, and
@@ -83,7 +86,7 @@ class PreparedLayer {
   std::string label() const;
 
   std::shared_ptr<Layer> layer_;
-  std::shared_ptr<Context> context_;  // of a GPU: that of the default stream
+  std::shared_ptr<Context> context_;  // what is prepared is prepared on; of a GPU: Duet's own stream
   std::vector<std::unique_ptr<Implementation>> implementations_;
   std::map<Pass, Step> steps_;
   Buffer step_number_;  // number 0

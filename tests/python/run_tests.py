@@ -8,6 +8,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 
 
 def main() -> int:
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # or JAX takes most of the GPU's memory
     import duet
 
     print(f"duet {duet.__version__} in {os.path.dirname(duet.__file__)}, Python {sys.version.split()[0]}")

@@ -15,6 +15,7 @@ if not torch.cuda.is_available():
     raise unittest.SkipTest("this PyTorch has no GPU")
 
 import duet.torch as dt
+from test_numpy import check_jax
 
 
 def pair(backend):
@@ -102,6 +103,16 @@ class Gpu(unittest.TestCase):
         y, backward = duet.ops.relu(x, grad=True)
         self.assertTrue((y == cupy.maximum(x, 0)).all())
         self.assertTrue((backward(cupy.ones_like(x))[0] == (x > 0)).all())
+
+    def test_jax(self):
+        try:
+            import jax
+        except ImportError:
+            self.skipTest("JAX is not installed")
+        if jax.default_backend() != "gpu":
+            self.skipTest("this JAX has no GPU")
+        with jax.default_matmul_precision("highest"):
+            check_jax(self, jax)
 
 
 if __name__ == "__main__":

@@ -145,14 +145,25 @@ class Functions(unittest.TestCase):
 
     def test_jax(self):
         try:
-            import jax.numpy as jnp
+            import jax
         except ImportError:
             self.skipTest("JAX is not installed")
-        x = jnp.asarray(normal(4, 5))
-        y, backward = ops.relu(x, grad=True)
-        self.assertIsInstance(y, type(x))
-        np.testing.assert_array_equal(np.asarray(y), np.maximum(np.asarray(x), 0))
-        self.assertIsInstance(backward(jnp.ones((4, 5)))[0], type(x))
+        with jax.default_device(jax.devices("cpu")[0]):
+            check_jax(self, jax)
+
+
+def check_jax(test, jax):
+    """On JAX's default device."""
+    x, w = jax.numpy.asarray(normal(2, 3, 9, 9)), jax.numpy.asarray(normal(4, 3, 3, 3))
+    y, backward = ops.conv2d(x, w, padding=1, grad=True)
+    expected, gradients = jax.vjp(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"), x, w)
+    test.assertIsInstance(y, type(x))
+    test.assertEqual(y.devices(), x.devices())
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-4)
+    for ours, theirs in zip(backward(jax.numpy.ones_like(y)), gradients(jax.numpy.ones_like(y))):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    with test.assertRaisesRegex(duet.UnsupportedError, "outside of jax.jit"):
+        jax.jit(ops.relu)(x)
 
 
 def _without_statistics(result):
