@@ -33,6 +33,12 @@ __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32
          kSwizzle128;
 }
 
+/// For the threads of the two multiplying warpgroups.
+template <class Tile>
+__device__ __forceinline__ void wait_multipliers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
+}
+
 #if DUET_HAS_WGMMA
 
 /// Before the first multiply() and after any other use of its sums.

@@ -86,7 +86,7 @@ class PreparedLayer {
   std::string label() const;
 
   std::shared_ptr<Layer> layer_;
-  std::shared_ptr<Context> context_;  // what is prepared is prepared on; of a GPU: Duet's own stream
+  std::shared_ptr<Context> context_;  // to prepare in; of a GPU with Duet's own stream
   std::vector<std::unique_ptr<Implementation>> implementations_;
   std::map<Pass, Step> steps_;
   Buffer step_number_;  // number 0

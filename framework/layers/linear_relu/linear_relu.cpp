@@ -39,6 +39,7 @@ std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Cont
 
 #if DUET_WITH_CUDA
 constexpr Parts kWgmma = {"custom_wgmma", "custom_vectorized"};
+constexpr Parts kWgmmaSplit = {"custom_wgmma_3xtf32", "custom_vectorized"};
 constexpr Parts kMma = {"custom_mma", "custom_vectorized"};
 constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
 constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
@@ -118,7 +119,8 @@ bool preferred(const LinearProblem& problem, Pass, size_t workspace_limit) {
   const auto& entry = entry_of(linear_impls(), ids.linear);
   const auto& passes = three_passes();
   return std::all_of(passes.begin(), passes.end(), [&](Pass pass) {
-    return !entry.unsupported(problem, pass) && entry.preferred(problem, pass, workspace_limit);
+    return !entry.unsupported(problem, pass) && entry.preferred &&
+           entry.preferred(problem, pass, workspace_limit);
   });
 }
 #endif
@@ -162,6 +164,10 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
      .unsupported = unsupported<kLargeTile>,
      .make = make_fused<kLargeTile>,
      .preferred = preferred<kLargeTile>},
+    {.id = kWgmmaSplit.linear,
+     .unsupported = unsupported<kWgmmaSplit>,
+     .make = make_fused<kWgmmaSplit>,
+     .preferred = preferred<kWgmmaSplit>},
     {.id = kNaive.linear,
      .unsupported = unsupported<kNaive>,
      .make = make_fused<kNaive>,
