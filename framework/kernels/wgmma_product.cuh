@@ -30,7 +30,9 @@ template <int columns, int stages, int blocks, bool split = false>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
   static constexpr bool kSplit = split;
-  static constexpr int kMultipliers = 256, kThreads = kMultipliers + 32;
+  static constexpr int kMultipliers = 256;
+  /// Warps that split B, and one that copies.
+  static constexpr int kSplitters = split ? 96 : 0, kThreads = kMultipliers + 32 + kSplitters;
 };
 
 template <class Tile>
@@ -40,14 +42,13 @@ struct WgmmaStage {
 };
 template <class Tile>
 struct WgmmaSplitStage : WgmmaStage<Tile> {
-  alignas(1024) char rest_a[Tile::kM * kRowBytes];
   alignas(1024) char rest_b[Tile::kN * kRowBytes];
 };
 template <class Tile, class T>
 struct WgmmaSmem {
   std::conditional_t<Tile::kSplit, WgmmaSplitStage<Tile>, WgmmaStage<Tile>> stage[Tile::kStages];
   alignas(1024) T ones[8 * kStepDepth<T>];
-  CopyBarrier full[Tile::kStages], empty[Tile::kStages];
+  CopyBarrier full[Tile::kStages], empty[Tile::kStages], split[Tile::kStages];
   int row_at[Tile::kM];
 };
 
@@ -222,7 +223,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Smem = WgmmaSmem<Tile, T>;
   constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
-  Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
+  // By an offset, which leaves the compiler to know that this is shared memory.
+  Smem& smem = *reinterpret_cast<Smem*>(
+      dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023));
   const int tid = threadIdx.x, group = tid / 128;
   const int first = blockIdx.z * steps_per_split;
   const int count = min(steps, first + steps_per_split) - first;
@@ -231,6 +234,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
       smem.empty[i].init(2);
+      if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
     }
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -252,6 +256,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
   __syncthreads();
   if (group == 2) {
+    if constexpr (Tile::kSplit) {
+      give_registers();
+      const int splitter = tid - Tile::kMultipliers - 32;
+      if (splitter >= 0) write_rests<Tile, Tile::kSplitters>(smem, count, splitter);
+    }
     if (tid == Tile::kMultipliers) {
       wait_for_primary();
       const auto start_a = a.template start<Tile::kM>(blockIdx.x);
@@ -272,7 +281,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   } else {
     float d[Tile::kN / 2], row_sums[4];
     if constexpr (Tile::kSplit) {
-      multiply_split_steps<Tile, A::kSums>(smem, group, count, sums, d, row_sums);
+      take_registers();
+      multiply_split_steps<Tile, A::kSums>(smem, group, count, d, row_sums);
     } else {
       multiply_steps<Tile, A, B>(smem, group, count, sums, d, row_sums);
     }
@@ -340,7 +350,7 @@ struct WgmmaPlan {
   template <class Visit>
   void with_tile(Visit visit) const {
     if constexpr (kSplit) {
-      tile_columns == 64 ? visit(WgmmaTile<64, 4, 1, true>{}) : visit(WgmmaTile<128, 3, 1, true>{});
+      tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true>{}) : visit(WgmmaTile<128, 4, 1, true>{});
     } else {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;

@@ -4,13 +4,15 @@
 // a second operand keeps 11. Of the four products of heads and rests three are summed: rest * rest is
 // below 2^-20 of the product (M. Fasi, N. Higham, M. Mikaitis, T. Mary: Numerical behavior of NVIDIA tensor cores,
 // PeerJ Comput. Sci. 2021, on the units; H. Ootomo, R. Yokota: Recovering single precision accuracy from Tensor
-// Cores, IJHPCA 2022, on the splitting). The units cut sums off where float32 rounds them, so they sum two
-// steps, 64 terms, and these are added up by ordinary additions.
+// Cores, IJHPCA 2022, on the splitting). The units cut sums off where float32 rounds them, so they sum one
+// step of 32 terms, and steps are added up by ordinary additions.
 //
-// Mapping: the two multiplying warpgroups write the rests beside the operands, of the next step while the units
-// multiply this one; what an operand's layout is does not matter, as a rest lies where its value does.
-// Traffic in shared memory: an operand is read once more and its rest written once, for three times
-// the multiplications.
+// Mapping: three warps beside the copying one write the rests of B, a stage at a time as it comes, and pass it on by
+// a third barrier, `split`. What B's layout is does not matter, as a rest lies where its value does. A
+// multiplying warpgroup takes its rows of A to registers, heads and rests. It is held up while the units
+// work on its instructions, so that the two take turns: one multiplies while the other adds up and loads.
+// Traffic in shared memory: of 128 x 128 tiles the units read two thirds of what they could of B and its rests;
+// with rows of A there as well it would be their limit.
 // An infinity becomes a NaN, as in other algorithms that subtract.
 #pragma once
 
@@ -22,108 +24,138 @@ namespace duet {
 
 #if DUET_HAS_WGMMA
 
-/// Of `bytes` of floats, by `threads` threads of number tid.
-template <int bytes, int threads>
-__device__ __forceinline__ void write_rests(const char* values, char* rests, int tid) {
-  const auto rest = [](float value) {
-    return tf32_rounded(value - __uint_as_float(__float_as_uint(value) & 0xffffe000u));
-  };
-  static_assert(bytes % (threads * 16) == 0);
-#pragma unroll
-  for (int i = 0; i < bytes / 16 / threads; ++i) {
-    const int at = (tid + i * threads) * 16;
-    const float4 v = *reinterpret_cast<const float4*>(values + at);
-    *reinterpret_cast<float4*>(rests + at) = {rest(v.x), rest(v.y), rest(v.z), rest(v.w)};
-  }
+/// By all threads of the copying warps' group, and of each multiplying warpgroup: 3 * 128 threads begin with 168.
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+}
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
 }
 
-/// What a step multiplies: operands and their rests, this warpgroup's 64 rows of A.
-struct SplitStep {
-  const char *a, *rest_a, *b, *rest_b;
-};
-
-/// d = the products of a step, or d += them.
-template <int n>
-__device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitStep& from,
-                                               bool adds) {
-  constexpr int kTerms = 32;  // bytes of an instruction's
-#pragma unroll
-  for (int k = 0; k < kRowBytes; k += kTerms) {
-    using Product = Wgmma<float, n, false, false>;
-    const uint64_t a = matrix_descriptor(from.a + k, 0), b = matrix_descriptor(from.b + k, 0);
-    Product::multiply(d, matrix_descriptor(from.rest_a + k, 0), b, adds || k > 0);
-    Product::multiply(d, a, matrix_descriptor(from.rest_b + k, 0), true);
-    Product::multiply(d, a, b, true);
-  }
+/// To the nearest of 11 digits, by the bits: a NaN may come out as zero, and then its rest is a NaN.
+__device__ __forceinline__ float rounded_head(float value) {
+  return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
 }
-/// The same of the sums of A's rows.
-__device__ __forceinline__ void sum_split_rows(float (&d)[4], const SplitStep& from,
-                                               const void* ones, bool adds) {
-  const uint64_t b = matrix_descriptor(ones, 0);
-#pragma unroll
-  for (int k = 0; k < kRowBytes; k += 32) {
-    Wgmma<float, 8, false, false>::multiply(d, matrix_descriptor(from.rest_a + k, 0), b,
-                                            adds || k > 0);
-    Wgmma<float, 8, false, false>::multiply(d, matrix_descriptor(from.a + k, 0), b, true);
-  }
+/// Of the head that the units read of the value itself, and so that what they read of the rest is its nearest.
+__device__ __forceinline__ float rest_of_cut(float value) {
+  const float rest = value - __uint_as_float(__float_as_uint(value) & 0xffffe000u);
+  return __uint_as_float(__float_as_uint(rest) + 0x1000u);
 }
 
-template <int n>
-__device__ __forceinline__ void add_settled(float (&sum)[n], float (&d)[n]) {
-  wgmma_settle(d);
-#pragma unroll
-  for (int i = 0; i < n; ++i) sum[i] += d[i];
-}
-
-/// The sums of `count` steps, and of A's rows if they are wanted, of a warpgroup of number `group`.
-template <class Tile, bool kSums, class Smem>
-__device__ __forceinline__ void multiply_split_steps(Smem& smem, int group, int count, bool sums,
-                                                     float (&sum)[Tile::kN / 2],
-                                                     float (&row_sums)[4]) {
-  const int tid = threadIdx.x;
-  float d[Tile::kN / 2], d_rows[4];
-#pragma unroll
-  for (float& value : sum) value = 0.f;
-#pragma unroll
-  for (float& value : row_sums) value = 0.f;
+/// By `threads` threads of number tid: of all steps the rests of B.
+template <class Tile, int threads, class Smem>
+__device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
+  constexpr int kPieces = Tile::kN * kRowBytes / 16;
   int stage = 0, phase = 0;
-  const auto prepare = [&] {  // the rests of `stage`
+  for (int i = 0; i < count; ++i) {
     auto& at = smem.stage[stage];
     smem.full[stage].wait(phase);
-    write_rests<Tile::kM * kRowBytes, Tile::kMultipliers>(at.a, at.rest_a, tid);
-    write_rests<Tile::kN * kRowBytes, Tile::kMultipliers>(at.b, at.rest_b, tid);
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-  };
-  const auto begin_step = [&](int i, bool adds) {  // and what the next one reads; its stage
-    const int now = stage, rows = group * kPanel * kRowBytes;
-    auto& at = smem.stage[now];
-    const SplitStep from{at.a + rows, at.rest_a + rows, at.b, at.rest_b};
-    wait_multipliers<Tile>();  // the rests are written
-    wgmma_begin();
-    multiply_split<Tile::kN>(d, from, adds);
-    if (kSums && sums) sum_split_rows(d_rows, from, smem.ones, adds);
-    wgmma_commit();
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
-    if (i + 1 < count) prepare();
-    return now;
-  };
-  const auto end_step = [&](int at) {
-    if (tid % 128 == 0) smem.empty[at].arrive();
-  };
-  prepare();
-  for (int i = 0; i < count; i += 2) {
-    const int first = begin_step(i, false);
-    if (i + 1 < count) {
-      const int second = begin_step(i + 1, true);
-      wgmma_wait<1>();
-      end_step(first);
-      wgmma_wait<0>();
-      end_step(second);
-    } else {
-      wgmma_wait<0>();
+    const auto* const values = reinterpret_cast<const float4*>(at.b);
+    auto* const rests = reinterpret_cast<float4*>(at.rest_b);
+#pragma unroll 4
+    for (int piece = tid; piece < kPieces; piece += threads) {
+      const float4 v = values[piece];
+      rests[piece] = {rest_of_cut(v.x), rest_of_cut(v.y), rest_of_cut(v.z), rest_of_cut(v.w)};
     }
-    add_settled(sum, d);
-    if (kSums) add_settled(row_sums, d_rows);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    smem.split[stage].arrive();
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+  }
+}
+
+/// A thread's part of 64 rows of A of a step, by the instruction, for WgmmaRows.
+struct SplitRows {
+  static constexpr int kInstructions = kRowBytes / 32;
+  using Values = float[kInstructions][4];
+  uint32_t head[kInstructions][4], rest[kInstructions][4];
+
+  __device__ __forceinline__ static void load(const char* rows, Values& values) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const char* const from = rows + row * kRowBytes + lane % 4 * 4;
+#pragma unroll
+    for (int k = 0; k < kInstructions; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int piece = (2 * k + i / 2) ^ (row % 8);  // of 16 bytes, as copy_box() swizzles them
+        values[k][i] = *reinterpret_cast<const float*>(from + i % 2 * 8 * kRowBytes + piece * 16);
+      }
+    }
+  }
+  __device__ __forceinline__ void split(const Values& values) {
+#pragma unroll
+    for (int k = 0; k < kInstructions; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float of_value = rounded_head(values[k][i]);
+        head[k][i] = __float_as_uint(of_value);
+        rest[k][i] = __float_as_uint(values[k][i] - of_value);
+        // Here and not between the instructions, which would have to wait for it.
+        asm volatile("" : "+r"(head[k][i]), "+r"(rest[k][i])::"memory");
+      }
+    }
+  }
+};
+
+/// d = the products of a step, the small ones first.
+template <int n>
+__device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRows& a, const char* b,
+                                               const char* rest_b) {
+#pragma unroll
+  for (int k = 0; k < SplitRows::kInstructions; ++k) {
+    WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(rest_b + k * 32, 0), k > 0);
+    WgmmaRows<n>::multiply(d, a.rest[k], matrix_descriptor(b + k * 32, 0), true);
+  }
+#pragma unroll
+  for (int k = 0; k < SplitRows::kInstructions; ++k)
+    WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(b + k * 32, 0), true);
+}
+
+/// The sums of `count` steps, and of A's rows, of a warpgroup of number `group`.
+template <class Tile, bool kSums, class Smem>
+__device__ __forceinline__ void multiply_split_steps(Smem& smem, int group, int count,
+                                                     float (&sum)[Tile::kN / 2],
+                                                     float (&row_sums)[4]) {
+  float d[Tile::kN / 2], my_row_sums[2] = {};
+#pragma unroll
+  for (float& value : sum) value = 0.f;
+  SplitRows::Values values;
+  SplitRows rows;
+  const auto load = [&](int stage, int phase) {
+    smem.full[stage].wait(phase);
+    SplitRows::load(smem.stage[stage].a + group * kPanel * kRowBytes, values);
+  };
+  int stage = 0, phase = 0;
+  load(0, 0);
+  for (int i = 0; i < count; ++i) {
+    rows.split(values);
+    if constexpr (kSums) {
+#pragma unroll
+      for (const auto& of_instruction : values)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) my_row_sums[j % 2] += of_instruction[j];
+    }
+    auto& at = smem.stage[stage];
+    const int now = stage, now_phase = phase;
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+    if (i + 1 < count) load(stage, phase);  // before this warp is held up
+    smem.split[now].wait(now_phase);
+    wgmma_begin();
+    multiply_split<Tile::kN>(d, rows, at.b, at.rest_b);
+    wgmma_commit();
+    wgmma_wait<0>();
+    if (threadIdx.x % 128 == 0) smem.empty[now].arrive();
+    wgmma_settle(d);
+#pragma unroll
+    for (int j = 0; j < Tile::kN / 2; ++j) sum[j] += d[j];
+  }
+  if constexpr (kSums) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float total = my_row_sums[i];
+      total += __shfl_xor_sync(~0u, total, 1);
+      total += __shfl_xor_sync(~0u, total, 2);
+      row_sums[2 * i] = total;
+    }
   }
 }
 
