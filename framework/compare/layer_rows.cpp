@@ -30,7 +30,7 @@ std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm
                           .workspace_bytes = m.workspace_bytes,
                           .prepare_s = m.prepare_seconds};
   for (const Fault& fault : m.examination.faults) {
-    measured.faults.push_back({std::string(to_string(fault.kind)), fault.text});
+    measured.faults.push_back({std::string(to_string(fault.kind)), fault.text, fault.picture});
   }
   for (const TensorResult& tensor : m.examination.tensors) {
     measured.tensors.push_back(error_of(tensor));

@@ -63,7 +63,8 @@ using ArmRatios = std::vector<ArmRatio>;
 
 struct FoundFault {
   std::string kind, text;
-  void fields(auto& f) { f("kind", kind)("text", text); }
+  std::string picture = {};  // where the wrong elements lie; of a layer's examination
+  void fields(auto& f) { f("kind", kind)("text", text).maybe("picture", picture); }
 };
 /// Of a layer in the network; of whole steps where `layer` is empty.
 struct StepFault : FoundFault {

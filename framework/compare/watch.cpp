@@ -230,7 +230,9 @@ class Watch {
     }
     if (arm->agrees != true) {
       text += "WRONG";
-      for (const FoundFault& fault : arm->faults) text += "\n" + indented(fault.text);
+      for (const FoundFault& fault : arm->faults) {
+        text += "\n" + indented(fault.text + (fault.picture.empty() ? "" : "\n" + fault.picture));
+      }
       if (text.back() == '\n') text.pop_back();
     } else {
       text += "right (" + format_share(std::fmax(0, arm->worst_share())) + " of the limit)";
