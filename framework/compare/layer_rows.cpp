@@ -40,6 +40,7 @@ std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm
   const Summary time = m.warm->summary();
   const double flops = arm.layer->flops(facts.pass);
   measured.us = timing_of(time);
+  for (const double seconds : m.warm->seconds) measured.rounds_us.push_back(1e6 * seconds);
   if (flops > 0) measured.gflop_per_s = flops / time.median / 1e9;
   measured.gb_per_s = least_bytes(*arm.layer, facts.pass) / time.median / 1e9;
   if (facts.floor_seconds) measured.share_of_floor = *facts.floor_seconds / time.median;

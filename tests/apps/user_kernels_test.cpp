@@ -106,6 +106,19 @@ TEST_F(UserKernelsApps, WatchTellsOfEverySave) {
   EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --watch"), kExitUsage, "--kernels");
 }
 
+TEST_F(UserKernelsApps, WatchCompilesWithoutAGpu) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  bench_.write("relu_custom_mine.cu", folder_.read("relu_custom_mine.cu"));
+  const Outcome watched = bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout",
+                                           SIGINT, "from the save", home_);
+  EXPECT_OUTCOME(watched, kExitDone);
+  EXPECT_TRUE(has(watched.out, "registers", "this needs a GPU")) << watched.out;
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,i=8 --kernels . --watch"), kExitUsage,
+                 "unknown word 'i'");
+}
+
 TEST_F(UserKernelsApps, WatchSeesFilesThatChangeTogether) {
   if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
   bench_.write("tile.h", "#error first\n");
