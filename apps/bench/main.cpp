@@ -20,6 +20,7 @@ constexpr const char* kExamples = R"(Examples:
   bench --ladder conv2d --write
   bench --suite vgg16,unet --batch 8 --math bf16 --quick --out results.json --summary suites.md
   bench conv2d --kernels . --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3 --impl custom_mine,cudnn
+  bench softmax --puzzle puzzles
 
 A shape has cuDNN's letters and the layer's keys: 'trainer list layers' names the layers, their README
 the keys. What bench and trainer print as a problem can be pasted. A word may have several values, as
@@ -32,6 +33,13 @@ written).)";
 // Exactly one thing to measure, with what belongs to it.
 std::string mistake_in(const duet::BenchOptions& options) {
   const duet::ProblemSource& source = options.problems;
+  if (!options.puzzle.empty()) {
+    const bool alone = options.impls.empty() && options.out.empty() && !options.json &&
+                       !options.once && !options.sanitize && !options.watch && !options.tune &&
+                       !options.check_only && !source.layer.empty();
+    return alone ? ""
+                 : "--puzzle takes LAYER, --shape, --batch, --math and --pass, and nothing else";
+  }
   const int given = !source.layer.empty() + !source.config.empty() + !source.shapes.empty() +
                     !options.ladder.empty() + !source.suites.empty() + !options.from.empty();
   if (source.layer.empty() && !source.shape.empty()) {
@@ -139,6 +147,10 @@ int run(int argc, char** argv) {
          "time every combination of the values that DUET_TUNE names in --kernels, and keep the "
          "fastest for these sizes on this GPU")
       ->needs(kernels);
+  app.add_option("--puzzle", options.puzzle,
+                 "write a pass of LAYER yourself: makes a file without a body in that folder, and "
+                 "judges one that is there")
+      ->type_name("FOLDER");
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");

@@ -10,18 +10,6 @@
 #include "user_kernels/kernel_file.h"
 #include "user_kernels/starter.h"
 
-namespace {
-
-// A problem to begin with, as bench takes it.
-std::string shape_for(const std::string& type) {
-  if (type == "conv2d") return "n=64,c=64,h=13,w=13,k=128,r=3,s=3";
-  if (type == "linear") return "n=64,in=3200,out=256";
-  if (type == "max_pool2d") return "n=64,c=64,h=24,w=24,r=2,s=2";
-  return type == "softmax" ? "n=64,in=1000" : "n=64,c=64,h=13,w=13";
-}
-
-}  // namespace
-
 void new_kernel(const std::string& type, const std::string& name) {
   namespace fs = std::filesystem;
   const std::vector<std::string> types = duet::starter_types();
@@ -43,5 +31,5 @@ void new_kernel(const std::string& type, const std::string& name) {
   std::printf(
       "wrote %s. Check it, time it, and see both again at every save:\n"
       "  bench %s --kernels . --shape %s --watch\n",
-      path.c_str(), type.c_str(), shape_for(type).c_str());
+      path.c_str(), type.c_str(), duet::starter_shape(type).c_str());
 }

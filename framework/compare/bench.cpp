@@ -14,6 +14,7 @@
 #include "compare/ladder.h"
 #include "compare/measuring_child.h"
 #include "compare/outputs.h"
+#include "compare/puzzle.h"
 #include "compare/results_json.h"
 #include "compare/sanitize.h"
 #include "compare/suite_summary.h"
@@ -253,6 +254,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (!options.from.empty()) return summarise_suites(options, out);
   if (options.watch) return watch_kernels(options, out);
   if (options.tune) return tune_kernels(options, out);
+  if (!options.puzzle.empty()) return run_puzzle(options, out);
   std::optional<Ladder> ladder;
   if (!options.ladder.empty()) ladder = find_ladder(options.ladder);
   if (options.sanitize || options.once) {

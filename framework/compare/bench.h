@@ -34,6 +34,7 @@ struct BenchOptions {
   std::string out;                // file for the results
   bool watch = false;             // examine the kernels of files at every save; compare/watch.h
   bool tune = false;              // find the best values of their DUET_TUNE; compare/tune.h
+  std::string puzzle;             // folder of puzzles; compare/puzzle.h
   std::string ladder;             // layer type whose bench.yaml is run, its table printed
   bool write = false;             // ... and written into its README
   bool force = false;             // ... also CPU numbers over a GPU's

@@ -20,6 +20,23 @@ namespace {
 
 constexpr double kManyFlops = 2e9;  // the reference takes about a second for that
 
+CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
+  double flops = 0;
+  for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
+  if (flops > kManyFlops) {
+    spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
+                 problem_argument(layer), format_significant(flops / 1e9));
+  }
+  const Elapsed watch;
+  CheckData check_data =
+      make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
+  if (flops > kManyFlops) {
+    spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
+                 to_string(check_data.expected.device));
+  }
+  return check_data;
+}
+
 class Bench {
  public:
   Bench(const BenchOptions& options, Device device, const BenchPart& part, const BenchSink& sink)
@@ -69,28 +86,17 @@ class Bench {
       selected.push_back(&each);
       if (!each.candidates.empty()) passes.push_back(each.pass);
     }
-    std::optional<CheckData> check_data;
-    if (!passes.empty()) check_data = compute_reference(*selection.problem->layer, passes);
+    const Layer& layer = *selection.problem->layer;
+    std::optional<CheckData> computed;
+    const CheckData* check_data = nullptr;
+    if (!passes.empty() && part_.references) {
+      check_data = &part_.references->of(layer, passes);
+    } else if (!passes.empty()) {
+      check_data = &computed.emplace(compute_reference(layer, passes));
+    }
     for (const PassSelection* each : selected) {
-      measure(*selection.problem, problem, *each, check_data ? &*check_data : nullptr);
+      measure(*selection.problem, problem, *each, check_data);
     }
-  }
-
-  CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
-    double flops = 0;
-    for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
-    if (flops > kManyFlops) {
-      spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
-                   problem_argument(layer), format_significant(flops / 1e9));
-    }
-    const Elapsed watch;
-    CheckData check_data =
-        make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
-    if (flops > kManyFlops) {
-      spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
-                   to_string(check_data.expected.device));
-    }
-    return check_data;
   }
 
   void measure(const BenchProblem& problem, size_t number, const PassSelection& selection,
@@ -103,7 +109,7 @@ class Bench {
     for (const Candidate& each : all) ids.push_back(each.id);
     const std::string work = std::string(layer.type()) + " " + problem_argument(layer) + " " +
                              std::string(to_string(pass));
-    sink_({.begins = BenchMessage::Begun{work, number, ids}});
+    sink_({.begins = BenchMessage::Begun{work, std::string(to_string(pass)), number, ids}});
     std::vector<PassMeasurement> measured(all.size());
     std::vector<Candidate> runs;  // those that this part leaves
     std::vector<size_t> places;
@@ -214,6 +220,16 @@ class Bench {
 };
 
 }  // namespace
+
+const CheckData& KeptReferences::of(const Layer& layer, const std::vector<Pass>& passes) {
+  Kept& kept = kept_[&layer];
+  std::vector<Pass> wanted = kept.passes;
+  for (const Pass pass : passes) {
+    if (std::find(wanted.begin(), wanted.end(), pass) == wanted.end()) wanted.push_back(pass);
+  }
+  if (wanted.size() > kept.passes.size()) kept = {wanted, compute_reference(layer, wanted)};
+  return kept.check_data;
+}
 
 const BenchPart::Ended* BenchPart::find_ended(size_t problem, std::string_view id) const {
   for (const Ended& each : ended) {

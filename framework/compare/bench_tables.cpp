@@ -131,7 +131,8 @@ std::string bench_row_text(const BenchRow& row) {
   std::string wrong, unable;
   for (const auto& arm : row.arms) {
     for (const FoundFault& fault : arm->faults) {
-      wrong += note(arm->implementation + ": " + fault.kind, fault.text);
+      const std::string picture = fault.picture.empty() ? "" : "\n" + fault.picture;
+      wrong += note(arm->implementation + ": " + fault.kind, fault.text + picture);
     }
   }
   for (const auto& [id, reason] : row.unsupported) unable += note(id, reason);

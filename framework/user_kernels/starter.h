@@ -10,5 +10,7 @@ namespace duet {
 std::vector<std::string> starter_types();
 /// The text of TYPE_custom_NAME.cu. REQUIRES: `type` is in starter_types().
 std::string starter_text(const std::string& type, const std::string& name);
+/// A problem to begin with, as bench takes it.
+std::string starter_shape(const std::string& type);
 
 }  // namespace duet

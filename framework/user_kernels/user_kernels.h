@@ -52,7 +52,7 @@ std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::st
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
                                    const std::string& gpu);
 
-/// Takes all out of their lists again, for tests.
+/// Takes all out of their lists again.
 void unload_kernels();
 /// All that are loaded.
 std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
