@@ -5,8 +5,8 @@
 #include "commands.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/write_file.h"
 #include "layers/layers.h"
-#include "train/write_file.h"
 #include "user_kernels/kernel_file.h"
 #include "user_kernels/starter.h"
 

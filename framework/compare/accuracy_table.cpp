@@ -11,9 +11,9 @@
 #include "compare/result_table.h"
 #include "compare/results_json.h"
 #include "core/config.h"
+#include "core/write_file.h"
 #include "data/fingerprint.h"
 #include "net/yaml.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {

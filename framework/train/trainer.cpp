@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/write_file.h"
 #include "net/auto.h"
 #include "net/choose.h"
 #include "net/drawing.h"
@@ -15,7 +16,6 @@
 #include "train/profiler.h"
 #include "train/run_folder.h"
 #include "train/training_run.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {
