@@ -8,6 +8,7 @@
 #include "layers/layers.h"
 #include "measure/ceilings.h"
 #include "net/choose.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -149,7 +150,7 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
                                      const Names& impls, Device device, bool choice) {
   check_passes(problems, passes);
   std::vector<ProblemSelection> all;
-  bool any = false;
+  bool any = false, mistaken = false;
   std::string reasons;
   for (const BenchProblem& problem : problems) {
     ProblemSelection selection{.problem = &problem};
@@ -160,6 +161,7 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
       for (const auto& [id, reason] : of_pass.unsupported) {
         reasons += "\n" + std::string(problem.layer->type()) + " " + std::string(to_string(pass)) +
                    " " + id + ": " + reason;
+        mistaken |= is_mistaken(*problem.layer, id);
       }
       if (of_pass.candidates.empty() && of_pass.unsupported.empty()) continue;
       selection.passes.push_back(std::move(of_pass));
@@ -167,11 +169,13 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
     if (!selection.passes.empty()) all.push_back(std::move(selection));
   }
   if (any) return all;
-  throw UnsupportedError("nothing of this can be measured on the " +
-                         std::string(to_string(device)) +
-                         (reasons.empty() ? ": no such implementation of it runs there; 'trainer "
-                                            "list impls' tells what there is"
-                                          : ":" + reasons));
+  const std::string text =
+      "nothing of this can be measured on the " + std::string(to_string(device)) +
+      (reasons.empty()
+           ? ": no such implementation of it runs there; 'trainer list impls' tells what there is"
+           : ":" + reasons);
+  if (mistaken) throw ConfigError(text);
+  throw UnsupportedError(text);
 }
 
 void check_memory(const std::vector<ProblemSelection>& selections, Device device) {
