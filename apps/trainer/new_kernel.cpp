@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "core/write_file.h"
 #include "layers/layers.h"
 #include "user_kernels/kernel_file.h"
@@ -42,6 +43,6 @@ void new_kernel(const std::string& type, const std::string& name) {
   duet::write_file(path, duet::starter_text(type, own));
   std::printf(
       "wrote %s. Check it, time it, and see both again at every save:\n"
-      "  bench %s --kernels . --shape %s --watch\n",
-      path.c_str(), type.c_str(), shape_for(type).c_str());
+      "  %s %s --kernels . --shape %s --watch\n",
+      path.c_str(), duet::as_started("bench").c_str(), type.c_str(), shape_for(type).c_str());
 }

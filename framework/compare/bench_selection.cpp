@@ -5,6 +5,7 @@
 #include "compare/format.h"
 #include "compare/problem.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "layers/layers.h"
 #include "measure/ceilings.h"
 #include "net/choose.h"
@@ -25,7 +26,8 @@ void check_impls(const Names& impls) {
   for (const std::string& name : impls) {
     if (contains(known, name)) continue;
     throw ConfigError("--impl " + name + ": no family or implementation of that name" +
-                      did_you_mean(name, known) + "; 'trainer list impls' tells what there is");
+                      did_you_mean(name, known) + "; '" + as_started("trainer list impls") +
+                      "' tells what there is");
   }
 }
 
@@ -171,9 +173,9 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
   if (any) return all;
   const std::string text =
       "nothing of this can be measured on the " + std::string(to_string(device)) +
-      (reasons.empty()
-           ? ": no such implementation of it runs there; 'trainer list impls' tells what there is"
-           : ":" + reasons);
+      (reasons.empty() ? ": no such implementation of it runs there; '" +
+                             as_started("trainer list impls") + "' tells what there is"
+                       : ":" + reasons);
   if (mistaken) throw ConfigError(text);
   throw UnsupportedError(text);
 }
