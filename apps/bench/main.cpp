@@ -6,6 +6,7 @@
 #include "compare/suites.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "train/version.h"
 
 namespace {
@@ -43,11 +44,12 @@ std::string mistake_in(const duet::BenchOptions& options) {
   const int given = !source.layer.empty() + !source.config.empty() + !source.shapes.empty() +
                     !options.ladder.empty() + !source.suites.empty() + !options.from.empty();
   if (source.layer.empty() && !source.shape.empty()) {
-    return "--shape belongs to a layer: bench LAYER --shape ...";
+    return "--shape belongs to a layer: " + duet::as_started("bench") + " LAYER --shape ...";
   }
   if (given == 0) {
-    return "name a layer, e.g. bench conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3; or give "
-           "--config, --shapes, --suite or --ladder";
+    return "name a layer, e.g. " + duet::as_started("bench") +
+           " conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3; or give --config, --shapes, --suite "
+           "or --ladder";
   }
   if (given > 1) return "give one of LAYER, --config, --shapes, --suite, --from and --ladder";
   if (!source.layer.empty() && source.shape.empty()) {

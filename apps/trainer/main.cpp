@@ -10,6 +10,7 @@
 #include "compare/accuracy_table.h"
 #include "compare/run_report.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
 #include "train/trainer.h"
@@ -418,7 +419,7 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
   if (command.get_name() == "list" && !known) {
     const std::string found =
         arguments.what.empty()
-            ? ", e.g. 'trainer list impls'"
+            ? ", e.g. '" + duet::as_started("trainer list impls") + "'"
             : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
     return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }

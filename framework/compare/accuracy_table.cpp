@@ -11,9 +11,11 @@
 #include "compare/result_table.h"
 #include "compare/results_json.h"
 #include "core/config.h"
+#include "core/program.h"
+#include "core/shell_word.h"
+#include "core/write_file.h"
 #include "data/fingerprint.h"
 #include "net/yaml.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {
@@ -42,10 +44,11 @@ TrainedRun trained_run(const fs::path& folder) {
   const RunRecord run = read_run(folder);
   const double done = run.epochs.empty() ? 0.0 : double{run.epochs.back().epoch};
   if (done == 0.0 || (!run.finished && !(done >= run.wanted_epochs))) {
-    throw DataError(
-        folder.string() + ": has not come to its end: " + format_whole(done) + " of " +
-        shown(run.wanted_epochs, format_whole) + " epochs are done; go on with 'trainer --config " +
-        (folder / "config.yaml").string() + " --resume last --out " + folder.string() + "'");
+    throw DataError(folder.string() + ": has not come to its end: " + format_whole(done) + " of " +
+                    shown(run.wanted_epochs, format_whole) + " epochs are done; go on with '" +
+                    as_started("trainer --config ") +
+                    shell_word((folder / "config.yaml").string()) + " --resume last --out " +
+                    shell_word(folder.string()) + "'");
   }
   const RunTimes times = times_of(run);
   TrainedRun result{.name = run.name,

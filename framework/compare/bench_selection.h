@@ -27,7 +27,8 @@ struct ProblemSelection {
 Device choose_device(const std::vector<std::string>& impls, std::optional<Device> device);
 
 /// The passes and implementations of `device` that are named; all where none is. With `choice` of a
-/// family only what a network would run (choose_of). Throws ConfigError for an unknown pass, UnsupportedError with the reasons if nothing at all can run.
+/// family only what a network would run (choose_of). Throws ConfigError for an unknown pass, UnsupportedError with the
+/// reasons if nothing at all can run; ConfigError if a file of kernels does not compile, too.
 /// REQUIRES: `problems` outlive what is returned.
 std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems,
                                      const std::vector<std::string>& passes,

@@ -8,6 +8,7 @@
 #include "compare/distinct.h"
 #include "compare/table_cells.h"
 #include "core/config.h"
+#include "core/program.h"
 
 namespace duet {
 namespace {
@@ -137,7 +138,8 @@ std::string bench_row_text(const BenchRow& row) {
   }
   for (const auto& [id, reason] : row.unsupported) unable += note(id, reason);
   return head(row) + row_table(row) + (wrong.empty() ? "" : "wrong, and not timed:\n" + wrong) +
-         (unable.empty() ? "" : "cannot do this:\n" + unable) + "again: " + row.repeat + "\n";
+         (unable.empty() ? "" : "cannot do this:\n" + unable) + "again: " + as_started(row.repeat) +
+         "\n";
 }
 
 std::string bench_scan_text(const BenchResults& results) {

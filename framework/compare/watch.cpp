@@ -10,6 +10,7 @@
 #include "compare/watch_child.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/program.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
 #include "user_kernels/starter.h"
@@ -38,7 +39,7 @@ class Watch {
       throw ConfigError(
           "--watch: --kernels named no kernels of " + options.problems.layer +
           (has_starter(options.problems.layer)
-               ? "; 'trainer new-kernel " + options.problems.layer +
+               ? "; '" + as_started("trainer new-kernel ") + options.problems.layer +
                      " mine' writes some to begin with"
                : ", whose files are called " + options.problems.layer + "_custom_NAME.cu"));
     }

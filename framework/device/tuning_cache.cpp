@@ -1,15 +1,13 @@
 #include "device/tuning_cache.h"
 
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/error.h"
 #include "core/input_file.h"
+#include "core/write_file.h"
 
 namespace duet {
 
@@ -75,20 +73,15 @@ void TuningCache::merge_file() {
 // Why it cannot be written, or "".
 std::string TuningCache::write_file() const {
   if (file_.empty()) return "there is no home";
-  std::error_code error, ignored;
+  std::error_code error;
   fs::create_directories(file_.parent_path(), error);
   if (error) return file_.parent_path().string() + ": " + error.message();
-  const fs::path temporary = file_.string() + "." + std::to_string(getpid()) + ".tmp";
-  {
-    errno = 0;
-    std::ofstream out(temporary);
-    out << nlohmann::json(entries_).dump(1) << '\n';
-    if (!out.flush()) error.assign(errno ? errno : EIO, std::generic_category());
+  try {
+    duet::write_file(file_, nlohmann::json(entries_).dump(1) + '\n');
+    return "";
+  } catch (const RunError& failed) {
+    return failed.what();
   }
-  if (!error) fs::rename(temporary, file_, error);
-  if (!error) return "";
-  fs::remove(temporary, ignored);
-  return file_.string() + ": " + error.message();
 }
 
 }  // namespace duet

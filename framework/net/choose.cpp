@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/own_masks.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -76,7 +77,7 @@ class Chooser {
     if (listed != list_.end() && !family_from(name)) {
       const auto reason = unsupported(listed->id, pass);
       if (!reason) return PassChoice{pass, name};
-      return refuse(mark, true,
+      return refuse(mark, !is_mistaken(layer_, name),
                     "'" + name + "' cannot run " + std::string(to_string(pass)) + ": " + *reason +
                         "; " + that_can(pass));
     }
@@ -92,14 +93,16 @@ class Chooser {
       return PassChoice{pass, *id};
     }
     std::string reasons;
+    bool mistaken = false;
     for (const ImplInfo& info : list_) {
       if (family_of(info.id) != family || has_own_masks(info.id)) continue;
       reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " +
                  unsupported(info.id, pass).value_or("");
+      mistaken |= is_mistaken(layer_, info.id);
     }
     const std::string family_name(to_string(family));
     if (!reasons.empty()) {
-      return refuse(mark, true,
+      return refuse(mark, !mistaken,
                     "no '" + family_name + "' implementation can run " +
                         std::string(to_string(pass)) + " (" + reasons + "); " + that_can(pass));
     }

@@ -194,13 +194,9 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
 // Copies of the user's kernels that run, as they were read.
 void TrainingRun::write_kernels() const {
   for (const auto& kernels : kernels_of(setup_.layers)) {
-    const KernelFile& file = kernels->file();
-    std::vector<std::pair<std::string, std::string>> files = file.headers;
-    files.emplace_back(file.name() + ".cu", file.source);
-    for (const auto& [name, text] : files) {
-      const fs::path place = fs::path("kernels") / name;
+    for (const auto& [name, text] : copy_of(kernels->file())) {
+      const fs::path place = "kernels" / name;
       std::error_code error;
-      if (place.lexically_normal().begin()->string() != "kernels") continue;  // beside the folder
       fs::create_directories((folder_->path() / place).parent_path(), error);
       folder_->write(place.string(), text);
     }

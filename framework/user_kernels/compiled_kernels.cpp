@@ -185,7 +185,7 @@ class Tables {
         if (name.size() == wanted.size() || name[wanted.size()] == '(') return kernel.name;
       }
     }
-    throw RunError(
+    throw ConfigError(
         file_.path.string() + "(" + std::to_string(line) +
         "): there is no kernel of the name that is launched here; it is to be __global__, without "
         "'static', 'extern \"C\"' or a namespace without a name");

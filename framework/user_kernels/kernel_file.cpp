@@ -55,24 +55,49 @@ std::string read_source(const fs::path& path) {
   return text;
 }
 
+// Where a copy of a kernel file has what is included as `name`: within its folder, also what lies outside.
+fs::path place_of_header(const KernelFile& file, const fs::path& name) {
+  fs::path place = file.path.stem().string() + ".headers";
+  for (const fs::path& part : name) {
+    place /= part == ".." ? fs::path("parent") : part.is_absolute() ? fs::path("root") : part;
+  }
+  return place;
+}
+
+// The file that `name` in a file of `folder` includes; empty if it is not there.
+fs::path find_header(const KernelFile& file, const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  for (const fs::path& path :
+       {file.path.parent_path() / place_of_header(file, name), folder / name}) {
+    if (fs::exists(path, error)) return path;
+  }
+  return {};
+}
+
 // Adds what `text`, a file in `folder`, includes and what that includes. Files that are not there are
 // the compiler's to tell of.
 void add_headers(const std::string& text, const fs::path& folder, KernelFile* file) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::string name = included_in(line);
-    const auto known = [&](const auto& header) { return header.first == name; };
-    std::error_code error;
-    if (name.empty() || std::any_of(file->headers.begin(), file->headers.end(), known) ||
-        !fs::exists(folder / name, error)) {
-      continue;
+    if (name.empty()) continue;
+    const fs::path path = find_header(*file, folder, name);
+    if (path.empty()) continue;
+    const std::string header = read_source(path);
+    const auto known = std::find_if(file->headers.begin(), file->headers.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    if (known != file->headers.end()) {
+      if (known->second == header) continue;
+      throw ConfigError(file->path.string() + ": another file than " + path.string() +
+                        " is included as \"" + name +
+                        "\", too, and the compiler tells them apart by that name alone; rename "
+                        "one");
     }
     if (file->headers.size() == kMostHeaders) {
       throw ConfigError(file->path.string() + ": includes more than 100 files");
     }
-    const std::string header = read_source(folder / name);
     file->headers.emplace_back(name, header);
-    add_headers(header, (folder / name).parent_path(), file);
+    add_headers(header, path.parent_path(), file);
   }
 }
 
@@ -86,6 +111,12 @@ std::string hash_text(const KernelFile& file) {
 }
 
 }  // namespace
+
+std::vector<std::pair<fs::path, std::string>> copy_of(const KernelFile& file) {
+  std::vector<std::pair<fs::path, std::string>> all = {{file.path.filename(), file.source}};
+  for (const auto& [name, text] : file.headers) all.emplace_back(place_of_header(file, name), text);
+  return all;
+}
 
 KernelFile named_kernel_file(const fs::path& path) {
   const std::string place = path.string() + ": ", stem = path.stem().string();

@@ -21,11 +21,17 @@ struct KernelFile {
   std::string name() const { return type + "_" + id; }
 };
 
+/// A copy of what is read: places beside each other, and the texts. Headers lie in a folder of the file's
+/// own, "conv2d_custom_mine.headers", wherever they came from, and read_kernel_file() looks there first:
+/// of a copy it makes the same source, with the same hash.
+std::vector<std::pair<std::filesystem::path, std::string>> copy_of(const KernelFile& file);
+
 /// What its name says, and no source. Throws ConfigError: the name is not LAYER_custom_NAME.cu, there
 /// is no such layer type, or the type has an implementation of that id.
 KernelFile named_kernel_file(const std::filesystem::path& path);
 
-/// Throws ConfigError as named_kernel_file() does, and DataError where it cannot be read.
+/// Throws ConfigError as named_kernel_file() does, and where two files are included by one name, as a
+/// compiler of texts takes a name for one of them; DataError where it cannot be read.
 KernelFile read_kernel_file(const std::filesystem::path& path);
 
 /// The files of kernels in a folder, by name; `path` itself if it is none. Files of other names are

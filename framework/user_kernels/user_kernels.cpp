@@ -111,6 +111,15 @@ std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pas
   }
 }
 
+bool UserKernels::mistaken(const Layer& layer) const {
+  if (no_kernel_interface(layer)) return false;
+  try {
+    return compiled(layer).mistake;
+  } catch (const Error& error) {
+    return error.exit_code() == kExitUsage;
+  }
+}
+
 std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
@@ -135,6 +144,11 @@ std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::stri
     if (each->file().type == type && each->file().id == id) return each;
   }
   return nullptr;
+}
+
+bool is_mistaken(const Layer& layer, std::string_view id) {
+  const auto kernels = find_kernels(layer.type(), id);
+  return kernels && kernels->mistaken(layer);
 }
 
 }  // namespace duet

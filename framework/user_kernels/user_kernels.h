@@ -24,6 +24,8 @@ class UserKernels : public AddedEntry {
   std::string_view id() const override { return id_; }
   /// Refusals, what is wrong with the file, and why nothing can be compiled here are all reasons.
   std::optional<std::string> unsupported(const Layer& layer, Pass pass) const override;
+  /// Whether the reason is a mistake in the file, which no other problem or machine mends.
+  bool mistaken(const Layer& layer) const;
   std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;
   /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
   /// Throws what compile_kernels() throws.
@@ -58,6 +60,8 @@ void unload_kernels();
 std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
 /// The one that is `id` of a layer type; nullptr where that is not from a file.
 std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
+/// Whether an implementation is from a file, and cannot run `layer` for a mistake in it.
+bool is_mistaken(const Layer& layer, std::string_view id);
 
 /// Kernels in a GPU's memory, ready to be launched.
 std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,

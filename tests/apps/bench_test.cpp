@@ -37,7 +37,7 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
                  "conv2d n=2,c=3,h=6,w=5,k=4,r=3,s=3 forward: 2 implementations");
   EXPECT_TRUE(has(outcome.out, "conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
                   "cpu_reference ", "ok ", "GFLOP/s"));
-  const std::string again = line_after(outcome.out, "again: bench ");
+  const std::string again = line_after(outcome.out, "again: " DUET_BENCH " ");
   EXPECT_EQ(again,
             "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick");
   EXPECT_OUTCOME(folder.run(again), kExitDone);

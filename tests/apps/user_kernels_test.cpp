@@ -154,6 +154,26 @@ TEST_F(UserKernelsApps, AnotherSourceThanTheConfigurationNamesIsTold) {
                  "names 0123");
 }
 
+TEST_F(UserKernelsApps, AMistakeInAFileIsWrongUsageAndAMissingCompilerIsNot) {
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  const std::string right = folder_.read("relu_custom_mine.cu");
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_mine"},
+                                       {"backend: cpu", "backend: custom, fuse: false"}}));
+  const auto show = [&] { return folder_.run("show net.yaml --kernels ."); };
+  EXPECT_OUTCOME(show(), kExitDone);
+  folder_.write("relu_custom_mine.cu", right + "this is no C++\n");
+  EXPECT_OUTCOME(show(), kExitUsage, "custom_mine", "does not compile", "error:");
+  folder_.write("relu_custom_mine.cu", right + "DUET_LAUNCH(forward, no_kernel, 1, 32);\n");
+  EXPECT_OUTCOME(show(), kExitUsage, "custom_mine", "no_kernel");
+  folder_.write("relu_custom_mine.cu", right + "DUET_REQUIRES(false, \"not today\");\n");
+  EXPECT_OUTCOME(show(), kExitUnsupported, "custom_mine", "not today");
+  folder_.write("relu_custom_mine.cu", "this is no C++\n");
+  EXPECT_OUTCOME(folder_.run("show net.yaml --kernels .", {.environment = {"DUET_NVRTC=none"}}),
+                 kExitUnsupported, "NVRTC");
+}
+
 TEST_F(UserKernelsApps, WhatIsNoTextIsRefused) {
   bench_.write("relu_custom_mine.cu", std::string("// relu\0 and more\n", 19));
   EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels ."), kExitUsage, "holds a NUL byte");

@@ -1,10 +1,13 @@
 // write_file() replaces what is a file, and nothing else.
-#include "train/write_file.h"
+#include "core/write_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <thread>
+#include <vector>
 
 #include "core/error.h"
 #include "support/temporary_folder.h"
@@ -29,6 +32,17 @@ TEST_F(WriteFile, ReplacesAFileAndKeepsItsPermissions) {
   write_file(at("a"), "new");
   EXPECT_EQ(read("a"), "new");
   EXPECT_EQ(fs::status(at("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(WriteFile, ThreadsThatWriteOneFileLeaveAWholeOne) {
+  std::vector<std::thread> threads;
+  for (const char letter : {'a', 'b', 'c', 'd'}) {
+    threads.emplace_back([this, text = std::string(100'000, letter)] {
+      for (int i = 0; i < 20; ++i) write_file(at("shared"), text);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read("shared"), std::string(100'000, read("shared")[0]));
 }
 
 TEST_F(WriteFile, FollowsLinks) {
