@@ -66,7 +66,7 @@ PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device d
     if (!is_wanted(info.id, impls, device)) continue;
     const Family family = family_of(info.id);
     if (choice && !contains(impls, info.id) &&
-        info.id != choose_of(layer, family, pass, workspace_limit(NetSpec{}))) {
+        info.id != choose_of(NetSpec{}, layer, family, pass)) {
       continue;
     }
     if (const auto reason = layer.unsupported(info.id, pass)) {

@@ -22,9 +22,9 @@
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
+#include "core/write_file.h"
 #include "measure/ceilings.h"
 #include "net/table.h"
-#include "train/write_file.h"
 #include "user_kernels/starter.h"
 #include "user_kernels/user_kernels.h"
 

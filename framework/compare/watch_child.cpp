@@ -150,7 +150,7 @@ class WatchChild {
   // On the CPU references are all that takes long.
   void warm_up(const Layer& layer, const CheckData& check_data, Pass pass, Device device) const {
     if (device == Device::kCpu) return;
-    const auto id = choose_of(layer, Family::kCustom, pass, workspace_limit(NetSpec{}));
+    const auto id = choose_of(NetSpec{}, layer, Family::kCustom, pass);
     if (!id) return;
     const Watchdog watchdog(options_.patience);
     Context context(device);

@@ -305,21 +305,25 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #endif
 }
 
+/// Of this GPU, or where there is none of an H200.
+inline int likely_multiprocessor_count() { return gpu_available() ? multiprocessor_count() : 132; }
+
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace. kSplit: in 3xTF32.
 template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
+  double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
             int multiprocessors_)
       : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
-    // Estimates in cycles of an H200's multiprocessor, not fitted to measurements: a step takes four a
-    // column (split: twelve), a block 4000 besides, and a second kernel 3000 and its memory traffic.
-    constexpr double kColumn = kSplit ? 12 : 4;
+    // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
+    // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
+    constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       if (kSplit && tile == 256) continue;  // its sums take more registers than there are
@@ -329,13 +333,18 @@ struct WgmmaPlan {
         if (used != wanted) continue;
         if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
         const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
-        double cost = double(waves) * (per_split * (60 + kColumn * tile) + 4000 + 8 * tile);
+        double cost = double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
         if (used > 1) cost += 3000 + 8. * used * results / 2000;
         if (cost >= best) continue;
-        best = cost;
+        best = cycles = cost;
         tile_columns = tile, splits = used, steps_per_split = per_split;
       }
     }
+  }
+  /// An estimate, with that many bytes of operands staged before by another kernel.
+  double microseconds(size_t staged) const {
+    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 3e6, kLaunchUs = 3;
+    return cycles / kCyclesPerUs + (staged > 0 ? kLaunchUs + 2. * double(staged) / kBytesPerUs : 0);
   }
   /// For operands of T.
   template <class T>

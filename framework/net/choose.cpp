@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "layers/own_masks.h"
+#include "layers/split_products.h"
 #include "user_kernels/user_kernels.h"
 
 namespace duet {
@@ -89,7 +90,7 @@ class Chooser {
 
   std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
                                              bool network_wide) {
-    if (const auto id = choose_of(layer_, family, pass, workspace_limit(spec_), gradient_)) {
+    if (const auto id = choose_of(spec_, layer_, family, pass, gradient_)) {
       return PassChoice{pass, *id};
     }
     std::string reasons;
@@ -121,6 +122,7 @@ class Chooser {
     std::string reasons;
     for (const ImplInfo& info : list_) {
       if (device_of(family_of(info.id)) != device_of(spec_) || has_own_masks(info.id)) continue;
+      if (!spec_.fp32_in_parts && multiplies_in_parts(info.id)) continue;
       if (const auto reason = unsupported(info.id, pass)) {
         reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
       } else {
@@ -176,14 +178,15 @@ Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& lay
   return Chooser(spec, layer_spec, layer, gradient).choose();
 }
 
-std::optional<std::string> choose_of(const Layer& layer, Family family, Pass pass,
-                                     size_t workspace_limit, bool gradient) {
+std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Family family,
+                                     Pass pass, bool gradient) {
   std::optional<std::string> first;
   for (const ImplInfo& info : layer.implementations()) {
     if (family_of(info.id) != family || has_own_masks(info.id)) continue;
+    if (!spec.fp32_in_parts && multiplies_in_parts(info.id)) continue;
     if (why_unsupported(layer, info.id, pass, gradient)) continue;
     const Pass asked = layer.chooses_per_pass() ? pass : Pass::kForward;
-    if (layer.preferred(info.id, asked, workspace_limit)) return std::string(info.id);
+    if (layer.preferred(info.id, asked, workspace_limit(spec))) return std::string(info.id);
     if (!first) first = std::string(info.id);
   }
   return first;

@@ -92,7 +92,7 @@ class WgmmaConvolution : StagedConvolution<T> {
         windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
         inputs_(d.n, d.h, d.w, kTileRows, false, planes()),
         terms_(d.n, d.p, d.q, kStepDepth<T>, true) {
-    const int multiprocessors = multiprocessor_count(), taps = geometry_.taps;
+    const int multiprocessors = likely_multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
       const size_t staged = operand_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
@@ -117,6 +117,8 @@ class WgmmaConvolution : StagedConvolution<T> {
     const size_t parts = pass == Pass::kBackwardFilter || plan.splits > 1 ? plan.splits : 0;
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
+  /// An estimate.
+  double microseconds(Pass pass) const { return plan_of(pass).microseconds(operand_bytes(pass)); }
   std::string text(Pass pass) const { return plan_of(pass).template text<T>(); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
@@ -136,8 +138,12 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
   size_t window_workspace_bytes() const { return staged_bytes(Pass::kForward); }
   Plan window_plan() const {
-    return {windows_.count(),      problem_.k, geometry_.taps * blocks(problem_.c), 1, 0,
-            multiprocessor_count()};
+    return {windows_.count(),
+            problem_.k,
+            geometry_.taps * blocks(problem_.c),
+            1,
+            0,
+            likely_multiprocessor_count()};
   }
 
   /// REQUIRES: strides of 1.

@@ -16,12 +16,13 @@ class LinearWgmma : public LinearImpl {
   using Plan = WgmmaPlan<kSplit>;
 
   LinearWgmma(const LinearProblem& problem, const Context& context)
+      : LinearWgmma(problem, context.workspace_limit()) {}
+  LinearWgmma(const LinearProblem& problem, size_t limit)
       : LinearImpl(problem),
         rows_(problem.n, 1, 1, kTileRows, false),
         terms_(problem.n, 1, 1, kDepth, true) {
-    const int multiprocessors = multiprocessor_count();
+    const int multiprocessors = likely_multiprocessor_count();
     const auto [n, in, out] = std::tuple(problem.n, problem.in, problem.out);
-    const size_t limit = context.workspace_limit();
     const auto left = [&](Pass pass) {
       return limit > staged_bytes(pass) ? limit - staged_bytes(pass) : 0;
     };
@@ -47,6 +48,8 @@ class LinearWgmma : public LinearImpl {
     const size_t parts = plan.splits > 1 ? sizeof(float) * plan.splits * stride(pass) : 0;
     return staged_bytes(pass) + parts;
   }
+  /// An estimate.
+  double microseconds(Pass pass) const { return plan_of(pass).microseconds(staged_bytes(pass)); }
   std::string detail(Pass pass) const override { return plan_of(pass).template text<T>(); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,

@@ -119,8 +119,7 @@ bool preferred(const LinearProblem& problem, Pass, size_t workspace_limit) {
   const auto& entry = entry_of(linear_impls(), ids.linear);
   const auto& passes = three_passes();
   return std::all_of(passes.begin(), passes.end(), [&](Pass pass) {
-    return !entry.unsupported(problem, pass) && entry.preferred &&
-           entry.preferred(problem, pass, workspace_limit);
+    return !entry.unsupported(problem, pass) && entry.preferred(problem, pass, workspace_limit);
   });
 }
 #endif
@@ -160,14 +159,14 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
      .make = make_fused<kRegisterTiled>,
      .dtypes = gpu_dtypes(),
      .preferred = preferred<kRegisterTiled>},
-    {.id = kLargeTile.linear,
-     .unsupported = unsupported<kLargeTile>,
-     .make = make_fused<kLargeTile>,
-     .preferred = preferred<kLargeTile>},
     {.id = kWgmmaSplit.linear,
      .unsupported = unsupported<kWgmmaSplit>,
      .make = make_fused<kWgmmaSplit>,
      .preferred = preferred<kWgmmaSplit>},
+    {.id = kLargeTile.linear,
+     .unsupported = unsupported<kLargeTile>,
+     .make = make_fused<kLargeTile>,
+     .preferred = preferred<kLargeTile>},
     {.id = kNaive.linear,
      .unsupported = unsupported<kNaive>,
      .make = make_fused<kNaive>,
