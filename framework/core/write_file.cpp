@@ -132,6 +132,13 @@ void write_pieces(const fs::path& path, const std::vector<std::string_view>& pie
   if (!why.empty()) throw RunError("cannot write " + path.string() + ": " + why);
 }
 
+void replace_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_other(status)) fs::remove(path, error);
+  write_pieces(path, pieces);
+}
+
 void remove_temporary_files(const fs::path& path) {
   const std::string start = path.filename().string() + kTemporary;
   std::error_code ignored;

@@ -16,6 +16,10 @@ void write_file(const std::filesystem::path& path, const std::string& text);
 /// The same with several pieces, one behind the other.
 void write_pieces(const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
 
+/// The same for files of Duet's own, as in a cache: what is there is replaced, also a pipe, whose
+/// reader may never come.
+void replace_file(const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
+
 /// Removes the temporary files of `path` that killed processes left. REQUIRES: no other process
 /// writes it.
 void remove_temporary_files(const std::filesystem::path& path);

@@ -77,7 +77,7 @@ std::string TuningCache::write_file() const {
   fs::create_directories(file_.parent_path(), error);
   if (error) return file_.parent_path().string() + ": " + error.message();
   try {
-    duet::write_file(file_, nlohmann::json(entries_).dump(1) + '\n');
+    replace_file(file_, {nlohmann::json(entries_).dump(1), "\n"});
     return "";
   } catch (const RunError& failed) {
     return failed.what();

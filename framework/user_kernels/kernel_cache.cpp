@@ -84,7 +84,7 @@ void keep_cached(const std::string& key, const CachedCode& made) {
   fs::create_directories(path.parent_path(), error);
   const std::string body = packed({key, made.code, made.log});
   try {
-    write_pieces(path, {kMagic, checksum(body), body});
+    replace_file(path, {kMagic, checksum(body), body});
   } catch (const RunError&) {
     // The next process compiles.
   }

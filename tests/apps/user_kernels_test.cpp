@@ -160,7 +160,7 @@ TEST_F(UserKernelsApps, AMistakeInAFileIsWrongUsageAndAMissingCompilerIsNot) {
   const std::string right = folder_.read("relu_custom_mine.cu");
   folder_.write("net.yaml",
                 changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_mine"},
-                                       {"backend: cpu", "backend: custom, fuse: false"}}));
+                                       {"backend: cpu", "backend: custom\nfuse: false"}}));
   const auto show = [&] { return folder_.run("show net.yaml --kernels ."); };
   EXPECT_OUTCOME(show(), kExitDone);
   folder_.write("relu_custom_mine.cu", right + "this is no C++\n");

@@ -69,6 +69,13 @@ TEST_F(WriteFile, WritesIntoAPipe) {
   EXPECT_TRUE(fs::is_fifo(at("pipe")));
 }
 
+TEST_F(WriteFile, ReplaceFileTakesThePlaceOfAPipe) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  replace_file(at("pipe"), {"new", " text"});
+  EXPECT_EQ(read("pipe"), "new text");
+  EXPECT_TRUE(fs::is_regular_file(at("pipe")));
+}
+
 TEST_F(WriteFile, RefusesWhatIsProtected) {
   write_file(at("a"), "old");
   fs::permissions(at("a"), fs::perms::owner_read);
