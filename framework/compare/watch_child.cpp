@@ -16,6 +16,7 @@
 #include "core/watchdog.h"
 #include "device/nvrtc.h"
 #include "device/stopwatch.h"
+#include "measure/examine_checks.h"
 #include "net/choose.h"
 #include "net/table.h"
 #include "user_kernels/user_kernels.h"
@@ -73,6 +74,7 @@ class WatchChild {
         Seen& seen = seen_[i];
         if (now.hash != seen.hash) seen = {now.hash, Elapsed()};
         if (seen.since.seconds() < kStill) continue;
+        if (files_[i].hash.empty()) seen.since = Elapsed();  // nobody has saved it
         files_[i] = std::move(now);
         changed_ = i;
       } catch (const Error&) {
@@ -166,7 +168,10 @@ class WatchChild {
           .begun = WatchMessage::Begun{at, file.hash}});
     try {
       load_kernels({file.path});
-      if (compiles(file)) examine(file);
+      if (compiles(file)) {
+        compile_neighbours(file);
+        examine(file);
+      }
     } catch (const UnusableProcessError&) {
       throw;
     } catch (const Error& error) {
@@ -188,6 +193,19 @@ class WatchChild {
     const bool fits = made.refusal.empty();
     tell({.text = fits ? compiled_text(made) : indented(made.refusal)});
     return fits;
+  }
+
+  // The problems on which the examination runs the kernels, too: sizes are constants, so that each is
+  // compiled for itself.
+  void compile_neighbours(const KernelFile& file) const {
+    std::vector<std::unique_ptr<Layer>> all;
+    std::vector<const Layer*> layers;
+    for (const BenchProblem& problem : problems_) {
+      layers.push_back(problem.layer.get());
+      for (auto& neighbour : neighbours(*problem.layer)) all.push_back(std::move(neighbour));
+    }
+    for (const auto& layer : all) layers.push_back(layer.get());
+    find_kernels(file.type, file.id)->compile_ahead(layers);
   }
 
   void examine(const KernelFile& file) {

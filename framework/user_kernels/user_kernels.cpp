@@ -1,6 +1,7 @@
 #include "user_kernels/user_kernels.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 
 #include "core/error.h"
@@ -65,6 +66,23 @@ const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
   if (found != compiled_.end()) return found->second;
   const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, gpu_name()) : tuned_;
   return compiled_.emplace(problem, compile_kernels(file_, layer, tuned)).first->second;
+}
+
+void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
+  std::map<std::string, std::future<CompiledKernels>> compiling;
+  for (const Layer* layer : layers) {
+    const std::string problem = problem_of(*layer);
+    if (compiled_.contains(problem) || compiling.contains(problem)) continue;
+    const auto tuned = tuned_.empty() ? kept_tuned(file_, *layer, gpu_name()) : tuned_;
+    compiling[problem] = std::async(
+        std::launch::async, [this, layer, tuned] { return compile_kernels(file_, *layer, tuned); });
+  }
+  for (auto& [problem, made] : compiling) {
+    try {
+      compiled_.emplace(problem, made.get());
+    } catch (const Error&) {
+    }
+  }
 }
 
 std::string kernel_options(std::string_view type) {

@@ -30,6 +30,9 @@ class UserKernels : public AddedEntry {
   /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
   /// Throws what compile_kernels() throws.
   const CompiledKernels& compiled(const Layer& layer) const;
+  /// Compiles for problems that compiled() will be asked for, in a thread each. What cannot be compiled
+  /// is left to that.
+  void compile_ahead(const std::vector<const Layer*>& layers) const;
 
  private:
   const KernelFile file_;

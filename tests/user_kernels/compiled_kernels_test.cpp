@@ -302,6 +302,18 @@ TEST_F(CompiledKernelsTest, IsCompiledAndKeptByManyAtOnce) {
   }
 }
 
+TEST_F(CompiledKernelsTest, SeveralProblemsAreCompiledAhead) {
+  const UserKernels kernels(file("relu_custom_mine.cu", kCopy));
+  const auto a = make_layer("relu", {.x = {{{5, 13}}}}), b = make_layer("relu", {.x = {{{6, 13}}}});
+  kernels.compile_ahead({a.get(), b.get(), a.get()});
+  EXPECT_TRUE(compile_kernels(kernels.file(), *b).cached);
+  EXPECT_EQ(kernels.compiled(*a).launches.size(), 1u);
+  EXPECT_EQ(kernels.compiled(*b).refusal, "");
+  const UserKernels wrong(file("relu_custom_wrong.cu", "oops\n"));
+  wrong.compile_ahead({a.get()});
+  EXPECT_TRUE(has(wrong.compiled(*a).refusal, "does not compile"));
+}
+
 TEST_F(CompiledKernelsTest, AMistakeIsKeptToo) {
   const std::string wrong = "__global__ void forward(const float* x, float* y) { oops }\n";
   EXPECT_FALSE(relu(wrong).cached);
