@@ -21,6 +21,7 @@
 #include "core/config.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/program.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
 #include "measure/ceilings.h"
@@ -157,7 +158,8 @@ class Puzzle {
     if (!gpu_in_child()) {
       throw UnsupportedError(
           "it compiles; whether it is right, and how fast it is, needs a GPU and a build with CUDA "
-          "('trainer doctor' says what is missing)");
+          "('" +
+          as_started("trainer doctor") + "' says what is missing)");
     }
     const BenchRow checked = measured({file_.id}, true);
     const bool right = arm_of(checked, file_.id) && arm_of(checked, file_.id)->agrees == true;
