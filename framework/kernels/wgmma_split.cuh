@@ -1,11 +1,11 @@
-// The main loop of a product in 3xTF32: float32 operands on tensor cores, at nearly float32's precision.
+// The main loop of a product in 3xTF32: float32 operands on tensor cores, at float32's error.
 //
-// The instruction reads the upper 19 bits of a float, its `head`. The `rest` = value - head has 13 digits, of which
-// a second operand keeps 11. Of the four products of heads and rests three are summed: rest * rest is
-// below 2^-20 of the product (M. Fasi, N. Higham, M. Mikaitis, T. Mary: Numerical behavior of NVIDIA tensor cores,
-// PeerJ Comput. Sci. 2021, on the units; H. Ootomo, R. Yokota: Recovering single precision accuracy from Tensor
-// Cores, IJHPCA 2022, on the splitting). The units cut sums off where float32 rounds them, so they sum one
-// step of 32 terms, and steps are added up by ordinary additions.
+// A value is head + rest, each of 11 digits. The instruction reads the upper 19 bits of a float: of B its own
+// values are the heads, cut off, and the rests lie beside them; A's heads are rounded. Of the four products of
+// heads and rests three are summed: rest * rest is below 2^-21 of the whole, of either sign (H. Ootomo, R. Yokota:
+// Recovering single precision accuracy from Tensor Cores, IJHPCA 2022). The units cut sums off where float32 rounds
+// them (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh: Numerical behavior of NVIDIA tensor cores, PeerJ Comput. Sci. 2021),
+// so they sum one step of 32 terms, the small products first, and steps are added up by ordinary additions.
 //
 // Mapping: three warps beside the copying one write the rests of B, a stage at a time as it comes, and pass it on by
 // a third barrier, `split`. What B's layout is does not matter, as a rest lies where its value does. A
@@ -100,6 +100,7 @@ struct SplitRows {
 template <int n>
 __device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRows& a, const char* b,
                                                const char* rest_b) {
+  // region split
 #pragma unroll
   for (int k = 0; k < SplitRows::kInstructions; ++k) {
     WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(rest_b + k * 32, 0), k > 0);
@@ -108,6 +109,7 @@ __device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRow
 #pragma unroll
   for (int k = 0; k < SplitRows::kInstructions; ++k)
     WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(b + k * 32, 0), true);
+  // end split
 }
 
 /// The sums of `count` steps, and of A's rows, of a warpgroup of number `group`.

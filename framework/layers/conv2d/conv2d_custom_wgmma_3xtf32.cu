@@ -27,14 +27,14 @@ double microseconds_by_others(const Conv2dProblem& d, Pass pass) {
   const auto winograd = std::find_if(
       list.begin(), list.end(), [](const auto& entry) { return entry.id == "custom_winograd"; });
   if (winograd == list.end() || winograd->unsupported(d, pass)) return gemm;
-  const double tiles = double{d.n} * round_up(d.p, 2) * round_up(d.q, 2);
+  const double tiles = double(d.n) * round_up(d.p, 2) * round_up(d.q, 2);
   return std::min(gemm, 6 + per_output * tiles / (pass == Pass::kBackwardFilter ? 50e6 : 68e6));
 }
 
 bool preferred(const Conv2dProblem& d, Pass pass, size_t limit) {
   const WgmmaConvolution<float, true> convolution(d, limit);
   return convolution.workspace_bytes(pass) <= limit &&
-         convolution.microseconds(pass) < microseconds_by_others(d, pass);
+         convolution.microseconds(pass) < 0.95 * microseconds_by_others(d, pass);
 }
 
 }  // namespace
