@@ -10,19 +10,7 @@
 #include "user_kernels/kernel_file.h"
 #include "user_kernels/starter.h"
 
-namespace {
-
-// A problem to begin with, as bench takes it.
-std::string shape_for(const std::string& type) {
-  if (type == "conv2d") return "n=64,c=64,h=13,w=13,k=128,r=3,s=3";
-  if (type == "linear") return "n=64,in=3200,out=256";
-  if (type == "max_pool2d") return "n=64,c=64,h=24,w=24,r=2,s=2";
-  return type == "softmax" ? "n=64,in=1000" : "n=64,c=64,h=13,w=13";
-}
-
-}  // namespace
-
-void new_kernel(const std::string& type, const std::string& name) {
+void new_kernel(const std::string& type, const std::string& name, duet::Device device) {
   namespace fs = std::filesystem;
   const std::vector<std::string> types = duet::starter_types();
   if (std::find(types.begin(), types.end(), type) == types.end()) {
@@ -31,17 +19,18 @@ void new_kernel(const std::string& type, const std::string& name) {
     throw duet::ConfigError("new-kernel: " + none + type + "'" + duet::did_you_mean(type, types) +
                             "; there are some for " + duet::join(types));
   }
-  const std::string own = name.starts_with("custom_") ? name.substr(7) : name;
-  const fs::path path = type + "_custom_" + own + ".cu";
+  const std::string prefix = duet::id_prefix(device);
+  const std::string own = name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  const fs::path path = duet::kernel_file_name(type, device, own);
   if (path.has_parent_path()) throw duet::ConfigError("new-kernel: '" + name + "' is no name");
   duet::named_kernel_file(path);
   std::error_code error;
   if (fs::exists(path, error)) {
     throw duet::ConfigError("new-kernel: " + path.string() + " is there already");
   }
-  duet::write_file(path, duet::starter_text(type, own));
+  duet::write_file(path, duet::starter_text(type, own, device));
   std::printf(
       "wrote %s. Check it, time it, and see both again at every save:\n"
       "  bench %s --kernels . --shape %s --watch\n",
-      path.c_str(), type.c_str(), shape_for(type).c_str());
+      path.c_str(), type.c_str(), duet::starter_shape(type).c_str());
 }

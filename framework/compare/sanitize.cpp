@@ -1,17 +1,13 @@
 #include "compare/sanitize.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <ostream>
 #include <sstream>
 
 #include "compare/problem.h"
+#include "core/command.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "measure/examine.h"
@@ -45,18 +41,6 @@ class Tensors {
   std::vector<Buffer> buffers_;
   std::vector<Tensor> views_;
 };
-
-// Both outputs of a command of the shell.
-std::string output_of(const std::string& command) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>&1").c_str(), "r"), pclose);
-  if (!pipe) throw RunError("cannot start " + command);
-  std::string text;
-  std::array<char, 4096> part;
-  while (const size_t count = fread(part.data(), 1, part.size(), pipe.get())) {
-    text.append(part.data(), count);
-  }
-  return text;
-}
 
 // The number before `word` in `line`, or -1.
 int number_before(const std::string& line, const std::string& word) {
@@ -156,11 +140,8 @@ SanitizerReport read_sanitizer_report(const std::string& text) {
 }
 
 std::string find_sanitizer(const std::string& path) {
-  std::istringstream folders(path + ":/usr/local/cuda/bin");
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string program = folder + "/compute-sanitizer";
-    if (!folder.empty() && access(program.c_str(), X_OK) == 0) return program;
-  }
+  const auto found = find_program("compute-sanitizer", path + ":/usr/local/cuda/bin");
+  if (found) return *found;
   throw UnsupportedError(
       "--sanitize needs NVIDIA's compute-sanitizer, which is neither on PATH nor in "
       "/usr/local/cuda/bin; it is part of the CUDA toolkit (Debian and Ubuntu: "
@@ -180,7 +161,7 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
     for (std::string_view tool : kTools) {
       InterruptGuard::check();
       const std::string text =
-          output_of(shell_word(sanitizer) + " --tool " + std::string(tool) + " " + command);
+          run_command(shell_word(sanitizer) + " --tool " + std::string(tool) + " " + command).output;
       const SanitizerReport report = read_sanitizer_report(text);
       const bool ran = text.find(": ran once") != std::string::npos;
       if (!report.finished || (report.errors == 0 && !ran)) {
@@ -201,10 +182,9 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
 
 ExitCode sanitize(const std::vector<ImplCall>& calls, std::ostream& out) {
   const InterruptGuard guard;
-  const char* path = std::getenv("PATH");
   const std::string bench = std::filesystem::read_symlink("/proc/self/exe").string();
-  return sanitize(calls, find_sanitizer(path ? path : ""), bench, out) ? kExitDone
-                                                                       : kExitComparison;
+  return sanitize(calls, find_sanitizer(path_variable()), bench, out) ? kExitDone
+                                                                      : kExitComparison;
 }
 
 }  // namespace duet

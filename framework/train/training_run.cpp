@@ -193,7 +193,7 @@ void TrainingRun::write_kernels() const {
   for (const auto& kernels : kernels_of(setup_.layers)) {
     const KernelFile& file = kernels->file();
     std::vector<std::pair<std::string, std::string>> files = file.headers;
-    files.emplace_back(file.name() + ".cu", file.source);
+    files.emplace_back(file.path.filename().string(), file.source);
     for (const auto& [name, text] : files) {
       const fs::path place = fs::path("kernels") / name;
       std::error_code error;

@@ -5,7 +5,9 @@
 
 #include "core/error.h"
 #include "core/shell_word.h"
+#include "device/cpu.h"
 #include "device/tuning_cache.h"
+#include "user_kernels/loaded_kernels.h"
 
 namespace duet {
 namespace {
@@ -63,7 +65,8 @@ const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
   const std::string problem = problem_of(layer);
   const auto found = compiled_.find(problem);
   if (found != compiled_.end()) return found->second;
-  const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, gpu_name()) : tuned_;
+  const std::string processor = file_.device == Device::kGpu ? gpu_name() : cpu_name();
+  const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, processor) : tuned_;
   return compiled_.emplace(problem, compile_kernels(file_, layer, tuned)).first->second;
 }
 
@@ -82,19 +85,19 @@ std::string tuned_text(const std::vector<TunedValue>& tuned) {
   return join(words, ",");
 }
 
-std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& processor,
                        const std::vector<TunedValue>& tuned) {
   TuningCache::Entry entry;
   for (const TunedValue& each : tuned) entry[each.name] = each.value;
   TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  cache.insert(file.hash + " | " + problem_of(layer) + " | " + gpu, entry);
+  cache.insert(file.hash + " | " + problem_of(layer) + " | " + processor, entry);
   return cache.why_not_kept();
 }
 
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
-                                   const std::string& gpu) {
+                                   const std::string& processor) {
   const TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + gpu);
+  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + processor);
   std::vector<TunedValue> tuned;
   for (const auto& [name, value] : entry.value_or(TuningCache::Entry())) {
     tuned.push_back({name, value});
@@ -114,7 +117,9 @@ std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pas
 std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
-  return make_user_kernels(made, kernel_interface(layer), "source " + file_.hash + tuned);
+  const bool gpu = file_.device == Device::kGpu;
+  return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer),
+                                                     "source " + file_.hash + tuned);
 }
 
 void load_kernels(const std::vector<fs::path>& paths) {

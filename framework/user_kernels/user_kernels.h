@@ -45,12 +45,12 @@ std::string kernel_options(std::string_view type);
 
 /// "BLOCK=64,FILTERS=4"
 std::string tuned_text(const std::vector<TunedValue>& tuned);
-/// The values that run a problem of this source on a GPU from now on, in every process. Returns why they
-/// cannot be kept, or "".
-std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+/// The values that run a problem of this source on a processor (a GPU's or CPU's name) from now on, in every
+/// process. Returns why they cannot be kept, or "".
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& processor,
                        const std::vector<TunedValue>& tuned);
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
-                                   const std::string& gpu);
+                                   const std::string& processor);
 
 /// Takes all out of their lists again, for tests.
 void unload_kernels();
@@ -58,10 +58,5 @@ void unload_kernels();
 std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
 /// The one that is `id` of a layer type; nullptr where that is not from a file.
 std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
-
-/// Kernels in a GPU's memory, ready to be launched.
-std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,
-                                                  const KernelInterface& interface,
-                                                  const std::string& detail);
 
 }  // namespace duet
