@@ -7,14 +7,21 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/duet)
 
 install(TARGETS duet EXPORT duetTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT duetTargets NAMESPACE duet:: DESTINATION ${package_dir})
+# Of compare/ what the Python package calls.
+install(FILES framework/compare/arms_options.h framework/compare/bench.h framework/compare/bench_problems.h
+  framework/compare/compare.h framework/compare/results.h
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet/compare)
 # Headers that speak JSON are the library's own: its users need none of the libraries behind it.
 install(DIRECTORY framework/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/duet
   FILES_MATCHING PATTERN *.h PATTERN *.cuh
   PATTERN compare EXCLUDE PATTERN net/table.h EXCLUDE PATTERN train/profile.h EXCLUDE
   PATTERN train/profiler.h EXCLUDE PATTERN train/trace.h EXCLUDE PATTERN train/run_folder.h EXCLUDE
   PATTERN train/training_run.h EXCLUDE PATTERN train/class_report.h EXCLUDE
-  PATTERN train/goal.h EXCLUDE PATTERN train/initial_weights.h EXCLUDE
-  PATTERN train/training_events.h EXCLUDE)
+  PATTERN train/goal.h EXCLUDE PATTERN train/training_events.h EXCLUDE)
+
+if(TARGET duet_recorder)
+  install(TARGETS duet_recorder LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/duet)  # of `trainer explain`
+endif()
 
 get_property(applications DIRECTORY apps PROPERTY BUILDSYSTEM_TARGETS)
 foreach(application IN LISTS applications)

@@ -3,8 +3,10 @@
 
 #include "common/application.h"
 #include "compare/bench.h"
+#include "compare/suites.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "train/version.h"
 
 namespace {
@@ -17,7 +19,9 @@ constexpr const char* kExamples = R"(Examples:
   bench --config configs/fashion_mnist_cnn.yaml --batch 64,1024
   bench --shapes framework/layers/conv2d/bench.yaml --out results.json
   bench --ladder conv2d --write
+  bench --suite vgg16,unet --batch 8 --math bf16 --quick --out results.json --summary suites.md
   bench conv2d --kernels . --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3 --impl custom_mine,cudnn
+  bench softmax --puzzle puzzles
 
 A shape has cuDNN's letters and the layer's keys: 'trainer list layers' names the layers, their README
 the keys. What bench and trainer print as a problem can be pasted. A word may have several values, as
@@ -30,30 +34,49 @@ written).)";
 // Exactly one thing to measure, with what belongs to it.
 std::string mistake_in(const duet::BenchOptions& options) {
   const duet::ProblemSource& source = options.problems;
+  if (!options.puzzle.empty()) {
+    const bool alone = options.impls.empty() && options.out.empty() && !options.json &&
+                       !options.once && !options.sanitize && !options.watch && !options.tune &&
+                       !options.check_only && !source.layer.empty();
+    return alone ? ""
+                 : "--puzzle takes LAYER, --shape, --batch, --math and --pass, and nothing else";
+  }
   const int given = !source.layer.empty() + !source.config.empty() + !source.shapes.empty() +
-                    !options.ladder.empty();
+                    !options.ladder.empty() + !source.suites.empty() + !options.from.empty();
   if (source.layer.empty() && !source.shape.empty()) {
-    return "--shape belongs to a layer: bench LAYER --shape ...";
+    return "--shape belongs to a layer: " + duet::as_started("bench") + " LAYER --shape ...";
   }
   if (given == 0) {
-    return "name a layer, e.g. bench conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3; or give "
-           "--config, --shapes or --ladder";
+    return "name a layer, e.g. " + duet::as_started("bench") +
+           " conv2d --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3; or give --config, --shapes, --suite "
+           "or --ladder";
   }
-  if (given > 1) return "give one of LAYER, --config, --shapes and --ladder";
+  if (given > 1) return "give one of LAYER, --config, --shapes, --suite, --from and --ladder";
   if (!source.layer.empty() && source.shape.empty()) {
     return "bench " + source.layer + " needs --shape, e.g. --shape n=64,c=64,h=13,w=13,...";
   }
   if ((options.write || options.force) && options.ladder.empty()) {
     return "--write and --force belong to --ladder LAYER";
   }
-  if ((options.once || options.sanitize) &&
-      (!options.ladder.empty() || !options.out.empty() || options.json)) {
-    return "--once and --sanitize measure nothing: leave out --ladder, --out and --json";
+  if (!options.summary.empty() && source.suites.empty() && options.from.empty()) {
+    return "--summary belongs to --suite or --from";
   }
+  if (!options.from.empty() && (!options.out.empty() || options.json)) {
+    return "--from measures nothing: leave out --out and --json";
+  }
+  if ((options.once || options.sanitize) && (!options.ladder.empty() || !options.summary.empty() ||
+                                             !options.out.empty() || options.json)) {
+    return "--once and --sanitize measure nothing: leave out --ladder, --summary, --out and --json";
+  }
+  if (options.watch && options.tune) return "give one of --watch and --tune";
   if ((options.watch || options.tune) &&
       (source.layer.empty() || options.once || options.sanitize || !options.out.empty() ||
        options.json)) {
     return "--watch and --tune need LAYER, and go without --once, --sanitize, --out and --json";
+  }
+  if (options.check_only && (options.once || options.sanitize || options.watch || options.tune ||
+                             !options.ladder.empty())) {
+    return "--check-only goes without --once, --sanitize, --watch, --tune and --ladder";
   }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
@@ -77,16 +100,27 @@ int run(int argc, char** argv) {
   app.add_option("--shape", source.shape, "the problem of LAYER")->type_name("WORD=VALUE,...");
   app.add_option("--config", source.config, "the layers of a network")->type_name("FILE");
   app.add_option("--shapes", source.shapes, "a list of problems, as YAML")->type_name("FILE");
+  const auto list = [&](const char* name, std::vector<std::string>& value,
+                        const std::string& what) {
+    return app.add_option(name, value, what)->delimiter(',')->allow_extra_args(false);
+  };
+  list("--suite", source.suites,
+       "layers of published networks, or matrix products: " + duet::join(duet::suite_names()))
+      ->type_name("NAME,...");
+  app.add_option("--from", options.from,
+                 "summarise these results of --suite (--out) instead of measuring")
+      ->type_name("FILE ...");
+  app.add_option("--summary", options.summary, "write the summary of suites as a page")
+      ->type_name("FILE.md");
   app.add_option("--ladder", options.ladder,
                  "the problems of the layer's bench.yaml, as the table of its README")
       ->type_name("LAYER");
   app.add_flag("--write", options.write, "with --ladder: write the table into that README");
   app.add_flag("--force", options.force, "with --write: also a CPU's numbers over a GPU's");
-  const auto list = [&](const char* name, std::vector<std::string>& value, const char* what) {
-    return app.add_option(name, value, what)->delimiter(',')->allow_extra_args(false);
-  };
   list("--impl", options.impls, "families and implementation ids (default: all of the device)")
       ->type_name("NAME,...");
+  app.add_flag("--choice", options.choice,
+               "of each family only what a network would run (of --suite the default)");
   list("--pass", options.passes,
        "forward, backward_data, backward_filter; backward: all but forward (default: all)")
       ->type_name("PASS,...");
@@ -100,6 +134,7 @@ int run(int argc, char** argv) {
       ->check(CLI::IsMember({"cpu", "gpu"}));
   app.add_flag("--quick", options.quick, "fewer and shorter blocks of calls");
   app.add_flag("--cold", options.cold, "on a GPU also with the caches flushed before each call");
+  app.add_flag("--check-only", options.check_only, "whether they are right, and no times");
   app.add_flag("--once", options.once,
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag("--sanitize", options.sanitize,
@@ -114,6 +149,10 @@ int run(int argc, char** argv) {
          "time every combination of the values that DUET_TUNE names in --kernels, and keep the "
          "fastest for these sizes on this GPU")
       ->needs(kernels);
+  app.add_option("--puzzle", options.puzzle,
+                 "write a pass of LAYER yourself: makes a file without a body in that folder, and "
+                 "judges one that is there")
+      ->type_name("FOLDER");
   app.add_flag("--json", options.json, "print the results as JSON instead of tables");
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_flag("--quiet", quiet, "tables, warnings and errors only");

@@ -15,6 +15,7 @@
 
 #include "core/config.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "core/running.h"
 #include "core/shell_word.h"
 #include "user_kernels/user_kernels.h"
@@ -74,6 +75,7 @@ void open_standard_descriptors() {
 int run_application(int (*run)(int argc, char** argv), int argc, char** argv) {
   try {
     open_standard_descriptors();
+    set_program(argc > 0 ? argv[0] : nullptr);
     name_crashes();
     signal(SIGXFSZ, SIG_IGN);  // a write beyond the limit of a file's size fails with EFBIG
     const int code = run(argc, argv);
@@ -141,7 +143,8 @@ CLI::Option* add_kernels(CLI::App& app) {
 }
 
 int tell_usage_error(const CLI::App& app, const std::string& what) {
-  std::fprintf(stderr, "error: %s\nSee '%s --help'.\n", what.c_str(), app.get_name().c_str());
+  std::fprintf(stderr, "error: %s\nSee '%s --help'.\n", what.c_str(),
+               as_started(app.get_name()).c_str());
   return kExitUsage;
 }
 

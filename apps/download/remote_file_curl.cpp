@@ -10,10 +10,10 @@
 #include <fstream>
 #include <memory>
 
+#include "core/descriptor.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "remote_file.h"
-#include "train/descriptor.h"
 
 namespace duet {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "implementation_comments.h"
 #include "layers/layers.h"
 #include "net/expand.h"
@@ -264,6 +265,7 @@ void describe(const std::string& name, bool as_json) {
     duet::add_ids(*type, &known);
   }
   throw duet::ConfigError("describe: there is no layer and no implementation '" + name + "'" +
-                          duet::did_you_mean(name, known) +
-                          "; 'trainer list layers' and 'trainer list impls' name them");
+                          duet::did_you_mean(name, known) + "; '" +
+                          duet::as_started("trainer list layers") + "' and '" +
+                          duet::as_started("trainer list impls") + "' name them");
 }

@@ -10,6 +10,7 @@
 #include "compare/accuracy_table.h"
 #include "compare/run_report.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
 #include "train/trainer.h"
@@ -30,6 +31,7 @@ constexpr const char* kExamples = R"(Examples:
   trainer accuracy runs/* --write accuracy.md
   trainer list impls
   trainer describe conv2d
+  trainer explain configs/lenet5_fashion.yaml --backend cudnn --layer conv1 --out conv1.cpp
   trainer new-kernel conv2d mine
   trainer doctor
   trainer download cifar10
@@ -47,6 +49,7 @@ struct Arguments {
   duet::TrainedOptions trained;
   duet::PredictOptions predict;
   duet::AccuracyOptions accuracy;
+  ExplainOptions explain;
   std::optional<int64_t> batch;
   std::string backend;
   std::string svg;
@@ -296,6 +299,42 @@ void add_describe(CLI::App& app, Arguments& arguments) {
   add_json(describe, arguments);
 }
 
+void add_explain(CLI::App& app, Arguments& arguments) {
+  CLI::App* command = add_command(
+      app, arguments, "explain",
+      "write a program of exactly the library calls that a layer makes in a pass, with its "
+      "definition beside them as plain loops; needs no GPU",
+      [&arguments] {
+        arguments.explain.setup = arguments.trainer.setup;
+        arguments.explain.setup.backend = arguments.trained.backend;
+        ::explain(arguments.explain);
+      });
+  command->add_option("config", arguments.trainer.setup.config, "the network, as YAML")
+      ->type_name("FILE")
+      ->required();
+  CLI::Option* layer =
+      command->add_option("--layer", arguments.explain.layer, "the layer's name, e.g. conv1")
+          ->type_name("NAME");
+  CLI::Option* pass = command
+                          ->add_option("--pass", arguments.explain.pass,
+                                       "forward (without the option), backward, backward_data or "
+                                       "backward_filter")
+                          ->type_name("PASS");
+  CLI::Option* out = command
+                         ->add_option("--out", arguments.explain.out,
+                                      "write into this file (default: to standard output)")
+                         ->type_name("FILE.cpp");
+  command
+      ->add_flag("--trace", arguments.explain.trace,
+                 "instead print all library calls of a training step, by layer and pass")
+      ->excludes(layer)
+      ->excludes(pass)
+      ->excludes(out);
+  add_backend(command, arguments);
+  add_set(command, arguments);
+  duet::add_kernels(*command);
+}
+
 void add_new_kernel(CLI::App& app, Arguments& arguments) {
   CLI::App* command =
       add_command(app, arguments, "new-kernel",
@@ -350,6 +389,7 @@ void add_commands(CLI::App& app, Arguments& arguments) {
   add_accuracy(app, arguments);
   add_list(app, arguments);
   add_describe(app, arguments);
+  add_explain(app, arguments);
   add_new_kernel(app, arguments);
   add_completion(app, arguments);
   add_download(app, arguments);
@@ -379,7 +419,7 @@ int run_command(const CLI::App& app, const CLI::App& command, Arguments& argumen
   if (command.get_name() == "list" && !known) {
     const std::string found =
         arguments.what.empty()
-            ? ", e.g. 'trainer list impls'"
+            ? ", e.g. '" + duet::as_started("trainer list impls") + "'"
             : ", found '" + arguments.what + "'" + duet::did_you_mean(arguments.what, kLists);
     return duet::tell_usage_error(app, "list: expected one of " + duet::join(kLists) + found);
   }

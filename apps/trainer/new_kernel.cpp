@@ -5,8 +5,9 @@
 #include "commands.h"
 #include "core/config.h"
 #include "core/error.h"
+#include "core/program.h"
+#include "core/write_file.h"
 #include "layers/layers.h"
-#include "train/write_file.h"
 #include "user_kernels/kernel_file.h"
 #include "user_kernels/starter.h"
 
@@ -31,6 +32,7 @@ void new_kernel(const std::string& type, const std::string& name, duet::Device d
   duet::write_file(path, duet::starter_text(type, own, device));
   std::printf(
       "wrote %s. Check it, time it, and see both again at every save:\n"
-      "  bench %s --kernels . --shape %s --watch\n",
-      path.c_str(), type.c_str(), duet::starter_shape(type).c_str());
+      "  %s %s --kernels . --shape %s --watch\n",
+      path.c_str(), duet::as_started("bench").c_str(), type.c_str(),
+      duet::starter_shape(type).c_str());
 }

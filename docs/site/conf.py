@@ -39,7 +39,7 @@ layers = "/framework/layers/*/README"
 course = ["transpose", "reduction", "softmax", "batch_norm", "linear", "conv2d"]
 contents = {
     "README": {
-        "Use": ["/docs/configuration", "/docs/data", "/docs/benchmarking", "/docs/profiling"],
+        "Use": ["/docs/configuration", "/docs/data", "/docs/benchmarking", "/docs/profiling", "/docs/python"],
         "Learn": ["/docs/course/README", "/lessons/README"],
         "Extend": [
             "/docs/kernels-at-run-time",

@@ -11,25 +11,44 @@
 #include "compare/result_table.h"
 #include "compare/results_json.h"
 #include "core/config.h"
-#include "core/input_file.h"
-#include "train/write_file.h"
+#include "core/program.h"
+#include "core/shell_word.h"
+#include "core/write_file.h"
+#include "data/fingerprint.h"
+#include "net/yaml.h"
 
 namespace duet {
 namespace {
 
-using nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostJsonBytes = uint64_t{16} << 20;
+// Twelve digits; "" without a configuration.
+std::string hash_of_config(const std::string& text) {
+  if (text.empty()) return "";
+  ConfigNode config = read_yaml(text, "config.yaml");
+  config.erase("seed");
+  if (ConfigNode* data = config.find("data")) data->erase("path");
+  const std::string all = write_yaml(config);
+  return fmt::format("{:016x}", hash_of(all.data(), all.size())).substr(0, 12);
+}
+
+// Whether the time of every epoch is known: a run may go on with another's, or have been interrupted.
+bool is_whole(const RunRecord& run) {
+  double next = 1;
+  return std::all_of(run.epochs.begin(), run.epochs.end(), [&](const LoggedEpoch& epoch) {
+    return double{epoch.epoch} == next++ && !std::isnan(epoch.seconds);
+  });
+}
 
 TrainedRun trained_run(const fs::path& folder) {
   const RunRecord run = read_run(folder);
   const double done = run.epochs.empty() ? 0.0 : double{run.epochs.back().epoch};
   if (done == 0.0 || (!run.finished && !(done >= run.wanted_epochs))) {
     throw DataError(folder.string() + ": has not come to its end: " + format_whole(done) + " of " +
-                    shown(run.wanted_epochs, format_whole) +
-                    " epochs are done; go on with 'trainer --resume last --out " + folder.string() +
-                    "'");
+                    shown(run.wanted_epochs, format_whole) + " epochs are done; go on with '" +
+                    as_started("trainer --config ") +
+                    shell_word((folder / "config.yaml").string()) + " --resume last --out " +
+                    shell_word(folder.string()) + "'");
   }
   const RunTimes times = times_of(run);
   TrainedRun result{.name = run.name,
@@ -38,11 +57,12 @@ TrainedRun trained_run(const fs::path& folder) {
                     .math = run.math,
                     .device = run.device,
                     .duet = run.duet,
+                    .config = hash_of_config(run.config),
                     .seed = run.seed,
                     .epochs = run.epochs.back().epoch,
                     .accuracy = run.epochs.back().val_accuracy,
                     .best_accuracy = 0.0,
-                    .seconds = times.training + times.evaluation,
+                    .seconds = is_whole(run) ? times.training + times.evaluation : kUnknown,
                     .images_per_second = times.images / times.training,
                     .goal = run.goal};
   for (const LoggedEpoch& epoch : run.epochs) {
@@ -51,33 +71,25 @@ TrainedRun trained_run(const fs::path& folder) {
   return result;
 }
 
-AccuracyTable read_table(const fs::path& path) {
-  try {
-    const std::string text = read_input_file(path, kMostJsonBytes);
-    check_json_bounds(text);
-    const json object = json::parse(text, nullptr, false);
-    if (object.is_discarded()) throw DataError("not JSON, or cut short");
-    auto table = JsonReader::read<AccuracyTable>(object);
-    if (table.schema == kAccuracySchema) return table;
-  } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
-  }
-  throw DataError(path.string() + ": is not a table of 'trainer accuracy' (" + kAccuracySchema +
-                  ")");
-}
-
+// Tables that were written before know no configuration.
 bool same_group(const TrainedRun& a, const TrainedRun& b) {
-  return a.name == b.name && a.dataset == b.dataset && a.backend == b.backend && a.math == b.math &&
-         a.device == b.device;
+  const bool same_config = a.config.empty() || b.config.empty() || a.config == b.config;
+  const double goal_a = a.goal ? a.goal->val_accuracy : 0.0;
+  const double goal_b = b.goal ? b.goal->val_accuracy : 0.0;
+  return same_config && a.name == b.name && a.dataset == b.dataset && a.backend == b.backend &&
+         a.math == b.math && a.device == b.device && double{a.epochs} == double{b.epochs} &&
+         goal_a == goal_b;
 }
 
-void add(const TrainedRun& run, std::vector<TrainedRun>* runs) {
+void add(const TrainedRun& run, const std::string& source, std::vector<TrainedRun>* runs) {
   const auto same = std::find_if(runs->begin(), runs->end(), [&](const TrainedRun& other) {
     return same_group(run, other) && run.seed == other.seed;
   });
   if (same == runs->end()) {
     runs->push_back(run);
   } else {
+    spdlog::warn("{}: {} by {}, seed {}, stands there twice; what {} says counts", source, run.name,
+                 run.backend, run.seed, source);
     *same = run;
   }
 }
@@ -128,16 +140,11 @@ Cell goal_of(const Group& group) {
           Tone::kBad};
 }
 
-// Of the runs that reached it.
+// Unknown unless every run reached it.
 double seconds_to_goal(const Group& group) {
-  double sum = 0.0;
-  int count = 0;
-  for (const TrainedRun& run : group) {
-    if (!reached(run)) continue;
-    sum += run.goal->seconds;
-    ++count;
-  }
-  return count > 0 ? sum / count : kUnknown;
+  return mean(group, [](const TrainedRun& run) {
+    return reached(run) ? double{run.goal->seconds} : kUnknown;
+  });
 }
 
 std::vector<std::string> distinct(const AccuracyTable& table, std::string TrainedRun::*of) {
@@ -188,9 +195,10 @@ AccuracyTable read_accuracies(const std::vector<std::string>& sources) {
   AccuracyTable table{.schema = kAccuracySchema};
   for (const std::string& source : sources) {
     if (source.ends_with(".json")) {
-      for (const TrainedRun& run : read_table(source).runs) add(run, &table.runs);
+      const auto written = load_as<AccuracyTable>(source, "trainer accuracy", kAccuracySchema);
+      for (const TrainedRun& run : written.runs) add(run, source, &table.runs);
     } else {
-      add(trained_run(source), &table.runs);
+      add(trained_run(source), source, &table.runs);
     }
   }
   return table;
@@ -200,14 +208,14 @@ std::string accuracy_text(const AccuracyTable& table) { return console_text(rows
 
 std::string accuracy_markdown(const AccuracyTable& table) {
   return "# Accuracy\n\n"
-         "Networks of `configs/`, each trained from several seeds, written by `trainer accuracy` "
-         "from "
-         "the folders of these runs. The accuracy is that of the last epoch on the validation "
-         "data; "
-         "its mean, least and largest are over the seeds. The goal is `train.goal` of the "
-         "configuration, and the time to it that until the end of the first epoch that reached it. "
-         "Times are means over the seeds, of training and of the evaluation after each epoch, "
-         "without start-up; images/s are those of training alone.\n\n" +
+         "Written by `trainer accuracy` from the folders of trainings; runs of one configuration "
+         "that differ in their seed are a row. The accuracy is that of the last epoch on the "
+         "validation data; its mean, least and largest are over the seeds. The goal is "
+         "`train.goal` "
+         "of the configuration, and the time to it that until the end of the first epoch that "
+         "reached it, where every run did. Times are means over the seeds, of training and of the "
+         "evaluation after each epoch, without start-up; images/s are those of training "
+         "alone.\n\n" +
          markdown_table(rows_of(table)) + "\n" +
          markdown_text(join(distinct(table, &TrainedRun::device)) + ". Duet " +
                        join(distinct(table, &TrainedRun::duet)) + ".") +
@@ -221,6 +229,15 @@ void run_accuracy(const AccuracyOptions& options) {
     throw ConfigError("--write " + options.write + ": expected a file that ends in .md");
   }
   check_outputs({{"--write", options.write}, {"--write", beside}}, {});
+  std::error_code error;
+  if (!beside.empty() && fs::exists(beside, error)) {
+    try {
+      load_as<AccuracyTable>(beside, "trainer accuracy", kAccuracySchema);
+    } catch (const DataError& e) {
+      throw ConfigError("--write " + options.write + " writes " + beside +
+                        " too, and that is there and is something else: " + e.what());
+    }
+  }
   const AccuracyTable table = read_accuracies(options.sources);
   std::fputs(accuracy_text(table).c_str(), stdout);
   if (options.write.empty()) return;

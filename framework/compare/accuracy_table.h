@@ -16,6 +16,7 @@ inline constexpr const char* kAccuracySchema = "duet.accuracy/1";
 /// One training.
 struct TrainedRun {
   std::string name, dataset, backend, math, device, duet;
+  std::string config;  // a hash of the configuration but for its seed and the data's place
   uint64_t seed = 0;
   Count epochs;
   double accuracy = kUnknown, best_accuracy = kUnknown;  // validation: last epoch, best of all
@@ -24,7 +25,7 @@ struct TrainedRun {
   std::optional<RunGoal> goal;
   void fields(auto& f) {
     f("name", name)("dataset", dataset)("backend", backend)("math", math)("device", device);
-    f("duet", duet)("seed", seed)("epochs", epochs)("accuracy", accuracy);
+    f("duet", duet).maybe("config", config)("seed", seed)("epochs", epochs)("accuracy", accuracy);
     f("best_accuracy", best_accuracy)("seconds", seconds);
     f("images_per_second", images_per_second).maybe("goal", goal);
   }
@@ -37,11 +38,11 @@ struct AccuracyTable {
 };
 
 /// Reads the folders of finished runs, and tables that were written before (.json). Of two runs
-/// alike but in what they came to the later one counts. Throws DataError: what read_run() throws, a
+/// alike but in what they came to the later one counts, and a warning says so. Throws DataError: what read_run() throws, a
 /// run that has not come to its end, or a table that is damaged.
 AccuracyTable read_accuracies(const std::vector<std::string>& sources);
 
-/// Rows of one network, backend, math and device, in the order of their first runs.
+/// Rows of one configuration, backend, math and device, in the order of their first runs.
 std::string accuracy_text(const AccuracyTable& table);      // for a console
 std::string accuracy_markdown(const AccuracyTable& table);  // a whole page
 

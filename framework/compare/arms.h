@@ -7,21 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "compare/arms_options.h"
 #include "measure/timing.h"
 #include "train/setup.h"
 #include "train/training.h"
 
 namespace duet {
-
-struct ArmsOptions {
-  std::string config;  // path of the YAML file
-  /// Families, ids or YAML files; an empty one is the first default arm that is not named, and no
-  /// requests are all of these.
-  std::vector<std::string> requests;
-  std::vector<std::string> assignments;  // "a.b=value", for every arm
-  std::optional<int64_t> epochs;
-  bool part_of_run = false;  // train/setup.h
-};
 
 /// One side. Its network is resolved; nothing is in memory yet.
 struct Arm {

@@ -14,8 +14,10 @@
 #include "compare/ladder.h"
 #include "compare/measuring_child.h"
 #include "compare/outputs.h"
+#include "compare/puzzle.h"
 #include "compare/results_json.h"
 #include "compare/sanitize.h"
+#include "compare/suite_summary.h"
 #include "compare/tune.h"
 #include "compare/watch.h"
 #include "core/error.h"
@@ -23,6 +25,7 @@
 #include "core/running.h"
 #include "device/stopwatch.h"
 #include "net/table.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 
@@ -61,9 +64,21 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
     if (options.write) check_ladder(*ladder, all.device, options.force);
   }
   all.problems = read_problems(source, all.device);
-  check_outputs({{"--out", options.out}, {"--write", options.write ? ladder->page.string() : ""}},
+  check_outputs({{"--out", options.out},
+                 {"--summary", options.summary},
+                 {"--write", options.write ? ladder->page.string() : ""}},
                 {{"--config", source.config}, {"--shapes", source.shapes}});
-  all.selections = select(all.problems, options.passes, options.impls, all.device);
+  for (const auto& kernels : loaded_kernels()) {
+    const auto& file = kernels->file();
+    const bool asked = std::any_of(
+        all.problems.begin(), all.problems.end(),
+        [&](const BenchProblem& problem) { return problem.layer->type() == file.type; });
+    if (asked && all.device == Device::kCpu) {
+      spdlog::warn("{} {} is left out: it needs a GPU", file.type, file.id);
+    }
+  }
+  const bool choice = options.choice || (!source.suites.empty() && options.impls.empty());
+  all.selections = select(all.problems, options.passes, options.impls, all.device, choice);
   check_memory(all.selections, all.device);
   return all;
 }
@@ -211,9 +226,35 @@ BenchResults measure_bench(const BenchOptions& options,
   return measuring.run(stopped);
 }
 
+namespace {
+
+ExitCode write_summary(const BenchOptions& options, const std::vector<BenchResults>& all) {
+  return write_output(options.summary, "the summary:", [&] { return suite_summary_markdown(all); });
+}
+
+// Of what was measured before.
+int summarise_suites(const BenchOptions& options, std::ostream& out) {
+  std::vector<NamedFile> inputs;
+  for (const std::string& file : options.from) inputs.push_back({"--from", file});
+  check_outputs({{"--summary", options.summary}}, inputs);
+  const std::vector<BenchResults> all = read_suite_results(options.from);
+  const std::string text = suite_summary_text(all);
+  if (text.empty()) {
+    throw DataError(join(options.from) +
+                    ": there is nothing to compare: each row was measured by one family alone, or "
+                    "by one implementation");
+  }
+  out << text;
+  return write_summary(options, all);
+}
+
+}  // namespace
+
 int run_bench(const BenchOptions& options, std::ostream& out) {
+  if (!options.from.empty()) return summarise_suites(options, out);
   if (options.watch) return watch_kernels(options, out);
   if (options.tune) return tune_kernels(options, out);
+  if (!options.puzzle.empty()) return run_puzzle(options, out);
   std::optional<Ladder> ladder;
   if (!options.ladder.empty()) ladder = find_ladder(options.ladder);
   if (options.sanitize || options.once) {
@@ -226,16 +267,19 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
     const InterruptGuard guard;
     return Measuring(options, ladder, out).run(&stopped);
   }();
-  const ExitCode written =
+  ExitCode written =
       write_output(options.out, stopped ? "the rows measured so far are in" : "results:", [&] {
         return file_text(to_json(results));
       });
   const std::string faults = bench_faults_text(results);
   if (options.json) {
     out << json_text(to_json(results)) << "\n";
+  } else if (!options.problems.suites.empty()) {
+    out << suite_summary_text({results});
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }
+  if (written == kExitDone && !stopped) written = write_summary(options, {results});
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
   if (!faults.empty()) return written != kExitDone ? written : kExitComparison;

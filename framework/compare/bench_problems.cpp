@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "compare/problem.h"
+#include "compare/suites.h"
 #include "core/error.h"
 #include "net/yaml.h"
 #include "train/setup.h"
@@ -10,14 +11,15 @@
 namespace duet {
 namespace {
 
-void add_problems(const std::string& name, const std::string& layer, const std::string& shape,
-                  const ProblemSource& source, std::vector<BenchProblem>* problems) {
+void add_problems(const std::string& suite, const std::string& name, const std::string& layer,
+                  const std::string& shape, const ProblemSource& source,
+                  std::vector<BenchProblem>* problems) {
   const LayerType& type = layer_type(layer);
   ProblemWords words = split_problem(shape);
   if (!source.batch.empty()) set_word(words, "n", split_values(source.batch, "--batch"));
   if (!source.math.empty()) set_word(words, "math", {source.math});
   for (const ProblemWords& each : combinations(words)) {
-    BenchProblem problem{.name = name, .layer = bind_problem(type, each)};
+    BenchProblem problem{.suite = suite, .name = name, .layer = bind_problem(type, each)};
     if (const auto reason = problem.layer->untrainable()) {
       throw ConfigError(layer + ": " + *reason);  // it is measured in training
     }
@@ -53,7 +55,7 @@ std::vector<BenchProblem> read_shapes(const ProblemSource& source) {
     problem.finish();
     if (errors.count() > mistakes) continue;
     try {
-      add_problems(name, layer, shape, source, &problems);
+      add_problems("", name, layer, shape, source, &problems);
     } catch (const ConfigError& e) {
       errors.add(item.mark, e.what());
     }
@@ -105,7 +107,13 @@ std::vector<BenchProblem> read_problems(const ProblemSource& source, Device devi
   if (!source.config.empty()) return read_network(source, device);
   if (!source.shapes.empty()) return read_shapes(source);
   std::vector<BenchProblem> problems;
-  add_problems("", source.layer, source.shape, source, &problems);
+  if (!source.layer.empty()) add_problems("", "", source.layer, source.shape, source, &problems);
+  for (const std::string& name : source.suites) {
+    const Suite suite = make_suite(name);
+    for (const SuiteProblem& each : suite.problems) {
+      add_problems(suite.name, each.name, each.layer, each.shape, source, &problems);
+    }
+  }
   return problems;
 }
 

@@ -10,18 +10,20 @@
 
 namespace duet {
 
-/// One of: a layer type and its shape; a file of shapes; a network.
+/// One of: a layer type and its shape; a file of shapes; a network; suites.
 struct ProblemSource {
   std::string layer;   // "conv2d"
   std::string shape;   // "n=1..64x2,c=3,..."; problem_words.h
   std::string shapes;  // path of a YAML file: problems: [{layer, shape, name}, ...]
   std::string config;  // path of a network's YAML file
-  std::string batch;   // "64", "1,8,64" or "1..1024x2": n of every problem; empty: as given
-  std::string math;    // of every problem; empty: as given
+  std::vector<std::string> suites = {};  // compare/suites.h
+  std::string batch;  // "64", "1,8,64" or "1..1024x2": n of every problem; empty: as given
+  std::string math;   // of every problem; empty: as given
 };
 
 struct BenchProblem {
-  std::string name;  // "conv1", or empty
+  std::string suite;  // that it is of, or empty
+  std::string name;   // "conv1", or empty
   std::unique_ptr<Layer> layer;
   std::vector<Pass> passes;  // those that its network runs, or all
 };

@@ -20,6 +20,23 @@ namespace {
 
 constexpr double kManyFlops = 2e9;  // the reference takes about a second for that
 
+CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
+  double flops = 0;
+  for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
+  if (flops > kManyFlops) {
+    spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
+                 problem_argument(layer), format_significant(flops / 1e9));
+  }
+  const Elapsed watch;
+  CheckData check_data =
+      make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
+  if (flops > kManyFlops) {
+    spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
+                 to_string(check_data.expected.device));
+  }
+  return check_data;
+}
+
 class Bench {
  public:
   Bench(const BenchOptions& options, Device device, const BenchPart& part, const BenchSink& sink)
@@ -54,6 +71,7 @@ class Bench {
     for (const auto& warning : version_warnings(environment.machine.versions)) {
       spdlog::warn("{}", warning);
     }
+    if (options_.check_only) return;
     spdlog::info("measuring what this {} can do at most", to_string(device_));
     ceilings_ = measure_ceilings(context_);
     environment.ceilings = rates_of(ceilings_, device_);
@@ -68,28 +86,17 @@ class Bench {
       selected.push_back(&each);
       if (!each.candidates.empty()) passes.push_back(each.pass);
     }
-    std::optional<CheckData> check_data;
-    if (!passes.empty()) check_data = compute_reference(*selection.problem->layer, passes);
+    const Layer& layer = *selection.problem->layer;
+    std::optional<CheckData> computed;
+    const CheckData* check_data = nullptr;
+    if (!passes.empty() && part_.references) {
+      check_data = &part_.references->of(layer, passes);
+    } else if (!passes.empty()) {
+      check_data = &computed.emplace(compute_reference(layer, passes));
+    }
     for (const PassSelection* each : selected) {
-      measure(*selection.problem, problem, *each, check_data ? &*check_data : nullptr);
+      measure(*selection.problem, problem, *each, check_data);
     }
-  }
-
-  CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
-    double flops = 0;
-    for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
-    if (flops > kManyFlops) {
-      spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
-                   problem_argument(layer), format_significant(flops / 1e9));
-    }
-    const Elapsed watch;
-    CheckData check_data =
-        make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
-    if (flops > kManyFlops) {
-      spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
-                   to_string(check_data.expected.device));
-    }
-    return check_data;
   }
 
   void measure(const BenchProblem& problem, size_t number, const PassSelection& selection,
@@ -102,7 +109,7 @@ class Bench {
     for (const Candidate& each : all) ids.push_back(each.id);
     const std::string work = std::string(layer.type()) + " " + problem_argument(layer) + " " +
                              std::string(to_string(pass));
-    sink_({.begins = BenchMessage::Begun{work, number, ids}});
+    sink_({.begins = BenchMessage::Begun{work, std::string(to_string(pass)), number, ids}});
     std::vector<PassMeasurement> measured(all.size());
     std::vector<Candidate> runs;  // those that this part leaves
     std::vector<size_t> places;
@@ -118,9 +125,11 @@ class Bench {
     if (!runs.empty()) {
       spdlog::info("{}: {} implementation{}", work, runs.size(), runs.size() == 1 ? "" : "s");
       auto results = measure_pass(runs, pass, *check_data, context_, plan(layer, selection));
-      const double least = least_seconds(ceilings_, context_.device(), layer, pass);
       for (size_t i = 0; i < runs.size(); ++i) {
-        refuse_impossible_times(results[i], least);
+        if (!options_.check_only) {
+          refuse_impossible_times(results[i],
+                                  least_seconds(ceilings_, context_.device(), layer, pass));
+        }
         measured[places[i]] = std::move(results[i]);
       }
     }
@@ -132,6 +141,7 @@ class Bench {
   PassPlan plan(const Layer& layer, const PassSelection& selection) const {
     return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
             .cold = options_.cold,
+            .times = !options_.check_only,
             .workspace_room = workspace_room(layer, selection, device_),
             .before_round = InterruptGuard::check,
             .child = part_.child};
@@ -162,15 +172,22 @@ class Bench {
     BenchRow row = {measured_row({.name = problem.name,
                                   .layer = &layer,
                                   .pass = selection.pass,
-                                  .floor_seconds = floor_seconds(ceilings_, layer, selection.pass),
+                                  .floor_seconds = floor_of(layer, selection.pass),
                                   .repeat = repeat_command(layer, selection.pass) + how()},
                                  arms),
-                    baseline};
+                    baseline,
+                    {},
+                    problem.suite};
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
       if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }
     for (const auto& [id, reason] : selection.unsupported) row.unsupported.push_back({id, reason});
     return row;
+  }
+
+  std::optional<double> floor_of(const Layer& layer, Pass pass) const {
+    if (options_.check_only) return {};  // nothing was asked about the machine
+    return floor_seconds(ceilings_, layer, pass);
   }
 
   static bool is_shared(const Layer& layer, const std::string& id) {
@@ -183,9 +200,11 @@ class Bench {
   std::string how() const {
     std::string text;
     if (!options_.impls.empty()) text += " --impl " + join(options_.impls, ",");
+    if (options_.choice) text += " --choice";
     if (options_.impls.empty() && device_ == Device::kCpu) text += " --device cpu";
     if (options_.quick) text += " --quick";
     if (options_.cold) text += " --cold";
+    if (options_.check_only) text += " --check-only";
     return text;
   }
 
@@ -201,6 +220,16 @@ class Bench {
 };
 
 }  // namespace
+
+const CheckData& KeptReferences::of(const Layer& layer, const std::vector<Pass>& passes) {
+  Kept& kept = kept_[&layer];
+  std::vector<Pass> wanted = kept.passes;
+  for (const Pass pass : passes) {
+    if (std::find(wanted.begin(), wanted.end(), pass) == wanted.end()) wanted.push_back(pass);
+  }
+  if (wanted.size() > kept.passes.size()) kept = {wanted, compute_reference(layer, wanted)};
+  return kept.check_data;
+}
 
 const BenchPart::Ended* BenchPart::find_ended(size_t problem, std::string_view id) const {
   for (const Ended& each : ended) {

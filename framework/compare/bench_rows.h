@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +13,20 @@
 #include "compare/results.h"
 
 namespace duet {
+
+/// What the reference makes of problems, kept for several measurements in one process.
+class KeptReferences {
+ public:
+  /// Of these passes at least. REQUIRES: an InterruptGuard; the layer outlives this.
+  const CheckData& of(const Layer& layer, const std::vector<Pass>& passes);
+
+ private:
+  struct Kept {
+    std::vector<Pass> passes;
+    CheckData check_data;
+  };
+  std::map<const Layer*, Kept> kept_;
+};
 
 /// What of all rows is measured; they are numbered in the order of the selections.
 struct BenchPart {
@@ -28,16 +44,17 @@ struct BenchPart {
   const Ended* find_ended(size_t problem, std::string_view id) const;
   std::optional<EnvironmentRecord> environment;  // with what processes before measured of it
   bool child = false;  // of a process that measures the rest in another one where this ends
+  std::shared_ptr<KeptReferences> references = {};  // nullptr: they are forgotten after a problem
 };
 
 /// One of these is told, in this order: the results without rows; of each row that it begins, and
 /// the row, with the results without rows.
 struct BenchMessage {
   struct Begun {
-    std::string work;
+    std::string work, pass;
     Count problem;  // in the order of the selections
     std::vector<std::string> ids;
-    void fields(auto& f) { f("work", work)("problem", problem)("ids", ids); }
+    void fields(auto& f) { f("work", work)("pass", pass)("problem", problem)("ids", ids); }
   };
   std::optional<BenchResults> results = {};
   std::optional<Begun> begins = {};

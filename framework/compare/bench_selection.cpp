@@ -5,8 +5,11 @@
 #include "compare/format.h"
 #include "compare/problem.h"
 #include "core/error.h"
+#include "core/program.h"
 #include "layers/layers.h"
 #include "measure/ceilings.h"
+#include "net/choose.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
@@ -23,7 +26,8 @@ void check_impls(const Names& impls) {
   for (const std::string& name : impls) {
     if (contains(known, name)) continue;
     throw ConfigError("--impl " + name + ": no family or implementation of that name" +
-                      did_you_mean(name, known) + "; 'trainer list impls' tells what there is");
+                      did_you_mean(name, known) + "; '" + as_started("trainer list impls") +
+                      "' tells what there is");
   }
 }
 
@@ -54,11 +58,17 @@ bool is_wanted(std::string_view id, const Names& impls, Device device) {
          });
 }
 
-PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device device) {
+PassSelection select(const Layer& layer, Pass pass, const Names& impls, Device device,
+                     bool choice) {
   PassSelection selection{.pass = pass};
   auto& all = selection.candidates;
   for (const ImplInfo& info : layer.implementations()) {
     if (!is_wanted(info.id, impls, device)) continue;
+    const Family family = family_of(info.id);
+    if (choice && !contains(impls, info.id) &&
+        info.id != choose_of(NetSpec{}, layer, family, pass)) {
+      continue;
+    }
     if (const auto reason = layer.unsupported(info.id, pass)) {
       selection.unsupported.emplace_back(info.id, *reason);
     } else {
@@ -139,20 +149,21 @@ Device choose_device(const Names& impls, std::optional<Device> device) {
 }
 
 std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, const Names& passes,
-                                     const Names& impls, Device device) {
+                                     const Names& impls, Device device, bool choice) {
   check_passes(problems, passes);
   std::vector<ProblemSelection> all;
-  bool any = false;
+  bool any = false, mistaken = false;
   std::string reasons;
   for (const BenchProblem& problem : problems) {
     ProblemSelection selection{.problem = &problem};
     for (Pass pass : problem.passes) {
       if (!is_wanted(pass, passes)) continue;
-      PassSelection of_pass = select(*problem.layer, pass, impls, device);
+      PassSelection of_pass = select(*problem.layer, pass, impls, device, choice);
       any |= !of_pass.candidates.empty();
       for (const auto& [id, reason] : of_pass.unsupported) {
         reasons += "\n" + std::string(problem.layer->type()) + " " + std::string(to_string(pass)) +
                    " " + id + ": " + reason;
+        mistaken |= is_mistaken(*problem.layer, id);
       }
       if (of_pass.candidates.empty() && of_pass.unsupported.empty()) continue;
       selection.passes.push_back(std::move(of_pass));
@@ -160,11 +171,13 @@ std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems, 
     if (!selection.passes.empty()) all.push_back(std::move(selection));
   }
   if (any) return all;
-  throw UnsupportedError("nothing of this can be measured on the " +
-                         std::string(to_string(device)) +
-                         (reasons.empty() ? ": no such implementation of it runs there; 'trainer "
-                                            "list impls' tells what there is"
-                                          : ":" + reasons));
+  const std::string text =
+      "nothing of this can be measured on the " + std::string(to_string(device)) +
+      (reasons.empty() ? ": no such implementation of it runs there; '" +
+                             as_started("trainer list impls") + "' tells what there is"
+                       : ":" + reasons);
+  if (mistaken) throw ConfigError(text);
+  throw UnsupportedError(text);
 }
 
 void check_memory(const std::vector<ProblemSelection>& selections, Device device) {

@@ -26,12 +26,14 @@ struct ProblemSelection {
 /// ConfigError for an unknown name and for names of two devices, UnsupportedError without a GPU.
 Device choose_device(const std::vector<std::string>& impls, std::optional<Device> device);
 
-/// The passes and implementations of `device` that are named; all where none is. Throws ConfigError
-/// for an unknown pass, UnsupportedError with the reasons if nothing at all can run.
+/// The passes and implementations of `device` that are named; all where none is. With `choice` of a
+/// family only what a network would run (choose_of). Throws ConfigError for an unknown pass, UnsupportedError with the
+/// reasons if nothing at all can run; ConfigError if a file of kernels does not compile, too.
 /// REQUIRES: `problems` outlive what is returned.
 std::vector<ProblemSelection> select(const std::vector<BenchProblem>& problems,
                                      const std::vector<std::string>& passes,
-                                     const std::vector<std::string>& impls, Device device);
+                                     const std::vector<std::string>& impls, Device device,
+                                     bool choice = false);
 
 /// What does not fit is refused before anything is measured, as Linux would end the process later.
 /// Throws OutOfMemoryError. Workspaces are not among it: they are known when implementations are

@@ -8,6 +8,7 @@
 #include "compare/distinct.h"
 #include "compare/table_cells.h"
 #include "core/config.h"
+#include "core/program.h"
 
 namespace duet {
 namespace {
@@ -31,7 +32,7 @@ std::string head(const BenchRow& row) {
          format_size(row.bytes) + "\n";
 }
 
-/// An arm that was timed, and how it compares with the baseline.
+/// An arm that is right, and how it compares with the baseline.
 struct TimedArm {
   const MeasuredArm* arm;
   bool is_baseline;
@@ -41,7 +42,7 @@ struct TimedArm {
 std::string row_table(const BenchRow& row) {
   std::vector<TimedArm> arms;
   for (size_t i = 0; i < row.arms.size(); ++i) {
-    if (!row.arm(i) || !row.arm(i)->us.known()) continue;
+    if (!row.arm(i) || row.arm(i)->agrees != true) continue;
     const auto ratio = std::find_if(row.ratios.begin(), row.ratios.end(),
                                     [&](const ArmRatio& each) { return each.a == i; });
     arms.push_back({row.arm(i), row.baseline && *row.baseline == i,
@@ -131,12 +132,14 @@ std::string bench_row_text(const BenchRow& row) {
   std::string wrong, unable;
   for (const auto& arm : row.arms) {
     for (const FoundFault& fault : arm->faults) {
-      wrong += note(arm->implementation + ": " + fault.kind, fault.text);
+      const std::string picture = fault.picture.empty() ? "" : "\n" + fault.picture;
+      wrong += note(arm->implementation + ": " + fault.kind, fault.text + picture);
     }
   }
   for (const auto& [id, reason] : row.unsupported) unable += note(id, reason);
   return head(row) + row_table(row) + (wrong.empty() ? "" : "wrong, and not timed:\n" + wrong) +
-         (unable.empty() ? "" : "cannot do this:\n" + unable) + "again: " + row.repeat + "\n";
+         (unable.empty() ? "" : "cannot do this:\n" + unable) + "again: " + as_started(row.repeat) +
+         "\n";
 }
 
 std::string bench_scan_text(const BenchResults& results) {
@@ -152,6 +155,23 @@ std::string bench_scan_text(const BenchResults& results) {
     text += pass + ", us\n" + scan_table(by_pass[pass]) + "\n";
   }
   return text;
+}
+
+std::string measured_on_text(const BenchResults& results) {
+  const auto& [duet, machine, ceilings, clocks, load] = results.environment;
+  const bool gpu = results.device == "gpu";
+  std::vector<std::string> parts = {gpu ? machine.gpu : machine.cpu};
+  if (gpu && !machine.driver.empty()) parts.push_back("driver " + machine.driver);
+  for (const auto& [name, number] : machine.versions) {
+    if (!gpu || name == "NVIDIA driver") continue;
+    parts.push_back(name + " " + number.substr(0, number.find(' ')));
+  }
+  for (const std::string& reason : clocks ? clocks->reasons : std::vector<std::string>()) {
+    parts.push_back("slowed down by " + reason);
+  }
+  parts.push_back("Duet " + duet);
+  parts.push_back(results.date.substr(0, 10));
+  return join(parts) + ": `" + results.command + "`";
 }
 
 std::string bench_faults_text(const BenchResults& results) {

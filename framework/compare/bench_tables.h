@@ -18,6 +18,9 @@ std::vector<std::string> ids_of(const std::vector<const BenchRow*>& rows);
 /// Of problems of one layer type a table for each pass, if there are several problems: the times
 /// of all implementations by problem. "" if there are none.
 std::string bench_scan_text(const BenchResults& results);
+/// Where, when and by which command: "NVIDIA H200, driver 570.1, ..., Duet 0.1.0 (abc), 2026-11-21:
+/// `bench ...`".
+std::string measured_on_text(const BenchResults& results);
 /// One line: everything that was wrong in all rows, or "" if nothing was.
 std::string bench_faults_text(const BenchResults& results);
 

@@ -18,6 +18,8 @@
 #include "compare/summary.h"
 #include "compare/tables.h"
 #include "core/error.h"
+#include "core/program.h"
+#include "core/shell_word.h"
 #include "net/table.h"
 
 namespace duet {
@@ -87,8 +89,8 @@ CompareOptions with_report_possible(CompareOptions options) {
   }
   spdlog::warn(
       "this build has no chart library, so the report is not written; make it where there is one: "
-      "compare --from {} --report {}",
-      options.out, options.report);
+      "{} --from {} --report {}",
+      as_started("compare"), shell_word(options.out), shell_word(options.report));
   options.report.clear();
   check_files(options);
   return options;

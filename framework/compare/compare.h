@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "compare/arms.h"
+#include "compare/arms_options.h"
 
 namespace duet {
 

@@ -19,7 +19,9 @@
 #include "compare/training_comparison.h"
 #include "core/error.h"
 #include "core/interrupt.h"
+#include "core/program.h"
 #include "core/running.h"
+#include "core/shell_word.h"
 #include "core/watchdog.h"
 #include "device/clock_monitor.h"
 #include "device/host_load.h"
@@ -449,7 +451,7 @@ void measure_in_children(const CompareOptions& options, Progress* progress) {
     reasons.push_back(progress->work + ": " + text);
     ended.push_back({progress->work, id, text + ", and was not run again"});
     if (!progress->in_sections) {
-      reasons.back() += "; 'bench --config " + options.arms.config +
+      reasons.back() += "; '" + as_started("bench --config ") + shell_word(options.arms.config) +
                         "' measures each layer by itself, and the others where one ends";
     }
     if (!progress->in_sections || ended.size() == kMostEnds) break;

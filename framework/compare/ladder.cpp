@@ -82,23 +82,6 @@ std::string problem_table(const ProblemRows& rows) {
   return text + floors + "\n\n";
 }
 
-std::string machine_text(const BenchResults& results) {
-  const auto& [duet, machine, ceilings, clocks, load] = results.environment;
-  const bool gpu = results.device == "gpu";
-  std::vector<std::string> parts = {gpu ? machine.gpu : machine.cpu};
-  if (gpu && !machine.driver.empty()) parts.push_back("driver " + machine.driver);
-  for (const auto& [name, number] : machine.versions) {
-    if (!gpu || name == "NVIDIA driver") continue;
-    parts.push_back(name + " " + number.substr(0, number.find(' ')));
-  }
-  for (const std::string& reason : clocks ? clocks->reasons : std::vector<std::string>()) {
-    parts.push_back("slowed down by " + reason);
-  }
-  parts.push_back("Duet " + duet);
-  parts.push_back(results.date.substr(0, 10));
-  return join(parts);
-}
-
 // The folder of its name, or the one whose page has its table: batch_norm has batch_norm2d's.
 fs::path folder_of(const std::string& layer, const fs::path& layers) {
   if (fs::exists(layers / layer / "README.md")) return layers / layer;
@@ -157,7 +140,7 @@ std::string ladder_markdown(const BenchResults& results) {
   text +=
       "; in brackets the speed beside the baseline's; `-` where an implementation cannot do it; "
       "the floor is what products or memory traffic take at this machine's measured ceilings.\n" +
-      machine_text(results) + ": `" + results.command + "`\n";
+      measured_on_text(results) + "\n";
   return text;
 }
 

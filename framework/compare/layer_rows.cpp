@@ -30,7 +30,7 @@ std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm
                           .workspace_bytes = m.workspace_bytes,
                           .prepare_s = m.prepare_seconds};
   for (const Fault& fault : m.examination.faults) {
-    measured.faults.push_back({std::string(to_string(fault.kind)), fault.text});
+    measured.faults.push_back({std::string(to_string(fault.kind)), fault.text, fault.picture});
   }
   for (const TensorResult& tensor : m.examination.tensors) {
     measured.tensors.push_back(error_of(tensor));
@@ -40,6 +40,7 @@ std::optional<MeasuredArm> measured_arm(const RowFacts& facts, const RowArm& arm
   const Summary time = m.warm->summary();
   const double flops = arm.layer->flops(facts.pass);
   measured.us = timing_of(time);
+  for (const double seconds : m.warm->seconds) measured.rounds_us.push_back(1e6 * seconds);
   if (flops > 0) measured.gflop_per_s = flops / time.median / 1e9;
   measured.gb_per_s = least_bytes(*arm.layer, facts.pass) / time.median / 1e9;
   if (facts.floor_seconds) measured.share_of_floor = *facts.floor_seconds / time.median;

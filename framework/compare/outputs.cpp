@@ -8,8 +8,8 @@
 
 #include "compare/results_json.h"
 #include "core/running.h"
+#include "core/write_file.h"
 #include "device/stopwatch.h"
-#include "train/write_file.h"
 
 namespace duet {
 

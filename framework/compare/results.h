@@ -63,7 +63,8 @@ using ArmRatios = std::vector<ArmRatio>;
 
 struct FoundFault {
   std::string kind, text;
-  void fields(auto& f) { f("kind", kind)("text", text); }
+  std::string picture = {};  // where the wrong elements lie; of a layer's examination
+  void fields(auto& f) { f("kind", kind)("text", text).maybe("picture", picture); }
 };
 /// Of a layer in the network; of whole steps where `layer` is empty.
 struct StepFault : FoundFault {
@@ -98,6 +99,7 @@ struct MeasuredArm {
   double prepare_s = kUnknown, in_network_us = kUnknown, gflop_per_s = kUnknown,
          gb_per_s = kUnknown, share_of_floor = kUnknown;
   Timing us, cold_us;
+  std::vector<double> rounds_us;  // of each round: in the process that measured, and in no file
   std::vector<FoundFault> faults;
   std::vector<TensorError> tensors;
   bool is_wrong() const { return agrees == false; }
@@ -414,9 +416,10 @@ struct BenchRow : MeasuredRow {
   };
   std::optional<Place> baseline = {};
   std::vector<Unsupported> unsupported;
+  std::string suite = {};  // that its problem is of
   void fields(auto& f) {
     MeasuredRow::fields(f);
-    f("baseline", baseline)("unsupported", unsupported);
+    f("baseline", baseline)("unsupported", unsupported).maybe("suite", suite);
   }
 };
 

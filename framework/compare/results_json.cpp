@@ -84,7 +84,7 @@ std::vector<NetworkLayer> network_from(const json& network) {
   return JsonReader::read<std::vector<NetworkLayer>>(network);
 }
 
-Results load_results(const fs::path& path) {
+json read_results_file(const fs::path& path, const std::string& program, const char* schema_here) {
   const auto refuse = [&](const std::string& why) { throw DataError(path.string() + ": " + why); };
   std::error_code error;
   if (fs::is_directory(path, error)) refuse("is a folder; name the results.json in it");
@@ -94,24 +94,26 @@ Results load_results(const fs::path& path) {
     check_json_bounds(text);
     parsed = json::parse(text);
   } catch (const DataError& e) {
-    refuse(std::string("not results of compare: ") + e.what());
+    refuse("not results of " + program + ": " + e.what());
   } catch (const json::exception& e) {
     refuse(std::string("not JSON, or cut short: ") + e.what());
   }
   const json schema = parsed.is_object() ? parsed.value("schema", json()) : json();
-  if (!schema.is_string()) refuse("not results of compare: there is no \"schema\" in it");
-  if (schema != kResultsSchema) {
-    refuse("results of the form '" + schema.get<std::string>() + "'; this Duet reads '" +
-           kResultsSchema + "'");
+  if (!schema.is_string()) refuse("not results of " + program + ": there is no \"schema\" in it");
+  if (schema != schema_here) {
+    refuse("results of the form '" + schema.get<std::string>() + "'; of " + program +
+           " this Duet reads '" + schema_here + "'");
   }
-  try {
+  return parsed;
+}
+
+Results load_results(const fs::path& path) {
+  const json parsed = read_results_file(path, "compare", kResultsSchema);
+  return in_file(path, [&] {
     Results results = results_from(parsed);
     results.summary = summarise(results);
     return results;
-  } catch (const DataError& e) {
-    refuse(e.what());
-  }
-  std::abort();
+  });
 }
 
 json to_json(const Results& results) {

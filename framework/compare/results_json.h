@@ -21,7 +21,13 @@ namespace duet {
 /// results of compare, or of another version of them, or of the wrong form. The summary is made
 /// anew.
 Results load_results(const std::filesystem::path& path);
-/// The same of JSON; the summary is that of the JSON.
+/// The JSON in a file that `program` wrote, with "schema". Throws DataError as load_results().
+nlohmann::json read_results_file(const std::filesystem::path& path, const std::string& program,
+                                 const char* schema);
+/// The same as a T. Throws DataError.
+template <class T>
+T load_as(const std::filesystem::path& path, const std::string& program, const char* schema);
+/// load_results() of JSON; the summary is that of the JSON.
 Results results_from(const nlohmann::json& json);
 /// Of network_json().
 std::vector<NetworkLayer> network_from(const nlohmann::json& network);
@@ -222,6 +228,22 @@ void JsonReader::read(const nlohmann::json& json, const At& at, T& value) {
     JsonReader reader(json, at, arms_);
     value.fields(reader);
   }
+}
+
+/// What `read` returns; a DataError of it names the file.
+template <class Read>
+auto in_file(const std::filesystem::path& path, const Read& read) {
+  try {
+    return read();
+  } catch (const DataError& e) {
+    throw DataError(path.string() + ": " + e.what());
+  }
+}
+
+template <class T>
+T load_as(const std::filesystem::path& path, const std::string& program, const char* schema) {
+  const nlohmann::json parsed = read_results_file(path, program, schema);
+  return in_file(path, [&] { return JsonReader::read<T>(parsed); });
 }
 
 }  // namespace duet

@@ -6,6 +6,8 @@
 
 #include "compare/results_json.h"
 #include "core/input_file.h"
+#include "core/program.h"
+#include "core/shell_word.h"
 #include "data/image_file.h"
 #include "train/filters.h"
 #include "train/run_folder.h"
@@ -159,7 +161,9 @@ RunRecord read_run(const fs::path& folder) {
   check_folder(folder);
   json object;
   RunRecord run = read_object<RunRecord>(
-      folder / "run.json", "; 'trainer --resume last --out " + folder.string() + "' writes it anew",
+      folder / "run.json",
+      "; '" + as_started("trainer --config ") + shell_word((folder / "config.yaml").string()) +
+          " --resume last --out " + shell_word(folder.string()) + "' writes it anew",
       &object);
   const json versions = object.value("versions", json::object());
   for (const auto& [name, version] : versions.items()) {

@@ -13,7 +13,7 @@
 #include "compare/result_tables.h"
 #include "compare/results_json.h"
 #include "compare/table_cells.h"
-#include "train/write_file.h"
+#include "core/write_file.h"
 
 namespace duet {
 namespace {

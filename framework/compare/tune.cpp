@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <atomic>
+#include <exception>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
@@ -50,10 +51,15 @@ std::vector<Variant> compile_all(const KernelFile& file, const Layer& layer,
                                  const std::vector<Variant>& variants) {
   std::vector<char> runs(variants.size(), 0);
   std::atomic<size_t> next = 0;
+  std::vector<std::exception_ptr> errors(variants.size());
   const auto work = [&] {
     for (size_t i = next++; i < variants.size(); i = next++) {
       if (InterruptGuard::requested()) return;
-      runs[i] = compile_kernels(file, layer, variants[i]).refusal.empty();
+      try {
+        runs[i] = compile_kernels(file, layer, variants[i]).refusal.empty();
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
     }
   };
   {
@@ -62,6 +68,7 @@ std::vector<Variant> compile_all(const KernelFile& file, const Layer& layer,
   }
   std::vector<Variant> left;
   for (size_t i = 0; i < variants.size(); ++i) {
+    if (errors[i]) std::rethrow_exception(errors[i]);
     if (runs[i]) left.push_back(variants[i]);
   }
   return left;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "core/error.h"
+#include "core/program.h"
 #include "data/dataset_types.h"
 
 namespace duet {
@@ -99,7 +100,7 @@ std::vector<std::string> numbered_classes(int64_t classes) {
 std::string DatasetType::how_to_get() const {
   std::string text(advice);
   if (remote.files.empty()) return text;
-  return "'trainer download " + std::string(name) + "' fetches it." +
+  return "'" + as_started("trainer download ") + std::string(name) + "' fetches it." +
          (text.empty() ? "" : " " + text);
 }
 

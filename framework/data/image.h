@@ -19,7 +19,7 @@ Image to_grey(const Image& image);
 /// Three equal channels of a grey image, as Pillow's convert("RGB"); others stay.
 Image to_rgb(const Image& image);
 /// Bilinear, averaging over what a pixel covers where the image becomes smaller: to the byte what
-/// Pillow's resize((width, height), BILINEAR) gives. The shape may change with it.
+/// resize((width, height), BILINEAR) of Pillow up to version 12 gives. The shape may change with it.
 Image resize(const Image& image, int64_t height, int64_t width);
 
 /// Turned and mirrored as EXIF's orientation (1 to 8) says that it is to be seen; what Pillow's

@@ -8,11 +8,14 @@
 namespace duet {
 
 // With x = 1 / (1 + exp(-z)), the density of z is (x * (1 - x))^alpha but for a factor: smooth, even,
-// and beyond the last z less than e^-40 of what it is at 0.
+// and beyond the last z less than e^-40 of what it is at 0. A small alpha has a last z in the
+// thousands, whose x * (1 - x) no double holds: so it is the logarithm that is multiplied by alpha.
 std::vector<uint32_t> mixup_shares(double alpha) {
   constexpr size_t kCount = size_t{1} << kMixupBits, kPoints = size_t{1} << 16;
   const double step = (40.0 / alpha + 1.4) / kPoints;
-  const auto density = [&](double z) { return std::pow(2.0 / (1.0 + std::cosh(z)), alpha); };
+  const auto density = [&](double z) {
+    return std::exp(-alpha * (z + 2.0 * std::log1p(std::exp(-z)) - 2.0 * std::log(2.0)));
+  };
   std::vector<double> sums = {0.0};  // up to each point, by the trapezoidal rule
   for (size_t i = 0; i < kPoints; ++i) {
     const double z = step * static_cast<double>(i);

@@ -357,6 +357,8 @@ std::vector<std::pair<std::string, std::string>> versions() {
 }
 
 void fail(const char* file, int line, const char* call, cudaError_t status) {
+  // It is told here: the next launch that is checked is not to be blamed for it.
+  (void)cudaGetLastError();
   fail_with(file, line, call, cudaGetErrorName(status), cudaGetErrorString(status));
 }
 

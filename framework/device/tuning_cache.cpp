@@ -1,14 +1,13 @@
 #include "device/tuning_cache.h"
 
-#include <unistd.h>
-
-#include <cerrno>
+#include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "core/error.h"
 #include "core/input_file.h"
+#include "core/write_file.h"
 
 namespace duet {
 
@@ -17,6 +16,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr uint64_t kMostBytes = 16 << 20;
+
+std::atomic<std::optional<TuningCache::Entry> (*)(const std::string&)> answers = nullptr;
 
 }  // namespace
 
@@ -31,7 +32,12 @@ fs::path TuningCache::path_of(const std::string& name) {
   return {};
 }
 
+void TuningCache::answer_instead(std::optional<Entry> (*answer)(const std::string& key)) {
+  answers = answer;
+}
+
 std::optional<TuningCache::Entry> TuningCache::find(const std::string& key) const {
+  if (const auto answer = answers.load()) return answer(key);
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(key);
   if (found == entries_.end()) return {};
@@ -40,6 +46,7 @@ std::optional<TuningCache::Entry> TuningCache::find(const std::string& key) cons
 
 void TuningCache::insert(const std::string& key, const Entry& entry) {
   const std::lock_guard lock(mutex_);
+  if (answers) return;
   entries_[key] = entry;
   merge_file();
   why_not_kept_ = write_file();
@@ -66,20 +73,15 @@ void TuningCache::merge_file() {
 // Why it cannot be written, or "".
 std::string TuningCache::write_file() const {
   if (file_.empty()) return "there is no home";
-  std::error_code error, ignored;
+  std::error_code error;
   fs::create_directories(file_.parent_path(), error);
   if (error) return file_.parent_path().string() + ": " + error.message();
-  const fs::path temporary = file_.string() + "." + std::to_string(getpid()) + ".tmp";
-  {
-    errno = 0;
-    std::ofstream out(temporary);
-    out << nlohmann::json(entries_).dump(1) << '\n';
-    if (!out.flush()) error.assign(errno ? errno : EIO, std::generic_category());
+  try {
+    replace_file(file_, {nlohmann::json(entries_).dump(1), "\n"});
+    return "";
+  } catch (const RunError& failed) {
+    return failed.what();
   }
-  if (!error) fs::rename(temporary, file_, error);
-  if (!error) return "";
-  fs::remove(temporary, ignored);
-  return file_.string() + ": " + error.message();
 }
 
 }  // namespace duet

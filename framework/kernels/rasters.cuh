@@ -44,16 +44,18 @@ struct RasterSource {
   }
 };
 
-/// Some rasters to be written, and their tiles of 64 places by 32 channels.
+/// Some rasters to be written, rounded to tf32 or as they are, and their tiles of 64 places by 32 channels.
 struct RasterTarget {
   static constexpr int kPlaces = 64, kChannels = 32;
   Rasters rasters;
   float* to;
+  bool rounds;
   FastDivisor by_width, by_tiles, by_groups;
 
-  RasterTarget(const Rasters& rasters_, float* to_)
+  RasterTarget(const Rasters& rasters_, float* to_, bool rounds_)
       : rasters(rasters_),
         to(to_),
+        rounds(rounds_),
         by_width(rasters.width),
         by_tiles(ceil_div(rasters.pitch(), kPlaces)),
         by_groups(ceil_div(rasters.channels, kChannels)) {}
@@ -87,8 +89,8 @@ __device__ __forceinline__ void write_raster_tile(int tile, const Source& source
     target.by_width.divmod(max(from, 0), row, column);
     const bool inside =
         channel0 + channel < r.channels && from >= 0 && row < r.height && column < source.width;
-    values[channel][place] =
-        inside ? tf32_rounded(source.value(n, row, column, channel0 + channel)) : 0.f;
+    const float value = inside ? source.value(n, row, column, channel0 + channel) : 0.f;
+    values[channel][place] = target.rounds ? tf32_rounded(value) : value;
   }
   __syncthreads();
   const int pitch = r.pitch();

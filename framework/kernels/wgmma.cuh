@@ -33,6 +33,12 @@ __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32
          kSwizzle128;
 }
 
+/// For the threads of the two multiplying warpgroups.
+template <class Tile>
+__device__ __forceinline__ void wait_multipliers() {
+  asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
+}
+
 #if DUET_HAS_WGMMA
 
 /// Before the first multiply() and after any other use of its sums.
@@ -87,33 +93,60 @@ struct Wgmma;
     }                                                                                          \
   }
 
-DUET_WGMMA(8, "%0, %1, %2, %3", "%6", "%4, %5", "%7, %8", DUET_ACC4(0));
-DUET_WGMMA(64,
-           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
-           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31",
-           "%34", "%32, %33", "%35, %36", DUET_ACC16(0), DUET_ACC16(16));
-DUET_WGMMA(128,
-           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
-           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
-           "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
-           "%62, %63",
-           "%66", "%64, %65", "%67, %68", DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32),
-           DUET_ACC16(48));
-DUET_WGMMA(256,
-           "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, "
-           "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-           "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, "
-           "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, "
-           "%62, %63, %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "
-           "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "
-           "%92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, "
-           "%106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, "
-           "%119, %120, %121, %122, %123, %124, %125, %126, %127",
-           "%130", "%128, %129", "%131, %132", DUET_ACC16(0), DUET_ACC16(16), DUET_ACC16(32),
-           DUET_ACC16(48), DUET_ACC16(64), DUET_ACC16(80), DUET_ACC16(96), DUET_ACC16(112));
+#define DUET_SUMS4 "%0, %1, %2, %3"
+#define DUET_SUMS32                                                             \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, " \
+  "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define DUET_SUMS64                                                             \
+  DUET_SUMS32                                                                   \
+  ", "                                                                          \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
+  "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
+  "%62, %63"
+#define DUET_SUMS128                                                               \
+  DUET_SUMS64                                                                      \
+  ", "                                                                             \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "              \
+  "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "    \
+  "%92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, "   \
+  "%106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, " \
+  "%119, %120, %121, %122, %123, %124, %125, %126, %127"
 
+DUET_WGMMA(8, DUET_SUMS4, "%6", "%4, %5", "%7, %8", DUET_ACC4(0));
+DUET_WGMMA(64, DUET_SUMS32, "%34", "%32, %33", "%35, %36", DUET_ACC16(0), DUET_ACC16(16));
+DUET_WGMMA(128, DUET_SUMS64, "%66", "%64, %65", "%67, %68", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32), DUET_ACC16(48));
+DUET_WGMMA(256, DUET_SUMS128, "%130", "%128, %129", "%131, %132", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32), DUET_ACC16(48), DUET_ACC16(64), DUET_ACC16(80), DUET_ACC16(96),
+           DUET_ACC16(112));
+
+/// multiply(d, a, b, adds): the same in tf32 with A in registers. a[2i + j] of thread t of the warpgroup is row
+/// 16 (t/32) + (t%32)/4 + 8j, term t%4 + 4i.
+template <int n>
+struct WgmmaRows;
+#define DUET_WGMMA_ROWS(n, sums, operands, adds_at, ...)                                           \
+  template <>                                                                                      \
+  struct WgmmaRows<n> {                                                                            \
+    __device__ __forceinline__ static void multiply(float (&d)[n / 2], const uint32_t (&a)[4],     \
+                                                    uint64_t b, bool adds) {                       \
+      asm volatile("{\n.reg .pred adds;\nsetp.ne.b32 adds, " adds_at                               \
+                   ", 0;\n"                                                                        \
+                   "wgmma.mma_async.sync.aligned.m64n" #n "k8.f32.tf32.tf32 {" sums "}, " operands \
+                   ", adds, 1, 1;\n}"                                                              \
+                   : __VA_ARGS__                                                                   \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(adds)));          \
+    }                                                                                              \
+  }
+DUET_WGMMA_ROWS(64, DUET_SUMS32, "{%32, %33, %34, %35}, %36", "%37", DUET_ACC16(0), DUET_ACC16(16));
+DUET_WGMMA_ROWS(128, DUET_SUMS64, "{%64, %65, %66, %67}, %68", "%69", DUET_ACC16(0), DUET_ACC16(16),
+                DUET_ACC16(32), DUET_ACC16(48));
+
+#undef DUET_WGMMA_ROWS
 #undef DUET_WGMMA
+#undef DUET_SUMS128
+#undef DUET_SUMS64
+#undef DUET_SUMS32
+#undef DUET_SUMS4
 #undef DUET_ACC16
 #undef DUET_ACC4
 

@@ -1,11 +1,12 @@
-// A product of bfloat16 or tf32 by Hopper's wgmma: out[row][column] = sum of A(row, k) * B(column, k), operands
-// brought by the copy engine (wgmma_operands.cuh).
+// A product of bfloat16, tf32 or split float32 by Hopper's wgmma: out[row][column] = sum of A(row, k) *
+// B(column, k), operands brought by the copy engine (wgmma_operands.cuh).
 //
 // Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
 // registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32) terms ahead. A stage
 // passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
 // warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
 // multiply A by ones too.
+// Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
@@ -20,25 +21,34 @@
 #include "kernels/vector.cuh"
 #include "kernels/wgmma.cuh"
 #include "kernels/wgmma_operands.cuh"
+#include "kernels/wgmma_split.cuh"
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once.
-template <int columns, int stages, int blocks>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32.
+template <int columns, int stages, int blocks, bool split = false>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kMultipliers = 256, kThreads = kMultipliers + 32;
+  static constexpr bool kSplit = split;
+  static constexpr int kMultipliers = 256;
+  /// Warps that split B, and one that copies.
+  static constexpr int kSplitters = split ? 96 : 0, kThreads = kMultipliers + 32 + kSplitters;
 };
 
+template <class Tile>
+struct WgmmaStage {
+  alignas(1024) char a[Tile::kM * kRowBytes];
+  alignas(1024) char b[Tile::kN * kRowBytes];
+};
+template <class Tile>
+struct WgmmaSplitStage : WgmmaStage<Tile> {
+  alignas(1024) char rest_b[Tile::kN * kRowBytes];
+};
 template <class Tile, class T>
 struct WgmmaSmem {
-  struct Stage {
-    alignas(1024) char a[Tile::kM * kRowBytes];
-    alignas(1024) char b[Tile::kN * kRowBytes];
-  };
-  Stage stage[Tile::kStages];
+  std::conditional_t<Tile::kSplit, WgmmaSplitStage<Tile>, WgmmaStage<Tile>> stage[Tile::kStages];
   alignas(1024) T ones[8 * kStepDepth<T>];
-  CopyBarrier full[Tile::kStages], empty[Tile::kStages];
+  CopyBarrier full[Tile::kStages], empty[Tile::kStages], split[Tile::kStages];
   int row_at[Tile::kM];
 };
 
@@ -54,12 +64,6 @@ struct WgmmaTileMemory {
   static constexpr size_t kBytes =
       sizeof(float) * std::max(Tile::kM * kPitch<float>, Tile::kN* kPixelPitch);
 };
-
-// For the threads of the two multiplying warpgroups.
-template <class Tile>
-__device__ __forceinline__ void wait_multipliers() {
-  asm volatile("bar.sync 1, %0;" ::"n"(Tile::kMultipliers) : "memory");
-}
 
 /// Calls write(row, column, pair) with the sums d (wgmma.cuh) of this thread, + bias of `columns`, or
 /// nullptr: two neighbouring columns at a time, in numbers of the tile.
@@ -165,6 +169,49 @@ struct WgmmaResult {
   }
 };
 
+#if DUET_HAS_WGMMA
+/// The sums of `count` steps, and of A's rows if they are wanted, of a warpgroup of number `group`.
+template <class Tile, class A, class B, class Smem>
+__device__ __forceinline__ void multiply_steps(Smem& smem, int group, int count, bool sums,
+                                               float (&d)[Tile::kN / 2], float (&row_sums)[4]) {
+  using T = typename A::Element;
+  const int tid = threadIdx.x;
+  int stage = 0, phase = 0;
+  for (int i = 0; i < count; ++i) {
+    smem.full[stage].wait(phase);
+    const char* const rows_a = smem.stage[stage].a + group * kPanel * kRowBytes;
+    const char* const rows_b = smem.stage[stage].b;
+    constexpr int kTerms = 32;  // bytes of an instruction's
+    constexpr int kNextA = A::kTurned ? 16 * kRowBytes : kTerms;
+    constexpr int kNextB = B::kTurned ? 16 * kRowBytes : kTerms;
+    wgmma_begin();
+    // region multiply
+#pragma unroll
+    for (int k = 0; k < kRowBytes / kTerms; ++k) {
+      constexpr int kBlock = kPanel * kRowBytes;
+      Wgmma<T, Tile::kN, A::kTurned, B::kTurned>::multiply(
+          d, matrix_descriptor(rows_a + k * kNextA, kBlock),
+          matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
+    }
+    // end multiply
+    if (A::kSums && sums) {
+#pragma unroll
+      for (int k = 0; k < kRowBytes / kTerms; ++k)
+        Wgmma<T, 8, A::kTurned, false>::multiply(row_sums,
+                                                 matrix_descriptor(rows_a + k * kNextA, 0),
+                                                 matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
+    }
+    wgmma_commit();
+    wgmma_wait<1>();  // the step before has read its stage
+    if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? Tile::kStages - 1 : stage - 1].arrive();
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+  }
+  wgmma_wait<0>();
+  wgmma_settle(d);
+  if constexpr (A::kSums) wgmma_settle(row_sums);
+}
+#endif
+
 // blockIdx.x is a tile of A's rows, y one of B's, z a split of the steps.
 template <class Tile, class A, class B, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
@@ -176,7 +223,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using Smem = WgmmaSmem<Tile, T>;
   constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
-  Smem& smem = *reinterpret_cast<Smem*>((uintptr_t(dynamic) + 1023) & ~uintptr_t{1023});
+  // By an offset, which leaves the compiler to know that this is shared memory.
+  Smem& smem = *reinterpret_cast<Smem*>(
+      dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023));
   const int tid = threadIdx.x, group = tid / 128;
   const int first = blockIdx.z * steps_per_split;
   const int count = min(steps, first + steps_per_split) - first;
@@ -185,6 +234,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
       smem.empty[i].init(2);
+      if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
     }
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -206,6 +256,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   }
   __syncthreads();
   if (group == 2) {
+    if constexpr (Tile::kSplit) {
+      give_registers();
+      const int splitter = tid - Tile::kMultipliers - 32;
+      if (splitter >= 0) write_rests<Tile, Tile::kSplitters>(smem, count, splitter);
+    }
     if (tid == Tile::kMultipliers) {
       wait_for_primary();
       const auto start_a = a.template start<Tile::kM>(blockIdx.x);
@@ -225,39 +280,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
   } else {
     float d[Tile::kN / 2], row_sums[4];
-    int stage = 0, phase = 0;
-    for (int i = 0; i < count; ++i) {
-      smem.full[stage].wait(phase);
-      const char* const rows_a = smem.stage[stage].a + group * kPanel * kRowBytes;
-      const char* const rows_b = smem.stage[stage].b;
-      constexpr int kTerms = 32;  // bytes of an instruction's
-      constexpr int kNextA = A::kTurned ? 16 * kRowBytes : kTerms;
-      constexpr int kNextB = B::kTurned ? 16 * kRowBytes : kTerms;
-      wgmma_begin();
-      // region multiply
-#pragma unroll
-      for (int k = 0; k < kRowBytes / kTerms; ++k) {
-        constexpr int kBlock = kPanel * kRowBytes;
-        Wgmma<T, Tile::kN, A::kTurned, B::kTurned>::multiply(
-            d, matrix_descriptor(rows_a + k * kNextA, kBlock),
-            matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
-      }
-      // end multiply
-      if (A::kSums && sums) {
-#pragma unroll
-        for (int k = 0; k < kRowBytes / kTerms; ++k)
-          Wgmma<T, 8, A::kTurned, false>::multiply(row_sums,
-                                                   matrix_descriptor(rows_a + k * kNextA, 0),
-                                                   matrix_descriptor(smem.ones, 0), i > 0 || k > 0);
-      }
-      wgmma_commit();
-      wgmma_wait<1>();  // the step before has read its stage
-      if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? kStages - 1 : stage - 1].arrive();
-      if (++stage == kStages) stage = 0, phase ^= 1;
+    if constexpr (Tile::kSplit) {
+      take_registers();
+      multiply_split_steps<Tile, A::kSums>(smem, group, count, d, row_sums);
+    } else {
+      multiply_steps<Tile, A, B>(smem, group, count, sums, d, row_sums);
     }
-    wgmma_wait<0>();
-    wgmma_settle(d);
-    if constexpr (A::kSums) wgmma_settle(row_sums);
     wait_multipliers<Tile>();  // nobody reads the stages any more
     const auto start = a.template start<Tile::kM>(blockIdx.x);
     if (A::kSums && sums && tid % 4 == 0) {
@@ -277,56 +305,74 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #endif
 }
 
+/// Of this GPU, or where there is none of an H200.
+inline int likely_multiprocessor_count() { return gpu_available() ? multiprocessor_count() : 132; }
+
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
-/// sum, which leave partial results in the workspace.
+/// sum, which leave partial results in the workspace. kSplit: in 3xTF32.
+template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
+  double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
             int multiprocessors_)
       : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
-    // Estimates in cycles of an H200's multiprocessor, not fitted to measurements: a step takes four a
-    // column, a block 4000 besides, and a second kernel 3000 and its memory traffic.
+    // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
+    // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
+    constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
+      if (kSplit && tile == 256) continue;  // its sums take more registers than there are
       const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
         if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
         const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
-        double cost = double(waves) * (per_split * (60. + 4 * tile) + 4000 + 8 * tile);
+        double cost = double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
         if (used > 1) cost += 3000 + 8. * used * results / 2000;
         if (cost >= best) continue;
-        best = cost;
+        best = cycles = cost;
         tile_columns = tile, splits = used, steps_per_split = per_split;
       }
     }
+  }
+  /// An estimate, with that many bytes of operands staged before by another kernel.
+  double microseconds(size_t staged) const {
+    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 3e6, kLaunchUs = 3;
+    return cycles / kCyclesPerUs + (staged > 0 ? kLaunchUs + 2. * double(staged) / kBytesPerUs : 0);
   }
   /// For operands of T.
   template <class T>
   std::string text() const {
     return "tile 128x" + std::to_string(tile_columns) +
            (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") +
-           (std::is_same_v<T, float> ? ", wgmma tf32" : ", wgmma bf16");
+           (kSplit                     ? ", wgmma 3xtf32"
+            : std::is_same_v<T, float> ? ", wgmma tf32"
+                                       : ", wgmma bf16");
   }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
-    // Two blocks at once hide each other's beginning and end, one has more stages.
-    const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
-    if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
-    if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
-    several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
+    if constexpr (kSplit) {
+      tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true>{}) : visit(WgmmaTile<128, 4, 1, true>{});
+    } else {
+      // Two blocks at once hide each other's beginning and end, one has more stages.
+      const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
+      if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
+      several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
+    }
   }
 };
 
 template <class Tile, class A, class B, class Result>
-void launch_wgmma_product(const WgmmaPlan& plan, const A& a, const B& b, const Result& result,
-                          cudaStream_t stream) {
+void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const B& b,
+                          const Result& result, cudaStream_t stream) {
   const auto kernel = wgmma_product_kernel<Tile, A, B, Result>;
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024

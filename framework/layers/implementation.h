@@ -168,6 +168,14 @@ std::optional<std::string> tensor_cores_only(const P& problem, Pass) {
   return "multiplies on tensor cores, in tf32 or bf16, and 'math' is fp32";
 }
 
+/// For products of float32 in parts, which have no more to give in tf32 and bf16.
+template <class P>
+std::optional<std::string> fp32_only(const P& problem, Pass) {
+  if (problem.math == Math::kFP32) return {};
+  return "multiplies fp32 in three parts, and 'math' is " + std::string(to_string(problem.math)) +
+         ", which custom_wgmma does in one";
+}
+
 /// For entries made by a constructor T(problem) or T(problem, context).
 template <class T, class P>
 std::unique_ptr<Implementation> make_implementation(const P& problem, Context& context) {

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "measure/wrong_elements.h"
+
 namespace duet {
 namespace {
 
@@ -13,11 +15,18 @@ constexpr double kLeastOfTf32 = 5e-5, kLeastOfBf16 = 1e-3, kMostOfBf16 = 1e-2;
 
 struct Counts {
   size_t all = 0, poison = 0, zeros = 0, expected_zeros = 0, not_finite = 0, wrong = 0;
+  size_t beyond = 0;  // their limits
+  std::vector<ElementState> states;
 };
 
 bool is_poison(double value, DType dtype) {
   if (is_float(dtype)) return std::isnan(value);
   return value == (dtype == DType::kUInt8 ? 255 : -1);
+}
+
+double elementwise(const Limit& limit, double expected) {
+  if (limit.kind != Limit::Kind::kElementwise) return 0;
+  return limit.atol + limit.rtol * std::abs(expected);
 }
 
 Counts count(const TensorResult& tensor, const NamedValues& output, const NamedValues& expected) {
@@ -26,14 +35,22 @@ Counts count(const TensorResult& tensor, const NamedValues& output, const NamedV
   rms = std::sqrt(rms / std::max<double>(1, static_cast<double>(expected.values.size())));
   const double rounding = tensor.limit.kind == Limit::Kind::kRms ? tensor.limit.rms * rms : 0;
   Counts counts{.all = output.values.size()};
+  counts.states.assign(counts.all, ElementState::kRight);
   for (size_t i = 0; i < counts.all; ++i) {
     const double e = expected.values[i], f = output.values[i];
     counts.expected_zeros += e == 0;
     counts.zeros += f == 0;
     if (e == f || (std::isnan(e) && std::isnan(f))) continue;
-    counts.poison += is_poison(f, output.desc.dtype);
-    counts.not_finite += std::isfinite(e) && !std::isfinite(f);
-    counts.wrong += !(std::abs(f - e) <= rounding + tensor.limit.storage * std::abs(e));
+    const bool poison = is_poison(f, output.desc.dtype);
+    const bool not_finite = std::isfinite(e) && !std::isfinite(f);
+    const double stored = tensor.limit.storage * std::abs(e);
+    const bool is_beyond = !(std::abs(f - e) <= rounding + stored + elementwise(tensor.limit, e));
+    counts.poison += poison;
+    counts.not_finite += not_finite;
+    counts.wrong += !(std::abs(f - e) <= rounding + stored);
+    counts.beyond += is_beyond;
+    if (is_beyond) counts.states[i] = ElementState::kWrong;
+    if (poison || not_finite) counts.states[i] = ElementState::kNotFinite;
   }
   return counts;
 }
@@ -66,16 +83,19 @@ Fault classify(const std::vector<TensorResult>& tensors, const std::vector<Named
   if (counts.zeros == counts.all && counts.expected_zeros < counts.all) {
     return {FaultKind::kZeros, "returns zeros in all " + of + " elements of " + name};
   }
+  const std::string picture = picture_of(worst->desc, counts.states);
   if (counts.poison > 0) {
-    return {FaultKind::kHalfWritten, "leaves " + std::to_string(counts.poison) + " of " + of +
-                                         " elements of " + name +
-                                         " unwritten (or writes NaN there), the worst at " +
-                                         index_text(worst->desc, a.worst)};
+    return {FaultKind::kHalfWritten,
+            "leaves " + std::to_string(counts.poison) + " of " + of + " elements of " + name +
+                " unwritten (or writes NaN there), the worst at " +
+                index_text(worst->desc, a.worst),
+            picture};
   }
   if (counts.not_finite > 0) {
-    return {FaultKind::kNotFinite, "gives values that are not finite in " +
-                                       std::to_string(counts.not_finite) + " of " + of +
-                                       " elements of " + name + detail};
+    return {FaultKind::kNotFinite,
+            "gives values that are not finite in " + std::to_string(counts.not_finite) + " of " +
+                of + " elements of " + name + detail,
+            picture};
   }
   // Narrow arithmetic errs a little nearly everywhere; a mistake errs much in some places.
   const bool everywhere = counts.wrong > counts.all / 4 && worst->limit.storage == 0;
@@ -86,8 +106,10 @@ Fault classify(const std::vector<TensorResult>& tensors, const std::vector<Named
                 " are those of " + (bf16 ? "bf16" : "tf32 or fp16") + ", RMS-relative " +
                 format("%.2g", a.rms_relative) + detail};
   }
-  return {FaultKind::kWrong, "is wrong in " + std::to_string(std::max<size_t>(counts.wrong, 1)) +
-                                 " of " + of + " elements of " + name + detail};
+  return {FaultKind::kWrong,
+          "is wrong in " + std::to_string(std::max<size_t>(counts.beyond, 1)) + " of " + of +
+              " elements of " + name + detail,
+          picture};
 }
 
 }  // namespace duet

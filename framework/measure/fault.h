@@ -40,7 +40,8 @@ std::string_view to_string(FaultKind kind);
 
 struct Fault {
   FaultKind kind;
-  std::string text;  // a sentence for people: what was found, where, by how much
+  std::string text;          // a sentence for people: what was found, where, by how much
+  std::string picture = {};  // where the wrong elements lie (wrong_elements.h), or empty
 };
 
 }  // namespace duet

@@ -392,7 +392,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       throw UnusableProcessError(candidate.id + " " + result.examination.faults.back().text);
     }
   }
-  if (entries.empty()) return results;
+  if (entries.empty() || !plan.times) return results;
 
   PassTimer(entries, pass, context, plan).time();
   return results;

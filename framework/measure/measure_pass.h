@@ -33,6 +33,7 @@ struct PassPlan {
   /// Without them nothing is examined: a candidate is held to what it gave before it was timed, and
   /// one instance of each is timed.
   bool checks = true;
+  bool times = true;  // false: nothing is timed
   /// Bytes. Workspaces are known once a candidate is prepared: one whose workspaces, those of the
   /// candidates before it beside them, take more is refused with a fault, before it takes them.
   double workspace_room = std::numeric_limits<double>::infinity();

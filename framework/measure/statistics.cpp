@@ -99,6 +99,23 @@ Ratio speedup(const std::vector<double>& a, const std::vector<double>& b) {
   return result;
 }
 
+Ratio speedup_unpaired(const std::vector<double>& a, const std::vector<double>& b) {
+  Ratio result{.speedup = quantile(b, 0.5) / quantile(a, 0.5)};
+  const auto resampled_median = [](const std::vector<double>& values, std::mt19937& random) {
+    std::vector<double> drawn(values.size());
+    for (double& each : drawn) each = pick(values, random);
+    return quantile(std::move(drawn), 0.5);
+  };
+  std::tie(result.low, result.high) = bootstrap([&](std::mt19937& random) {
+    const double time = resampled_median(a, random);
+    return resampled_median(b, random) / time;
+  });
+  if (std::min(a.size(), b.size()) >= kLeastRounds) {
+    result.verdict = verdict_of(result.low, result.high);
+  }
+  return result;
+}
+
 Difference difference_of_means(const std::vector<double>& a, const std::vector<double>& b) {
   Difference result{.mean = mean(a) - mean(b)};
   std::tie(result.low, result.high) = bootstrap([&](std::mt19937& random) {

@@ -43,6 +43,10 @@ inline constexpr size_t kLeastRounds = 7;
 /// is one of 98.4% at each look. REQUIRES: equal sizes, not empty, positive times.
 Ratio speedup(const std::vector<double>& a, const std::vector<double>& b);
 
+/// The same from times of separate runs, in which the machine may have been slower or faster: the ratio
+/// of the medians, and its 95% interval (bootstrap). REQUIRES: neither is empty; positive times.
+Ratio speedup_unpaired(const std::vector<double>& a, const std::vector<double>& b);
+
 /// The 95% interval of the difference of the means of a and b, unpaired (bootstrap): for figures of
 /// separate runs, such as accuracies by seed. REQUIRES: neither is empty.
 struct Difference {

@@ -3,9 +3,22 @@
 #include <algorithm>
 
 #include "layers/own_masks.h"
+#include "layers/split_products.h"
+#include "user_kernels/user_kernels.h"
 
 namespace duet {
 namespace {
+
+// A layer whose passes run by one implementation needs it for all of them.
+std::optional<std::string> why_unsupported(const Layer& layer, std::string_view id, Pass pass,
+                                           bool gradient) {
+  if (layer.chooses_per_pass()) return layer.unsupported(id, pass);
+  for (Pass each : layer.passes()) {
+    if (!gradient && each == Pass::kBackwardData) continue;
+    if (auto reason = layer.unsupported(id, each)) return reason;
+  }
+  return {};
+}
 
 class Chooser {
  public:
@@ -65,7 +78,7 @@ class Chooser {
     if (listed != list_.end() && !family_from(name)) {
       const auto reason = unsupported(listed->id, pass);
       if (!reason) return PassChoice{pass, name};
-      return refuse(mark, true,
+      return refuse(mark, !is_mistaken(layer_, name),
                     "'" + name + "' cannot run " + std::string(to_string(pass)) + ": " + *reason +
                         "; " + that_can(pass));
     }
@@ -77,21 +90,20 @@ class Chooser {
 
   std::optional<PassChoice> choose_of_family(Family family, Pass pass, Mark mark,
                                              bool network_wide) {
-    std::string reasons, first;
-    bool any = false;
+    if (const auto id = choose_of(spec_, layer_, family, pass, gradient_)) {
+      return PassChoice{pass, *id};
+    }
+    std::string reasons;
+    bool mistaken = false;
     for (const ImplInfo& info : list_) {
       if (family_of(info.id) != family || has_own_masks(info.id)) continue;
-      any = true;
-      const auto reason = unsupported(info.id, pass);
-      if (!reason && preferred(info.id, pass)) return PassChoice{pass, std::string(info.id)};
-      if (!reason && first.empty()) first = info.id;
-      if (!reason) continue;
-      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
+      reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " +
+                 unsupported(info.id, pass).value_or("");
+      mistaken |= is_mistaken(layer_, info.id);
     }
-    if (!first.empty()) return PassChoice{pass, first};
     const std::string family_name(to_string(family));
-    if (any) {
-      return refuse(mark, true,
+    if (!reasons.empty()) {
+      return refuse(mark, !mistaken,
                     "no '" + family_name + "' implementation can run " +
                         std::string(to_string(pass)) + " (" + reasons + "); " + that_can(pass));
     }
@@ -110,6 +122,7 @@ class Chooser {
     std::string reasons;
     for (const ImplInfo& info : list_) {
       if (device_of(family_of(info.id)) != device_of(spec_) || has_own_masks(info.id)) continue;
+      if (!spec_.fp32_in_parts && multiplies_in_parts(info.id)) continue;
       if (const auto reason = unsupported(info.id, pass)) {
         reasons += (reasons.empty() ? "" : "; ") + std::string(info.id) + ": " + *reason;
       } else {
@@ -122,19 +135,8 @@ class Chooser {
                       std::string(to_string(pass)) + " (" + reasons + ")");
   }
 
-  // A layer whose passes run by one implementation needs it for all of them.
   std::optional<std::string> unsupported(std::string_view id, Pass pass) const {
-    if (layer_.chooses_per_pass()) return layer_.unsupported(id, pass);
-    for (Pass each : layer_.passes()) {
-      if (!runs(each)) continue;
-      if (auto reason = layer_.unsupported(id, each)) return reason;
-    }
-    return {};
-  }
-
-  bool preferred(std::string_view id, Pass pass) const {
-    return layer_.preferred(id, layer_.chooses_per_pass() ? pass : Pass::kForward,
-                            workspace_limit(spec_));
+    return why_unsupported(layer_, id, pass, gradient_);
   }
 
   std::string that_can(Pass pass) const {
@@ -174,6 +176,20 @@ std::string label_of(const std::string& name, const Layer& layer) {
 
 Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient) {
   return Chooser(spec, layer_spec, layer, gradient).choose();
+}
+
+std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Family family,
+                                     Pass pass, bool gradient) {
+  std::optional<std::string> first;
+  for (const ImplInfo& info : layer.implementations()) {
+    if (family_of(info.id) != family || has_own_masks(info.id)) continue;
+    if (!spec.fp32_in_parts && multiplies_in_parts(info.id)) continue;
+    if (why_unsupported(layer, info.id, pass, gradient)) continue;
+    const Pass asked = layer.chooses_per_pass() ? pass : Pass::kForward;
+    if (layer.preferred(info.id, asked, workspace_limit(spec))) return std::string(info.id);
+    if (!first) first = std::string(info.id);
+  }
+  return first;
 }
 
 std::optional<std::string> layer_with_own_masks(const std::vector<ResolvedLayer>& layers) {

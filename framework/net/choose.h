@@ -26,6 +26,11 @@ struct Choice {
 /// `gradient`: whether the gradient of an input is needed.
 Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient);
 
+/// What `family` runs that pass by in a network of that workspace limit and `fp32_in_parts`: the first of its implementations that can and is
+/// preferred (ImplEntry::preferred), or else the first that can. Nothing: none can.
+std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Family family,
+                                     Pass pass, bool gradient = true);
+
 /// Whether backward by `b` can go on with what forward by `a` keeps.
 bool share_state(const Layer& layer, const std::string& a, const std::string& b);
 

@@ -337,8 +337,9 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   spec.seed = static_cast<uint64_t>(reader.integer("seed", 1, 0));
   spec.workspace_limit_mib = reader.integer("workspace_limit_mib", 1024, 0, 1 << 20);
   reader.raw("kernels");
-  // Not written where it is not given: checkpoints from before there was this key agree.
+  // Not written where they are not given: checkpoints from before there were these keys agree.
   if (reader.raw("fold_norms")) spec.fold_norms = reader.flag("fold_norms", false);
+  if (reader.raw("fp32_in_parts")) spec.fp32_in_parts = reader.flag("fp32_in_parts", true);
 
   reject_misplaced(reader, "");
 

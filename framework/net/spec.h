@@ -65,7 +65,8 @@ struct NetSpec {
   Layout layout = Layout::kNCHW;
   Math math = Math::kFP32;
   bool fuse = true;
-  bool fold_norms = false;  // in evaluation and prediction (fold.h)
+  bool fp32_in_parts = true;  // layers/split_products.h
+  bool fold_norms = false;    // in evaluation and prediction (fold.h)
   bool graph = true;
   uint64_t seed = 1;
   int64_t workspace_limit_mib = 1024;

@@ -367,6 +367,23 @@ std::optional<CheckpointDescription> describe_checkpoint(const std::filesystem::
   return CheckpointDescription{metadata.config(), metadata.dataset()};
 }
 
+namespace {
+
+// What a resumed run began with is no choice of its own: its configuration goes on to say it.
+std::string with_beginning_of(const ConfigNode& saved, const std::string& config) {
+  const ConfigNode* before = saved.find("train");
+  if (!before || !before->find("init_from")) return config;
+  ConfigNode now = read_yaml(config, "configuration");
+  ConfigNode& train = now.at_or_add("train");
+  if (train.find("init_from")) return config;
+  for (const char* key : {"init_from", "init_skip"}) {
+    if (const ConfigNode* value = before->find(key)) train.at_or_add(key) = *value;
+  }
+  return write_yaml(now);
+}
+
+}  // namespace
+
 Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
                         const CheckpointInfo& now, bool allow_changes) {
   Differences differences;
@@ -382,6 +399,7 @@ Resumed load_checkpoint(const std::filesystem::path& path, Training& training,
   });
   const Metadata saved(path, file.metadata());
   Resumed resumed{.info = now, .changes = differences.all};
+  resumed.info.config = with_beginning_of(saved.config(), now.config);
   // Optimizers call different states by the same name.
   const bool same_optimizer =
       std::none_of(differences.all.begin(), differences.all.end(),

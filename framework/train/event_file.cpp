@@ -11,8 +11,8 @@
 #include <cstring>
 
 #include "core/error.h"
+#include "core/write_file.h"
 #include "data/image_file.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {

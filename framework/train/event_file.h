@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/descriptor.h"
 #include "data/image.h"
-#include "train/descriptor.h"
 
 namespace duet {
 

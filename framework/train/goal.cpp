@@ -1,5 +1,7 @@
 #include "train/goal.h"
 
+#include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace duet {
@@ -9,11 +11,18 @@ using nlohmann::json;
 bool Goal::watch(const json& epoch) {
   const auto number = [&](const char* key) {
     const auto found = epoch.find(key);
-    return found != epoch.end() && found->is_number() ? found->get<double>() : 0.0;
+    const bool known = found != epoch.end() && found->is_number();
+    return known ? found->get<double>() : std::numeric_limits<double>::quiet_NaN();
   };
-  done_ += number("seconds") + number("evaluation_seconds");
-  if (val_accuracy_ == 0.0 || epoch_ > 0 || number("val_accuracy") < val_accuracy_) return false;
-  epoch_ = static_cast<int64_t>(number("epoch"));
+  const double each = number("epoch");
+  const bool follows = each == static_cast<double>(watched_) + 1.0;  // not so behind another run's
+  done_ += follows ? number("seconds") + number("evaluation_seconds")
+                   : std::numeric_limits<double>::quiet_NaN();
+  watched_ = static_cast<int64_t>(each);
+  if (val_accuracy_ == 0.0 || epoch_ > 0 || !(number("val_accuracy") >= val_accuracy_)) {
+    return false;
+  }
+  epoch_ = watched_;
   seconds_ = done_;
   return true;
 }
@@ -23,7 +32,7 @@ json Goal::to_json() const {
   json object = {{"val_accuracy", val_accuracy_}, {"epoch", nullptr}, {"seconds", nullptr}};
   if (epoch_ > 0) {
     object["epoch"] = epoch_;
-    object["seconds"] = seconds_;
+    if (!std::isnan(seconds_)) object["seconds"] = seconds_;
   }
   return object;
 }

@@ -14,17 +14,19 @@ class Goal {
   /// Takes the epochs' lines of metrics.jsonl, one after the other. True of the first that reaches
   /// the goal.
   bool watch(const nlohmann::json& epoch);
-  /// Until the end of that epoch: of all epochs so far, with their evaluations.
+  /// Until the end of that epoch: of all epochs so far, with their evaluations. NaN if the time of
+  /// one is not known: of those before a run that goes on with another's, or that was interrupted.
   double seconds() const { return seconds_; }
 
-  /// {"val_accuracy", "epoch", "seconds"}, the latter null as long as it is not reached; null
-  /// without a goal.
+  /// {"val_accuracy", "epoch", "seconds"}, the latter null where they are not known; null without a
+  /// goal.
   nlohmann::json to_json() const;
 
  private:
   double val_accuracy_;
-  double done_ = 0.0;  // seconds of the epochs so far
-  int64_t epoch_ = 0;  // 0: not reached
+  double done_ = 0.0;    // seconds of the epochs so far
+  int64_t watched_ = 0;  // the last epoch
+  int64_t epoch_ = 0;    // 0: not reached
   double seconds_ = 0.0;
 };
 

@@ -1,7 +1,7 @@
 #include "train/initial_weights.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cmath>
 #include <set>
 
 #include "core/error.h"
@@ -89,6 +89,12 @@ class Choice {
                       "\nto begin with initial values there, add" + options);
     }
     if (taken.empty()) {
+      if (result_->missing.empty()) {
+        throw ConfigError(
+            "train.init_skip leaves out every parameter of the network: nothing is "
+            "left to take from " +
+            result_->file.string());
+      }
       throw DataError(start + "has no weights for this network" +
                       (result_->unused.empty() ? "" : "; it has: " + named(result_->unused)) +
                       (result_->missing.empty() ? "" : "; wanted: " + named(result_->missing)));
@@ -114,6 +120,13 @@ InitialWeights take_initial_weights(const std::string& from, const std::vector<s
       result.file, [&](const safetensors::File& described) { choice.check(described); });
   for (const Parameter* parameter : choice.taken) {
     const auto* values = static_cast<const float*>(file.find(parameter->name)->data);
+    const auto end = values + parameter->spec.desc.elements();
+    if (!std::all_of(values, end, [](float value) { return std::isfinite(value); })) {
+      throw DataError(
+          "train.init_from: " + result.file.string() + ": '" + parameter->name +
+          "' holds values that are not finite; name its layer with --init-skip, or take "
+          "another file");
+    }
     weights.write(*parameter, {values, values + parameter->spec.desc.elements()});
   }
   return result;
@@ -130,13 +143,6 @@ std::vector<std::string> warnings_of(const InitialWeights& taken) {
     lines.push_back(file + " has what this network has not: " + named(taken.unused));
   }
   return lines;
-}
-
-nlohmann::json to_json(const InitialWeights& taken) {
-  return {{"file", taken.file.string()},
-          {"skipped", taken.skipped},
-          {"missing", taken.missing},
-          {"unused", taken.unused}};
 }
 
 }  // namespace duet

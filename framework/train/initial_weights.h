@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -28,7 +27,5 @@ InitialWeights take_initial_weights(const std::string& from, const std::vector<s
 
 /// What a warning says of it; empty if every parameter was taken, and every tensor.
 std::vector<std::string> warnings_of(const InitialWeights& taken);
-
-nlohmann::json to_json(const InitialWeights& taken);
 
 }  // namespace duet

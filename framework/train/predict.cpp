@@ -10,13 +10,13 @@
 
 #include "core/error.h"
 #include "core/printable.h"
+#include "core/write_file.h"
 #include "data/image_file.h"
 #include "data/pictures.h"
 #include "net/table.h"
 #include "net/yaml.h"
 #include "train/filters.h"
 #include "train/predictor.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {

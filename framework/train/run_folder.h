@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "train/descriptor.h"
+#include "core/descriptor.h"
+#include "core/write_file.h"
 #include "train/run_lock.h"
 #include "train/run_position.h"
-#include "train/write_file.h"
 
 namespace duet {
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "train/descriptor.h"
+#include "core/descriptor.h"
 
 namespace duet {
 

@@ -11,7 +11,7 @@
 #include "core/error.h"
 #include "core/input_file.h"
 #include "core/printable.h"
-#include "train/write_file.h"
+#include "core/write_file.h"
 
 namespace duet::safetensors {
 namespace {

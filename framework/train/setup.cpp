@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.h"
+#include "core/printable.h"
 #include "device/stopwatch.h"
 #include "net/auto.h"
 #include "net/expand.h"
@@ -75,10 +76,23 @@ void check_metrics(const Setup& setup, ConfigErrors& errors) {
   check(train->find("early_stopping"), "metric", "early_stopping: ");
 }
 
+// `named` are the sources of a configuration that was resolved before.
+void warn_of_other_sources(const Setup& setup, const ConfigNode& named) {
+  for (const auto& kernels : kernels_of(setup.layers)) {
+    const KernelFile& file = kernels->file();
+    const ConfigNode* source = named.find(file.name());
+    if (!source || source->scalar == file.hash) continue;
+    spdlog::warn(
+        "{} is not what the configuration was written with: its source is {} and 'sources' names "
+        "{}; the other one may be in the folder kernels/ of the run",
+        file.path.string(), file.hash, printable(source->scalar));
+  }
+}
+
 // So that the resolved configuration finds the user's kernels that run, and tells another source.
 void note_sources(Setup& setup) {
-  setup.config.erase("sources");
   const auto used = kernels_of(setup.layers);
+  setup.config.erase("sources");
   if (used.empty()) return;
   ConfigNode paths{.kind = ConfigNode::Kind::kList};
   for (const auto& kernels : used) {
@@ -120,6 +134,8 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   if (options.seed) override("seed=" + std::to_string(*options.seed));
 
   ConfigErrors errors(options.config);
+  const ConfigNode* sources = setup.config.find("sources");
+  const ConfigNode named = sources ? *sources : ConfigNode{};
   setup.spec = read_net_spec(setup.config, errors);
   const size_t mistakes = errors.count();
   setup.dataset = read_data(setup.config, setup.spec.data.dataset, errors);
@@ -144,6 +160,7 @@ Setup read_setup(ConfigNode config, const SetupOptions& options) {
   }
   if (options.training && errors.empty()) check_metrics(setup, errors);
   errors.raise_if_any();
+  warn_of_other_sources(setup, named);
   note_sources(setup);
   return setup;
 }

@@ -6,15 +6,16 @@
 #include <utility>
 
 #include "core/error.h"
+#include "core/write_file.h"
 #include "net/auto.h"
 #include "net/choose.h"
 #include "net/drawing.h"
 #include "net/table.h"
 #include "train/evaluate.h"
+#include "train/initial_weights.h"
 #include "train/profiler.h"
 #include "train/run_folder.h"
 #include "train/training_run.h"
-#include "train/write_file.h"
 
 namespace duet {
 namespace {
@@ -53,6 +54,14 @@ std::optional<RunFolder> folder_to_go_on_in(const fs::path& checkpoint, const fs
   return {};
 }
 
+// A dry run refuses weights that the run would refuse. One that goes on from a checkpoint reads none.
+void check_initial_weights(const TrainerOptions& options, const Setup& setup) {
+  const TrainSpec& train = setup.spec.train;
+  if (train.init_from.empty() || !options.resume.empty() || !options.evaluate.empty()) return;
+  Weights weights(setup.layers, setup.spec.seed, Device::kCpu);
+  take_initial_weights(train.init_from, train.init_skip, weights);
+}
+
 }  // namespace
 
 void show_network(Setup& setup, bool as_json, const std::string& svg) {
@@ -75,6 +84,7 @@ int run_trainer(const TrainerOptions& options) {
   Setup setup = read_setup(options.setup);
   const NetSpec& spec = setup.spec;
   if (options.dry_run) {
+    check_initial_weights(options, setup);
     show_network(setup, options.json);
     return kExitDone;
   }

@@ -162,7 +162,10 @@ void TrainingRun::tell_initial_weights() {
   spdlog::info("begins with the weights of {}{}", taken->file.string(),
                taken->skipped.empty() ? "" : ", but for " + join(taken->skipped));
   for (const std::string& warning : warnings_of(*taken)) spdlog::warn(warning);
-  info_.init_from = json_text(to_json(*taken));
+  info_.init_from = json_text({{"file", taken->file.string()},
+                               {"skipped", taken->skipped},
+                               {"missing", taken->missing},
+                               {"unused", taken->unused}});
 }
 
 // Makes the folder that of a run at position_, whatever a process that was killed left in it.
@@ -191,13 +194,9 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
 // Copies of the user's kernels that run, as they were read.
 void TrainingRun::write_kernels() const {
   for (const auto& kernels : kernels_of(setup_.layers)) {
-    const KernelFile& file = kernels->file();
-    std::vector<std::pair<std::string, std::string>> files = file.headers;
-    files.emplace_back(file.path.filename().string(), file.source);
-    for (const auto& [name, text] : files) {
-      const fs::path place = fs::path("kernels") / name;
+    for (const auto& [name, text] : copy_of(kernels->file())) {
+      const fs::path place = "kernels" / name;
       std::error_code error;
-      if (place.lexically_normal().begin()->string() != "kernels") continue;  // beside the folder
       fs::create_directories((folder_->path() / place).parent_path(), error);
       folder_->write(place.string(), text);
     }
@@ -324,6 +323,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
   progress.clear();
   checked_state();
   epoch_seconds_ = watch.seconds();
+  epoch_is_whole_ = first % per_epoch == 0;
   epoch_images_ = static_cast<int64_t>(step - first) * spec_.data.batch;
   train_seconds_ += epoch_seconds_;
   train_images_ += epoch_images_;
@@ -360,15 +360,16 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"val_loss", validation.loss},
               {"val_accuracy", validation.accuracy},
               {"images_per_second", rate},
-              {"seconds", epoch_seconds_},
+              {"seconds", epoch_is_whole_ ? json(epoch_seconds_) : json()},
               {"evaluation_seconds", evaluation_seconds}};
   if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
   folder_->append_metrics(summary_);
   if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);
   if (goal_.watch(summary_)) {
-    spdlog::info("reached the goal of {} after {:.1f} s", percent(spec_.train.goal),
-                 goal_.seconds());
+    spdlog::info(
+        "reached the goal of {}{}", percent(spec_.train.goal),
+        std::isnan(goal_.seconds()) ? "" : fmt::format(" after {:.1f} s", goal_.seconds()));
     write_run_json();
   }
   training_.clear_totals();

@@ -74,6 +74,7 @@ class TrainingRun {
   Goal goal_;
   double startup_seconds_ = 0.0;
   double epoch_seconds_ = 0.0, train_seconds_ = 0.0;
+  bool epoch_is_whole_ = true;  // false: another process began it
   int64_t epoch_images_ = 0, train_images_ = 0;
 };
 

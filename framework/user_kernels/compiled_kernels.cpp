@@ -59,17 +59,23 @@ void set_failure(const KernelFile& file, const std::string& log, CompiledKernels
     }
     if (!line.starts_with("ptxas info") && !line.starts_with("ptxas     ")) others.push_back(line);
   }
+  constexpr size_t kMostLines = 40;
+  if (others.size() > kMostLines) {
+    const size_t more = others.size() - kMostLines;
+    others.resize(kMostLines);
+    others.push_back("(and " + std::to_string(more) + " more lines)");
+  }
   made->mistake = refusals.empty();
   made->refusal = !refusals.empty()     ? refusals.front()
                   : !signatures.empty() ? join(signatures, "\n")
                                         : "does not compile:\n" + join(others, "\n");
 }
 
-// A mistake is kept as code is; but what the host's compiler misses (a header, a library) may be there
-// the next time.
+// A mistake is kept as code is; but what a compiler misses (a header, a library) may be there the next time.
 bool is_lasting(const KernelFile& file, const CompiledCode& made) {
-  return file.device == Device::kGpu || !made.code.empty() ||
-         made.log.find(kRefusalMark) != std::string::npos;
+  if (!made.code.empty() || made.log.find(kRefusalMark) != std::string::npos) return true;
+  return file.device == Device::kGpu &&
+         made.log.find("cannot open source file") == std::string::npos;
 }
 
 }  // namespace

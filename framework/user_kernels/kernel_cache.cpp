@@ -1,16 +1,13 @@
 #include "user_kernels/kernel_cache.h"
 
-#include <unistd.h>
-
-#include <atomic>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 
 #include "core/error.h"
 #include "core/input_file.h"
+#include "core/write_file.h"
 #include "data/fingerprint.h"
 #include "device/tuning_cache.h"
 
@@ -81,19 +78,16 @@ std::optional<CompiledCode> find_cached(const std::string& key) {
 }
 
 void keep_cached(const std::string& key, const CompiledCode& made) {
-  static std::atomic<int> count = 0;
   const fs::path path = path_of(key);
   if (path.empty()) return;
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  const fs::path temporary =
-      path.string() + "." + std::to_string(getpid()) + "." + std::to_string(++count) + ".tmp";
   const std::string body = packed({key, made.code, made.log});
-  std::ofstream out(temporary, std::ios::binary);
-  out << kMagic << checksum(body) << body;
-  out.close();
-  if (out) fs::rename(temporary, path, error);
-  if (!out || error) fs::remove(temporary, error);
+  try {
+    replace_file(path, {kMagic, checksum(body), body});
+  } catch (const RunError&) {
+    // The next process compiles.
+  }
 }
 
 }  // namespace duet

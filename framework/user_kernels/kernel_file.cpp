@@ -1,5 +1,7 @@
 #include "user_kernels/kernel_file.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cctype>
 #include <sstream>
@@ -37,6 +39,12 @@ const Kind* find_kind(const fs::path& path) {
   return nullptr;
 }
 
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names;
+  for (const LayerType* each : layer_types()) names.emplace_back(each->name);
+  return names;
+}
+
 // The name in a line `#include "name"`, or "".
 std::string included_in(const std::string& line) {
   std::istringstream words(line);
@@ -52,24 +60,58 @@ std::string included_in(const std::string& line) {
   return name[0] == '"' && end != std::string::npos ? name.substr(1, end - 1) : "";
 }
 
+// Throws ConfigError: a compiler would end there.
+std::string read_source(const fs::path& path) {
+  std::string text = read_input_file(path, kMostBytes);
+  if (text.find('\0') != std::string::npos) {
+    throw ConfigError(path.string() + ": holds a NUL byte, so it is no text of a program");
+  }
+  return text;
+}
+
+// Where a copy of a kernel file has what is included as `name`: within its folder, also what lies outside.
+fs::path place_of_header(const KernelFile& file, const fs::path& name) {
+  fs::path place = file.path.stem().string() + ".headers";
+  for (const fs::path& part : name) {
+    place /= part == ".." ? fs::path("parent") : part.is_absolute() ? fs::path("root") : part;
+  }
+  return place;
+}
+
+// The file that `name` in a file of `folder` includes; empty if it is not there.
+fs::path find_header(const KernelFile& file, const fs::path& folder, const std::string& name) {
+  std::error_code error;
+  for (const fs::path& path :
+       {file.path.parent_path() / place_of_header(file, name), folder / name}) {
+    if (fs::exists(path, error)) return path;
+  }
+  return {};
+}
+
 // Adds what `text`, a file in `folder`, includes and what that includes. Files that are not there are
 // the compiler's to tell of.
 void add_headers(const std::string& text, const fs::path& folder, KernelFile* file) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::string name = included_in(line);
-    const auto known = [&](const auto& header) { return header.first == name; };
-    std::error_code error;
-    if (name.empty() || std::any_of(file->headers.begin(), file->headers.end(), known) ||
-        !fs::exists(folder / name, error)) {
-      continue;
+    if (name.empty()) continue;
+    const fs::path path = find_header(*file, folder, name);
+    if (path.empty()) continue;
+    const std::string header = read_source(path);
+    const auto known = std::find_if(file->headers.begin(), file->headers.end(),
+                                    [&](const auto& each) { return each.first == name; });
+    if (known != file->headers.end()) {
+      if (known->second == header) continue;
+      throw ConfigError(file->path.string() + ": another file than " + path.string() +
+                        " is included as \"" + name +
+                        "\", too, and the compiler tells them apart by that name alone; rename "
+                        "one");
     }
     if (file->headers.size() == kMostHeaders) {
       throw ConfigError(file->path.string() + ": includes more than 100 files");
     }
-    const std::string header = read_input_file(folder / name, kMostBytes);
     file->headers.emplace_back(name, header);
-    add_headers(header, (folder / name).parent_path(), file);
+    add_headers(header, path.parent_path(), file);
   }
 }
 
@@ -83,6 +125,12 @@ std::string hash_text(const KernelFile& file) {
 }
 
 }  // namespace
+
+std::vector<std::pair<fs::path, std::string>> copy_of(const KernelFile& file) {
+  std::vector<std::pair<fs::path, std::string>> all = {{file.path.filename(), file.source}};
+  for (const auto& [name, text] : file.headers) all.emplace_back(place_of_header(file, name), text);
+  return all;
+}
 
 std::string kernel_file_name(const std::string& type, Device device, const std::string& name) {
   return type + "_" + kind_of(device).prefix + name + kind_of(device).extension;
@@ -99,9 +147,12 @@ KernelFile named_kernel_file(const fs::path& path) {
   const std::string place = path.string() + ": ", stem = path.stem().string();
   const Kind* kind = find_kind(path);
   const size_t id = kind ? stem.find("_" + kind->prefix) : 0;
-  if (!kind || id + 1 + kind->prefix.size() == stem.size() ||
+  const size_t name = kind ? id + 1 + kind->prefix.size() : 0;
+  if (!kind || name == stem.size() || stem[name] == '_' ||
       stem.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
-    throw ConfigError(place + kNameRule + ", in small letters, digits and '_'");
+    throw ConfigError(
+        place + kNameRule +
+        ", in small letters, digits and '_', and NAME begins with none of the latter");
   }
   KernelFile file{.path = path,
                   .device = kind->device,
@@ -109,10 +160,8 @@ KernelFile named_kernel_file(const fs::path& path) {
                   .id = stem.substr(id + 1)};
   const LayerType* type = find_layer_type(file.type);
   if (!type) {
-    std::vector<std::string> names;
-    for (const LayerType* each : layer_types()) names.emplace_back(each->name);
     throw ConfigError(place + "there is no layer type '" + file.type + "'" +
-                      did_you_mean(file.type, names) + "; " + kNameRule);
+                      did_you_mean(file.type, layer_names()) + "; " + kNameRule);
   }
   for (const ImplInfo& info : type->list()) {
     if (info.id == file.id) {
@@ -125,7 +174,7 @@ KernelFile named_kernel_file(const fs::path& path) {
 
 KernelFile read_kernel_file(const fs::path& path) {
   KernelFile file = named_kernel_file(path);
-  file.source = read_input_file(path, kMostBytes);
+  file.source = read_source(path);
   add_headers(file.source, path.parent_path(), &file);
   file.hash = hash_text(file);
   return file;
@@ -154,7 +203,16 @@ std::vector<fs::path> kernel_files_in(const fs::path& path) {
   if (!fs::is_directory(status)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (find_kind(entry.path())) files.push_back(entry.path());
+    const Kind* kind = find_kind(entry.path());
+    if (!kind) continue;
+    const std::string stem = entry.path().stem().string(),
+                      type = stem.substr(0, stem.find("_" + kind->prefix));
+    if (find_layer_type(type)) {
+      files.push_back(entry.path());
+    } else {
+      spdlog::warn("{}: is left out, as there is no layer type '{}'{}", entry.path().string(), type,
+                   did_you_mean(type, layer_names()));
+    }
   }
   if (error) throw ConfigError(path.string() + ": " + error.message());
   if (files.empty()) throw ConfigError(path.string() + ": holds no kernels; " + kNameRule);

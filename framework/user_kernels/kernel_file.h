@@ -25,6 +25,11 @@ struct KernelFile {
   std::string name() const { return type + "_" + id; }
 };
 
+/// A copy of what is read: places beside each other, and the texts. Headers lie in a folder of the file's
+/// own, "conv2d_custom_mine.headers", wherever they came from, and read_kernel_file() looks there first:
+/// of a copy it makes the same source, with the same hash.
+std::vector<std::pair<std::filesystem::path, std::string>> copy_of(const KernelFile& file);
+
 /// The name of the file of a layer type's kernels for a device: "conv2d_custom_mine.cu".
 std::string kernel_file_name(const std::string& type, Device device, const std::string& name);
 /// What stands before NAME in an id: "custom_" or "cpu_".
@@ -36,7 +41,8 @@ bool is_kernel_path(const std::string& path);
 /// such layer type, or the type has an implementation of that id.
 KernelFile named_kernel_file(const std::filesystem::path& path);
 
-/// Throws ConfigError as named_kernel_file() does, and DataError where it cannot be read.
+/// Throws ConfigError as named_kernel_file() does, and where two files are included by one name, as a
+/// compiler of texts takes a name for one of them; DataError where it cannot be read.
 KernelFile read_kernel_file(const std::filesystem::path& path);
 
 /// The first line that defines a function of that name, as far as a look at the text can tell; 1 if none

@@ -120,8 +120,10 @@ class Tables {
         if (name.size() == wanted.size() || name[wanted.size()] == '(') return kernel.name;
       }
     }
-    throw RunError(file_.path.string() + "(" + std::to_string(line) +
-                   "): the compiled code does not name the kernel that is launched here");
+    throw ConfigError(
+        file_.path.string() + "(" + std::to_string(line) +
+        "): there is no kernel of the name that is launched here; it is to be __global__, without "
+        "'static', 'extern \"C\"' or a namespace without a name");
   }
 
   static std::vector<KernelExtra> extras_of(int digits) {

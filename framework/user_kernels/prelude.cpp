@@ -82,7 +82,7 @@ template <class... Values> constexpr Tune tune(const char* name, Values... value
   DUET_ROW(Requires, DUET_JOIN(duet_requires_, __LINE__)) = {#pass, __LINE__, (condition), reason}
 #define DUET_TUNE(name, ...) \
   constexpr int name = duet::tuned(#name, __VA_ARGS__); \
-  DUET_ROW(Tune, DUET_JOIN(duet_tune_, __LINE__)) = duet::tune(#name, __VA_ARGS__)
+  DUET_ROW(Tune, duet_tune_##name) = duet::tune(#name, __VA_ARGS__)
 #define DUET_WORKSPACE(pass, size) \
   DUET_ROW(Bytes, DUET_JOIN(duet_bytes_, __LINE__)) = {#pass, (long long)(size)}
 #define DUET_STATE(size) DUET_ROW(Bytes, DUET_JOIN(duet_bytes_, __LINE__)) = {"", (long long)(size)}

@@ -33,7 +33,7 @@ struct RequiresRow {  // DUET_REQUIRES_IN: duet_requires_LINE
   int32_t line, holds;
   char reason[200];
 };
-struct TuneRow {  // DUET_TUNE: duet_tune_LINE
+struct TuneRow {  // DUET_TUNE: duet_tune_NAME
   char name[64];
   int64_t values[16];  // the default first
   int64_t count;

@@ -1,6 +1,7 @@
 #include "user_kernels/user_kernels.h"
 
 #include <algorithm>
+#include <future>
 #include <set>
 
 #include "core/error.h"
@@ -65,9 +66,29 @@ const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
   const std::string problem = problem_of(layer);
   const auto found = compiled_.find(problem);
   if (found != compiled_.end()) return found->second;
-  const std::string processor = file_.device == Device::kGpu ? gpu_name() : cpu_name();
-  const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, processor) : tuned_;
-  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned)).first->second;
+  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned_for(layer))).first->second;
+}
+
+std::vector<TunedValue> UserKernels::tuned_for(const Layer& layer) const {
+  if (!tuned_.empty()) return tuned_;
+  return kept_tuned(file_, layer, file_.device == Device::kGpu ? gpu_name() : cpu_name());
+}
+
+void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
+  std::map<std::string, std::future<CompiledKernels>> compiling;
+  for (const Layer* layer : layers) {
+    const std::string problem = problem_of(*layer);
+    if (compiled_.contains(problem) || compiling.contains(problem)) continue;
+    const auto tuned = tuned_for(*layer);
+    compiling[problem] = std::async(
+        std::launch::async, [this, layer, tuned] { return compile_kernels(file_, *layer, tuned); });
+  }
+  for (auto& [problem, made] : compiling) {
+    try {
+      compiled_.emplace(problem, made.get());
+    } catch (const Error&) {
+    }
+  }
 }
 
 std::string kernel_options(std::string_view type) {
@@ -114,6 +135,15 @@ std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pas
   }
 }
 
+bool UserKernels::mistaken(const Layer& layer) const {
+  if (no_kernel_interface(layer)) return false;
+  try {
+    return compiled(layer).mistake;
+  } catch (const Error& error) {
+    return error.exit_code() == kExitUsage;
+  }
+}
+
 std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
@@ -140,6 +170,11 @@ std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::stri
     if (each->file().type == type && each->file().id == id) return each;
   }
   return nullptr;
+}
+
+bool is_mistaken(const Layer& layer, std::string_view id) {
+  const auto kernels = find_kernels(layer.type(), id);
+  return kernels && kernels->mistaken(layer);
 }
 
 }  // namespace duet

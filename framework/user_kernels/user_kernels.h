@@ -24,12 +24,20 @@ class UserKernels : public AddedEntry {
   std::string_view id() const override { return id_; }
   /// Refusals, what is wrong with the file, and why nothing can be compiled here are all reasons.
   std::optional<std::string> unsupported(const Layer& layer, Pass pass) const override;
+  /// Whether the reason is a mistake in the file, which no other problem or machine mends.
+  bool mistaken(const Layer& layer) const;
   std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;
   /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
   /// Throws what compile_kernels() throws.
   const CompiledKernels& compiled(const Layer& layer) const;
+  /// Compiles for problems that compiled() will be asked for, in a thread each. What cannot be compiled
+  /// is left to that.
+  void compile_ahead(const std::vector<const Layer*>& layers) const;
 
  private:
+  /// Its own values of DUET_TUNE, or those that were kept for the problem.
+  std::vector<TunedValue> tuned_for(const Layer& layer) const;
+
   const KernelFile file_;
   const std::vector<TunedValue> tuned_;
   const std::string_view id_;
@@ -52,11 +60,13 @@ std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::st
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
                                    const std::string& processor);
 
-/// Takes all out of their lists again, for tests.
+/// Takes all out of their lists again.
 void unload_kernels();
 /// All that are loaded.
 std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
 /// The one that is `id` of a layer type; nullptr where that is not from a file.
 std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
+/// Whether an implementation is from a file, and cannot run `layer` for a mistake in it.
+bool is_mistaken(const Layer& layer, std::string_view id);
 
 }  // namespace duet

@@ -37,7 +37,7 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
                  "conv2d n=2,c=3,h=6,w=5,k=4,r=3,s=3 forward: 2 implementations");
   EXPECT_TRUE(has(outcome.out, "conv2d forward", "p=4 q=3", "floor ", "% of cpu_", "cpu_blas ",
                   "cpu_reference ", "ok ", "GFLOP/s"));
-  const std::string again = line_after(outcome.out, "again: bench ");
+  const std::string again = line_after(outcome.out, "again: " DUET_BENCH " ");
   EXPECT_EQ(again,
             "conv2d --shape n=2,c=3,h=6,w=5,k=4,r=3,s=3 --pass forward --device cpu --quick");
   EXPECT_OUTCOME(folder.run(again), kExitDone);
@@ -50,6 +50,28 @@ TEST(BenchProcess, PrintsATableThatCanBeRepeated) {
   EXPECT_LE(row["arms"][0]["us"]["median"], row["arms"][1]["us"]["median"]);
   EXPECT_EQ(row["ratios"].size(), 1u);
   EXPECT_EQ(row["arms"][0]["agrees"], true);
+}
+
+TEST(BenchProcess, ChecksWithoutTimes) {
+  const BenchFolder folder;
+  const Outcome outcome = folder.run(std::string(kTinyLinear) + "--check-only --out r.json");
+  EXPECT_OUTCOME(outcome, kExitDone);
+  EXPECT_TRUE(has(outcome.out, "cpu_blas ", "cpu_reference ", "ok ", "--check-only"));
+  EXPECT_FALSE(has(outcome.err, "can do at most"));
+  const json results = json::parse(folder.read("r.json"));
+  EXPECT_FALSE(results["environment"].contains("ceilings") &&
+               !results["environment"]["ceilings"].is_null());
+  ASSERT_EQ(results["rows"].size(), 3u);
+  for (const json& row : results["rows"]) {
+    EXPECT_TRUE(row["floor_us"].is_null());
+    for (const json& arm : row["arms"]) {
+      EXPECT_EQ(arm["agrees"], true);
+      EXPECT_TRUE(arm["us"].is_null());
+      EXPECT_FALSE(arm["tensors"].empty());
+    }
+  }
+  EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--check-only --once"), kExitUsage,
+                 "--check-only goes without");
 }
 
 TEST(BenchProcess, WritesItsCommandForAShell) {

@@ -78,6 +78,36 @@ TEST(TrainerAccuracy, WritesATableOfFinishedRuns) {
   EXPECT_TRUE(has(folder.read("again.md"), "# Accuracy", "| tiny |", "cpu. Duet "));
 }
 
+TEST(TrainerAccuracy, OnlyTheSameConfigurationIsARow) {
+  const TrainerFolder folder;
+  const std::string start = "--config tiny.yaml --quiet --out ";
+  EXPECT_OUTCOME(folder.run(start + "a"), kExitDone);
+  EXPECT_OUTCOME(folder.run(start + "rate --set optimizer.learning_rate=0.002"), kExitDone);
+  EXPECT_OUTCOME(folder.run(start + "goal --seed 2 --set train.goal=0.1"), kExitDone);
+  EXPECT_OUTCOME(folder.run(start + "again"), kExitDone);
+  const Outcome outcome = folder.run("accuracy a rate goal again");
+  EXPECT_OUTCOME(outcome, kExitDone, "again: tiny by cpu, seed 1, stands there twice");
+  EXPECT_EQ(lines_of(outcome.out).size(), 4u) << outcome.out;
+  folder.write("page.json", "hello");
+  EXPECT_OUTCOME(folder.run("accuracy a --write page.md"), kExitUsage, "page.json too",
+                 "something else");
+  EXPECT_EQ(folder.read("page.json"), "hello");
+}
+
+// The time of the epochs of the run before is not known in the new folder.
+TEST(TrainerAccuracy, TimesThatAreNotKnownAreNotShown) {
+  const TrainerFolder folder;
+  EXPECT_OUTCOME(folder.run("--config tiny.yaml --quiet --epochs 1 --out before"), kExitDone);
+  EXPECT_OUTCOME(
+      folder.run("--config tiny.yaml --quiet --epochs 2 --set train.goal=0.01 --out after "
+                 "--resume before/checkpoints/last.safetensors"),
+      kExitDone);
+  const json goal = {{"val_accuracy", 0.01}, {"epoch", 2}, {"seconds", nullptr}};
+  EXPECT_EQ(run_json(folder, "after")["goal"], goal);
+  EXPECT_OUTCOME(folder.run("accuracy after --write page.md"), kExitDone);
+  EXPECT_TRUE(json::parse(folder.read("page.json"))["runs"][0]["seconds"].is_null());
+}
+
 TEST(TrainerAccuracy, RefusesWhatIsNoFinishedRun) {
   const TrainerFolder folder;
   EXPECT_OUTCOME(folder.run("accuracy"), kExitUsage, "runs is required");
@@ -94,7 +124,8 @@ TEST(TrainerAccuracy, RefusesWhatIsNoFinishedRun) {
   folder.write("run/run.json", run.dump());
   EXPECT_OUTCOME(folder.run("accuracy run"), kExitDone);
   folder.write("other.json", "{\"schema\":\"duet.compare/1\"}");
-  EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage, "is not a table of");
+  EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage,
+                 "results of the form 'duet.compare/1'");
   folder.write("other.json", "{");
   EXPECT_OUTCOME(folder.run("accuracy other.json"), kExitUsage, "other.json: not JSON");
 }

@@ -75,6 +75,22 @@ TEST_F(InitFrom, IsAKeyOfTheConfigurationToo) {
                  "train.init_from: none: there is no such file or folder");
 }
 
+TEST_F(InitFrom, ADryRunRefusesWhatTheRunWould) {
+  folder_.write("text.safetensors", "no weights");
+  for (const char* from : {"none", "text.safetensors", "run"}) {
+    const std::string option = std::string("--init-from ") + from;
+    const Outcome real = train("--quiet --out tuned " + option), dry = train(option + " --dry-run");
+    EXPECT_OUTCOME(dry, kExitUsage, real.err);
+    EXPECT_EQ(dry.out, "") << from;
+  }
+  EXPECT_OUTCOME(train("--dry-run --init-from run --init-skip fc1"), kExitDone);
+  // One that goes on reads no initial weights.
+  EXPECT_OUTCOME(
+      folder_.run(
+          "--config tiny.yaml --dry-run --resume last --out run --set train.init_from=none"),
+      kExitDone);
+}
+
 TEST_F(InitFrom, WeightsThatDoNotFitAreNamedWithBothShapes) {
   EXPECT_OUTCOME(train("--init-from run"), kExitUsage, best_ + ": its weights do not fit",
                  "'fc1.weight' is 4x144 float32 there, but 6x144 float32 here",

@@ -1,6 +1,8 @@
 // Kernels of files on the command line and in configurations; what needs a GPU is skipped without one.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <chrono>
+#include <thread>
 
 #include "core/error.h"
 #include "device/device.h"
@@ -104,6 +106,80 @@ TEST_F(UserKernelsApps, WatchTellsOfEverySave) {
   EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --watch"), kExitUsage, "--kernels");
 }
 
+TEST_F(UserKernelsApps, WatchCompilesWithoutAGpu) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  if (gpu_available()) GTEST_SKIP() << "there is a GPU";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  bench_.write("relu_custom_mine.cu", folder_.read("relu_custom_mine.cu"));
+  const Outcome watched = bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout",
+                                           SIGINT, "from the save", home_);
+  EXPECT_OUTCOME(watched, kExitDone);
+  EXPECT_TRUE(has(watched.out, "registers", "this needs a GPU")) << watched.out;
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,i=8 --kernels . --watch"), kExitUsage,
+                 "unknown word 'i'");
+}
+
+TEST_F(UserKernelsApps, WatchSeesFilesThatChangeTogether) {
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  bench_.write("tile.h", "#error first\n");
+  bench_.write("relu_custom_a.cu", "#include \"tile.h\"\n");
+  bench_.write("relu_custom_b.cu", "#include \"tile.h\"\n#ifdef OTHER\n#error as_b\n#endif\n");
+  std::jthread save([&](const std::stop_token& stop) {
+    const auto examined = [&] {
+      const std::string told = bench_.read("stdout");
+      const size_t one = told.find("#error first");
+      return one != std::string::npos && told.find("#error first", one + 1) != std::string::npos;
+    };
+    while (!stop.stop_requested() && !examined()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    bench_.write("tile.h", "#define OTHER\n");
+  });
+  EXPECT_OUTCOME(
+      bench_.run_until("relu --shape n=4,in=8 --kernels . --watch", "stdout", SIGINT, "as_b"),
+      kExitDone);
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels . --watch --tune"), kExitUsage,
+                 "one of --watch and --tune");
+}
+
+TEST_F(UserKernelsApps, AnotherSourceThanTheConfigurationNamesIsTold) {
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  folder_.write("net.yaml",
+                "backend: custom\nkernels: [.]\nsources: {relu_custom_mine: 0123}\n" +
+                    changed(kTinyNetwork, {{"backend: cpu\n", ""},
+                                           {"type: relu", "type: relu, backend: custom_mine"}}));
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --dry-run"), kExitDone,
+                 "relu_custom_mine.cu is not what the configuration was written with",
+                 "names 0123");
+}
+
+TEST_F(UserKernelsApps, AMistakeInAFileIsWrongUsageAndAMissingCompilerIsNot) {
+  if (!built_with_cuda() || !Nvrtc::find()) GTEST_SKIP() << "needs a build with CUDA, and NVRTC";
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  const std::string right = folder_.read("relu_custom_mine.cu");
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: custom_mine"},
+                                       {"backend: cpu", "backend: custom\nfuse: false"}}));
+  const auto show = [&] { return folder_.run("show net.yaml --kernels ."); };
+  EXPECT_OUTCOME(show(), kExitDone);
+  folder_.write("relu_custom_mine.cu", right + "this is no C++\n");
+  EXPECT_OUTCOME(show(), kExitUsage, "custom_mine", "does not compile", "error:");
+  folder_.write("relu_custom_mine.cu", right + "DUET_LAUNCH(forward, no_kernel, 1, 32);\n");
+  EXPECT_OUTCOME(show(), kExitUsage, "custom_mine", "no_kernel");
+  folder_.write("relu_custom_mine.cu", right + "DUET_REQUIRES(false, \"not today\");\n");
+  EXPECT_OUTCOME(show(), kExitUnsupported, "custom_mine", "not today");
+  folder_.write("relu_custom_mine.cu", "this is no C++\n");
+  EXPECT_OUTCOME(folder_.run("show net.yaml --kernels .", {.environment = {"DUET_NVRTC=none"}}),
+                 kExitUnsupported, "NVRTC");
+}
+
+TEST_F(UserKernelsApps, WhatIsNoTextIsRefused) {
+  bench_.write("relu_custom_mine.cu", std::string("// relu\0 and more\n", 19));
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels ."), kExitUsage, "holds a NUL byte");
+  EXPECT_OUTCOME(folder_.run("new-kernel relu __"), kExitUsage, "NAME begins with none");
+}
+
 TEST_F(UserKernelsApps, WatchTellsWhetherItIsRightAndHowFast) {
   if (!gpu_available()) GTEST_SKIP() << gpu_missing_reason();
   EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
@@ -132,6 +208,46 @@ TEST_F(UserKernelsApps, WatchTellsWhetherItIsRightAndHowFast) {
             "--pass forward --patience 3");
   EXPECT_OUTCOME(endless, kExitDone);
   EXPECT_TRUE(has(endless.out, "forward: WRONG")) << endless.out;
+}
+
+TEST_F(UserKernelsApps, APuzzleIsWrittenOnceAndThenJudged) {
+  const Outcome written = bench_.run("relu --puzzle mine/puzzles");
+  EXPECT_OUTCOME(written, kExitDone);
+  const std::string path = "mine/puzzles/relu_custom_puzzle.cu", text = bench_.read(path);
+  EXPECT_TRUE(has(text, "y = max(x, 0)", "  // yours\n}", "DUET_LAUNCH(forward"));
+  EXPECT_TRUE(has(written.out, text, "wrote " + path));
+  EXPECT_OUTCOME(bench_.run("relu --puzzle mine/puzzles --pass backward"), kExitDone);
+  EXPECT_TRUE(has(bench_.read("mine/puzzles/relu_custom_puzzle_backward.cu"), "backward("));
+  if (!Nvrtc::find()) GTEST_SKIP() << Nvrtc::missing_reason();
+  const Outcome judged = bench_.run("relu --puzzle mine/puzzles", home_);
+  EXPECT_EQ(bench_.read(path), text) << "it was overwritten";
+  EXPECT_TRUE(has(judged.out, "registers", " must move at least, each tensor")) << judged.out;
+  bench_.write(path, text + "oops\n");
+  EXPECT_OUTCOME(bench_.run("relu --puzzle mine/puzzles"), kExitComparison);
+  EXPECT_TRUE(has(bench_.run("relu --puzzle mine/puzzles").out, "does not compile"));
+  if (!gpu_available()) {
+    EXPECT_OUTCOME(judged, kExitUnsupported, "it compiles", "needs a GPU");
+    return;
+  }
+  EXPECT_OUTCOME(judged, kExitComparison);
+  EXPECT_TRUE(has(judged.out, "WRONG", "leaves y as it was before the call")) << judged.out;
+  const std::string body =
+      "const int i = blockIdx.x * BLOCK + threadIdx.x;\n"
+      "if (i < ELEMENTS) y[i] = T(float(x[i]) < 0.0f ? 0.0f : float(x[i]));\n";
+  bench_.write(path, changed(text, {{"  // yours\n", body}}));
+  const Outcome solved = bench_.run("relu --puzzle mine/puzzles", home_);
+  EXPECT_OUTCOME(solved, kExitDone);
+  EXPECT_TRUE(has(solved.out, "right (", "  > ", "yours is ")) << solved.out;
+}
+
+TEST_F(UserKernelsApps, PuzzlesThatAreNotThereAreNamed) {
+  EXPECT_OUTCOME(bench_.run("dropout --puzzle p"), kExitUsage,
+                 "there are puzzles of conv2d, linear");
+  EXPECT_OUTCOME(bench_.run("relu --puzzle p --pass backward_data"), kExitUsage,
+                 "of relu there are forward, backward");
+  EXPECT_OUTCOME(bench_.run("relu --puzzle p --json"), kExitUsage, "--puzzle takes LAYER");
+  EXPECT_OUTCOME(bench_.run("--puzzle p"), kExitUsage, "--puzzle takes LAYER");
+  EXPECT_FALSE(std::filesystem::exists(bench_ / "p"));
 }
 
 TEST_F(UserKernelsApps, TuneKeepsWhatIsFastest) {

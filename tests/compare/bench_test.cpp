@@ -97,6 +97,19 @@ TEST(Bench, ACheatGetsNoTimeBesideASoundOne) {
             "wrong: linear forward cpu_double_zeros (zeros)");
 }
 
+TEST(Bench, ShowsWhichElementsAreWrong) {
+  const Doubles doubles(Device::kCpu);
+  BenchOptions options = options_for("linear", "n=4,in=37,out=29");
+  options.impls = {"cpu_double_half"};
+  options.passes = {"forward"};
+  options.check_only = true;
+  std::ostringstream text;
+  EXPECT_EQ(run_bench(options, text), kExitComparison);
+  EXPECT_TRUE(has(text.str(), "\n    axis 0: 2 to 3 of 4; axis 1: all 29\n    0\\1 0123",
+                  "\n      2 NNNN", "N unwritten"))
+      << text.str();
+}
+
 /// Asks for a workspace that no machine has, for large batches.
 class AsksForTooMuch : public DoubleBase {
  public:

@@ -375,6 +375,20 @@ TEST(Augment, MixupSharesAreThoseOfTheBetaDistribution) {
   }
 }
 
+// For small alpha nearly all of the distribution is where x * (1 - x) is too small for a double.
+TEST(Augment, MixupSharesOfASmallAlphaAreNearlyAllWholes) {
+  for (const double alpha : {0.0005, 0.001, 0.002, 0.01}) {
+    const std::vector<uint32_t> shares = mixup_shares(alpha);
+    const auto between = std::count_if(shares.begin(), shares.end(), [](uint32_t share) {
+      return share != 0 && share != kWholeShare;
+    });
+    // P(x < 2^-17) is 2^(-17 alpha) / (alpha B(alpha, alpha)) but for parts in 2^17.
+    const double beta = std::exp(2 * std::lgamma(alpha) - std::lgamma(2 * alpha));
+    const double rounded = 2 * std::pow(2.0, -17 * alpha) / (alpha * beta);
+    EXPECT_NEAR(static_cast<double>(between), 4096 * (1 - rounded), 1.0) << alpha;
+  }
+}
+
 TEST(Augment, KeysThatDoNotFitAreNamed) {
   const auto error = [](const std::string& list, int64_t channels = 3) {
     return error_of<ConfigError>([&] { augment_of(list, channels); });
@@ -398,6 +412,7 @@ TEST(Augment, KeysThatDoNotFitAreNamed) {
   EXPECT_TRUE(has(error("[{type: colour_jitter, hue: 0.1}]"), "unknown key 'hue'"));
   EXPECT_TRUE(has(error("[{type: colour_jitter}]", 2), "images with 1 or 3 channels, not 2"));
   EXPECT_TRUE(has(error("[{type: mixup, alpha: 0}]"), "alpha: expected a number"));
+  EXPECT_TRUE(has(error("[{type: mixup, alpha: 0.009}]"), "alpha: expected a number", "0.01"));
   EXPECT_TRUE(has(error("[{type: mixup, alpha: nan}]"), "alpha: expected a"));
   EXPECT_EQ(augment_of("[{type: mixup}]").mixup, 0.2);
 }

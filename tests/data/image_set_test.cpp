@@ -21,8 +21,10 @@ using nlohmann::json;
 
 const std::string kPictures = DUET_SOURCE_DIR "/tests/data/pictures/";
 
-json pillow() {
-  return json::parse(std::ifstream(std::string(DUET_SOURCE_DIR) + "/tests/pillow/pictures.json"));
+const json& pillow() {
+  static const json pictures =
+      json::parse(std::ifstream(std::string(DUET_SOURCE_DIR) + "/tests/pillow/pictures.json"));
+  return pictures;
 }
 
 Image image_of(const json& object) {

@@ -312,6 +312,18 @@ TEST(Statistics, Verdicts) {
   EXPECT_EQ(verdict_of(0.95, 0.991), Verdict::kUnclear);
 }
 
+TEST(Statistics, SpeedupOfSeparateRuns) {
+  const std::vector<double> slow = {20, 21, 19, 20, 22, 20, 18},
+                            fast = {10, 10.5, 9.5, 10, 11, 10, 9};
+  const Ratio ratio = speedup_unpaired(fast, slow);
+  EXPECT_DOUBLE_EQ(ratio.speedup, 2);
+  EXPECT_LT(ratio.low, 2);
+  EXPECT_GT(ratio.low, 1.6);
+  EXPECT_GT(ratio.high, 2);
+  EXPECT_EQ(ratio.verdict, Verdict::kFaster);
+  EXPECT_EQ(speedup_unpaired({1, 1, 1}, {2, 2}).verdict, Verdict::kUnclear);  // of too few
+}
+
 TEST(Statistics, DifferenceOfMeans) {
   const Difference apart = difference_of_means({0.91, 0.92, 0.90, 0.91}, {0.81, 0.82, 0.80, 0.81});
   EXPECT_NEAR(apart.mean, 0.1, 1e-12);

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include "device/device.h"
 #include "layers/linear/linear.h"
+#include "net/choose.h"
 #include "support/double_base.h"
 #include "support/network.h"
 #include "support/text.h"
@@ -103,6 +105,27 @@ TEST(Resolve, OneValueAChannelCannotBeTrained) {
   };
   EXPECT_TRUE(has(error_of([&] { make(1); }), "layer norm1 (batch_norm1d): has 1 value a channel"));
   make(2);
+}
+
+TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\n"
+      "data: {dataset: synthetic_images, batch: 2048}\n"
+      "layers:\n"
+      "  - {type: flatten}\n"
+      "  - {type: linear, out_features: 1024}\n"
+      "  - {type: softmax_cross_entropy}\n",
+      {{2048, 1, 32, 32}});
+  const Layer& layer = *network.layers[1].layer;
+  NetSpec spec;
+  const auto chosen = [&] { return choose_of(spec, layer, Family::kCustom, Pass::kForward); };
+  EXPECT_EQ(chosen(), "custom_wgmma_3xtf32");
+  spec.fp32_in_parts = false;
+  EXPECT_EQ(chosen(), "custom_large_tile");
+  spec.fp32_in_parts = true;
+  spec.workspace_limit_mib = 0;  // which forward takes none of
+  EXPECT_EQ(chosen(), "custom_wgmma_3xtf32");
 }
 
 }  // namespace

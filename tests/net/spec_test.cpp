@@ -134,10 +134,10 @@ TEST(Spec, RefusalsSayWhyAndExitWithUnsupported) {
                    kExitUnsupported);
     return;
   }
-  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom_naive}\n",
-                 {"layer conv2d1", "'custom_naive' cannot run forward", "tf32",
-                  "these can: custom_mma, cudnn"},
-                 "backend: cudnn\nmath: tf32\n", kExitUnsupported);
+  expect_message("  - {type: conv2d, out_channels: 2, kernel: 3, backend: custom_mma}\n",
+                 {"layer conv2d1", "'custom_mma' cannot run forward", "'math' is fp32",
+                  "these can: custom_direct, "},
+                 "backend: cudnn\n", kExitUnsupported);
 }
 
 TEST(Spec, EmptyAndBrokenFiles) {

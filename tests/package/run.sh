@@ -37,7 +37,7 @@ grep -rLE "$cuda" . | sed -n 's|^\./\(.*\.h\)$|#include "\1"|p' | sort >"$scratc
 
 # The applications of this build came along and run from there.
 for application in "$build"/apps/*; do
-  if [ -f "$application" ] && [ -x "$application" ]; then
+  if [ -f "$application" ] && [ -x "$application" ] && [[ $application != *.so ]]; then
     "$prefix/bin/$(basename "$application")" --help >/dev/null
   fi
 done

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <thread>
@@ -124,6 +125,33 @@ TEST_F(CompiledKernelsTest, ValuesAreKeptForTheirSourceProblemAndGpu) {
   const UserKernels variant(mine, {{"BLOCK", 256}});
   EXPECT_EQ(variant.id(), "custom_mine[BLOCK=256]");
   EXPECT_EQ(variant.compiled(*layer).launches.at(0).block[0], 256u);
+}
+
+TEST_F(CompiledKernelsTest, AHeaderMayTuneInTheSameLine) {
+  folder_.write("tile.h", "\nDUET_TUNE(TILE, 4, 8);\n");
+  const CompiledKernels made = relu(
+      "#include \"tile.h\"\nDUET_TUNE(BLOCK, 32, 64);\n"
+      "__global__ void f(const float* x, float* y) { y[0] = x[0] * TILE; }\n"
+      "DUET_LAUNCH(forward, f, 1, BLOCK);\n");
+  EXPECT_EQ(made.refusal, "");
+  EXPECT_EQ(made.tunes.size(), 2u);
+}
+
+TEST_F(CompiledKernelsTest, OnlyTheBeginningOfManyErrorsIsTold) {
+  std::string text;
+  for (int i = 0; i < 100; ++i)
+    text += "int x" + std::to_string(i) + " = y" + std::to_string(i) + ";\n";
+  const std::string refusal = relu(text).refusal;
+  EXPECT_TRUE(has(refusal, "x0", " more lines)"));
+  EXPECT_LT(std::count(refusal.begin(), refusal.end(), '\n'), 50);
+}
+
+TEST_F(CompiledKernelsTest, AFolderMayHoldFilesOfOthers) {
+  folder_.write("notes_custom_of_mine.cu", "no kernel");
+  folder_.write("relu_custom_mine.cu", kCopy);
+  const auto files = kernel_files_in(folder_.path());
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_EQ(files[0].filename(), "relu_custom_mine.cu");
 }
 
 TEST_F(CompiledKernelsTest, APassWithoutALaunchIsRefused) {
@@ -272,6 +300,18 @@ TEST_F(CompiledKernelsTest, IsCompiledAndKeptByManyAtOnce) {
   for (const auto& entry : std::filesystem::directory_iterator(folder_ / "duet/kernels")) {
     EXPECT_EQ(entry.path().extension(), "") << "a temporary file was left";
   }
+}
+
+TEST_F(CompiledKernelsTest, SeveralProblemsAreCompiledAhead) {
+  const UserKernels kernels(file("relu_custom_mine.cu", kCopy));
+  const auto a = make_layer("relu", {.x = {{{5, 13}}}}), b = make_layer("relu", {.x = {{{6, 13}}}});
+  kernels.compile_ahead({a.get(), b.get(), a.get()});
+  EXPECT_TRUE(compile_kernels(kernels.file(), *b).cached);
+  EXPECT_EQ(kernels.compiled(*a).launches.size(), 1u);
+  EXPECT_EQ(kernels.compiled(*b).refusal, "");
+  const UserKernels wrong(file("relu_custom_wrong.cu", "oops\n"));
+  wrong.compile_ahead({a.get()});
+  EXPECT_TRUE(has(wrong.compiled(*a).refusal, "does not compile"));
 }
 
 TEST_F(CompiledKernelsTest, AMistakeIsKeptToo) {

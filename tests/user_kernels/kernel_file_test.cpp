@@ -44,6 +44,41 @@ TEST_F(KernelFileTest, RefusesWhatIsNoFile) {
                   "relu_custom_none.cu"));
 }
 
+TEST_F(KernelFileTest, ACopyHasAllHeaders) {
+  folder_.write("common.h", "// common");
+  folder_.write("own/relu_custom_mine.cu",
+                "#include \"../common.h\"\n#include \"sub/a.h\"\n#include \"" +
+                    (folder_ / "absolute.h").string() + "\"\n");
+  folder_.write("own/sub/a.h", "#include \"b.h\"\n#include \"../../common.h\"\n");
+  folder_.write("own/sub/b.h", "// b");
+  folder_.write("absolute.h", "// absolute");
+  const KernelFile file = read_kernel_file(folder_ / "own/relu_custom_mine.cu");
+  EXPECT_EQ(file.headers.size(), 5u);
+  for (const auto& [place, text] : copy_of(file)) {
+    EXPECT_EQ(place.lexically_normal(), place);
+    EXPECT_TRUE(place.string().starts_with("relu_custom_mine.")) << place;
+    folder_.write("run/kernels/" + place.string(), text);
+  }
+  std::filesystem::remove_all(folder_ / "own");
+  folder_.write("absolute.h", "// another");
+  folder_.write("run/common.h", "// another");
+  const KernelFile copy = read_kernel_file(folder_ / "run/kernels/relu_custom_mine.cu");
+  EXPECT_EQ(copy.headers, file.headers);
+  EXPECT_EQ(copy.hash, file.hash);
+  EXPECT_EQ(kernel_files_in(folder_ / "run/kernels").size(), 1u);
+}
+
+TEST_F(KernelFileTest, RefusesTwoFilesOfOneName) {
+  folder_.write("relu_custom_mine.cu", "#include \"sub/a.h\"\n#include \"b.h\"\n");
+  folder_.write("sub/a.h", "#include \"b.h\"\n");
+  folder_.write("sub/b.h", "// one");
+  folder_.write("b.h", "// one");
+  EXPECT_EQ(read_kernel_file(folder_ / "relu_custom_mine.cu").headers.size(), 2u);
+  folder_.write("b.h", "// other");
+  EXPECT_TRUE(has(error_of<ConfigError>([&] { read_kernel_file(folder_ / "relu_custom_mine.cu"); }),
+                  "b.h", "rename one"));
+}
+
 TEST_F(KernelFileTest, OfAFolderThoseWithSuchNames) {
   folder_.write("relu_custom_b.cu", "");
   folder_.write("relu_custom_a.cu", "");

@@ -13,6 +13,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
+ImplEntry<Conv2dProblem> conv2d_custom_wgmma_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_halo();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
@@ -30,6 +31,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_wgmma_halo(),
     conv2d_custom_mma(),
     conv2d_custom_implicit_gemm(),
+    conv2d_custom_wgmma_3xtf32(),
     conv2d_custom_depthwise(),
     conv2d_custom_im2col(),
     conv2d_custom_naive(),

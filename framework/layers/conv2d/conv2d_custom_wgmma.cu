@@ -9,41 +9,14 @@
 // Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2
 //           (backward_data, and backward_filter in tf32: 1); backward_filter in bf16: images that boxes of
 //           16 to 64 positions divide; compute capability 9.0.
-#include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d/conv2d_wgmma.cuh"
 
 namespace duet {
 
 template class WgmmaConvolution<bfloat16>;
 
-namespace {
-
 template <class T>
-class Conv2dCustomWgmma : public Conv2dImpl {
- public:
-  Conv2dCustomWgmma(const Conv2dProblem& problem, const Context& context)
-      : Conv2dImpl(problem), convolution_(problem, context.workspace_limit()) {}
-
-  size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
-  std::string detail(Pass pass) const override { return convolution_.text(pass); }
-
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    convolution_.forward(run, x, w, b.data<float>(), y);
-  }
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    convolution_.backward_data(run, dy, nullptr, w, dx);
-  }
-  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    convolution_.backward_filter(run, x, dy, nullptr, dw.data<float>(), db.data<float>());
-  }
-
- private:
-  const WgmmaConvolution<T> convolution_;
-};
-
-}  // namespace
+using Conv2dCustomWgmma = Conv2dWgmma<T, false>;
 
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma() {
   auto entry = gpu_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported);

@@ -94,11 +94,11 @@ struct WeightMatrix {
   }
 };
 
-/// As it is staged: float is rounded to tf32.
+/// As it is staged: float is rounded to tf32, if `rounds` says so.
 template <class T, class From>
-__device__ __forceinline__ T staged_value(From value) {
+__device__ __forceinline__ T staged_value(From value, bool rounds) {
   if constexpr (std::is_same_v<T, float>) {
-    return tf32_rounded(value);
+    return rounds ? tf32_rounded(value) : value;
   } else {
     return T(value);
   }
@@ -114,13 +114,17 @@ template <class T>
 struct WeightPart {
   WeightMatrix weights;
   T* to;
+  bool rounds;
   int blocks;
 
-  WeightPart(const WeightMatrix& weights_, T* to_)
-      : weights(weights_), to(to_), blocks(to ? ceil_div(weights.total, kStagingThreads) : 0) {}
+  WeightPart(const WeightMatrix& weights_, T* to_, bool rounds_)
+      : weights(weights_),
+        to(to_),
+        rounds(rounds_),
+        blocks(to ? ceil_div(weights.total, kStagingThreads) : 0) {}
   __device__ __forceinline__ void stage(int block) const {
     const int i = block * kStagingThreads + threadIdx.x;
-    if (i < weights.total) to[i] = staged_value<T>(weights.value(i));
+    if (i < weights.total) to[i] = staged_value<T>(weights.value(i), rounds);
   }
 };
 
@@ -131,15 +135,17 @@ struct ImagePart {
   PlainImage<T, kLayout> image;
   int padded, all_pixels;
   T* to;
+  bool rounds;
   int blocks;
   FastDivisor by_pixels, by_pixel_blocks;
 
   /// `padded` channels a pixel.
-  ImagePart(const PlainImage<T, kLayout>& image_, int images, int padded_, T* to_)
+  ImagePart(const PlainImage<T, kLayout>& image_, int images, int padded_, T* to_, bool rounds_)
       : image(image_),
         padded(padded_),
         all_pixels(images * image.pixels),
         to(to_),
+        rounds(rounds_),
         blocks(to ? ceil_div(all_pixels, kPixels) * ceil_div(padded, kChannels) : 0),
         by_pixels(image.pixels),
         by_pixel_blocks(ceil_div(all_pixels, kPixels)) {}
@@ -161,7 +167,7 @@ struct ImagePart {
       if (pixel0 + pixel < all_pixels && channel0 + channel < image.channels) {
         int n, in_image;
         by_pixels.divmod(pixel0 + pixel, n, in_image);
-        value = staged_value<T>(image.value(n, in_image, channel0 + channel));
+        value = staged_value<T>(image.value(n, in_image, channel0 + channel), rounds);
       }
       tile[channel][pixel] = value;
     }
@@ -185,10 +191,11 @@ template <class T, Layout kLayout>
 struct GradientPart {
   PooledGradient<T, kLayout> from;
   T* to;
+  bool rounds;
   int blocks;
 
-  GradientPart(const PooledGradient<T, kLayout>& from_, T* to_)
-      : from(from_), to(to_), blocks(ceil_div(from.items, kStagingThreads)) {}
+  GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
+      : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {}
 
   __device__ __forceinline__ void stage(int block) const {
     constexpr int kVec = kWidest<T>;
@@ -219,7 +226,7 @@ struct GradientPart {
 #pragma unroll
         for (int e = 0; e < kVec; ++e) {
           const bool here = (codes >> 4 * (first + e) & 15) == uint32_t(position);
-          run.v[e] = here ? staged_value<T>(values.v[first + e]) : T(0.f);
+          run.v[e] = here ? staged_value<T>(values.v[first + e], rounds) : T(0.f);
         }
         Packed<T, kVec>(run).store(at + channel);
       }

@@ -26,6 +26,9 @@ class StagedConvolution {
                                      : f(std::integral_constant<Layout, Layout::kNHWC>{});
   }
 
+  /// Whether float is staged as tf32; in fp32 it is as it is.
+  bool rounds() const { return problem_.math == Math::kTF32; }
+
   /// As if x and dy were always staged.
   size_t staged_bytes(Pass pass) const {
     const size_t taps = size_t(geometry_.taps) * sizeof(T);
@@ -45,7 +48,8 @@ class StagedConvolution {
     T* const weights = at(run, x_bytes());
     const WeightMatrix matrix(w.data<float>(), problem_, false, padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      launch_staging(x_part<kLayout>(x, image), WeightPart<T>(matrix, weights), run.stream());
+      launch_staging(x_part<kLayout>(x, image), WeightPart<T>(matrix, weights, rounds()),
+                     run.stream());
     });
     return {image ? image : x.data<T>(), weights};
   }
@@ -58,7 +62,7 @@ class StagedConvolution {
     const WeightMatrix matrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       with_dy_part<kLayout>(dy, argmax, image, [&](const auto& part) {
-        launch_staging(part, WeightPart<T>(matrix, weights), run.stream());
+        launch_staging(part, WeightPart<T>(matrix, weights, rounds()), run.stream());
       });
     });
     return {image ? image : dy.data<T>(), weights};
@@ -119,16 +123,17 @@ class StagedConvolution {
 
   template <Layout kLayout>
   ImagePart<T, kLayout> x_part(const Tensor& x, T* to) const {
-    return {{x.data<T>(), problem_.c, geometry_.pixels_in}, problem_.n, padded_.c, to};
+    return {{x.data<T>(), problem_.c, geometry_.pixels_in}, problem_.n, padded_.c, to, rounds()};
   }
   /// Calls f(part).
   template <Layout kLayout, class F>
   void with_dy_part(const Tensor& dy, const uint32_t* argmax, T* to, F f) const {
     if (argmax) {
-      f(GradientPart<T, kLayout>({dy.data<T>(), argmax, ConvGeometry(problem_), padded_.k}, to));
+      f(GradientPart<T, kLayout>({dy.data<T>(), argmax, ConvGeometry(problem_), padded_.k}, to,
+                                 rounds()));
     } else {
       f(ImagePart<T, kLayout>({dy.data<T>(), problem_.k, geometry_.pixels_out}, problem_.n,
-                              padded_.k, to));
+                              padded_.k, to, rounds()));
     }
   }
 };

@@ -29,11 +29,10 @@ struct PooledRasterSource {
   }
 };
 
-/// What WgmmaConvolution cannot do.
-inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
-  if (auto reason = tensor_cores_only(d, pass)) return reason;
+/// What WgmmaConvolution cannot do, whatever the math.
+inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d, Pass pass) {
   if (auto reason = ungrouped_unsupported(d)) return reason;
-  const bool tf32 = d.math == Math::kTF32;
+  const bool tf32 = d.math != Math::kBF16;  // or in parts of it
   const int depth = tf32 ? kStepDepth<float> : kStepDepth<bfloat16>;
   if (d.c <= depth / 2 || d.k <= depth / 2) {
     return "sums over " + std::to_string(depth) + " channels at a time and refuses " +
@@ -64,6 +63,11 @@ inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProb
   return wgmma_unsupported();
 }
 
+inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = tensor_cores_only(d, pass)) return reason;
+  return wgmma_shape_unsupported(d, pass);
+}
+
 /// In tf32, where kernels of fp32 come first in a list, but for a backward_filter that is mostly the
 /// writing of rasters beyond the L2 cache (3x3 on an H200: 64x64x13x13 -> 128 29.9 us for 31.4 of
 /// custom_winograd, and at a batch of 1024 353 for 238).
@@ -75,18 +79,20 @@ inline bool wgmma_convolution_preferred(const Conv2dProblem& d, Pass pass, size_
   return cached || double(d.c) * d.k * d.r * d.s >= 300. * (4. * d.c + d.k);
 }
 
-/// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is
+/// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. A window's argmax (packed_argmax.cuh) is
 /// nullptr where nothing is pooled.
-template <class T>
+template <class T, bool kSplit = false>
 class WgmmaConvolution : StagedConvolution<T> {
  public:
+  using Plan = WgmmaPlan<kSplit>;
+
   WgmmaConvolution(const Conv2dProblem& d, size_t workspace_limit)
       : StagedConvolution<T>(d),
         outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
         windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
         inputs_(d.n, d.h, d.w, kTileRows, false, planes()),
         terms_(d.n, d.p, d.q, kStepDepth<T>, true) {
-    const int multiprocessors = multiprocessor_count(), taps = geometry_.taps;
+    const int multiprocessors = likely_multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
       const size_t staged = operand_bytes(pass);
       return workspace_limit > staged ? workspace_limit - staged : 0;
@@ -107,10 +113,12 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
 
   size_t workspace_bytes(Pass pass) const {
-    const WgmmaPlan& plan = plan_of(pass);
+    const Plan& plan = plan_of(pass);
     const size_t parts = pass == Pass::kBackwardFilter || plan.splits > 1 ? plan.splits : 0;
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
+  /// An estimate.
+  double microseconds(Pass pass) const { return plan_of(pass).microseconds(operand_bytes(pass)); }
   std::string text(Pass pass) const { return plan_of(pass).template text<T>(); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
@@ -124,14 +132,18 @@ class WgmmaConvolution : StagedConvolution<T> {
   /// Forward to somewhere else: calls launch(tile, plan, a, b) with boxes that hold whole 2x2 windows.
   template <class Launch>
   void forward_windows(const Run& run, const Tensor& x, const Tensor& w, Launch launch) const {
-    const WgmmaPlan plan = window_plan();
+    const Plan plan = window_plan();
     with_operands(run, x, w, windows_, plan,
                   [&](auto tile, const auto& a, const auto& b) { launch(tile, plan, a, b); });
   }
   size_t window_workspace_bytes() const { return staged_bytes(Pass::kForward); }
-  WgmmaPlan window_plan() const {
-    return {windows_.count(),      problem_.k, geometry_.taps * blocks(problem_.c), 1, 0,
-            multiprocessor_count()};
+  Plan window_plan() const {
+    return {windows_.count(),
+            problem_.k,
+            geometry_.taps * blocks(problem_.c),
+            1,
+            0,
+            likely_multiprocessor_count()};
   }
 
   /// REQUIRES: strides of 1.
@@ -161,12 +173,12 @@ class WgmmaConvolution : StagedConvolution<T> {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
-    const WgmmaPlan& plan = backward_filter_;
+    const Plan& plan = backward_filter_;
     if constexpr (kRasters) {
       const Rasters images = image_rasters(problem_), gradients = gradient_rasters(problem_);
       auto* const image = static_cast<float*>(run.workspace);
       float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_rasters(run, x, {images, image}, dy, argmax, {gradients, gradient});
+      stage_rasters(run, x, {images, image, rounds()}, dy, argmax, {gradients, gradient, rounds()});
       launch_filters(run, RasterByTap(gradient, gradients, places(), problem_.k, {}, {}),
                      RasterByTap(image, images, places(), plan.columns, taps_h(), taps_w()));
     } else {
@@ -184,7 +196,7 @@ class WgmmaConvolution : StagedConvolution<T> {
  private:
   using Staged = StagedConvolution<T>;
   using Staged::by_layout, Staged::staged_bytes, Staged::launch_sum_filters;
-  using Staged::problem_, Staged::padded_, Staged::geometry_;
+  using Staged::problem_, Staged::padded_, Staged::geometry_, Staged::rounds;
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights, Staged::stage_x_and_dy;
   static constexpr int kTileRows = 128;
   static constexpr bool kRasters = std::is_same_v<T, float>;
@@ -204,7 +216,7 @@ class WgmmaConvolution : StagedConvolution<T> {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes(pass));
   }
 
-  const WgmmaPlan& plan_of(Pass pass) const {
+  const Plan& plan_of(Pass pass) const {
     return pass == Pass::kForward        ? forward_
            : pass == Pass::kBackwardData ? backward_data_
                                          : backward_filter_;
@@ -219,7 +231,7 @@ class WgmmaConvolution : StagedConvolution<T> {
   /// Calls launch(tile, a, b) for forward.
   template <class Launch>
   void with_operands(const Run& run, const Tensor& x, const Tensor& w, const PositionBoxes& boxes,
-                     const WgmmaPlan& plan, Launch launch) const {
+                     const Plan& plan, Launch launch) const {
     const auto [image, weights] = stage_x_and_weights(run, x, w);
     const Conv2dProblem& d = padded_;
     const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
@@ -236,7 +248,7 @@ class WgmmaConvolution : StagedConvolution<T> {
   template <class Tile, class A, class B>
   void launch_images(const Run& run, Pass pass, const A& a, const B& b, const float* bias,
                      const Tensor& out) const {
-    const WgmmaPlan& plan = plan_of(pass);
+    const Plan& plan = plan_of(pass);
     const int pixels = a.boxes.height * a.boxes.width;
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       if (plan.splits == 1) {
@@ -272,7 +284,7 @@ class WgmmaConvolution : StagedConvolution<T> {
   /// dw's parts.
   template <class A, class B>
   void launch_filters(const Run& run, const A& a, const B& b) const {
-    const WgmmaPlan& plan = backward_filter_;
+    const Plan& plan = backward_filter_;
     float* const to = parts(run, Pass::kBackwardFilter);
     plan.with_tile([&]<class Tile>(Tile) {
       launch_wgmma_product<Tile>(plan, a, b,
@@ -284,11 +296,12 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
 
   const PositionBoxes outputs_, windows_, inputs_, terms_;
-  WgmmaPlan forward_, backward_data_, backward_filter_;
+  Plan forward_, backward_data_, backward_filter_;
 };
 
-// Compiled in conv2d_custom_wgmma.cu and conv2d_custom_wgmma_tf32.cu.
+// Compiled in conv2d_custom_wgmma.cu, conv2d_custom_wgmma_tf32.cu and conv2d_custom_wgmma_3xtf32.cu.
 extern template class WgmmaConvolution<bfloat16>;
 extern template class WgmmaConvolution<float>;
+extern template class WgmmaConvolution<float, true>;
 
 }  // namespace duet

@@ -106,8 +106,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
                   const Tensor& y, const Tensor& state) {
     const Conv2dProblem& d = problem_.conv;
     convolution_.forward_windows(
-        run, x, w,
-        [&]<class Tile>(Tile, const WgmmaPlan& plan, const auto& a, const auto& filters) {
+        run, x, w, [&]<class Tile>(Tile, const auto& plan, const auto& a, const auto& filters) {
           const WindowResult<kLayout, T> result{.y = y.data<T>(),
                                                 .argmax = state.data<uint32_t>(),
                                                 .bias = b.data<float>(),

@@ -10,6 +10,7 @@ ImplEntry<LinearProblem> linear_custom_naive();
 ImplEntry<LinearProblem> linear_custom_register_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
 ImplEntry<LinearProblem> linear_custom_wgmma();
+ImplEntry<LinearProblem> linear_custom_wgmma_3xtf32();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
 
 std::optional<std::string> linear_tiles_unsupported(const LinearProblem& problem, Pass pass) {
@@ -27,6 +28,7 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_custom_wgmma(),
     linear_custom_mma(),
     linear_custom_register_tiled(),
+    linear_custom_wgmma_3xtf32(),
     linear_custom_large_tile(),
     linear_custom_tiled(),
     linear_custom_naive(),

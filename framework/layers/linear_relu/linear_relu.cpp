@@ -39,6 +39,7 @@ std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Cont
 
 #if DUET_WITH_CUDA
 constexpr Parts kWgmma = {"custom_wgmma", "custom_vectorized"};
+constexpr Parts kWgmmaSplit = {"custom_wgmma_3xtf32", "custom_vectorized"};
 constexpr Parts kMma = {"custom_mma", "custom_vectorized"};
 constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
 constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
@@ -158,6 +159,10 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
      .make = make_fused<kRegisterTiled>,
      .dtypes = gpu_dtypes(),
      .preferred = preferred<kRegisterTiled>},
+    {.id = kWgmmaSplit.linear,
+     .unsupported = unsupported<kWgmmaSplit>,
+     .make = make_fused<kWgmmaSplit>,
+     .preferred = preferred<kWgmmaSplit>},
     {.id = kLargeTile.linear,
      .unsupported = unsupported<kLargeTile>,
      .make = make_fused<kLargeTile>,

@@ -1,4 +1,4 @@
-#include "train/write_file.h"
+#include "core/write_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/descriptor.h"
 #include "core/error.h"
-#include "train/descriptor.h"
 
 namespace duet {
 namespace fs = std::filesystem;
@@ -30,12 +30,12 @@ fs::path behind_links(fs::path path) {
   return path;
 }
 
-// What is written first, to be renamed when it is whole.
+// What is written first, to be renamed when it is whole. Threads that write one file do not share it.
 fs::path temporary_of(const fs::path& target) {
-  return target.string() + kTemporary + std::to_string(getpid());
+  return target.string() + kTemporary + std::to_string(gettid());
 }
 
-bool is_process_id(const std::string& text) {
+bool is_thread_id(const std::string& text) {
   return !text.empty() && text.size() <= 10 && text[0] != '0' &&
          text.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -132,12 +132,19 @@ void write_pieces(const fs::path& path, const std::vector<std::string_view>& pie
   if (!why.empty()) throw RunError("cannot write " + path.string() + ": " + why);
 }
 
+void replace_file(const fs::path& path, const std::vector<std::string_view>& pieces) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_other(status)) fs::remove(path, error);
+  write_pieces(path, pieces);
+}
+
 void remove_temporary_files(const fs::path& path) {
   const std::string start = path.filename().string() + kTemporary;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_of(path), ignored)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(start) || !is_process_id(name.substr(start.size()))) continue;
+    if (!name.starts_with(start) || !is_thread_id(name.substr(start.size()))) continue;
     if (entry.symlink_status(ignored).type() != fs::file_type::regular) continue;
     fs::remove(entry.path(), ignored);
   }

@@ -9,12 +9,16 @@
 namespace duet {
 
 /// Replaces a whole file, and makes sure that it is on the disk. It is written to a temporary file,
-/// "<path>.duet.tmp<process id>", which is then renamed: whatever happens, `path` is the old file
-/// or the whole new one. A link stays and what it leads to is replaced; a device or a pipe is
+/// "<path>.duet.tmp<thread id>", which is then renamed: whatever happens, and whoever else writes it,
+/// `path` is the old file or a whole new one. A link stays and what it leads to is replaced; a device or a pipe is
 /// written to. Throws RunError, with `path` and the system's reason.
 void write_file(const std::filesystem::path& path, const std::string& text);
 /// The same with several pieces, one behind the other.
 void write_pieces(const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
+
+/// The same for files of Duet's own, as in a cache: what is there is replaced, also a pipe, whose
+/// reader may never come.
+void replace_file(const std::filesystem::path& path, const std::vector<std::string_view>& pieces);
 
 /// Removes the temporary files of `path` that killed processes left. REQUIRES: no other process
 /// writes it.

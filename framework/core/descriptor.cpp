@@ -1,4 +1,4 @@
-#include "train/descriptor.h"
+#include "core/descriptor.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,10 +1,13 @@
 // write_file() replaces what is a file, and nothing else.
-#include "train/write_file.h"
+#include "core/write_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include <thread>
+#include <vector>
 
 #include "core/error.h"
 #include "support/temporary_folder.h"
@@ -31,6 +34,17 @@ TEST_F(WriteFile, ReplacesAFileAndKeepsItsPermissions) {
   EXPECT_EQ(fs::status(at("a")).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
+TEST_F(WriteFile, ThreadsThatWriteOneFileLeaveAWholeOne) {
+  std::vector<std::thread> threads;
+  for (const char letter : {'a', 'b', 'c', 'd'}) {
+    threads.emplace_back([this, text = std::string(100'000, letter)] {
+      for (int i = 0; i < 20; ++i) write_file(at("shared"), text);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(read("shared"), std::string(100'000, read("shared")[0]));
+}
+
 TEST_F(WriteFile, FollowsLinks) {
   fs::create_directories(at("there"));
   fs::create_symlink("there/a", at("link"));
@@ -53,6 +67,13 @@ TEST_F(WriteFile, WritesIntoAPipe) {
   EXPECT_STREQ(text, "text");
   close(pipe);
   EXPECT_TRUE(fs::is_fifo(at("pipe")));
+}
+
+TEST_F(WriteFile, ReplaceFileTakesThePlaceOfAPipe) {
+  ASSERT_EQ(mkfifo(at("pipe").c_str(), 0600), 0);
+  replace_file(at("pipe"), {"new", " text"});
+  EXPECT_EQ(read("pipe"), "new text");
+  EXPECT_TRUE(fs::is_regular_file(at("pipe")));
 }
 
 TEST_F(WriteFile, RefusesWhatIsProtected) {

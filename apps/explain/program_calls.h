@@ -1,0 +1,65 @@
+// Recorded calls as statements of C++.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "selection.h"
+
+namespace duet {
+
+class ProgramCalls {
+ public:
+  ProgramCalls(const RecordedLayer& recorded, const Selection& selection);
+
+  /// The lines that make and set all objects, with the memory that they need.
+  std::string setup();
+  /// The lines that ask for algorithms and workspace.
+  std::string questions();
+  /// The lines of the passes' calls and of the host's work between them.
+  std::string run();
+
+  // What the lines above use; complete once they were asked for.
+  const std::set<std::string>& memory() const { return used_memory_; }
+  const std::string& constants() const { return constants_; }
+  /// Functions that do on the host what Duet's own kernels do.
+  std::string host_functions() const;
+  bool uses(const std::string& library) const;
+
+ private:
+  void name_objects();
+  std::string fresh(const std::string& name);
+  std::string call(const Record& record, const std::map<std::string, std::string>& instead = {});
+  std::string expression(const Record& record, const RecordedArgument& argument);
+  std::string memory(const Record& record, const RecordedArgument& argument);
+  std::string held_memory(const Record& record, const RecordedArgument& argument,
+                          uintptr_t address);
+  std::string scalar(const RecordedArgument& argument);
+  std::string attribute(const Record& record);
+  std::string plan(const Record& record);
+  std::string convolution_question(const Record& record);
+  std::string product_question(const Record& record);
+  std::string kernel(const Record& record);
+  std::string comment(const std::string& function);
+  std::string statement(const Record& record);
+
+  const RecordedLayer& recorded_;
+  const Selection& selection_;
+  std::map<std::string, std::string> objects_;   // names of objects, by their tokens
+  std::map<const Record*, std::string> suffix_;  // of calls with a question of their own
+  std::map<uintptr_t, std::string> held_;        // names of memory that the layer holds
+  std::set<std::string> names_, used_memory_, commented_, scalars_, host_;
+  std::string constants_, declared_;
+  std::vector<std::string> plans_;
+};
+
+/// "CHECK(f(a, b));" in lines of 100 columns, indented.
+std::string checked(const std::string& function, const std::vector<std::string>& arguments);
+/// Lines of a comment, indented.
+std::string commented(const std::string& text, const std::string& indent = "  ");
+/// "xDesc" as "x_desc".
+std::string snake_case(const std::string& name);
+/// float, __nv_bfloat16 or int.
+std::string element_type(DType dtype);
+
+}  // namespace duet

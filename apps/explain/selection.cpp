@@ -1,0 +1,114 @@
+#include "selection.h"
+
+#include <algorithm>
+
+namespace duet {
+namespace {
+
+bool has(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+
+bool is_object(const RecordedArgument& argument) {
+  return argument.kind == "object" && !argument.text().empty();
+}
+
+/// Whether a pass takes anything of those before it: the state, or an output.
+bool depends_on_earlier(const RecordedLayer& recorded, size_t begin) {
+  std::set<const NamedMemory*> written;
+  for (size_t i = begin; i < recorded.records.size(); ++i) {
+    for (const RecordedArgument& argument : recorded.records[i].arguments) {
+      const NamedMemory* memory = memory_at(recorded, address_of(argument));
+      if (!memory) continue;
+      if (!argument.constant) written.insert(memory);
+      if (memory->role == NamedMemory::Role::kState) return true;
+      if (memory->role == NamedMemory::Role::kWritten && argument.constant &&
+          !written.count(memory)) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+class Selector {
+ public:
+  explicit Selector(const RecordedLayer& recorded) : records_(recorded.records) {
+    size_t first_mark = records_.size(), last_mark = 0;
+    for (size_t i = 0; i < records_.size(); ++i) {
+      if (records_[i].kind != Record::Kind::kMark) continue;
+      first_mark = std::min(first_mark, i);
+      last_mark = i;
+    }
+    begin_ = depends_on_earlier(recorded, last_mark) ? first_mark : last_mark;
+  }
+
+  Selection result() {
+    Selection selection;
+    for (size_t i = begin_; i < records_.size(); ++i) {
+      if (records_[i].kind == Record::Kind::kAllocation) continue;
+      selection.run.push_back(&records_[i]);
+      need_objects_of(records_[i]);
+    }
+    for (const size_t i : setup_) selection.setup.push_back(&records_[i]);
+    return selection;
+  }
+
+ private:
+  void need_objects_of(const Record& record) {
+    for (const RecordedArgument& argument : record.arguments) {
+      if (is_object(argument) && needed_.insert(argument.text()).second) need(argument.text());
+    }
+  }
+
+  /// What makes an object and, from there on, sets it.
+  void need(const std::string& object) {
+    size_t made = begin_;
+    for (size_t i = 0; i < begin_; ++i) {
+      for (const RecordedArgument& argument : records_[i].arguments) {
+        if (argument.kind == "made" && argument.text() == object) made = i;
+      }
+    }
+    if (made == begin_) return;  // a stream, or made within the passes
+    add(made);
+    std::map<std::string, size_t> settings;  // the last of each
+    for (size_t i = made + 1; i < begin_; ++i) {
+      const Record& record = records_[i];
+      if (record.kind != Record::Kind::kCall || record.status != 0) continue;
+      if (!has(record.name, "Set") && !has(record.name, "MakePlan")) continue;
+      const RecordedArgument& target = record.arguments.front();
+      if (!is_object(target) || target.text() != object) continue;
+      std::string key = record.name;
+      if (record.arguments[1].name == "attr") key += record.arguments[1].text();
+      settings[key] = i;
+    }
+    for (const auto& [key, i] : settings) add(i);
+  }
+
+  void add(size_t i) {
+    setup_.insert(i);
+    need_objects_of(records_[i]);
+  }
+
+  const std::vector<Record>& records_;
+  size_t begin_ = 0;
+  std::set<std::string> needed_;
+  std::set<size_t> setup_;
+};
+
+}  // namespace
+
+Selection select(const RecordedLayer& recorded) { return Selector(recorded).result(); }
+
+const NamedMemory* memory_at(const RecordedLayer& recorded, uintptr_t address) {
+  for (const NamedMemory& memory : recorded.memory) {
+    if (memory.address <= address && address < memory.address + memory.bytes) return &memory;
+  }
+  return nullptr;
+}
+
+uintptr_t address_of(const RecordedArgument& argument) {
+  if (argument.kind != "memory" || !argument.value.is_string()) return 0;
+  const std::string text = argument.value;
+  return text.empty() ? 0 : std::stoull(text, nullptr, 16);
+}
+
+}  // namespace duet

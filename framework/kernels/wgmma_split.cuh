@@ -1,0 +1,166 @@
+// The main loop of a product in 3xTF32: float32 operands on tensor cores, at float32's error.
+//
+// A value is head + rest, each of 11 digits. The instruction reads the upper 19 bits of a float: of B its own
+// values are the heads, cut off, and the rests lie beside them; A's heads are rounded. Of the four products of
+// heads and rests three are summed: rest * rest is below 2^-21 of the whole, of either sign (H. Ootomo, R. Yokota:
+// Recovering single precision accuracy from Tensor Cores, IJHPCA 2022). The units cut sums off where float32 rounds
+// them (M. Fasi, N. Higham, M. Mikaitis, S. Pranesh: Numerical behavior of NVIDIA tensor cores, PeerJ Comput. Sci. 2021),
+// so they sum one step of 32 terms, the small products first, and steps are added up by ordinary additions.
+//
+// Mapping: three warps beside the copying one write the rests of B, a stage at a time as it comes, and pass it on by
+// a third barrier, `split`. What B's layout is does not matter, as a rest lies where its value does. A
+// multiplying warpgroup takes its rows of A to registers, heads and rests. It is held up while the units
+// work on its instructions, so that the two take turns: one multiplies while the other adds up and loads.
+// Traffic in shared memory: of 128 x 128 tiles the units read two thirds of what they could of B and its rests;
+// with rows of A there as well it would be their limit.
+// An infinity becomes a NaN, as in other algorithms that subtract.
+#pragma once
+
+#include "kernels/rasters.cuh"
+#include "kernels/wgmma.cuh"
+#include "kernels/wgmma_operands.cuh"
+
+namespace duet {
+
+#if DUET_HAS_WGMMA
+
+/// By all threads of the copying warps' group, and of each multiplying warpgroup: 3 * 128 threads begin with 168.
+__device__ __forceinline__ void give_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+}
+__device__ __forceinline__ void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+}
+
+/// To the nearest of 11 digits, by the bits: a NaN may come out as zero, and then its rest is a NaN.
+__device__ __forceinline__ float rounded_head(float value) {
+  return __uint_as_float((__float_as_uint(value) + 0x1000u) & 0xffffe000u);
+}
+/// Of the head that the units read of the value itself, and so that what they read of the rest is its nearest.
+__device__ __forceinline__ float rest_of_cut(float value) {
+  const float rest = value - __uint_as_float(__float_as_uint(value) & 0xffffe000u);
+  return __uint_as_float(__float_as_uint(rest) + 0x1000u);
+}
+
+/// By `threads` threads of number tid: of all steps the rests of B.
+template <class Tile, int threads, class Smem>
+__device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
+  constexpr int kPieces = Tile::kN * kRowBytes / 16;
+  int stage = 0, phase = 0;
+  for (int i = 0; i < count; ++i) {
+    auto& at = smem.stage[stage];
+    smem.full[stage].wait(phase);
+    const auto* const values = reinterpret_cast<const float4*>(at.b);
+    auto* const rests = reinterpret_cast<float4*>(at.rest_b);
+#pragma unroll 4
+    for (int piece = tid; piece < kPieces; piece += threads) {
+      const float4 v = values[piece];
+      rests[piece] = {rest_of_cut(v.x), rest_of_cut(v.y), rest_of_cut(v.z), rest_of_cut(v.w)};
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    smem.split[stage].arrive();
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+  }
+}
+
+/// A thread's part of 64 rows of A of a step, by the instruction, for WgmmaRows.
+struct SplitRows {
+  static constexpr int kInstructions = kRowBytes / 32;
+  using Values = float[kInstructions][4];
+  uint32_t head[kInstructions][4], rest[kInstructions][4];
+
+  __device__ __forceinline__ static void load(const char* rows, Values& values) {
+    const int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const char* const from = rows + row * kRowBytes + lane % 4 * 4;
+#pragma unroll
+    for (int k = 0; k < kInstructions; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int piece = (2 * k + i / 2) ^ (row % 8);  // of 16 bytes, as copy_box() swizzles them
+        values[k][i] = *reinterpret_cast<const float*>(from + i % 2 * 8 * kRowBytes + piece * 16);
+      }
+    }
+  }
+  __device__ __forceinline__ void split(const Values& values) {
+#pragma unroll
+    for (int k = 0; k < kInstructions; ++k) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const float of_value = rounded_head(values[k][i]);
+        head[k][i] = __float_as_uint(of_value);
+        rest[k][i] = __float_as_uint(values[k][i] - of_value);
+        // Here and not between the instructions, which would have to wait for it.
+        asm volatile("" : "+r"(head[k][i]), "+r"(rest[k][i])::"memory");
+      }
+    }
+  }
+};
+
+/// d = the products of a step, the small ones first.
+template <int n>
+__device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRows& a, const char* b,
+                                               const char* rest_b) {
+  // region split
+#pragma unroll
+  for (int k = 0; k < SplitRows::kInstructions; ++k) {
+    WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(rest_b + k * 32, 0), k > 0);
+    WgmmaRows<n>::multiply(d, a.rest[k], matrix_descriptor(b + k * 32, 0), true);
+  }
+#pragma unroll
+  for (int k = 0; k < SplitRows::kInstructions; ++k)
+    WgmmaRows<n>::multiply(d, a.head[k], matrix_descriptor(b + k * 32, 0), true);
+  // end split
+}
+
+/// The sums of `count` steps, and of A's rows, of a warpgroup of number `group`.
+template <class Tile, bool kSums, class Smem>
+__device__ __forceinline__ void multiply_split_steps(Smem& smem, int group, int count,
+                                                     float (&sum)[Tile::kN / 2],
+                                                     float (&row_sums)[4]) {
+  float d[Tile::kN / 2], my_row_sums[2] = {};
+#pragma unroll
+  for (float& value : sum) value = 0.f;
+  SplitRows::Values values;
+  SplitRows rows;
+  const auto load = [&](int stage, int phase) {
+    smem.full[stage].wait(phase);
+    SplitRows::load(smem.stage[stage].a + group * kPanel * kRowBytes, values);
+  };
+  int stage = 0, phase = 0;
+  load(0, 0);
+  for (int i = 0; i < count; ++i) {
+    rows.split(values);
+    if constexpr (kSums) {
+#pragma unroll
+      for (const auto& of_instruction : values)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) my_row_sums[j % 2] += of_instruction[j];
+    }
+    auto& at = smem.stage[stage];
+    const int now = stage, now_phase = phase;
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+    if (i + 1 < count) load(stage, phase);  // before this warp is held up
+    smem.split[now].wait(now_phase);
+    wgmma_begin();
+    multiply_split<Tile::kN>(d, rows, at.b, at.rest_b);
+    wgmma_commit();
+    wgmma_wait<0>();
+    if (threadIdx.x % 128 == 0) smem.empty[now].arrive();
+    wgmma_settle(d);
+#pragma unroll
+    for (int j = 0; j < Tile::kN / 2; ++j) sum[j] += d[j];
+  }
+  if constexpr (kSums) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      float total = my_row_sums[i];
+      total += __shfl_xor_sync(~0u, total, 1);
+      total += __shfl_xor_sync(~0u, total, 2);
+      row_sums[2 * i] = total;
+    }
+  }
+}
+
+#endif  // DUET_HAS_WGMMA
+
+}  // namespace duet

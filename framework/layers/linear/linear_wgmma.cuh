@@ -1,0 +1,210 @@
+// linear by wgmma (kernels/wgmma_product.cuh), for custom_wgmma and custom_wgmma_3xtf32: matrices are images
+// of one pixel.
+#pragma once
+
+#include "core/arena.h"
+#include "kernels/convert.h"
+#include "kernels/wgmma_product.cuh"
+#include "layers/linear/linear_epilogue.cuh"
+
+namespace duet {
+
+/// x, y and their gradients are stored as T; of float tf32 is multiplied, or with kSplit fp32 in 3xTF32.
+template <class T, bool kSplit>
+class LinearWgmma : public LinearImpl {
+ public:
+  using Plan = WgmmaPlan<kSplit>;
+
+  LinearWgmma(const LinearProblem& problem, const Context& context)
+      : LinearWgmma(problem, context.workspace_limit()) {}
+  LinearWgmma(const LinearProblem& problem, size_t limit)
+      : LinearImpl(problem),
+        rows_(problem.n, 1, 1, kTileRows, false),
+        terms_(problem.n, 1, 1, kDepth, true) {
+    const int multiprocessors = likely_multiprocessor_count();
+    const auto [n, in, out] = std::tuple(problem.n, problem.in, problem.out);
+    const auto left = [&](Pass pass) {
+      return limit > staged_bytes(pass) ? limit - staged_bytes(pass) : 0;
+    };
+    forward_ = {rows_.count(),        out,
+                ceil_div(in, kDepth), int64_t(stride(Pass::kForward)),
+                left(Pass::kForward), multiprocessors};
+    backward_data_ = {rows_.count(),
+                      in,
+                      ceil_div(out, kDepth),
+                      int64_t(stride(Pass::kBackwardData)),
+                      left(Pass::kBackwardData),
+                      multiprocessors};
+    backward_filter_ = {ceil_div(out, kTileRows),
+                        in,
+                        kRasters ? ceil_div(n, kDepth) : terms_.count(),
+                        static_cast<int64_t>(partial_stride(out, in)),
+                        left(Pass::kBackwardFilter),
+                        multiprocessors};
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    const Plan& plan = plan_of(pass);
+    const size_t parts = plan.splits > 1 ? sizeof(float) * plan.splits * stride(pass) : 0;
+    return staged_bytes(pass) + parts;
+  }
+  /// An estimate.
+  double microseconds(Pass pass) const { return plan_of(pass).microseconds(staged_bytes(pass)); }
+  std::string detail(Pass pass) const override { return plan_of(pass).template text<T>(); }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    const T* const weights = [&] {
+      if constexpr (kRasters) {
+        return w.data<float>();
+      } else {
+        return rounded(run, w);
+      }
+    }();
+    const ImageByPosition<T> a = by_row(x, problem_.in);
+    with_epilogue(problem_, [&](auto function) {
+      forward_.with_tile([&]<class Tile>(Tile) {
+        launch_rows<Tile>(run, Pass::kForward, a,
+                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
+                          b.data<float>(), y, function);
+      });
+    });
+  }
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    const ImageByPosition<T> a = by_row(dy, problem_.out);
+    if constexpr (kRasters) {
+      const auto [source, target] = turned(run, w, problem_.out, problem_.in, 0);
+      write_rasters(source, target, run.stream());
+      backward_data_.with_tile([&, from = target.to]<class Tile>(Tile) {
+        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kN);
+        launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
+      });
+    } else {
+      const WeightByChannel b(rounded(run, w), problem_.out, 1, problem_.in);
+      backward_data_.with_tile([&]<class Tile>(Tile) {
+        launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
+      });
+    }
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
+    if constexpr (kRasters) {
+      const auto [from_dy, to_dy] = turned(run, dy, n, out, 0);
+      const auto [from_x, to_x] = turned(run, x, n, in, align_up(to_dy.rasters.bytes()));
+      write_rasters(from_dy, to_dy, from_x, to_x, run.stream());
+      launch_filters(run, RasterByTap(to_dy.to, to_dy.rasters, n, out, {}, {}),
+                     RasterByTap(to_x.to, to_x.rasters, n, in, {}, {}), dw, db);
+    } else {
+      launch_filters(run, ImageByTap{image(dy, out, terms_), terms_, out},
+                     ImageByTap{image(x, in, terms_), terms_, in}, dw, db);
+    }
+  }
+
+ private:
+  static constexpr int kTileRows = 128, kDepth = kStepDepth<T>;
+  static constexpr bool kRasters = std::is_same_v<T, float>;
+
+  const Plan& plan_of(Pass pass) const {
+    return pass == Pass::kForward        ? forward_
+           : pass == Pass::kBackwardData ? backward_data_
+                                         : backward_filter_;
+  }
+  /// Matrices of so many rows as rasters of their columns.
+  static Rasters columns_of(int rows, int columns) { return {1, columns, 1, rows}; }
+  size_t staged_bytes(Pass pass) const {
+    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
+    if (pass == Pass::kBackwardFilter) {
+      return kRasters ? align_up(columns_of(n, out).bytes()) + align_up(columns_of(n, in).bytes())
+                      : 0;
+    }
+    if (kRasters) return pass == Pass::kForward ? 0 : align_up(columns_of(out, in).bytes());
+    return align_up(sizeof(T) * in * size_t(out));
+  }
+  float* parts(const Run& run, Pass pass) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + staged_bytes(pass));
+  }
+  /// Floats between two parts.
+  size_t stride(Pass pass) const {
+    if (pass == Pass::kBackwardFilter) return partial_stride(problem_.out, problem_.in);
+    return (size_t(problem_.n) * (pass == Pass::kForward ? problem_.out : problem_.in) + 3) / 4 * 4;
+  }
+  const T* rounded(const Run& run, const Tensor& w) const {
+    auto* const staged = static_cast<T*>(run.workspace);
+    queue_conversion(w.data<float>(), staged, w.elements(), run.stream());
+    return staged;
+  }
+  /// What turns a matrix into rasters `offset` bytes into the workspace.
+  static std::pair<RasterSource<Layout::kNHWC>, RasterTarget> turned(const Run& run,
+                                                                     const Tensor& matrix, int rows,
+                                                                     int columns, size_t offset) {
+    char* const to = static_cast<char*>(run.workspace) + offset;
+    return {{matrix.data<float>(), columns, 1, rows},
+            {columns_of(rows, columns), reinterpret_cast<float*>(to), !kSplit}};
+  }
+  TapImage<T> image(const Tensor& matrix, int features, const PositionBoxes& boxes) const {
+    return {matrix.data<T>(), problem_.n, 1, 1, features, {}, {}, boxes};
+  }
+  ImageByPosition<T> by_row(const Tensor& matrix, int features) const {
+    return {image(matrix, features, rows_), rows_};
+  }
+  template <class Tile, class B, class Function = std::identity>
+  void launch_rows(const Run& run, Pass pass, const ImageByPosition<T>& a, const B& b,
+                   const float* bias, const Tensor& out, Function function = {}) const {
+    const Plan& plan = plan_of(pass);
+    if (plan.splits == 1) {
+      launch_wgmma_product<Tile>(
+          plan, a, b, WgmmaResult<Layout::kNHWC, T, Function>{out.data<T>(), bias, plan.columns, 1},
+          run.stream());
+      return;
+    }
+    float* const to = parts(run, pass);
+    launch_wgmma_product<Tile>(
+        plan, a, b, WgmmaResult<Layout::kNHWC, float>{to, nullptr, plan.columns, 1, stride(pass)},
+        run.stream());
+    launch_sum_images<Layout::kNHWC>(to, plan.splits, stride(pass),
+                                     static_cast<int>(out.elements()), plan.columns, 1, bias,
+                                     out.data<T>(), run.stream(), function);
+  }
+  template <class A, class B>
+  void launch_filters(const Run& run, const A& a, const B& b, const Tensor& dw,
+                      const Tensor& db) const {
+    const Plan& plan = backward_filter_;
+    const size_t stride = this->stride(Pass::kBackwardFilter);
+    const bool whole = plan.splits == 1;
+    const int weights = problem_.out * problem_.in;
+    float* const from = parts(run, Pass::kBackwardFilter);
+    float* const to = whole ? dw.data<float>() : from;
+    float* const sums = whole ? db.data<float>() : from + weights;
+    plan.with_tile([&]<class Tile>(Tile) {
+      launch_wgmma_product<Tile>(
+          plan, a, b, WgmmaResult<Layout::kNHWC, float>{to, nullptr, problem_.in, 1, stride, sums},
+          run.stream());
+    });
+    if (whole) return;
+    launch_reduce_splits(from, plan.splits, stride, weights + problem_.out, weights,
+                         dw.data<float>(), db.data<float>(), run.stream());
+  }
+
+  const PositionBoxes rows_, terms_;
+  Plan forward_, backward_data_, backward_filter_;
+};
+
+/// What LinearWgmma cannot do, whatever the math.
+inline std::optional<std::string> wgmma_shape_unsupported(const LinearProblem& problem) {
+  const int whole = problem.math == Math::kBF16 ? kWidest<bfloat16> : kWidest<float>;
+  if (problem.in % whole != 0 || problem.out % whole != 0) {
+    return "takes features in multiples of " + std::to_string(whole) + ", whole 16 bytes";
+  }
+  constexpr int64_t kMost = (int64_t{1} << 31) - 4096;
+  for (const TensorDesc& t : {problem.x_desc(), problem.w_desc(), problem.y_desc()}) {
+    if (t.elements() > kMost) return "numbers elements in 32 bits; use a smaller batch";
+  }
+  constexpr int kMostLines = 64 * 65535;  // 65535 is the end of a grid's second dimension
+  if (problem.in > kMostLines || problem.out > kMostLines) {
+    return "has tiles for up to " + std::to_string(kMostLines) + " features";
+  }
+  return wgmma_unsupported();
+}
+
+}  // namespace duet

@@ -1,0 +1,137 @@
+#include "compare/suites.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "compare/bench_problems.h"
+#include "compare/results_json.h"
+#include "compare/suite_summary.h"
+#include "core/error.h"
+#include "support/temporary_folder.h"
+#include "support/text.h"
+
+namespace duet {
+namespace {
+
+struct Totals {
+  int64_t weights = 0, biases = 0;
+  double multiplications = 0;  // for one image
+};
+
+// Of all layers that the suite names.
+Totals totals_of(const std::string& name) {
+  Totals totals;
+  for (const SuiteProblem& each : make_suite(name).problems) {
+    const ProblemSource source{.layer = each.layer, .shape = each.shape, .batch = "1"};
+    const auto problems = read_problems(source, Device::kCpu);
+    const Layer& layer = *problems.at(0).layer;
+    const auto times = 1 + std::count(each.name.begin(), each.name.end(), ',');
+    totals.weights += times * layer.parameters().at(0).desc.elements();
+    totals.biases += times * layer.parameters().at(1).desc.elements();
+    totals.multiplications += static_cast<double>(times) * layer.flops(Pass::kForward) / 2;
+  }
+  return totals;
+}
+
+// Parameters as torchvision counts them, less those of batch normalisation and of convolutions that
+// have no bias there; multiplications as the papers state them.
+TEST(Suites, AreTheNetworksThatWerePublished) {
+  const Totals vgg = totals_of("vgg16");
+  EXPECT_EQ(vgg.weights + vgg.biases, 138357544);
+  EXPECT_NEAR(vgg.multiplications, 15.5e9, 0.1e9);
+  const Totals mobilenet = totals_of("mobilenet_v2");
+  EXPECT_EQ(mobilenet.weights, 3504872 - 34112 - 1000);
+  EXPECT_NEAR(mobilenet.multiplications, 300e6, 10e6);
+  EXPECT_NEAR(totals_of("efficientnet_b0").multiplications, 0.39e9, 0.02e9);
+  EXPECT_NEAR(totals_of("googlenet").multiplications, 1.58e9, 0.1e9);
+}
+
+TEST(Suites, EveryProblemIsSoundAndStandsOnce) {
+  for (const std::string& name : suite_names()) {
+    const Suite suite = make_suite(name);
+    EXPECT_NE(suite.source, "") << name;
+    std::vector<std::string> shapes;
+    for (const SuiteProblem& each : suite.problems) shapes.push_back(each.layer + each.shape);
+    std::sort(shapes.begin(), shapes.end());
+    EXPECT_EQ(std::adjacent_find(shapes.begin(), shapes.end()), shapes.end()) << name;
+    const auto problems = read_problems({.suites = {name}}, Device::kCpu);
+    EXPECT_GE(problems.size(), suite.problems.size());
+    for (const BenchProblem& problem : problems) EXPECT_EQ(problem.suite, name);
+  }
+  EXPECT_THROW(make_suite("vgg"), ConfigError);
+}
+
+// The last layer of the U-Net has the size that its figure shows.
+TEST(Suites, TheUNetEndsAsInItsFigure) {
+  const Suite suite = make_suite("unet");
+  EXPECT_EQ(suite.problems.back().shape, "n=1,8,c=64,h=388,w=388,k=2,r=1,s=1");
+}
+
+// A row of custom and cudnn on a device, with the times of both.
+nlohmann::json row(const std::string& suite, const std::string& shape, double custom,
+                   double cudnn) {
+  const auto arm = [](const char* id, double us) {
+    return nlohmann::json{{"implementation", id}, {"agrees", true}, {"us", {{"median", us}}}};
+  };
+  return {{"suite", suite},
+          {"layer", "conv1"},
+          {"type", "conv2d"},
+          {"pass", "forward"},
+          {"problem", shape},
+          {"repeat", "bench conv2d --shape " + shape + " --pass forward"},
+          {"baseline", 2},
+          {"arms",
+           {arm("custom_direct", custom), arm("custom_naive", 9 * custom), arm("cudnn", cudnn),
+            arm("cudnn_im2col_cublas", 2 * cudnn)}},
+          {"ratios", nlohmann::json::array()}};
+}
+
+std::string results(const std::vector<nlohmann::json>& rows, const std::string& gpu = "H200") {
+  return nlohmann::json{{"schema", kBenchSchema},
+                        {"device", "gpu"},
+                        {"date", "2026-11-23"},
+                        {"command", "bench --suite a"},
+                        {"environment", {{"gpu", gpu}, {"duet", "0.1.0"}}},
+                        {"rows", rows}}
+      .dump();
+}
+
+TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
+  const TemporaryFolder folder;
+  folder.write("a.json", results({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 100, 400),
+                                  row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 1)}));
+  // Measured again, and another suite: 0.25 is the worst row then, and 2 the mean of both.
+  folder.write("b.json", results({row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 25),
+                                  row("b", "n=1,c=5,h=8,w=8,k=4,r=3,s=3", 100, 800)}));
+  const auto all = read_suite_results({(folder / "a.json").string(), (folder / "b.json").string()});
+  const std::string text = suite_summary_text(all);
+  const auto line = [&](const std::string& suite) {
+    const size_t at = text.find("\n" + suite + " ");
+    return at == std::string::npos ? "none: " + text
+                                   : text.substr(at + 1, text.find('\n', at + 1) - at - 1);
+  };
+  EXPECT_TRUE(has(line("a"), {"conv2d forward", "fp32", "custom / cudnn", " 2 ", "1.00x", "0.250x",
+                              "conv1: n=8,c=3"}));
+  EXPECT_TRUE(has(line("b"), {" 1 ", "8.00x"}));
+  EXPECT_TRUE(has(line("all"), {" 3 ", "2.00x", "0.250x"}));
+  const std::string page = suite_summary_markdown(all);
+  EXPECT_TRUE(has(page, {"# Suites", "H200", "`bench --suite a`"}));
+}
+
+TEST(SuiteSummary, OtherDevicesAndOtherFilesAreRefused) {
+  const TemporaryFolder folder;
+  folder.write("a.json", results({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 1, 2)}));
+  folder.write("b.json", results({}, "H100"));
+  folder.write("c.json", "{\"schema\":\"duet.results/1\"}");
+  const auto read = [&](const std::string& name) {
+    return read_suite_results({(folder / "a.json").string(), (folder / name).string()});
+  };
+  EXPECT_THROW(read("b.json"), DataError);
+  EXPECT_THROW(read("c.json"), DataError);
+  EXPECT_THROW(read("none.json"), DataError);
+}
+
+}  // namespace
+}  // namespace duet
