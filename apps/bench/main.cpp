@@ -34,10 +34,11 @@ written).)";
 // Exactly one thing to measure, with what belongs to it.
 std::string mistake_in(const duet::BenchOptions& options) {
   const duet::ProblemSource& source = options.problems;
+  const bool once = options.once || options.sanitize || options.ncu;
   if (!options.puzzle.empty()) {
-    const bool alone = options.impls.empty() && options.out.empty() && !options.json &&
-                       !options.once && !options.sanitize && !options.watch && !options.tune &&
-                       !options.check_only && !source.layer.empty();
+    const bool alone = options.impls.empty() && options.out.empty() && !options.json && !once &&
+                       !options.sass && !options.watch && !options.tune && !options.check_only &&
+                       !source.layer.empty();
     return alone ? ""
                  : "--puzzle takes LAYER, --shape, --batch, --math and --pass, and nothing else";
   }
@@ -64,19 +65,26 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if (!options.from.empty() && (!options.out.empty() || options.json)) {
     return "--from measures nothing: leave out --out and --json";
   }
-  if ((options.once || options.sanitize) && (!options.ladder.empty() || !options.summary.empty() ||
-                                             !options.out.empty() || options.json)) {
-    return "--once and --sanitize measure nothing: leave out --ladder, --summary, --out and --json";
+  if (once + options.sass > 0 && (!options.ladder.empty() || !options.summary.empty() ||
+                                  !options.out.empty() || options.json)) {
+    return "--once, --sanitize, --ncu and --sass measure nothing: leave out --ladder, --summary, "
+           "--out and --json";
   }
+  if (options.once + options.sanitize + options.ncu + options.sass > 1) {
+    return "give one of --once, --sanitize, --ncu and --sass";
+  }
+  if (options.sass && source.layer.empty()) return "--sass needs LAYER, whose kernels are shown";
   if (options.watch && options.tune) return "give one of --watch and --tune";
   if ((options.watch || options.tune) &&
-      (source.layer.empty() || options.once || options.sanitize || !options.out.empty() ||
-       options.json)) {
-    return "--watch and --tune need LAYER, and go without --once, --sanitize, --out and --json";
+      (source.layer.empty() || once || options.sass || !options.out.empty() || options.json)) {
+    return "--watch and --tune need LAYER, and go without --once, --sanitize, --ncu, --sass, --out "
+           "and "
+           "--json";
   }
-  if (options.check_only && (options.once || options.sanitize || options.watch || options.tune ||
-                             !options.ladder.empty())) {
-    return "--check-only goes without --once, --sanitize, --watch, --tune and --ladder";
+  if (options.check_only &&
+      (once || options.sass || options.watch || options.tune || !options.ladder.empty())) {
+    return "--check-only goes without --once, --sanitize, --ncu, --sass, --watch, --tune and "
+           "--ladder";
   }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
@@ -137,6 +145,9 @@ int run(int argc, char** argv) {
   app.add_flag("--check-only", options.check_only, "whether they are right, and no times");
   app.add_flag("--once", options.once,
                "run each implementation once, unchecked and untimed (for profilers)");
+  app.add_flag(
+      "--ncu", options.ncu,
+      "the same under Nsight Compute: what bounds each kernel, and what its warps wait for");
   app.add_flag("--sanitize", options.sanitize,
                "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
   duet::add_isolation(app, &isolation);
@@ -148,6 +159,8 @@ int run(int argc, char** argv) {
          "--tune", options.tune,
          "time every combination of the values that DUET_TUNE names in --kernels, and keep the "
          "fastest for these sizes on this GPU")
+      ->needs(kernels);
+  app.add_flag("--sass", options.sass, "print the machine code of the kernels of --kernels")
       ->needs(kernels);
   app.add_option("--puzzle", options.puzzle,
                  "write a pass of LAYER yourself: makes a file without a body in that folder, and "

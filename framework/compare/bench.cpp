@@ -11,6 +11,7 @@
 #include "compare/bench_rows.h"
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
+#include "compare/kernel_tools.h"
 #include "compare/ladder.h"
 #include "compare/measuring_child.h"
 #include "compare/outputs.h"
@@ -20,6 +21,7 @@
 #include "compare/suite_summary.h"
 #include "compare/tune.h"
 #include "compare/watch.h"
+#include "core/command.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "core/running.h"
@@ -53,6 +55,9 @@ struct Selected {
 // Throws what keeps it from being measured.
 Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder) {
   Selected all{.device = choose_device(options.impls, options.device)};
+  if (options.ncu && all.device == Device::kCpu) {
+    throw UnsupportedError("--ncu profiles a GPU's kernels, and there is none that runs here");
+  }
   if (options.sanitize && all.device == Device::kCpu) {
     throw UnsupportedError(
         "--sanitize runs a GPU's kernels under compute-sanitizer; the CPU's code is checked by "
@@ -255,11 +260,19 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (options.watch) return watch_kernels(options, out);
   if (options.tune) return tune_kernels(options, out);
   if (!options.puzzle.empty()) return run_puzzle(options, out);
+  if (options.sass) {
+    show_machine_code(options, path_variable(), out);
+    return kExitDone;
+  }
   std::optional<Ladder> ladder;
   if (!options.ladder.empty()) ladder = find_ladder(options.ladder);
-  if (options.sanitize || options.once) {
+  if (options.sanitize || options.once || options.ncu) {
     const Selected all = select(options, ladder);
     const auto calls = calls_of(all.selections);
+    if (options.ncu) {
+      profile_calls(calls, out);
+      return kExitDone;
+    }
     return options.sanitize ? sanitize(calls, out) : run_once(calls, all.device, out);
   }
   std::exception_ptr stopped;

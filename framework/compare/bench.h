@@ -28,23 +28,25 @@ struct BenchOptions {
   bool isolate = false;             // measure in a child process, and on where an implementation
                                     // ends it. REQUIRES: see run_in_child()
   std::chrono::milliseconds patience = std::chrono::minutes(5);  // with a single call
-  bool once = false;              // run each implementation once, unchecked and untimed
-  bool sanitize = false;          // do that under compute-sanitizer's tools
-  bool json = false;              // print the results instead of tables
-  std::string out;                // file for the results
-  bool watch = false;             // examine the kernels of files at every save; compare/watch.h
-  bool tune = false;              // find the best values of their DUET_TUNE; compare/tune.h
-  std::string puzzle;             // folder of puzzles; compare/puzzle.h
-  std::string ladder;             // layer type whose bench.yaml is run, its table printed
-  bool write = false;             // ... and written into its README
-  bool force = false;             // ... also CPU numbers over a GPU's
+  bool once = false;      // run each implementation once, unchecked and untimed
+  bool sanitize = false;  // do that under compute-sanitizer's tools
+  bool ncu = false;       // do that under Nsight Compute
+  bool sass = false;      // print the machine code of kernels of files; compare/kernel_tools.h
+  bool json = false;      // print the results instead of tables
+  std::string out;        // file for the results
+  bool watch = false;     // examine the kernels of files at every save; compare/watch.h
+  bool tune = false;      // find the best values of their DUET_TUNE; compare/tune.h
+  std::string puzzle;     // folder of puzzles; compare/puzzle.h
+  std::string ladder;     // layer type whose bench.yaml is run, its table printed
+  bool write = false;     // ... and written into its README
+  bool force = false;     // ... also CPU numbers over a GPU's
   std::vector<std::string> from;  // results of suites; nothing is measured
   std::string summary;            // page for the summary of suites
   std::string command;            // the command line, for the results
 };
 
 /// Measures and prints each problem and pass as it is done, and of suites a summary; the results are
-/// written to `options.out`. With `once` or `sanitize` nothing is measured or written. Returns kExitDone, or
+/// written to `options.out`. With `once`, `sanitize`, `ncu` or `sass` nothing is measured or written. Returns kExitDone, or
 /// kExitComparison if an implementation was wrong anywhere. Throws duet::Error.
 int run_bench(const BenchOptions& options, std::ostream& out);
 

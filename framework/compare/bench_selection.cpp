@@ -45,12 +45,6 @@ void check_passes(const std::vector<BenchProblem>& problems, const Names& passes
   }
 }
 
-bool is_wanted(Pass pass, const Names& passes) {
-  const std::string_view name = to_string(pass);
-  return passes.empty() || contains(passes, name) ||
-         (name.starts_with("backward") && contains(passes, "backward"));
-}
-
 bool is_wanted(std::string_view id, const Names& impls, Device device) {
   if (device_of(family_of(id)) != device) return false;
   return impls.empty() || std::any_of(impls.begin(), impls.end(), [&](const std::string& name) {
@@ -130,6 +124,12 @@ double bytes_side_by_side(const Layer& layer, const PassSelection& selection, De
 }
 
 }  // namespace
+
+bool is_wanted(Pass pass, const std::vector<std::string>& passes) {
+  const std::string_view name = to_string(pass);
+  return passes.empty() || contains(passes, name) ||
+         (name.starts_with("backward") && contains(passes, "backward"));
+}
 
 Device choose_device(const Names& impls, std::optional<Device> device) {
   check_impls(impls);

@@ -26,6 +26,9 @@ struct ProblemSelection {
 /// ConfigError for an unknown name and for names of two devices, UnsupportedError without a GPU.
 Device choose_device(const std::vector<std::string>& impls, std::optional<Device> device);
 
+/// Whether `passes`, those of --pass, name it: "backward" names all but forward, and none all.
+bool is_wanted(Pass pass, const std::vector<std::string>& passes);
+
 /// The passes and implementations of `device` that are named; all where none is. With `choice` of a
 /// family only what a network would run (choose_of). Throws ConfigError for an unknown pass, UnsupportedError with the
 /// reasons if nothing at all can run; ConfigError if a file of kernels does not compile, too.

@@ -7,6 +7,7 @@
 
 #include "compare/distinct.h"
 #include "core/config.h"
+#include "layers/split_products.h"
 
 namespace duet {
 
@@ -148,12 +149,30 @@ void tell_interfaces(const Results& results, std::vector<std::string>* lines) {
   }
 }
 
+// Which arms multiply float32 on tensor cores where another does not.
+void tell_parts(const Results& results, std::vector<std::string>* lines) {
+  for (const ArmRecord& arm : results.arms) {
+    Distinct layers;
+    for (const NetworkLayer& layer : arm.network) {
+      for (const NetworkPass& pass : layer.passes) {
+        if (multiplies_in_parts(pass.implementation)) layers.add(layer.name);
+      }
+    }
+    if (layers.texts().empty()) continue;
+    lines->push_back(
+        arm.name + " multiplies " + both(layers.texts()) +
+        " on tensor cores, each product as three of tf32 (3xTF32), at the error of fp32; "
+        "'fp32_in_parts: false' forbids it");
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> fairness_lines(const Results& results) {
   std::vector<std::string> lines;
   tell_blocks(results, &lines);
   tell_interfaces(results, &lines);
+  tell_parts(results, &lines);
   return lines;
 }
 

@@ -51,12 +51,19 @@ int number_before(const std::string& line, const std::string& word) {
   return digits.empty() || digits.size() > 9 ? -1 : std::stoi(digits);
 }
 
+}  // namespace
+
 std::string text_of(const ImplCall& call) {
   return std::string(call.layer->type()) + " " + problem_argument(*call.layer) + " " +
          std::string(to_string(call.pass)) + " " + call.id + ":";
 }
 
-}  // namespace
+std::string once_command(const ImplCall& call, const std::string& bench) {
+  return shell_word(bench) + " " + std::string(call.layer->type()) + " --shape " +
+         shell_word(problem_argument(*call.layer)) + " --pass " +
+         std::string(to_string(call.pass)) + " --impl " + call.id +
+         kernel_options(call.layer->type()) + " --once --quiet";
+}
 
 void run_once(const ImplCall& call, Context& context) {
   const Layer& layer = *call.layer;
@@ -139,29 +146,31 @@ SanitizerReport read_sanitizer_report(const std::string& text) {
   return report;
 }
 
+std::string find_cuda_tool(const std::string& name, const std::string& option,
+                           const std::string& package, const std::string& path) {
+  if (auto found = find_program(name, path + ":/usr/local/cuda/bin")) return *found;
+  throw UnsupportedError(option + " needs NVIDIA's " + name +
+                         ", which is neither on PATH nor in /usr/local/cuda/bin; it is part of the "
+                         "CUDA toolkit (Debian and Ubuntu: apt install " +
+                         package + ", for the toolkit's version)");
+}
+
 std::string find_sanitizer(const std::string& path) {
-  const auto found = find_program("compute-sanitizer", path + ":/usr/local/cuda/bin");
-  if (found) return *found;
-  throw UnsupportedError(
-      "--sanitize needs NVIDIA's compute-sanitizer, which is neither on PATH nor in "
-      "/usr/local/cuda/bin; it is part of the CUDA toolkit (Debian and Ubuntu: "
-      "apt install cuda-sanitizer-13-0, for the toolkit's version)");
+  return find_cuda_tool("compute-sanitizer", "--sanitize", "cuda-sanitizer-13-0", path);
 }
 
 bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
               const std::string& bench, std::ostream& out) {
   bool clean = true;
   for (const ImplCall& call : calls) {
-    const std::string command = shell_word(bench) + " " + std::string(call.layer->type()) +
-                                " --shape " + shell_word(problem_argument(*call.layer)) +
-                                " --pass " + std::string(to_string(call.pass)) + " --impl " +
-                                call.id + kernel_options(call.layer->type()) + " --once --quiet";
+    const std::string command = once_command(call, bench);
     out << text_of(call) << std::flush;
     std::string found;
     for (std::string_view tool : kTools) {
       InterruptGuard::check();
       const std::string text =
-          run_command(shell_word(sanitizer) + " --tool " + std::string(tool) + " " + command).output;
+          run_command(shell_word(sanitizer) + " --tool " + std::string(tool) + " " + command)
+              .output;
       const SanitizerReport report = read_sanitizer_report(text);
       const bool ran = text.find(": ran once") != std::string::npos;
       if (!report.finished || (report.errors == 0 && !ran)) {
@@ -183,8 +192,7 @@ bool sanitize(const std::vector<ImplCall>& calls, const std::string& sanitizer,
 ExitCode sanitize(const std::vector<ImplCall>& calls, std::ostream& out) {
   const InterruptGuard guard;
   const std::string bench = std::filesystem::read_symlink("/proc/self/exe").string();
-  return sanitize(calls, find_sanitizer(path_variable()), bench, out) ? kExitDone
-                                                                      : kExitComparison;
+  return sanitize(calls, find_sanitizer(path_variable()), bench, out) ? kExitDone : kExitComparison;
 }
 
 }  // namespace duet

@@ -35,9 +35,16 @@ struct SanitizerReport {
 /// Reads what the tool printed.
 SanitizerReport read_sanitizer_report(const std::string& text);
 
-/// The compute-sanitizer in one of the folders of `path`, which is written as $PATH is, or in
-/// CUDA's own. Throws UnsupportedError that says how to get it.
+/// The program `name` of the CUDA toolkit, which `option` needs, in one of the folders of `path`, which is
+/// written as $PATH is, or in CUDA's own. Throws UnsupportedError that says how to get it, from `package`.
+std::string find_cuda_tool(const std::string& name, const std::string& option,
+                           const std::string& package, const std::string& path);
 std::string find_sanitizer(const std::string& path);
+
+/// For a shell: the program `bench` that runs `call` once.
+std::string once_command(const ImplCall& call, const std::string& bench);
+/// "conv2d n=64,c=64,... forward custom_naive:"
+std::string text_of(const ImplCall& call);
 
 /// Runs every call as `bench ... --once` of the program `bench` under each tool of `sanitizer` and
 /// prints a line a call. True if nothing was found. Throws RunError if a tool did not finish, with

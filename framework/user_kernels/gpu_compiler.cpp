@@ -1,3 +1,4 @@
+#include "core/config.h"
 #include "core/error.h"
 #include "device/nvrtc.h"
 #include "user_kernels/kernel_compiler.h"

@@ -41,6 +41,20 @@ json called(const std::string& name) {
                                                "cudnnConvolutionBackwardFilter", "cublasSgemv"})});
 }
 
+TEST(Fairness, TellsWhatIsMultipliedInParts) {
+  const auto by = [](const std::string& id) {
+    return json{{"pass", "forward"}, {"implementation", id}, {"calls", json::array()}};
+  };
+  const Results results = results_of(
+      {{"custom",
+        {layer("fc1", {by("custom_wgmma_3xtf32")}), layer("fc2", {by("custom_large_tile")})}},
+       {"naive", {layer("fc1", {by("custom_naive")})}}});
+  const std::vector<std::string> lines = fairness_lines(results);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(has(lines[0], "custom multiplies fc1 on tensor cores", "fp32_in_parts: false"));
+  EXPECT_FALSE(has(lines[0], "fc2"));
+}
+
 TEST(Fairness, TellsWhoIsFusedAndWhoCallsHowOften) {
   const Results results = results_of({{"custom", {fused("c1+p1+r1"), fused("c2+p2+r2")}},
                                       {"cudnn", {called("c1+p1+r1"), called("c2+p2+r2")}}});

@@ -1,0 +1,119 @@
+#include "compare/kernel_tools.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <ostream>
+#include <sstream>
+
+#include "compare/bench_problems.h"
+#include "compare/bench_selection.h"
+#include "core/command.h"
+#include "core/interrupt.h"
+#include "core/shell_word.h"
+#include "core/write_file.h"
+#include "user_kernels/user_kernels.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kSections =
+    " --section SpeedOfLight --section MemoryWorkloadAnalysis --section Occupancy"
+    " --section WarpStateStats --section LaunchStats ";
+
+/// A file for another program, which goes when this does.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& name, const std::string& content)
+      : path_(fs::temp_directory_path() / name) {
+    write_file(path_, content);
+  }
+  ~TemporaryFile() {
+    std::error_code error;
+    fs::remove(path_, error);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  std::string path() const { return path_.string(); }
+
+ private:
+  const fs::path path_;
+};
+
+/// Without what the tool says of its own work.
+std::string without_progress(const std::string& text) {
+  std::string kept;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("==PROF==")) kept += line + "\n";
+  }
+  return kept;
+}
+
+void show_launch(const KernelLaunch& launch, const std::string& tool, const std::string& cubin,
+                 std::ostream& out) {
+  const CommandResult shown = run_command(shell_word(tool) + " -sass -fun " +
+                                          shell_word(launch.kernel) + " " + shell_word(cubin));
+  if (shown.code != 0) {
+    throw RunError(tool + " did not disassemble " + launch.kernel + ":\n" + shown.output);
+  }
+  out << to_string(launch.pass) << ", line " << launch.line << ": " << launch.registers
+      << " registers, " << launch.spilled << " bytes spilled\n"
+      << shown.output << "\n";
+}
+
+}  // namespace
+
+void profile_calls(const std::vector<ImplCall>& calls, const std::string& ncu,
+                   const std::string& bench, std::ostream& out) {
+  for (const ImplCall& call : calls) {
+    InterruptGuard::check();
+    const std::string command = shell_word(ncu) + kSections + once_command(call, bench);
+    const CommandResult profiled = run_command(command);
+    const bool ran = profiled.output.find(": ran once") != std::string::npos;
+    if (profiled.code != 0 || !ran) {
+      throw RunError("Nsight Compute did not finish (docs/profiling.md says what it needs): " +
+                     command + "\n" + profiled.output);
+    }
+    out << text_of(call) << "\n" << without_progress(profiled.output) << std::flush;
+  }
+}
+
+void profile_calls(const std::vector<ImplCall>& calls, std::ostream& out) {
+  const InterruptGuard guard;
+  const std::string bench = fs::read_symlink("/proc/self/exe").string();
+  profile_calls(calls, find_cuda_tool("ncu", "--ncu", "cuda-nsight-compute-13-0", path_variable()),
+                bench, out);
+}
+
+void show_machine_code(const BenchOptions& options, const std::string& path, std::ostream& out) {
+  const std::string tool = find_cuda_tool("cuobjdump", "--sass", "cuda-cuobjdump-13-0", path);
+  bool any = false;
+  for (const BenchProblem& problem : read_problems(options.problems, Device::kGpu)) {
+    for (const auto& kernels : loaded_kernels()) {
+      const KernelFile& file = kernels->file();
+      if (file.type != problem.layer->type() || file.device != Device::kGpu) continue;
+      const CompiledKernels& compiled = kernels->compiled(*problem.layer);
+      out << kernels->id() << " for " << problem.layer->problem_text() << ": ";
+      if (!compiled.refusal.empty())
+        throw ConfigError(file.path.string() + ": " + compiled.refusal);
+      out << "compute capability " << compiled.capability / 10 << "." << compiled.capability % 10
+          << "\n";
+      const TemporaryFile cubin("duet-sass-" + std::to_string(getpid()) + ".cubin", compiled.code);
+      for (const KernelLaunch& launch : compiled.launches) {
+        if (!is_wanted(launch.pass, options.passes)) continue;
+        show_launch(launch, tool, cubin.path(), out);
+        any = true;
+      }
+    }
+  }
+  if (!any) {
+    throw ConfigError("--sass: --kernels named no kernels of " + options.problems.layer +
+                      " for these passes; their files are called " + options.problems.layer +
+                      "_custom_NAME.cu");
+  }
+}
+
+}  // namespace duet
