@@ -337,14 +337,12 @@ void add_explain(CLI::App& app, Arguments& arguments) {
 }
 
 void add_new_kernel(CLI::App& app, Arguments& arguments) {
-  CLI::App* command =
-      add_command(app, arguments, "new-kernel",
-                  "write a file of kernels to begin with, naive and right, into this folder",
-                  [&arguments] {
-                    const bool cpu = arguments.kernel_device == "cpu";
-                    ::new_kernel(arguments.what, arguments.name,
-                                 cpu ? duet::Device::kCpu : duet::Device::kGpu);
-                  });
+  CLI::App* command = add_command(
+      app, arguments, "new-kernel",
+      "write a file of kernels to begin with, naive and right, into this folder", [&arguments] {
+        const bool cpu = arguments.kernel_device == "cpu";
+        ::new_kernel(arguments.what, arguments.name, cpu ? duet::Device::kCpu : duet::Device::kGpu);
+      });
   command->add_option("layer", arguments.what, "the layer type, e.g. conv2d")
       ->type_name("LAYER")
       ->required();

@@ -39,8 +39,8 @@ std::string place_of(const KernelFile& file, const std::string& line, const std:
   if (file.device == Device::kGpu) return line.substr(0, line.find(": error"));
   const std::string path = file.path.string(), no_pass = "has no pass ";
   if (line.starts_with(path + ":")) {
-    return path + "(" + line.substr(path.size() + 1, line.find(':', path.size() + 1) - path.size() - 1) +
-           ")";
+    return path + "(" +
+           line.substr(path.size() + 1, line.find(':', path.size() + 1) - path.size() - 1) + ")";
   }
   const size_t at = told.find(no_pass);
   const std::string words = at == std::string::npos ? told : told.substr(at + no_pass.size());
@@ -59,6 +59,8 @@ void set_failure(const KernelFile& file, const std::string& log, CompiledKernels
     }
     if (!line.starts_with("ptxas info") && !line.starts_with("ptxas     ")) others.push_back(line);
   }
+  // NVRTC finds that a name which nobody declares takes nothing, too.
+  if (log.find("\" is undefined") != std::string::npos) signatures.clear();
   constexpr size_t kMostLines = 40;
   if (others.size() > kMostLines) {
     const size_t more = others.size() - kMostLines;

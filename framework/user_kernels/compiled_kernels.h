@@ -38,10 +38,10 @@ struct CompiledKernels {
   size_t state = 0;
   std::vector<TuneRow> tunes;
   std::vector<TunedValue> tuned;  // with these values, and else the defaults
-  std::string code;     // an ELF file: a cubin, or a shared library
-  int capability = 0;   // of a GPU: 90, compiled for 9.0
-  double seconds = 0;   // to compile
-  bool cached = false;  // and not compiled this time
+  std::string code;               // an ELF file: a cubin, or a shared library
+  int capability = 0;             // of a GPU: 90, compiled for 9.0
+  double seconds = 0;             // to compile
+  bool cached = false;            // and not compiled this time
 
   /// Why `pass` does not run, or nothing.
   std::optional<std::string> unsupported(Pass pass) const;

@@ -57,15 +57,17 @@ Found find_compiler() {
     std::string first;
     words >> first;
     if (find_program(first, path_variable())) return {named, ""};
-    return {"", "CXX is '" + std::string(named) + "', and there is no such program; it is to name a "
-                "C++ compiler, which compiles kernels of the CPU at run time"};
+    return {"", "CXX is '" + std::string(named) +
+                    "', and there is no such program; it is to name a "
+                    "C++ compiler, which compiles kernels of the CPU at run time"};
   }
   for (const char* name : {"c++", "g++", "clang++"}) {
     if (const auto found = find_program(name, path_variable())) return {shell_word(*found), ""};
   }
-  return {"",
-          "a C++ compiler, which compiles kernels of the CPU at run time, was not found: CXX is not "
-          "set, and PATH has no c++, g++ or clang++ (Debian and Ubuntu: apt install g++)"};
+  return {
+      "",
+      "a C++ compiler, which compiles kernels of the CPU at run time, was not found: CXX is not "
+      "set, and PATH has no c++, g++ or clang++ (Debian and Ubuntu: apt install g++)"};
 }
 
 // The first line of what --version says.
@@ -94,15 +96,14 @@ class CpuCompiler : public KernelCompiler {
     write(text, source);
     for (const auto& [name, header] : file.headers) {
       const fs::path place = (folder / name).lexically_normal();
-      const auto [end, other] = std::mismatch(scratch.path().begin(), scratch.path().end(),
-                                              place.begin(), place.end());
+      const auto [end, other] =
+          std::mismatch(scratch.path().begin(), scratch.path().end(), place.begin(), place.end());
       if (end != scratch.path().end()) continue;  // the compiler finds it by its path
       write(place, "#line 1 \"" + name + "\"\n" + header);
     }
-    const CommandResult result =
-        run_command("LC_ALL=C " + command_ + " " + kOptions + " -iquote " +
-                    shell_word(folder.string()) + " -o " + shell_word(made.string()) + " " +
-                    shell_word(text.string()));
+    const CommandResult result = run_command(
+        "LC_ALL=C " + command_ + " " + kOptions + " -iquote " + shell_word(folder.string()) +
+        " -o " + shell_word(made.string()) + " " + shell_word(text.string()));
     if (result.code > 128) throw RunError(command_ + " was ended by a signal: " + result.output);
     if (result.code != 0) return {"", without(scratch.path(), result.output)};
     return {read_input_file(made, kMostBytes), result.output};

@@ -87,8 +87,8 @@ class GpuKernels : public LoadedKernels {
 }  // namespace
 
 std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels& compiled,
-                                                  const KernelInterface& interface,
-                                                  const std::string& detail) {
+                                                 const KernelInterface& interface,
+                                                 const std::string& detail) {
 #if CUDART_VERSION >= 12080
   return std::make_unique<GpuKernels>(compiled, interface, detail);
 #else

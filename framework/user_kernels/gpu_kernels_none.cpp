@@ -6,7 +6,7 @@
 namespace duet {
 
 std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels&, const KernelInterface&,
-                                                  const std::string&) {
+                                                 const std::string&) {
   throw UnsupportedError(gpu_missing_reason());
 }
 

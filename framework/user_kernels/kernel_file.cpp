@@ -154,10 +154,8 @@ KernelFile named_kernel_file(const fs::path& path) {
         place + kNameRule +
         ", in small letters, digits and '_', and NAME begins with none of the latter");
   }
-  KernelFile file{.path = path,
-                  .device = kind->device,
-                  .type = stem.substr(0, id),
-                  .id = stem.substr(id + 1)};
+  KernelFile file{
+      .path = path, .device = kind->device, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
   const LayerType* type = find_layer_type(file.type);
   if (!type) {
     throw ConfigError(place + "there is no layer type '" + file.type + "'" +
@@ -181,7 +179,9 @@ KernelFile read_kernel_file(const fs::path& path) {
 }
 
 int line_of_function(const KernelFile& file, const std::string& name) {
-  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
   std::istringstream lines(file.source);
   int number = 1;
   for (std::string line; std::getline(lines, line); ++number) {

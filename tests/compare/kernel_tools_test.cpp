@@ -31,7 +31,7 @@ class KernelTools : public testing::Test {
                   "__global__ void forward(const float* x, float* y) {\n"
                   "  y[threadIdx.x] = fmaxf(x[threadIdx.x], 0.f);\n"
                   "}\n"
-                  "DUET_LAUNCH(forward, forward, 1, SIZE);\n");
+                  "DUET_LAUNCH(forward, forward, 1, ELEMENTS);\n");
     load_kernels({folder_.path()});
     BenchOptions options;
     options.problems.layer = "relu";
