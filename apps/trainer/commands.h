@@ -32,7 +32,7 @@ void explain(const ExplainOptions& options);
 
 /// Writes TYPE_custom_NAME.cu, kernels to begin with, into the current folder, and prints what to do
 /// with it. Throws ConfigError where there is such a file, or none to begin with for the type.
-void new_kernel(const std::string& type, const std::string& name);
+void new_kernel(const std::string& type, const std::string& name, duet::Device device);
 
 /// A layer type: its keys, and what each implementation can do of an ordinary problem in each
 /// arithmetic and layout; or an implementation: what its files say of it, and the same for each

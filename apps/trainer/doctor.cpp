@@ -11,6 +11,7 @@
 #include "measure/environment.h"
 #include "net/table.h"
 #include "train/version.h"
+#include "user_kernels/kernel_compiler.h"
 
 namespace {
 
@@ -72,6 +73,7 @@ void doctor(const std::string& data, bool as_json) {
   rows.push_back({"NVRTC", nvrtc ? nvrtc->version() + " (" + nvrtc->path() + ")"
                                  : "none: " + duet::Nvrtc::missing_reason()});
   if (nvrtc) versions["NVRTC"] = nvrtc->version();
+  rows.push_back({"C++ compiler", duet::cpu_compiler_text()});
   for (const duet::DatasetType* type : duet::dataset_types()) {
     const std::string name(type->name);
     const Found found = find(*type, data);

@@ -58,6 +58,7 @@ struct Arguments {
   std::vector<std::string> mirrors;
   bool quiet = false;
   std::map<const CLI::App*, std::function<void()>> commands;
+  std::string kernel_device = "gpu";  // of new-kernel
 };
 
 void add_backend(CLI::App* app, Arguments& arguments) {
@@ -336,16 +337,20 @@ void add_explain(CLI::App& app, Arguments& arguments) {
 }
 
 void add_new_kernel(CLI::App& app, Arguments& arguments) {
-  CLI::App* command =
-      add_command(app, arguments, "new-kernel",
-                  "write a file of kernels to begin with, naive and right, into this folder",
-                  [&arguments] { ::new_kernel(arguments.what, arguments.name); });
+  CLI::App* command = add_command(
+      app, arguments, "new-kernel",
+      "write a file of kernels to begin with, naive and right, into this folder", [&arguments] {
+        const bool cpu = arguments.kernel_device == "cpu";
+        ::new_kernel(arguments.what, arguments.name, cpu ? duet::Device::kCpu : duet::Device::kGpu);
+      });
   command->add_option("layer", arguments.what, "the layer type, e.g. conv2d")
       ->type_name("LAYER")
       ->required();
-  command->add_option("name", arguments.name, "of the kernels: mine is custom_mine")
+  command->add_option("name", arguments.name, "of the kernels: mine is custom_mine, or cpu_mine")
       ->type_name("NAME")
       ->required();
+  command->add_option("--device", arguments.kernel_device, "what they run on: gpu (default) or cpu")
+      ->check(CLI::IsMember({"cpu", "gpu"}));
 }
 
 void add_completion(CLI::App& app, Arguments& arguments) {

@@ -78,8 +78,9 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
     const bool asked = std::any_of(
         all.problems.begin(), all.problems.end(),
         [&](const BenchProblem& problem) { return problem.layer->type() == file.type; });
-    if (asked && all.device == Device::kCpu) {
-      spdlog::warn("{} {} is left out: it needs a GPU", file.type, file.id);
+    if (asked && file.device != all.device) {
+      spdlog::warn("{} {} is left out: it runs on the {}", file.type, file.id,
+                   file.device == Device::kCpu ? "CPU" : "GPU");
     }
   }
   const bool choice = options.choice || (!source.suites.empty() && options.impls.empty());

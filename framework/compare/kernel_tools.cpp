@@ -93,14 +93,15 @@ void show_machine_code(const BenchOptions& options, const std::string& path, std
   bool any = false;
   for (const BenchProblem& problem : read_problems(options.problems, Device::kGpu)) {
     for (const auto& kernels : loaded_kernels()) {
-      if (kernels->file().type != problem.layer->type()) continue;
+      const KernelFile& file = kernels->file();
+      if (file.type != problem.layer->type() || file.device != Device::kGpu) continue;
       const CompiledKernels& compiled = kernels->compiled(*problem.layer);
       out << kernels->id() << " for " << problem.layer->problem_text() << ": ";
       if (!compiled.refusal.empty())
-        throw ConfigError(kernels->file().path.string() + ": " + compiled.refusal);
+        throw ConfigError(file.path.string() + ": " + compiled.refusal);
       out << "compute capability " << compiled.capability / 10 << "." << compiled.capability % 10
           << "\n";
-      const TemporaryFile cubin("duet-sass-" + std::to_string(getpid()) + ".cubin", compiled.cubin);
+      const TemporaryFile cubin("duet-sass-" + std::to_string(getpid()) + ".cubin", compiled.code);
       for (const KernelLaunch& launch : compiled.launches) {
         if (!is_wanted(launch.pass, options.passes)) continue;
         show_launch(launch, tool, cubin.path(), out);

@@ -99,7 +99,7 @@ class Tuning {
       : options_(options),
         file_(file),
         out_(out),
-        problems_(read_problems(options.problems, Device::kGpu)) {}
+        problems_(read_problems(options.problems, file.device)) {}
 
   void run() {
     for (const BenchProblem& problem : problems_) find_variants(*problem.layer);
@@ -166,7 +166,9 @@ class Tuning {
       return;
     }
     const Variant& values = variants_.at(*best);
-    const std::string why = keep_tuned(file_, layer, results.environment.machine.gpu, values);
+    const auto& machine = results.environment.machine;
+    const std::string& processor = file_.device == Device::kGpu ? machine.gpu : machine.cpu;
+    const std::string why = keep_tuned(file_, layer, processor, values);
     out_ << file_.name() << ": " << tuned_text(values) << " runs " << layer.problem_text()
          << (why.empty() ? " from now on" : " best; not kept: " + why) << "\n";
   }

@@ -9,6 +9,7 @@
 
 #include "core/parallel.h"
 #include "device/clock_monitor.h"
+#include "device/cpu.h"
 #include "device/device.h"
 #include "device/gpu.h"
 
@@ -90,7 +91,7 @@ Environment read_environment() {
   environment.gpu_memory_bytes = gpu_memory();
   environment.driver = driver_version();
   environment.versions = gpu::versions();
-  environment.cpu = find_in("/proc/cpuinfo", std::regex("^model name\\s*:\\s*(.*\\S)"));
+  environment.cpu = cpu_name();
   environment.cpu_threads = cpu_threads();
   environment.os = operating_system();
   environment.compiler = compiler();

@@ -70,8 +70,6 @@ std::string family_hint(const std::string& name) {
          "fastest of all)";
 }
 
-bool is_kernel_path(const std::string& name) { return name.ends_with(".cu"); }
-
 // False if `path`, a file or a folder of kernels, was not loaded; `errors` say why.
 bool load_kernels_of(const std::string& path, Mark mark, const std::string& key,
                      ConfigErrors& errors) {
@@ -104,9 +102,8 @@ void read_kernels(const ConfigNode& node, ConfigErrors& errors) {
 // A file of kernels that is named as a backend is loaded, and `name` becomes its id.
 void load_backend(ConfigNode& name, const std::string& path, ConfigErrors& errors) {
   if (name.kind != ConfigNode::Kind::kScalar || !is_kernel_path(name.scalar)) return;
-  const std::string stem = std::filesystem::path(name.scalar).stem().string();
   if (!load_kernels_of(name.scalar, name.mark, path + ": backend", errors)) return;
-  name.scalar = stem.substr(stem.find("_custom_") + 1);
+  name.scalar = named_kernel_file(name.scalar).id;
 }
 
 // Every scalar in the tree that is a path of kernels, with its key.

@@ -16,8 +16,8 @@ namespace duet {
 
 struct KernelLaunch {
   Pass pass = Pass::kForward;
-  int line = 0;        // of DUET_LAUNCH in the user's file
-  std::string kernel;  // as it is mangled
+  int line = 0;        // in the user's file, of DUET_LAUNCH or of the CPU's function
+  std::string kernel;  // symbol in the code
   std::array<uint32_t, 3> grid{}, block{};
   size_t shared = 0;                // bytes, dynamic
   std::vector<KernelExtra> extras;  // behind the tensors
@@ -27,6 +27,7 @@ struct KernelLaunch {
 };
 
 struct CompiledKernels {
+  Device device = Device::kGpu;
   /// Why no pass runs: DUET_REQUIRES, or what is wrong with the file, in the compiler's words.
   std::string refusal;
   bool mistake = false;  // the refusal tells of a mistake in the file, not of the problem
@@ -37,19 +38,19 @@ struct CompiledKernels {
   size_t state = 0;
   std::vector<TuneRow> tunes;
   std::vector<TunedValue> tuned;  // with these values, and else the defaults
-  std::string cubin;
-  int capability = 0;   // 90: compiled for 9.0
-  double seconds = 0;   // to compile
-  bool cached = false;  // and not compiled this time
+  std::string code;               // an ELF file: a cubin, or a shared library
+  int capability = 0;             // of a GPU: 90, compiled for 9.0
+  double seconds = 0;             // to compile
+  bool cached = false;            // and not compiled this time
 
   /// Why `pass` does not run, or nothing.
   std::optional<std::string> unsupported(Pass pass) const;
 };
 
-/// Compiles for the GPU in use; without one for compute capability 9.0. Of a file that was compiled
-/// before, for these sizes, by this NVRTC, the code comes from ~/.cache/duet/kernels: files of it may
-/// be deleted at any time, and one that is damaged is made anew. Throws UnsupportedError without
-/// NVRTC, or where NVRTC does not know the GPU.
+/// Compiles for the GPU in use, without one for compute capability 9.0; or, by the host's C++ compiler,
+/// for this CPU. Of a file that was compiled before, for these sizes, by this compiler, the code comes from
+/// ~/.cache/duet/kernels: files of it may be deleted at any time, and one that is damaged is made
+/// anew. Throws UnsupportedError where there is no compiler, or none that knows the GPU.
 CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,
                                 const std::vector<TunedValue>& tuned = {});
 

@@ -59,7 +59,7 @@ std::vector<std::string_view> unpacked(std::string_view all) {
 
 }  // namespace
 
-std::optional<CachedCode> find_cached(const std::string& key) {
+std::optional<CompiledCode> find_cached(const std::string& key) {
   const fs::path path = path_of(key);
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return {};
@@ -71,13 +71,13 @@ std::optional<CachedCode> find_cached(const std::string& key) {
     if (all.substr(kMagic.size(), sizeof(uint64_t)) != checksum(body)) return {};
     const auto texts = unpacked(body);
     if (texts.size() != 3 || texts[0] != key) return {};
-    return CachedCode{std::string(texts[1]), std::string(texts[2])};
+    return CompiledCode{std::string(texts[1]), std::string(texts[2])};
   } catch (const Error&) {
     return {};
   }
 }
 
-void keep_cached(const std::string& key, const CachedCode& made) {
+void keep_cached(const std::string& key, const CompiledCode& made) {
   const fs::path path = path_of(key);
   if (path.empty()) return;
   std::error_code error;

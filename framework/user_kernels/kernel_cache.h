@@ -5,14 +5,12 @@
 #include <optional>
 #include <string>
 
+#include "user_kernels/kernel_compiler.h"
+
 namespace duet {
 
-struct CachedCode {
-  std::string code, log;
-};
-
 /// `key` is all that the code depends on; entries are told apart by all of it.
-std::optional<CachedCode> find_cached(const std::string& key);
-void keep_cached(const std::string& key, const CachedCode& made);
+std::optional<CompiledCode> find_cached(const std::string& key);
+void keep_cached(const std::string& key, const CompiledCode& made);
 
 }  // namespace duet

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cctype>
 #include <sstream>
 
 #include "core/error.h"
@@ -18,11 +19,24 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostBytes = 1 << 20;
 constexpr size_t kMostHeaders = 100;
 constexpr const char* kNameRule =
-    "a file of kernels is called LAYER_custom_NAME.cu, e.g. "
+    "a file of kernels is called LAYER_custom_NAME.cu, or LAYER_cpu_NAME.cpp for the CPU, e.g. "
     "conv2d_custom_mine.cu";
 
-bool is_kernel_name(const fs::path& path) {
-  return path.extension() == ".cu" && path.stem().string().find("_custom_") != std::string::npos;
+struct Kind {
+  Device device;
+  std::string prefix, extension;  // of the id, and of the file
+};
+const Kind kKinds[] = {{Device::kGpu, "custom_", ".cu"}, {Device::kCpu, "cpu_", ".cpp"}};
+
+const Kind& kind_of(Device device) { return kKinds[device == Device::kCpu ? 1 : 0]; }
+
+// That of a file with such a name; nullptr if it is no file of kernels.
+const Kind* find_kind(const fs::path& path) {
+  for (const Kind& kind : kKinds) {
+    const bool named = path.stem().string().find("_" + kind.prefix) != std::string::npos;
+    if (named && path.extension() == kind.extension) return &kind;
+  }
+  return nullptr;
 }
 
 std::vector<std::string> layer_names() {
@@ -118,16 +132,30 @@ std::vector<std::pair<fs::path, std::string>> copy_of(const KernelFile& file) {
   return all;
 }
 
+std::string kernel_file_name(const std::string& type, Device device, const std::string& name) {
+  return type + "_" + kind_of(device).prefix + name + kind_of(device).extension;
+}
+
+std::string id_prefix(Device device) { return kind_of(device).prefix; }
+
+bool is_kernel_path(const std::string& path) {
+  return std::any_of(std::begin(kKinds), std::end(kKinds),
+                     [&](const Kind& kind) { return path.ends_with(kind.extension); });
+}
+
 KernelFile named_kernel_file(const fs::path& path) {
   const std::string place = path.string() + ": ", stem = path.stem().string();
-  const size_t id = stem.find("_custom_");
-  if (!is_kernel_name(path) || id + 8 == stem.size() || stem[id + 8] == '_' ||
+  const Kind* kind = find_kind(path);
+  const size_t id = kind ? stem.find("_" + kind->prefix) : 0;
+  const size_t name = kind ? id + 1 + kind->prefix.size() : 0;
+  if (!kind || name == stem.size() || stem[name] == '_' ||
       stem.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") != std::string::npos) {
     throw ConfigError(
         place + kNameRule +
         ", in small letters, digits and '_', and NAME begins with none of the latter");
   }
-  KernelFile file{.path = path, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
+  KernelFile file{
+      .path = path, .device = kind->device, .type = stem.substr(0, id), .id = stem.substr(id + 1)};
   const LayerType* type = find_layer_type(file.type);
   if (!type) {
     throw ConfigError(place + "there is no layer type '" + file.type + "'" +
@@ -150,6 +178,22 @@ KernelFile read_kernel_file(const fs::path& path) {
   return file;
 }
 
+int line_of_function(const KernelFile& file, const std::string& name) {
+  const auto is_part = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+  };
+  std::istringstream lines(file.source);
+  int number = 1;
+  for (std::string line; std::getline(lines, line); ++number) {
+    const size_t at = line.find(name), comment = line.find("//");
+    if (at == std::string::npos || at == 0 || at > comment || is_part(line[at - 1])) continue;
+    const size_t next = line.find_first_not_of(" \t", at + name.size());
+    const bool typed = line.find_first_not_of(" \t") < at;  // a type before it, and so no call
+    if (typed && next != std::string::npos && line[next] == '(') return number;
+  }
+  return 1;
+}
+
 std::vector<fs::path> kernel_files_in(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -159,9 +203,10 @@ std::vector<fs::path> kernel_files_in(const fs::path& path) {
   if (!fs::is_directory(status)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
-    if (!is_kernel_name(entry.path())) continue;
+    const Kind* kind = find_kind(entry.path());
+    if (!kind) continue;
     const std::string stem = entry.path().stem().string(),
-                      type = stem.substr(0, stem.find("_custom_"));
+                      type = stem.substr(0, stem.find("_" + kind->prefix));
     if (find_layer_type(type)) {
       files.push_back(entry.path());
     } else {

@@ -3,16 +3,15 @@
 namespace duet {
 namespace {
 
+constexpr Pass kPasses[] = {Pass::kForward, Pass::kBackward, Pass::kBackwardData,
+                            Pass::kBackwardFilter};
+
 // What is the same for every file. The tables' rows are those of prelude.h.
 constexpr const char* kMacros = R"cuda(
-struct dim {
-  long long x, y, z;
-  constexpr dim(long long x, long long y = 1, long long z = 1) : x(x), y(y), z(z) {}
-};
 template <class A, class B>
 constexpr auto ceil_div(A a, B b) { return (a + b - 1) / b; }
 
-/// What a kernel may take behind the tensors, in any order.
+/// What a kernel, or a function of the CPU, may take behind the tensors, in any order.
 struct Workspace {  // garbage at the beginning of every pass
   void* memory;
   template <class V = float> V* as(long long first = 0) const { return static_cast<V*>(memory) + first; }
@@ -46,7 +45,11 @@ template <class... Arguments> struct Match<Types<>, Types<Arguments...>> {
   static constexpr bool kValue = ((kExtra<Arguments> != 0) && ... && true);
 };
 
-template <class Kernel> struct Signature;
+template <class Kernel> constexpr bool kThere = true;
+template <class Kernel> struct Signature {  // of what is no function that returns nothing
+  template <class Tensors> static constexpr bool kTakes = false;
+  static constexpr int extras() { return 0; }
+};
 template <class... Arguments> struct Signature<void(Arguments...)> {
   template <class Tensors> static constexpr bool kTakes = Match<Tensors, Types<Arguments...>>::kValue;
   static constexpr int extras() {
@@ -56,22 +59,11 @@ template <class... Arguments> struct Signature<void(Arguments...)> {
   }
 };
 template <class... Arguments> struct Signature<void (&)(Arguments...)> : Signature<void(Arguments...)> {};
+template <class... Arguments> struct Signature<void(Arguments...) noexcept> : Signature<void(Arguments...)> {};
 
-struct Launch { char pass[24]; long long grid[3], block[3], shared; int line, extras; };
 struct Bytes { char pass[24]; long long bytes; };
 struct Requires { char pass[24]; int line, holds; char reason[200]; };
 struct Tune { char name[64]; long long values[16], count; };
-template <int line, auto kernel> __constant__ int kernel_of = 0;
-
-constexpr Launch launch(dim grid, dim block, long long shared = 0) {
-  return {{}, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, 0, 0};
-}
-template <int size> constexpr Launch named(const char (&pass)[size], int line, int extras, Launch row) {
-  for (int i = 0; i < size; ++i) row.pass[i] = pass[i];
-  row.line = line;
-  row.extras = extras;
-  return row;
-}
 constexpr bool same(const char* a, const char* b) {
   while (*a && *a == *b) { ++a; ++b; }
   return *a == *b;
@@ -87,21 +79,125 @@ template <class... Values> constexpr Tune tune(const char* name, Values... value
 #define DUET_JOIN(a, b) DUET_JOIN_(a, b)
 #define DUET_REQUIRES(condition, reason) static_assert(condition, "duet refuses: " reason)
 #define DUET_REQUIRES_IN(pass, condition, reason) \
-  extern "C" __constant__ duet::Requires DUET_JOIN(duet_requires_, __LINE__) = \
-      {#pass, __LINE__, (condition), reason}
+  DUET_ROW(Requires, DUET_JOIN(duet_requires_, __LINE__)) = {#pass, __LINE__, (condition), reason}
 #define DUET_TUNE(name, ...) \
   constexpr int name = duet::tuned(#name, __VA_ARGS__); \
-  extern "C" __constant__ duet::Tune duet_tune_##name = duet::tune(#name, __VA_ARGS__)
+  DUET_ROW(Tune, duet_tune_##name) = duet::tune(#name, __VA_ARGS__)
 #define DUET_WORKSPACE(pass, size) \
-  extern "C" __constant__ duet::Bytes DUET_JOIN(duet_bytes_, __LINE__) = {#pass, (long long)(size)}
-#define DUET_STATE(size) \
-  extern "C" __constant__ duet::Bytes DUET_JOIN(duet_bytes_, __LINE__) = {"", (long long)(size)}
+  DUET_ROW(Bytes, DUET_JOIN(duet_bytes_, __LINE__)) = {#pass, (long long)(size)}
+#define DUET_STATE(size) DUET_ROW(Bytes, DUET_JOIN(duet_bytes_, __LINE__)) = {"", (long long)(size)}
+)cuda";
+
+constexpr const char* kGpuMacros = R"cuda(
+struct dim {
+  long long x, y, z;
+  constexpr dim(long long x, long long y = 1, long long z = 1) : x(x), y(y), z(z) {}
+};
+
+namespace duet {
+struct Launch { char pass[24]; long long grid[3], block[3], shared; int line, extras; };
+template <int line, auto kernel> __constant__ int kernel_of = 0;
+
+constexpr Launch launch(dim grid, dim block, long long shared = 0) {
+  return {{}, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, 0, 0};
+}
+template <int size> constexpr Launch named(const char (&pass)[size], int line, int extras, Launch row) {
+  for (int i = 0; i < size; ++i) row.pass[i] = pass[i];
+  row.line = line;
+  row.extras = extras;
+  return row;
+}
+}  // namespace duet
+
+#define DUET_ROW(type, name) extern "C" __constant__ duet::type name
 #define DUET_LAUNCH(pass, kernel, ...) \
   DUET_TAKES_##pass(kernel); \
   template __constant__ int duet::kernel_of<__LINE__, kernel>; \
-  extern "C" __constant__ duet::Launch DUET_JOIN(duet_launch_, __LINE__) = \
+  DUET_ROW(Launch, DUET_JOIN(duet_launch_, __LINE__)) = \
       duet::named(#pass, __LINE__, duet::Signature<decltype(kernel)>::extras(), duet::launch(__VA_ARGS__))
 )cuda";
+
+// A name that a file does not declare is found in duet::none, through a directive behind the file's text:
+// a qualified name is looked for there only where the global namespace has none.
+constexpr const char* kCpuMacros = R"cpp(
+  namespace duet {
+  struct Pass {
+    char pass[24];
+    int there, extras;
+  };
+  namespace none {
+  struct None {};
+  inline constexpr None forward, backward, backward_data, backward_filter;
+  }  // namespace none
+  template <>
+  constexpr bool kThere<const none::None> = false;
+  template <>
+  struct Signature<const none::None> {
+    template <class Tensors>
+    static constexpr bool kTakes = true;
+    static constexpr int extras() { return 0; }
+  };
+
+  struct Extras {
+    void *workspace, *state;
+    const unsigned long long* step;
+    bool training;
+  };
+  template <class Argument>
+  Argument argument(void* const*& tensor, const Extras& extras) {
+    if constexpr (kExtra<Argument> == 1)
+      return {extras.workspace};
+    else if constexpr (kExtra<Argument> == 2)
+      return {extras.state};
+    else if constexpr (kExtra<Argument> == 3)
+      return {extras.step};
+    else if constexpr (kExtra<Argument> == 4)
+      return {extras.training};
+    else
+      return static_cast<Argument>(*tensor++);
+  }
+  template <class... Arguments>
+  struct Call {
+    Call(void (*pass)(Arguments...), Arguments... arguments) { pass(arguments...); }
+  };
+  template <class... Arguments>
+  void call(void (*pass)(Arguments...), void* const* tensor, const Extras& extras) {
+    Call<Arguments...>{pass, argument<Arguments>(tensor, extras)...};  // in this order: in braces
+  }
+  inline void call(const none::None&, void* const*, const Extras&) {}
+  }  // namespace duet
+
+#define DUET_ROW(type, name) \
+    extern "C" {               \
+    extern duet::type name;    \
+    }                          \
+    __attribute__((used)) constinit duet::type name
+#define DUET_LAUNCH(pass, ...)           \
+    static_assert(false,                   \
+                  "duet signature: " #pass \
+                  " is launched on a GPU; write a function for the CPU, void " #pass "(...)")
+#define DUET_PASS(name)                                                             \
+    DUET_TAKES_##name(::name);                                                        \
+    DUET_ROW(Pass, duet_pass_##name) = {#name, duet::kThere<decltype(::name)>,        \
+                                        duet::Signature<decltype(::name)>::extras()}; \
+    extern "C" __attribute__((used, visibility("default"))) void duet_call_##name(    \
+        void* const* tensors, const duet::Extras* extras) {                           \
+      duet::call(::name, tensors, *extras);                                           \
+    }
+)cpp";
+
+// bfloat16 of core/bfloat16.h.
+constexpr const char* kCpuHalf = R"cpp(
+  struct bfloat16 {
+    unsigned short bits;
+    bfloat16() = default;
+    explicit bfloat16(float value) {
+      const unsigned word = __builtin_bit_cast(unsigned, value);
+      bits = value != value ? word >> 16 | 0x40u : (word + 0x7FFFu + (word >> 16 & 1u)) >> 16;
+    }
+    operator float() const { return __builtin_bit_cast(float, unsigned{bits} << 16); }
+  };
+)cpp";
 
 std::string types_of(const std::vector<KernelTensor>& tensors, const std::string& stored) {
   std::string text;
@@ -119,14 +215,14 @@ std::string signature_macros(const Layer& layer, const KernelInterface& interfac
   std::string text;
   std::vector<std::string> names;
   for (const Pass pass : layer.passes()) names.emplace_back(to_string(pass));
-  for (const Pass pass :
-       {Pass::kForward, Pass::kBackward, Pass::kBackwardData, Pass::kBackwardFilter}) {
+  for (const Pass pass : kPasses) {
     const std::string name(to_string(pass));
     text += "#define DUET_TAKES_" + name + "(kernel) ";
     const auto found = interface.passes.find(pass);
     if (found == interface.passes.end()) {
-      text += "static_assert(false, \"" + std::string(kSignatureMark) + std::string(layer.type()) +
-              " has no pass " + name + "; it has " + join(names) + "\")\n";
+      text += "static_assert(!duet::kThere<decltype(kernel)>, \"" + std::string(kSignatureMark) +
+              std::string(layer.type()) + " has no pass " + name + "; it has " + join(names) +
+              "\")\n";
       continue;
     }
     const auto takes = [&](const std::string& type) {
@@ -157,15 +253,17 @@ std::string quoted(const std::string& text) {
 
 std::string source_text(const KernelFile& file, const Layer& layer,
                         const KernelInterface& interface, const std::vector<TunedValue>& tuned) {
-  const bool half = layer.inputs()[0].dtype == DType::kBFloat16;
-  const std::string stored = half ? "__nv_bfloat16" : "float";
-  std::string text = "#line 1 \"Duet's own lines\"\n";
-  if (half) text += "#include <cuda_bf16.h>\n";
+  const bool half = layer.inputs()[0].dtype == DType::kBFloat16, gpu = file.device == Device::kGpu;
+  const std::string stored = half ? (gpu ? "__nv_bfloat16" : "bfloat16") : "float";
+  const std::string own_lines = "#line 1 \"Duet's own lines\"\n";
+  std::string text = own_lines;
+  if (half) text += gpu ? "#include <cuda_bf16.h>\n" : kCpuHalf;
   text += "using T = " + stored + ";\n";
   for (const auto& [type, name, value] : interface.constants) {
     text += "constexpr " + type + " " + name + " = " + value + ";\n";
   }
   text += kMacros;
+  text += gpu ? kGpuMacros : kCpuMacros;
   text +=
       "namespace duet {\ntemplate <class... Others>\nconstexpr int tuned(const char* name, int "
       "value, Others...) {\n";
@@ -175,7 +273,15 @@ std::string source_text(const KernelFile& file, const Layer& layer,
   }
   text += "  return value;\n}\n}  // namespace duet\n";
   text += signature_macros(layer, interface, stored);
-  return text + "#line 1 " + quoted(file.path.string()) + "\n" + file.source + "\n";
+  text += "#line 1 " + quoted(file.path.string()) + "\n" + file.source + "\n";
+  if (gpu) return text;
+  text += own_lines + "using namespace duet::none;\n";
+  for (const Pass pass : kPasses) {
+    const std::string name(to_string(pass));
+    const bool has = interface.passes.contains(pass);
+    text += (has ? "DUET_PASS(" + name : "DUET_TAKES_" + name + "(::" + name) + ");\n";
+  }
+  return text;
 }
 
 }  // namespace duet

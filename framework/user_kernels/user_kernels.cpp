@@ -6,7 +6,9 @@
 
 #include "core/error.h"
 #include "core/shell_word.h"
+#include "device/cpu.h"
 #include "device/tuning_cache.h"
+#include "user_kernels/loaded_kernels.h"
 
 namespace duet {
 namespace {
@@ -64,8 +66,12 @@ const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
   const std::string problem = problem_of(layer);
   const auto found = compiled_.find(problem);
   if (found != compiled_.end()) return found->second;
-  const auto tuned = tuned_.empty() ? kept_tuned(file_, layer, gpu_name()) : tuned_;
-  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned)).first->second;
+  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned_for(layer))).first->second;
+}
+
+std::vector<TunedValue> UserKernels::tuned_for(const Layer& layer) const {
+  if (!tuned_.empty()) return tuned_;
+  return kept_tuned(file_, layer, file_.device == Device::kGpu ? gpu_name() : cpu_name());
 }
 
 void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
@@ -73,7 +79,7 @@ void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
   for (const Layer* layer : layers) {
     const std::string problem = problem_of(*layer);
     if (compiled_.contains(problem) || compiling.contains(problem)) continue;
-    const auto tuned = tuned_.empty() ? kept_tuned(file_, *layer, gpu_name()) : tuned_;
+    const auto tuned = tuned_for(*layer);
     compiling[problem] = std::async(
         std::launch::async, [this, layer, tuned] { return compile_kernels(file_, *layer, tuned); });
   }
@@ -100,19 +106,19 @@ std::string tuned_text(const std::vector<TunedValue>& tuned) {
   return join(words, ",");
 }
 
-std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& processor,
                        const std::vector<TunedValue>& tuned) {
   TuningCache::Entry entry;
   for (const TunedValue& each : tuned) entry[each.name] = each.value;
   TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  cache.insert(file.hash + " | " + problem_of(layer) + " | " + gpu, entry);
+  cache.insert(file.hash + " | " + problem_of(layer) + " | " + processor, entry);
   return cache.why_not_kept();
 }
 
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
-                                   const std::string& gpu) {
+                                   const std::string& processor) {
   const TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + gpu);
+  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + processor);
   std::vector<TunedValue> tuned;
   for (const auto& [name, value] : entry.value_or(TuningCache::Entry())) {
     tuned.push_back({name, value});
@@ -141,7 +147,9 @@ bool UserKernels::mistaken(const Layer& layer) const {
 std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
-  return make_user_kernels(made, kernel_interface(layer), "source " + file_.hash + tuned);
+  const bool gpu = file_.device == Device::kGpu;
+  return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer),
+                                                     "source " + file_.hash + tuned);
 }
 
 void load_kernels(const std::vector<fs::path>& paths) {

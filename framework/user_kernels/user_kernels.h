@@ -35,6 +35,9 @@ class UserKernels : public AddedEntry {
   void compile_ahead(const std::vector<const Layer*>& layers) const;
 
  private:
+  /// Its own values of DUET_TUNE, or those that were kept for the problem.
+  std::vector<TunedValue> tuned_for(const Layer& layer) const;
+
   const KernelFile file_;
   const std::vector<TunedValue> tuned_;
   const std::string_view id_;
@@ -50,12 +53,12 @@ std::string kernel_options(std::string_view type);
 
 /// "BLOCK=64,FILTERS=4"
 std::string tuned_text(const std::vector<TunedValue>& tuned);
-/// The values that run a problem of this source on a GPU from now on, in every process. Returns why they
-/// cannot be kept, or "".
-std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& gpu,
+/// The values that run a problem of this source on a processor (a GPU's or CPU's name) from now on, in every
+/// process. Returns why they cannot be kept, or "".
+std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::string& processor,
                        const std::vector<TunedValue>& tuned);
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
-                                   const std::string& gpu);
+                                   const std::string& processor);
 
 /// Takes all out of their lists again.
 void unload_kernels();
@@ -65,10 +68,5 @@ std::vector<std::shared_ptr<const UserKernels>> loaded_kernels();
 std::shared_ptr<const UserKernels> find_kernels(std::string_view type, std::string_view id);
 /// Whether an implementation is from a file, and cannot run `layer` for a mistake in it.
 bool is_mistaken(const Layer& layer, std::string_view id);
-
-/// Kernels in a GPU's memory, ready to be launched.
-std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,
-                                                  const KernelInterface& interface,
-                                                  const std::string& detail);
 
 }  // namespace duet

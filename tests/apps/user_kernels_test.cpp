@@ -38,6 +38,37 @@ TEST_F(UserKernelsApps, NewKernelWritesAFileThatIsThenListed) {
   EXPECT_TRUE(has(described.out, "a thread computes one element", "fp32", "yes"));
 }
 
+TEST_F(UserKernelsApps, AFileForTheCpuIsMeasuredTunedAndTrains) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
+  const std::string text = folder_.read("relu_cpu_mine.cpp");
+  EXPECT_TRUE(has(text, "// relu cpu_mine: ", "void forward(const"));
+  bench_.write("relu_cpu_mine.cpp", "DUET_TUNE(CHUNK, 64, 128);\n" + text);
+  const std::string problem = "relu --shape n=4,in=8 --kernels . --device cpu ";
+  const Outcome measured = bench_.run(problem + "--impl cpu_mine,cpu_reference --quick", home_);
+  EXPECT_OUTCOME(measured, kExitDone);
+  EXPECT_TRUE(has(measured.out, "cpu_mine", "ok 0%", "source "));
+  const Outcome tuned = bench_.run(problem + "--tune --quick", home_);
+  EXPECT_OUTCOME(tuned, kExitDone);
+  EXPECT_TRUE(has(tuned.out, "CHUNK")) << tuned.out;
+
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
+  EXPECT_OUTCOME(folder_.run("--config net.yaml --backend cpu --kernels . --out run", home_),
+                 kExitDone);
+  EXPECT_EQ(folder_.read("run/kernels/relu_cpu_mine.cpp"), text);
+  EXPECT_TRUE(has(folder_.read("run/config.yaml"), "cpu_mine"));
+}
+
+TEST_F(UserKernelsApps, AFileForTheCpuThatCrashesIsALine) {
+  bench_.write("relu_cpu_mine.cpp",
+               "void forward(const float*, float*) { *(volatile int*)8 = 1; }\n");
+  const Outcome crashed =
+      bench_.run("relu --shape n=4,in=8 --kernels . --device cpu --pass forward --quick", home_);
+  EXPECT_OUTCOME(crashed, kExitComparison);
+  EXPECT_TRUE(has(crashed.out, "cpu_reference   ok", "cpu_mine: failed: crashed: SIGSEGV"))
+      << crashed.out;
+}
+
 TEST_F(UserKernelsApps, NewKernelRefusesWhatItCannotWrite) {
   EXPECT_OUTCOME(folder_.run("new-kernel conv3d mine"), kExitUsage, "no layer type 'conv3d'",
                  "did you mean 'conv2d'");

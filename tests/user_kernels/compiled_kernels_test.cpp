@@ -260,7 +260,7 @@ TEST_F(CompiledKernelsTest, CodeIsKeptAndADamagedFileOfItIsMadeAnew) {
   const CompiledKernels first = relu(kCopy);
   EXPECT_FALSE(first.cached);
   EXPECT_TRUE(relu(kCopy).cached);
-  EXPECT_EQ(relu(kCopy).cubin, first.cubin);
+  EXPECT_EQ(relu(kCopy).code, first.code);
   EXPECT_FALSE(relu(kCopy, {.x = {{{8, 13}}}}).cached) << "another size is other code";
   std::filesystem::remove_all(folder_ / "duet");
   const auto damaged = [&](const std::string& what, auto change) {
@@ -271,7 +271,7 @@ TEST_F(CompiledKernelsTest, CodeIsKeptAndADamagedFileOfItIsMadeAnew) {
     std::ofstream(cached(), std::ios::binary) << all;
     const CompiledKernels again = relu(kCopy);
     EXPECT_FALSE(again.cached) << what;
-    EXPECT_EQ(again.cubin.size(), first.cubin.size()) << what;  // it names when its file was saved
+    EXPECT_EQ(again.code.size(), first.code.size()) << what;  // it names when its file was saved
     EXPECT_TRUE(relu(kCopy).cached) << what;
   };
   damaged("a bit", [](std::string& all) { all[all.size() / 2] ^= 1; });

@@ -1,4 +1,4 @@
-#include "user_kernels/cubin.h"
+#include "user_kernels/elf.h"
 
 #include <cxxabi.h>
 #include <elf.h>
@@ -55,22 +55,24 @@ std::string demangle(const std::string& name) {
   return text ? text.get() : name;
 }
 
-// A variable's, where its section has some.
+// A variable's, where its section has some. A symbol's value is its address in memory, where a file for
+// a GPU has its sections at 0.
 std::string_view bytes_of(const Elf& elf, const Elf64_Sym& symbol) {
   if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT) return {};
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx >= elf.sections()) return {};
   const Elf64_Shdr section = elf.section(symbol.st_shndx);
   if (section.sh_type == SHT_NOBITS) return {};
   const std::string_view all = elf.content(section);
-  if (symbol.st_value > all.size() || symbol.st_size > all.size() - symbol.st_value) return {};
-  return all.substr(symbol.st_value, symbol.st_size);
+  const uint64_t at = symbol.st_value - section.sh_addr;
+  if (at > all.size() || symbol.st_size > all.size() - at) return {};
+  return all.substr(at, symbol.st_size);
 }
 
 }  // namespace
 
-std::vector<CubinSymbol> cubin_symbols(std::string_view cubin) {
-  const Elf elf(cubin);
-  std::vector<CubinSymbol> symbols;
+std::vector<ElfSymbol> elf_symbols(std::string_view code) {
+  const Elf elf(code);
+  std::vector<ElfSymbol> symbols;
   for (size_t i = 0; i < elf.sections(); ++i) {
     const Elf64_Shdr table = elf.section(i);
     if (table.sh_type != SHT_SYMTAB) continue;

@@ -3,7 +3,7 @@
 
 #include "core/error.h"
 #include "device/check.h"
-#include "user_kernels/user_kernels.h"
+#include "user_kernels/loaded_kernels.h"
 
 namespace duet {
 namespace {
@@ -28,17 +28,14 @@ cudaLibrary_t library_of(const std::string& cubin) {
 
 // Launched without an attribute: such a kernel begins when the one before it on the stream has ended,
 // however early that one let others start, so that a user's kernels need not wait for anything.
-class LoadedKernels : public Implementation {
+class GpuKernels : public LoadedKernels {
  public:
-  LoadedKernels(const CompiledKernels& compiled, const KernelInterface& interface,
-                const std::string& detail)
-      : tensors_(interface.passes),
-        workspace_(compiled.workspace),
-        state_(compiled.state),
-        detail_(detail) {
+  GpuKernels(const CompiledKernels& compiled, const KernelInterface& interface,
+             const std::string& detail)
+      : LoadedKernels(compiled, interface, detail) {
     for (const KernelLaunch& launch : compiled.launches) {
       cudaKernel_t kernel = nullptr;
-      DUET_CUDA(cudaLibraryGetKernel(&kernel, library_of(compiled.cubin), launch.kernel.c_str()));
+      DUET_CUDA(cudaLibraryGetKernel(&kernel, library_of(compiled.code), launch.kernel.c_str()));
       // Asks the driver for the kernel, which puts it into the GPU's memory now and not in a step.
       cudaFuncAttributes attributes{};
       DUET_CUDA(cudaFuncGetAttributes(&attributes, kernel));
@@ -50,28 +47,13 @@ class LoadedKernels : public Implementation {
     }
   }
 
-  size_t workspace_bytes(Pass pass) const override {
-    const auto found = workspace_.find(pass);
-    return found == workspace_.end() ? 0 : found->second;
-  }
-  size_t state_bytes() const override { return state_; }
-  std::string detail(Pass) const override { return detail_; }
-
-  void run(Pass pass, const Run& run, const LayerTensors& t) override {
-    const std::vector<KernelTensor>& tensors = tensors_.at(pass);
-    std::array<void*, kMostArguments> pointers{};
-    bool wanted = false;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      const KernelTensor& each = tensors[i];
-      pointers[i] = each.index ? (t.*each.list)[*each.index].memory : nullptr;
-      wanted |= each.written && pointers[i];
-    }
-    if (!wanted) return;  // nobody needs the gradient
-    for (const Loaded& each : launches_.at(pass)) launch(each, pointers, tensors.size(), run, t);
+ protected:
+  void call(Pass pass, const Run& run, const Pointers& tensors, size_t count,
+            void* state) override {
+    for (const Loaded& each : launches_.at(pass)) launch(each, tensors, count, run, state);
   }
 
  private:
-  static constexpr size_t kMostArguments = 160;
   static constexpr size_t kSharedUnasked = 48 << 10;
 
   struct Loaded {
@@ -79,8 +61,8 @@ class LoadedKernels : public Implementation {
     cudaKernel_t kernel;
   };
 
-  static void launch(const Loaded& loaded, std::array<void*, kMostArguments> pointers, size_t count,
-                     const Run& run, const LayerTensors& t) {
+  static void launch(const Loaded& loaded, Pointers pointers, size_t count, const Run& run,
+                     void* state) {
     const KernelLaunch& launch = loaded.launch;
     bool training = run.training;
     std::array<void*, kMostArguments> arguments{};
@@ -88,7 +70,7 @@ class LoadedKernels : public Implementation {
     for (const KernelExtra extra : launch.extras) {
       void*& value = pointers[count];
       if (extra == KernelExtra::kWorkspace) value = run.workspace;
-      if (extra == KernelExtra::kState) value = t.state.memory;
+      if (extra == KernelExtra::kState) value = state;
       if (extra == KernelExtra::kStep) value = const_cast<uint64_t*>(run.step);
       arguments[count++] = extra == KernelExtra::kTraining ? static_cast<void*>(&training) : &value;
     }
@@ -97,10 +79,6 @@ class LoadedKernels : public Implementation {
                                dim(launch.block), arguments.data(), launch.shared, run.stream()));
   }
 
-  const std::map<Pass, std::vector<KernelTensor>> tensors_;
-  const std::map<Pass, size_t> workspace_;
-  const size_t state_;
-  const std::string detail_;
   std::map<Pass, std::vector<Loaded>> launches_;
 };
 
@@ -108,11 +86,11 @@ class LoadedKernels : public Implementation {
 
 }  // namespace
 
-std::unique_ptr<Implementation> make_user_kernels(const CompiledKernels& compiled,
-                                                  const KernelInterface& interface,
-                                                  const std::string& detail) {
+std::unique_ptr<Implementation> make_gpu_kernels(const CompiledKernels& compiled,
+                                                 const KernelInterface& interface,
+                                                 const std::string& detail) {
 #if CUDART_VERSION >= 12080
-  return std::make_unique<LoadedKernels>(compiled, interface, detail);
+  return std::make_unique<GpuKernels>(compiled, interface, detail);
 #else
   throw UnsupportedError("kernels of a file are loaded by CUDA 12.8 and newer; this build has " +
                          std::to_string(CUDART_VERSION / 1000) + "." +

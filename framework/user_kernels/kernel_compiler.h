@@ -1,0 +1,36 @@
+// What makes code of a file for a device: NVRTC for a GPU, the host's C++ compiler for the CPU. All else
+// about a file of kernels, but its launch, is the same for both.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "user_kernels/kernel_file.h"
+
+namespace duet {
+
+struct CompiledCode {
+  std::string code;  // an ELF file; empty: there were errors
+  std::string log;   // what the compiler said
+};
+
+class KernelCompiler {
+ public:
+  virtual ~KernelCompiler() = default;
+
+  /// All that the code depends on beside its source: version, options, processor.
+  virtual std::string key() const = 0;
+  /// `source` is the whole text, `file` names its lines and has what it includes. Throws RunError for
+  /// what is not the source's fault.
+  virtual CompiledCode compile(const KernelFile& file, const std::string& source) const = 0;
+};
+
+/// Both throw UnsupportedError: there is no such compiler here, or it makes no such code.
+std::unique_ptr<const KernelCompiler> gpu_compiler(int capability);
+std::unique_ptr<const KernelCompiler> cpu_compiler();
+
+/// "g++ (Debian 12.2.0-14) 12.2.0 (/usr/bin/c++)"; "none: " and why. For people.
+std::string cpu_compiler_text();
+
+}  // namespace duet
