@@ -119,85 +119,64 @@ template <int size> constexpr Launch named(const char (&pass)[size], int line, i
 
 // A name that a file does not declare is found in duet::none, through a directive behind the file's text:
 // a qualified name is looked for there only where the global namespace has none.
-constexpr const char* kCpuMacros = R"cpp(
-  namespace duet {
-  struct Pass {
-    char pass[24];
-    int there, extras;
-  };
-  namespace none {
-  struct None {};
-  inline constexpr None forward, backward, backward_data, backward_filter;
-  }  // namespace none
-  template <>
-  constexpr bool kThere<const none::None> = false;
-  template <>
-  struct Signature<const none::None> {
-    template <class Tensors>
-    static constexpr bool kTakes = true;
-    static constexpr int extras() { return 0; }
-  };
+constexpr const char* kCpuMacros = R"host(
+namespace duet {
+struct Pass { char pass[24]; int there, extras; };
+namespace none {
+struct None {};
+inline constexpr None forward, backward, backward_data, backward_filter;
+}
+template <> constexpr bool kThere<const none::None> = false;
+template <> struct Signature<const none::None> {
+  template <class Tensors> static constexpr bool kTakes = true;
+  static constexpr int extras() { return 0; }
+};
 
-  struct Extras {
-    void *workspace, *state;
-    const unsigned long long* step;
-    bool training;
-  };
-  template <class Argument>
-  Argument argument(void* const*& tensor, const Extras& extras) {
-    if constexpr (kExtra<Argument> == 1)
-      return {extras.workspace};
-    else if constexpr (kExtra<Argument> == 2)
-      return {extras.state};
-    else if constexpr (kExtra<Argument> == 3)
-      return {extras.step};
-    else if constexpr (kExtra<Argument> == 4)
-      return {extras.training};
-    else
-      return static_cast<Argument>(*tensor++);
-  }
-  template <class... Arguments>
-  struct Call {
-    Call(void (*pass)(Arguments...), Arguments... arguments) { pass(arguments...); }
-  };
-  template <class... Arguments>
-  void call(void (*pass)(Arguments...), void* const* tensor, const Extras& extras) {
-    Call<Arguments...>{pass, argument<Arguments>(tensor, extras)...};  // in this order: in braces
-  }
-  inline void call(const none::None&, void* const*, const Extras&) {}
-  }  // namespace duet
+struct Extras { void *workspace, *state; const unsigned long long* step; bool training; };
+template <class Argument> Argument argument(void* const*& tensor, const Extras& extras) {
+  if constexpr (kExtra<Argument> == 1) return {extras.workspace};
+  else if constexpr (kExtra<Argument> == 2) return {extras.state};
+  else if constexpr (kExtra<Argument> == 3) return {extras.step};
+  else if constexpr (kExtra<Argument> == 4) return {extras.training};
+  else return static_cast<Argument>(*tensor++);
+}
+template <class... Arguments> struct Call {
+  Call(void (*pass)(Arguments...), Arguments... arguments) { pass(arguments...); }
+};
+template <class... Arguments>
+void call(void (*pass)(Arguments...), void* const* tensor, const Extras& extras) {
+  Call<Arguments...>{pass, argument<Arguments>(tensor, extras)...};  // in this order: in braces
+}
+inline void call(const none::None&, void* const*, const Extras&) {}
+}  // namespace duet
 
 #define DUET_ROW(type, name) \
-    extern "C" {               \
-    extern duet::type name;    \
-    }                          \
-    __attribute__((used)) constinit duet::type name
-#define DUET_LAUNCH(pass, ...)           \
-    static_assert(false,                   \
-                  "duet signature: " #pass \
-                  " is launched on a GPU; write a function for the CPU, void " #pass "(...)")
-#define DUET_PASS(name)                                                             \
-    DUET_TAKES_##name(::name);                                                        \
-    DUET_ROW(Pass, duet_pass_##name) = {#name, duet::kThere<decltype(::name)>,        \
-                                        duet::Signature<decltype(::name)>::extras()}; \
-    extern "C" __attribute__((used, visibility("default"))) void duet_call_##name(    \
-        void* const* tensors, const duet::Extras* extras) {                           \
-      duet::call(::name, tensors, *extras);                                           \
-    }
-)cpp";
+  extern "C" { extern duet::type name; } \
+  __attribute__((used)) constinit duet::type name
+#define DUET_LAUNCH(pass, ...) \
+  static_assert(false, "duet signature: " #pass " is launched on a GPU; write a function for the CPU, void " #pass "(...)")
+#define DUET_PASS(name) \
+  DUET_TAKES_##name(::name); \
+  DUET_ROW(Pass, duet_pass_##name) = \
+      {#name, duet::kThere<decltype(::name)>, duet::Signature<decltype(::name)>::extras()}; \
+  extern "C" __attribute__((used, visibility("default"))) void duet_call_##name(void* const* tensors, \
+                                                                        const duet::Extras* extras) { \
+    duet::call(::name, tensors, *extras); \
+  }
+)host";
 
 // bfloat16 of core/bfloat16.h.
-constexpr const char* kCpuHalf = R"cpp(
-  struct bfloat16 {
-    unsigned short bits;
-    bfloat16() = default;
-    explicit bfloat16(float value) {
-      const unsigned word = __builtin_bit_cast(unsigned, value);
-      bits = value != value ? word >> 16 | 0x40u : (word + 0x7FFFu + (word >> 16 & 1u)) >> 16;
-    }
-    operator float() const { return __builtin_bit_cast(float, unsigned{bits} << 16); }
-  };
-)cpp";
+constexpr const char* kCpuHalf = R"host(
+struct bfloat16 {
+  unsigned short bits;
+  bfloat16() = default;
+  explicit bfloat16(float value) {
+    const unsigned word = __builtin_bit_cast(unsigned, value);
+    bits = value != value ? word >> 16 | 0x40u : (word + 0x7FFFu + (word >> 16 & 1u)) >> 16;
+  }
+  operator float() const { return __builtin_bit_cast(float, unsigned{bits} << 16); }
+};
+)host";
 
 std::string types_of(const std::vector<KernelTensor>& tensors, const std::string& stored) {
   std::string text;
