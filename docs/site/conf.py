@@ -40,7 +40,7 @@ course = ["transpose", "reduction", "softmax", "batch_norm", "linear", "conv2d"]
 contents = {
     "README": {
         "Use": ["/docs/configuration", "/docs/data", "/docs/benchmarking", "/docs/profiling", "/docs/python"],
-        "Learn": ["/docs/course/README", "/lessons/README"],
+        "Learn": ["/docs/course/README", "/lessons/README", "/docs/explain"],
         "Extend": [
             "/docs/kernels-at-run-time",
             "/docs/add-a-kernel",
