@@ -296,12 +296,11 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (written == kExitDone && !stopped) written = write_summary(options, {results});
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
-  if (!faults.empty()) return written != kExitDone ? written : kExitComparison;
-  if (ladder && options.write) {
+  if (ladder && options.write && can_be_written(results)) {
     write_ladder(*ladder, results);
     spdlog::info("wrote the table in {}", ladder->page.string());
   }
-  return written;
+  return faults.empty() || written != kExitDone ? written : kExitComparison;
 }
 
 }  // namespace duet

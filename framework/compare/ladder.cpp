@@ -128,6 +128,15 @@ void check_ladder(const Ladder& ladder, Device device, bool force) {
   }
 }
 
+bool can_be_written(const BenchResults& results) {
+  for (const BenchRow& row : results.rows) {
+    for (const auto& arm : row.arms) {
+      if (arm->is_wrong() && family_of(arm->implementation) != Family::kCudnn) return false;
+    }
+  }
+  return true;
+}
+
 void write_ladder(const Ladder& ladder, const BenchResults& results) {
   write_file(ladder.page, read_marked_text(ladder).with(ladder_markdown(results)));
 }

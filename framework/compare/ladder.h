@@ -27,6 +27,9 @@ Ladder find_ladder(const std::string& layer,
 /// What write_ladder() would refuse, told before anything is measured. Throws ConfigError if the
 /// lines are missing, or numbers of a GPU would give way to those of a CPU (unless `force`).
 void check_ladder(const Ladder& ladder, Device device, bool force);
+/// Whether all implementations but the library's were right. A library that is wrong on a problem has
+/// its place in the table, which says so; a kernel of ours is mended first.
+bool can_be_written(const BenchResults& results);
 /// Replaces the table; every other byte stays. Throws ConfigError, RunError.
 void write_ladder(const Ladder& ladder, const BenchResults& results);
 

@@ -147,6 +147,17 @@ TEST_F(LadderTree, ReplacesTheTableAndNothingElse) {
   }
 }
 
+TEST(Ladder, IsWrittenWhereOnlyTheLibraryIsWrong) {
+  BenchResults measured = results("gpu");
+  EXPECT_FALSE(can_be_written(measured));
+  measured.rows[0].arms[2]->agrees = true;
+  EXPECT_TRUE(can_be_written(measured));
+  measured.rows[0].arms[1]->agrees = false;  // cudnn_cublas
+  EXPECT_TRUE(can_be_written(measured));
+  measured.rows[0].arms[0]->agrees = false;
+  EXPECT_FALSE(can_be_written(measured));
+}
+
 TEST_F(LadderTree, TellsTimesRatiosAndTheMachine) {
   EXPECT_EQ(ladder_markdown(results("gpu")),
             "<!-- measured on the gpu -->\n"

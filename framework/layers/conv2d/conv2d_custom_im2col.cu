@@ -61,9 +61,9 @@ class Conv2dCustomIm2col : public Conv2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     queue_im2col(problem_, x, run.workspace, run);
-    with_vectors([&]<int vec_columns, int vec_w>() {
-      const MatrixByDepth<vec_w> weights{w.data<float>(), problem_.k, taps_};
-      launch_image_product<kLayout>(forward_, columns_by_position<vec_columns>(run), weights,
+    with_vectors([&]<int vec>() {
+      const MatrixByDepth<vec> weights{w.data<float>(), problem_.k, taps_};
+      launch_image_product<kLayout>(forward_, columns_by_position<vec>(run), weights,
                                     geometry_.pixels_out, b.data<float>(), y.data<T>(),
                                     rest(run, Pass::kForward), run.stream());
     });
@@ -75,8 +75,8 @@ class Conv2dCustomIm2col : public Conv2dImpl {
       launch_image_product<Layout::kNHWC>(backward_data_, a, b, 1, nullptr, columns,
                                           rest(run, Pass::kBackwardData), run.stream());
     };
-    with_vectors([&]<int, int vec_w>() {
-      const MatrixByRow<vec_w> weights{w.data<float>(), taps_};
+    with_vectors([&]<int vec>() {
+      const MatrixByRow<vec> weights{w.data<float>(), taps_};
       if constexpr (kNchw) {
         multiply(weights, GradByPosition<T>{dy.data<T>(), geometry_, positions_});
       } else {
@@ -89,9 +89,9 @@ class Conv2dCustomIm2col : public Conv2dImpl {
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
     queue_im2col(problem_, x, run.workspace, run);
-    with_vectors([&]<int vec_columns, int>() {
+    with_vectors([&]<int vec>() {
       launch_weight_product(backward_filter_, GradByFilter<kLayout, 1, T>{dy.data<T>(), geometry_},
-                            columns_by_tap<vec_columns>(run), dw.data<float>(), db.data<float>(),
+                            columns_by_tap<vec>(run), dw.data<float>(), db.data<float>(),
                             rest(run, Pass::kBackwardFilter), run.stream());
     });
   }
@@ -108,14 +108,12 @@ class Conv2dCustomIm2col : public Conv2dImpl {
   void* rest(const Run& run, Pass pass) const {
     return static_cast<char*>(run.workspace) + columns_bytes(pass);
   }
-  /// Calls visit<vec of the columns, vec of w>(): 4 where rows start at multiples of it.
+  /// Calls visit<vec>(): 4 where rows of the columns and of w start at multiples of it.
   template <class Visit>
   void with_vectors(Visit&& visit) const {
     const bool columns = (kNchw ? positions_ : taps_) % 4 == 0, weights = taps_ % 4 == 0;
-    if (columns && weights) return visit.template operator()<4, 4>();
-    if (columns) return visit.template operator()<4, 1>();
-    if (weights) return visit.template operator()<1, 4>();
-    visit.template operator()<1, 1>();
+    if (columns && weights) return visit.template operator()<4>();
+    visit.template operator()<1>();
   }
   template <int vec>
   auto columns_by_position(const Run& run) const {
