@@ -266,7 +266,10 @@ class Puzzle {
     out_ << "  yours: " << format_bytes(static_cast<size_t>(read)) << " read and "
          << format_bytes(static_cast<size_t>(written)) << " written, "
          << format_significant(static_cast<double>(read + written) / row.bytes)
-         << " times as much as must move (from empty caches, counted by ncu)\n";
+         << " times as much as must move (from empty caches, counted by ncu"
+         << (read + written < row.bytes ? "; what fits into the L2 cache is written to memory later"
+                                        : "")
+         << ")\n";
   }
 
   // bench in a process of ncu's.

@@ -103,6 +103,28 @@ DUET_LAUNCH(backward, inner::multiply, 1, 32);
   EXPECT_EQ(made.tunes[0].values[2], 256);
 }
 
+TEST_F(CompiledKernelsTest, HasTheNamesOfTheStandardHeaders) {
+  const char* const body = R"(
+__global__ void forward(const float* x, float* y) {
+  constexpr float most = INFINITY;
+  float m = -most, least = FLT_MAX;
+  for (uint32_t i = 0; i < ELEMENTS; ++i) m = fmaxf(m, fminf(x[i], least));
+  int64_t count = INT_MAX;
+  y[0] = isnan(m) ? NAN : m + FLT_EPSILON * count + std::max(1, 2);
+}
+DUET_LAUNCH(forward, forward, 1, 32);
+)";
+  std::string text = body;
+  EXPECT_TRUE(has(relu(text).refusal, "std"));  // <algorithm> is not there
+  text.replace(text.find("std::max"), 8, "max");
+  EXPECT_EQ(relu(text).refusal, "");
+  for (const char* headers : {"#include <cmath>\n#include <cfloat>\n#include <stdint.h>\n",
+                              "#include <cuda/std/cstdint>\n#include <cuda/std/limits>\n",
+                              "#include <cub/block/block_reduce.cuh>\n", "#include <mma.h>\n#include <limits.h>\n"}) {
+    EXPECT_EQ(relu(headers + text).refusal, "") << headers;
+  }
+}
+
 TEST_F(CompiledKernelsTest, ATunedValueTakesThePlaceOfTheDefault) {
   const KernelFile mine = file("relu_custom_mine.cu", kCopy);
   const auto layer = make_layer("relu", {.x = {{{7, 13}}}});
