@@ -37,8 +37,8 @@ typedef unsigned int uint32_t;
 typedef long long int64_t;
 typedef unsigned long long uint64_t;
 )cuda";
-constexpr const char* kStandardHeaders[] = {"cfloat",  "climits", "cmath",  "cstddef",
-                                            "cstdint", "float.h", "limits.h", "math.h",
+constexpr const char* kStandardHeaders[] = {"cfloat",   "climits", "cmath",    "cstddef",
+                                            "cstdint",  "float.h", "limits.h", "math.h",
                                             "stddef.h", "stdint.h"};
 
 class GpuCompiler : public KernelCompiler {
@@ -60,8 +60,7 @@ class GpuCompiler : public KernelCompiler {
   CompiledCode compile(const KernelFile& file, const std::string& source) const override {
     auto headers = file.headers;
     for (const char* name : kStandardHeaders) headers.emplace_back(name, "");
-    Nvrtc::Compiled made =
-        nvrtc_.compile(kStandardNames + source, headers, options_);
+    Nvrtc::Compiled made = nvrtc_.compile(kStandardNames + source, headers, options_);
     return {std::move(made.cubin), std::move(made.log)};
   }
 

@@ -118,9 +118,10 @@ DUET_LAUNCH(forward, forward, 1, 32);
   EXPECT_TRUE(has(relu(text).refusal, "std"));  // <algorithm> is not there
   text.replace(text.find("std::max"), 8, "max");
   EXPECT_EQ(relu(text).refusal, "");
-  for (const char* headers : {"#include <cmath>\n#include <cfloat>\n#include <stdint.h>\n",
-                              "#include <cuda/std/cstdint>\n#include <cuda/std/limits>\n",
-                              "#include <cub/block/block_reduce.cuh>\n", "#include <mma.h>\n#include <limits.h>\n"}) {
+  for (const char* headers :
+       {"#include <cmath>\n#include <cfloat>\n#include <stdint.h>\n",
+        "#include <cuda/std/cstdint>\n#include <cuda/std/limits>\n",
+        "#include <cub/block/block_reduce.cuh>\n", "#include <mma.h>\n#include <limits.h>\n"}) {
     EXPECT_EQ(relu(headers + text).refusal, "") << headers;
   }
 }
