@@ -52,16 +52,22 @@ std::string without_progress(const std::string& text) {
   return kept;
 }
 
+/// Of one kernel, or of all where `kernel` is empty.
+std::string disassembled(const std::string& tool, const std::string& kernel,
+                         const std::string& code) {
+  const std::string one = kernel.empty() ? "" : "-fun " + shell_word(kernel) + " ";
+  const CommandResult shown = run_command(shell_word(tool) + " -sass " + one + shell_word(code));
+  if (shown.code != 0) {
+    throw RunError(tool + " did not disassemble " + kernel + ":\n" + shown.output);
+  }
+  return shown.output;
+}
+
 void show_launch(const KernelLaunch& launch, const std::string& tool, const std::string& cubin,
                  std::ostream& out) {
-  const CommandResult shown = run_command(shell_word(tool) + " -sass -fun " +
-                                          shell_word(launch.kernel) + " " + shell_word(cubin));
-  if (shown.code != 0) {
-    throw RunError(tool + " did not disassemble " + launch.kernel + ":\n" + shown.output);
-  }
   out << to_string(launch.pass) << ", line " << launch.line << ": " << launch.registers
       << " registers, " << launch.spilled << " bytes spilled\n"
-      << shown.output << "\n";
+      << disassembled(tool, launch.kernel, cubin) << "\n";
 }
 
 }  // namespace
@@ -102,6 +108,10 @@ void show_machine_code(const BenchOptions& options, const std::string& path, std
       out << "compute capability " << compiled.capability / 10 << "." << compiled.capability % 10
           << "\n";
       const TemporaryFile cubin("duet-sass-" + std::to_string(getpid()) + ".cubin", compiled.code);
+      if (compiled.plugin) {
+        out << disassembled(tool, "", cubin.path());
+        any = true;
+      }
       for (const KernelLaunch& launch : compiled.launches) {
         if (!is_wanted(launch.pass, options.passes)) continue;
         show_launch(launch, tool, cubin.path(), out);

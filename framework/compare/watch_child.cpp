@@ -185,7 +185,7 @@ class WatchChild {
   bool compiles(const KernelFile& file) {
     const auto kernels = find_kernels(file.type, file.id);
     const Layer& layer = *problems_.front().layer;
-    if (const auto reason = no_kernel_interface(layer)) {
+    if (const auto reason = kernels->cannot_run(layer)) {
       tell({.text = indented(*reason)});
       return false;
     }

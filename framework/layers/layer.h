@@ -147,11 +147,21 @@ class Layer {
 const std::vector<Pass>& two_passes();
 const std::vector<Pass>& three_passes();
 
+/// What every bound layer of a problem P is, for those who know no more of its class.
+template <class P>
+class HasProblem {
+ public:
+  virtual const P& problem() const = 0;
+
+ protected:
+  ~HasProblem() = default;
+};
+
 /// Implements the list half of Layer for a problem struct P, which has `DType dtype` (what x, y, dx
 /// and dy are stored in; parameters are accumulator_of() it) and `std::string to_string() const`.
 /// Self is the class that derives from it.
 template <class Self, class P>
-class LayerOf : public Layer {
+class LayerOf : public Layer, public HasProblem<P> {
  public:
   using ImplList = std::vector<ImplEntry<P>>;
 
@@ -173,7 +183,7 @@ class LayerOf : public Layer {
     problem_ = infer(inputs, options);
     check_sizes();
   }
-  const P& problem() const { return problem_; }
+  const P& problem() const final { return problem_; }
   std::string problem_text() const final { return problem_.to_string(); }
 
   std::vector<ImplInfo> implementations() const final { return with_added(type_, infos_of(list_)); }

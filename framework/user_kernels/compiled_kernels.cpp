@@ -10,6 +10,7 @@
 #include "user_kernels/kernel_cache.h"
 #include "user_kernels/kernel_compiler.h"
 #include "user_kernels/kernel_tables.h"
+#include "user_kernels/plugins.h"
 
 namespace duet {
 namespace {
@@ -73,10 +74,19 @@ void set_failure(const KernelFile& file, const std::string& log, CompiledKernels
                                         : "does not compile:\n" + join(others, "\n");
 }
 
+void set_plugin(const KernelFile& file, const Layer& layer, CompiledKernels* made) {
+  try {
+    made->plugin = open_plugin(file, made->code, layer);
+  } catch (const ConfigError& error) {
+    made->refusal = error.what();
+    made->mistake = true;
+  }
+}
+
 // A mistake is kept as code is; but what a compiler misses (a header, a library) may be there the next time.
 bool is_lasting(const KernelFile& file, const CompiledCode& made) {
   if (!made.code.empty() || made.log.find(kRefusalMark) != std::string::npos) return true;
-  return file.device == Device::kGpu &&
+  return file.device == Device::kGpu && !file.plugin &&
          made.log.find("cannot open source file") == std::string::npos;
 }
 
@@ -97,8 +107,11 @@ CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,
   const bool gpu = file.device == Device::kGpu;
   CompiledKernels made{.device = file.device, .tuned = tuned};
   if (gpu) made.capability = capability_in_use();
-  const auto compiler = gpu ? gpu_compiler(made.capability) : cpu_compiler();
-  const std::string source = source_text(file, layer, kernel_interface(layer), tuned);
+  const auto compiler = file.plugin ? plugin_compiler(file.device, made.capability)
+                        : gpu       ? gpu_compiler(made.capability)
+                                    : cpu_compiler();
+  const std::string source = file.plugin ? numbered_source(file)
+                                         : source_text(file, layer, kernel_interface(layer), tuned);
   const std::string key = key_of(file, source, *compiler);
   std::optional<CompiledCode> code = find_cached(key);
   made.cached = code.has_value();
@@ -111,6 +124,8 @@ CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,
   made.code = code->code;
   if (made.code.empty()) {
     set_failure(file, code->log, &made);
+  } else if (file.plugin) {
+    set_plugin(file, layer, &made);
   } else {
     read_tables(file, layer, code->log, &made);
   }

@@ -14,6 +14,8 @@
 
 namespace duet {
 
+class PluginRow;
+
 struct KernelLaunch {
   Pass pass = Pass::kForward;
   int line = 0;        // in the user's file, of DUET_LAUNCH or of the CPU's function
@@ -37,18 +39,19 @@ struct CompiledKernels {
   std::map<Pass, size_t> workspace;
   size_t state = 0;
   std::vector<TuneRow> tunes;
-  std::vector<TunedValue> tuned;  // with these values, and else the defaults
-  std::string code;               // an ELF file: a cubin, or a shared library
-  int capability = 0;             // of a GPU: 90, compiled for 9.0
-  double seconds = 0;             // to compile
-  bool cached = false;            // and not compiled this time
+  std::vector<TunedValue> tuned;      // with these values, and else the defaults
+  std::string code;                   // an ELF file: a cubin, or a shared library
+  const PluginRow* plugin = nullptr;  // of a plugin; it has no launches
+  int capability = 0;                 // of a GPU: 90, compiled for 9.0
+  double seconds = 0;                 // to compile
+  bool cached = false;                // and not compiled this time
 
-  /// Why `pass` does not run, or nothing.
+  /// Why `pass` does not run, or nothing. REQUIRES: no plugin, which is asked itself.
   std::optional<std::string> unsupported(Pass pass) const;
 };
 
 /// Compiles for the GPU in use, without one for compute capability 9.0; or, by the host's C++ compiler,
-/// for this CPU. Of a file that was compiled before, for these sizes, by this compiler, the code comes from
+/// for this CPU. A plugin's code is the same for all problems. Of a file that was compiled before, for these sizes, by this compiler, the code comes from
 /// ~/.cache/duet/kernels: files of it may be deleted at any time, and one that is damaged is made
 /// anew. Throws UnsupportedError where there is no compiler, or none that knows the GPU.
 CompiledKernels compile_kernels(const KernelFile& file, const Layer& layer,

@@ -60,6 +60,16 @@ std::string included_in(const std::string& line) {
   return name[0] == '"' && end != std::string::npos ? name.substr(1, end - 1) : "";
 }
 
+// Whether a line begins with DUET_PLUGIN(...).
+bool has_plugin(const std::string& source) {
+  std::istringstream lines(source);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find_first_not_of(" \t");
+    if (begin != std::string::npos && line.compare(begin, 12, "DUET_PLUGIN(") == 0) return true;
+  }
+  return false;
+}
+
 // Throws ConfigError: a compiler would end there.
 std::string read_source(const fs::path& path) {
   std::string text = read_input_file(path, kMostBytes);
@@ -173,6 +183,7 @@ KernelFile named_kernel_file(const fs::path& path) {
 KernelFile read_kernel_file(const fs::path& path) {
   KernelFile file = named_kernel_file(path);
   file.source = read_source(path);
+  file.plugin = has_plugin(file.source);
   add_headers(file.source, path.parent_path(), &file);
   file.hash = hash_text(file);
   return file;

@@ -19,6 +19,8 @@ struct KernelFile {
   std::string id;    // "custom_mine"
   std::string source;
   std::vector<std::pair<std::string, std::string>> headers;  // what it includes by "name", and text
+  bool plugin =
+      false;  // the source is host code, too, and ends in DUET_PLUGIN (user_kernels/plugin.h)
   std::string hash;  // of the source and the headers, 12 hexadecimal digits
 
   /// "conv2d_custom_mine"

@@ -230,6 +230,10 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
+std::string numbered_source(const KernelFile& file) {
+  return "#line 1 " + quoted(file.path.string()) + "\n" + file.source + "\n";
+}
+
 std::string source_text(const KernelFile& file, const Layer& layer,
                         const KernelInterface& interface, const std::vector<TunedValue>& tuned) {
   const bool half = layer.inputs()[0].dtype == DType::kBFloat16, gpu = file.device == Device::kGpu;
@@ -252,7 +256,7 @@ std::string source_text(const KernelFile& file, const Layer& layer,
   }
   text += "  return value;\n}\n}  // namespace duet\n";
   text += signature_macros(layer, interface, stored);
-  text += "#line 1 " + quoted(file.path.string()) + "\n" + file.source + "\n";
+  text += numbered_source(file);
   if (gpu) return text;
   text += own_lines + "using namespace duet::none;\n";
   for (const Pass pass : kPasses) {

@@ -62,5 +62,7 @@ struct TunedValue {
 /// CPU also what calls its functions.
 std::string source_text(const KernelFile& file, const Layer& layer,
                         const KernelInterface& interface, const std::vector<TunedValue>& tuned);
+/// The user's file alone, whose lines a compiler's messages name.
+std::string numbered_source(const KernelFile& file);
 
 }  // namespace duet

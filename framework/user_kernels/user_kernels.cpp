@@ -9,6 +9,7 @@
 #include "device/cpu.h"
 #include "device/tuning_cache.h"
 #include "user_kernels/loaded_kernels.h"
+#include "user_kernels/plugin.h"
 
 namespace duet {
 namespace {
@@ -26,13 +27,37 @@ std::string_view kept_id(const std::string& id) {
   return *ids.insert(id).first;
 }
 
-// All that a file's constants depend on.
-std::string problem_of(const Layer& layer) {
+// All that a file's constants depend on. The code of a plugin is the same for all.
+std::string problem_of(const KernelFile& file, const Layer& layer) {
+  if (file.plugin) return std::string(layer.type());
   std::string problem(layer.type());
   problem += " " + layer.problem_text();
   for (const TensorDesc& x : layer.inputs()) problem += " | " + x.to_string();
   return problem + (layer.options().math == Math::kTF32 ? " tf32" : "");
 }
+
+// A plugin's implementation, which tells its source too.
+class FromPlugin : public Implementation {
+ public:
+  FromPlugin(std::unique_ptr<Implementation> own, std::string detail)
+      : own_(std::move(own)), detail_(std::move(detail)) {}
+
+  void prepare(Pass pass, Context& context) override { own_->prepare(pass, context); }
+  size_t workspace_bytes(Pass pass) const override { return own_->workspace_bytes(pass); }
+  size_t state_bytes() const override { return own_->state_bytes(); }
+  std::string detail(Pass pass) const override {
+    const std::string own = own_->detail(pass);
+    return own.empty() ? detail_ : own + ", " + detail_;
+  }
+  std::vector<std::string> calls(Pass pass) const override { return own_->calls(pass); }
+  void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
+    own_->run(pass, run, tensors);
+  }
+
+ private:
+  const std::unique_ptr<Implementation> own_;
+  const std::string detail_;
+};
 
 void add(const KernelFile& file) {
   auto entry = std::make_shared<const UserKernels>(file);
@@ -63,7 +88,7 @@ UserKernels::UserKernels(KernelFile file, std::vector<TunedValue> tuned)
       id_(kept_id(file_.id + "[" + tuned_text(tuned_) + "]")) {}
 
 const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
-  const std::string problem = problem_of(layer);
+  const std::string problem = problem_of(file_, layer);
   const auto found = compiled_.find(problem);
   if (found != compiled_.end()) return found->second;
   return compiled_.emplace(problem, compile_kernels(file_, layer, tuned_for(layer))).first->second;
@@ -77,7 +102,7 @@ std::vector<TunedValue> UserKernels::tuned_for(const Layer& layer) const {
 void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
   std::map<std::string, std::future<CompiledKernels>> compiling;
   for (const Layer* layer : layers) {
-    const std::string problem = problem_of(*layer);
+    const std::string problem = problem_of(file_, *layer);
     if (compiled_.contains(problem) || compiling.contains(problem)) continue;
     const auto tuned = tuned_for(*layer);
     compiling[problem] = std::async(
@@ -111,14 +136,14 @@ std::string keep_tuned(const KernelFile& file, const Layer& layer, const std::st
   TuningCache::Entry entry;
   for (const TunedValue& each : tuned) entry[each.name] = each.value;
   TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  cache.insert(file.hash + " | " + problem_of(layer) + " | " + processor, entry);
+  cache.insert(file.hash + " | " + problem_of(file, layer) + " | " + processor, entry);
   return cache.why_not_kept();
 }
 
 std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
                                    const std::string& processor) {
   const TuningCache cache(TuningCache::path_of("tuned_kernels.json"));
-  const auto entry = cache.find(file.hash + " | " + problem_of(layer) + " | " + processor);
+  const auto entry = cache.find(file.hash + " | " + problem_of(file, layer) + " | " + processor);
   std::vector<TunedValue> tuned;
   for (const auto& [name, value] : entry.value_or(TuningCache::Entry())) {
     tuned.push_back({name, value});
@@ -126,17 +151,23 @@ std::vector<TunedValue> kept_tuned(const KernelFile& file, const Layer& layer,
   return tuned;
 }
 
+std::optional<std::string> UserKernels::cannot_run(const Layer& layer) const {
+  if (file_.plugin) return {};
+  return no_kernel_interface(layer);
+}
+
 std::optional<std::string> UserKernels::unsupported(const Layer& layer, Pass pass) const {
-  if (auto reason = no_kernel_interface(layer)) return reason;
+  if (auto reason = cannot_run(layer)) return reason;
   try {
-    return compiled(layer).unsupported(pass);
+    const CompiledKernels& made = compiled(layer);
+    return made.plugin ? made.plugin->unsupported(layer, pass) : made.unsupported(pass);
   } catch (const Error& error) {
     return error.what();
   }
 }
 
 bool UserKernels::mistaken(const Layer& layer) const {
-  if (no_kernel_interface(layer)) return false;
+  if (cannot_run(layer)) return false;
   try {
     return compiled(layer).mistake;
   } catch (const Error& error) {
@@ -144,12 +175,15 @@ bool UserKernels::mistaken(const Layer& layer) const {
   }
 }
 
-std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context&) const {
+std::unique_ptr<Implementation> UserKernels::make(const Layer& layer, Context& context) const {
   const CompiledKernels& made = compiled(layer);
   const std::string tuned = made.tuned.empty() ? "" : ", " + tuned_text(made.tuned);
+  const std::string detail = "source " + file_.hash + tuned;
+  if (made.plugin) {
+    return std::make_unique<FromPlugin>(made.plugin->make(layer, context), detail);
+  }
   const bool gpu = file_.device == Device::kGpu;
-  return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer),
-                                                     "source " + file_.hash + tuned);
+  return (gpu ? make_gpu_kernels : make_cpu_kernels)(made, kernel_interface(layer), detail);
 }
 
 void load_kernels(const std::vector<fs::path>& paths) {

@@ -24,6 +24,8 @@ class UserKernels : public AddedEntry {
   std::string_view id() const override { return id_; }
   /// Refusals, what is wrong with the file, and why nothing can be compiled here are all reasons.
   std::optional<std::string> unsupported(const Layer& layer, Pass pass) const override;
+  /// Why no file but a plugin could, whatever it holds.
+  std::optional<std::string> cannot_run(const Layer& layer) const;
   /// Whether the reason is a mistake in the file, which no other problem or machine mends.
   bool mistaken(const Layer& layer) const;
   std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;

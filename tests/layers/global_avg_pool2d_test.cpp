@@ -15,6 +15,7 @@ std::vector<LayerCase> global_avg_pool2d_cases() {
       {.name = "channels_37", .x = {{{2, 37, 3, 3}}}},
       {.name = "resnet", .x = {{{4, 128, 7, 7}}}, .gradient_check = false},
       {.name = "large", .x = {{{2, 6, 130, 100}}}, .gradient_check = false},
+      {.name = "shifted", .x = {{{2, 6, 56, 56}}}, .data = Data::kShifted, .gradient_check = false},
       {.name = "integers", .x = {{{2, 6, 8, 8}}}, .data = Data::kIntegers, .exact = true},
       {.name = "non_finite", .x = {{{2, 12, 3, 5}}}, .data = Data::kNonFinite},
   });

@@ -14,6 +14,7 @@
 #include "device/nvrtc.h"
 #include "layers/layer_cases.h"
 #include "support/layer_case.h"
+#include "support/page_kernel.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
 #include "test_paths.h"
@@ -367,12 +368,9 @@ TEST_F(CompiledKernelsTest, StartersCompileForEveryCase) {
   }
 }
 
-// The kernels that the pages show, for the problem that they name.
-TEST_F(CompiledKernelsTest, KernelsOfThePagesCompile) {
-  const std::string page = read_input_file(DUET_SOURCE_DIR "/docs/kernels-at-run-time.md", 1 << 20);
-  const std::string begin = "<!-- kernel: conv2d_custom_mine.cu -->\n```cpp\n";
-  const size_t at = page.find(begin) + begin.size();
-  const KernelFile mine = file("conv2d_custom_mine.cu", page.substr(at, page.find("```", at) - at));
+// The kernel that the page shows, for the problem that it names.
+TEST_F(CompiledKernelsTest, TheKernelOfThePageCompiles) {
+  const KernelFile mine = file("conv2d_custom_mine.cu", kernel_of_page("conv2d_custom_mine.cu"));
   const LayerCase c = {.keys = {{"out_channels", "128"}, {"kernel", "3"}},
                        .x = {{{64, 64, 13, 13}}}};
   const CompiledKernels made = compile_kernels(mine, *make_layer("conv2d", c));

@@ -87,10 +87,13 @@ __global__ void avg_pool2d_forward_naive_kernel(Pool2dProblem t, unsigned output
   const PixelRange pixels = t.pixels_of(at.row, at.column);
   float sum = 0.0f;
   // region sum
+  // A row by itself: one sum of a whole image of 56 x 56 would lose more than the limit to rounding.
   for (int h = pixels.h_begin; h < pixels.h_end; ++h) {
+    float row = 0.0f;
     for (int w = pixels.w_begin; w < pixels.w_end; ++w) {
-      sum += x[at.base + (h * t.w + w) * at.step];
+      row += x[at.base + (h * t.w + w) * at.step];
     }
+    sum += row;
   }
   y[i] = T(sum / t.divisor(pixels));
   // end sum

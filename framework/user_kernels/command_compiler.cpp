@@ -1,0 +1,105 @@
+#include "user_kernels/command_compiler.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "core/command.h"
+#include "core/error.h"
+#include "core/input_file.h"
+#include "core/shell_word.h"
+
+namespace duet {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostBytes = 256 << 20;
+
+/// A folder of its own, gone with all that is in it.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string name = (fs::temp_directory_path() / "duet-kernels-XXXXXX").string();
+    if (!mkdtemp(name.data())) throw RunError("cannot make a folder in " + name);
+    path_ = name;
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    fs::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+class CommandCompiler : public KernelCompiler {
+ public:
+  explicit CommandCompiler(CompilerCommand command) : command_(std::move(command)) {}
+
+  std::string key() const override { return command_.key + "\n" + command_.words; }
+
+  // Files are written as they were read: whoever saves them meanwhile changes nothing.
+  CompiledCode compile(const KernelFile& file, const std::string& source) const override {
+    const ScratchFolder scratch;
+    const fs::path folder = scratch.path() / "1/2/3/4/5/6/7/8";  // for "../" in names of headers
+    const fs::path text = folder / file.path.filename(), made = scratch.path() / "kernels.so";
+    write(text, source);
+    for (const auto& [name, header] : file.headers) {
+      const fs::path place = (folder / name).lexically_normal();
+      const auto [end, other] =
+          std::mismatch(scratch.path().begin(), scratch.path().end(), place.begin(), place.end());
+      if (end != scratch.path().end()) continue;  // the compiler finds it by its path
+      write(place, "#line 1 \"" + name + "\"\n" + header);
+    }
+    const CommandResult result = run_command(
+        "LC_ALL=C " + command_.words + " " + command_.quote + shell_word(folder.string()) + " -o " +
+        shell_word(made.string()) + " " + shell_word(text.string()));
+    if (result.code > 128)
+      throw RunError(command_.words + " was ended by a signal: " + result.output);
+    if (result.code != 0) return {"", without(scratch.path(), result.output)};
+    return {read_input_file(made, kMostBytes), result.output};
+  }
+
+ private:
+  static void write(const fs::path& path, const std::string& text) {
+    std::error_code error;
+    fs::create_directories(path.parent_path(), error);
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) throw RunError("cannot write " + path.string());
+  }
+
+  // Linkers name objects by paths that are gone when a user reads them.
+  static std::string without(const fs::path& folder, std::string text) {
+    const std::string place = folder.string() + "/";
+    for (size_t at = 0; (at = text.find(place, at)) != std::string::npos;) {
+      text.erase(at, place.size());
+    }
+    return text;
+  }
+
+  const CompilerCommand command_;
+};
+
+}  // namespace
+
+std::string version_of(const std::string& command) {
+  const CommandResult result = run_command(command + " --version");
+  if (result.code != 0) {
+    throw UnsupportedError(command + " --version does not run: " + result.output);
+  }
+  return result.output;
+}
+
+std::unique_ptr<const KernelCompiler> command_compiler(const CompilerCommand& command) {
+  return std::make_unique<CommandCompiler>(command);
+}
+
+}  // namespace duet
