@@ -15,7 +15,8 @@
 
 namespace duet {
 
-// conv2d_custom_implicit_gemm_nhwc.cu
+// conv2d_custom_implicit_gemm_bf16.cu and _nhwc.cu
+extern template class Conv2dCustomImplicitGemm<Layout::kNCHW, bfloat16>;
 extern template class Conv2dCustomImplicitGemm<Layout::kNHWC, float>;
 extern template class Conv2dCustomImplicitGemm<Layout::kNHWC, bfloat16>;
 
