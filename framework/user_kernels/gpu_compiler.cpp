@@ -48,6 +48,8 @@ class GpuCompiler : public KernelCompiler {
     const std::string own = capability >= 90 ? "a" : "";
     options_ = {"--gpu-architecture=sm_" + std::to_string(capability) + own, "-std=c++20",
                 "-default-device", "-lineinfo", "--ptxas-options=-v"};
+    // Code from its own cache comes without a word of registers.
+    if (std::stoi(nvrtc.version()) >= 13) options_.push_back("--no-cache");
     if (!nvrtc.includes().empty()) {
       options_.push_back("-I" + nvrtc.includes());
       options_.push_back("-I" + nvrtc.includes() + "/cccl");

@@ -25,7 +25,7 @@ TEST_F(PluginsOnGpu, ThePluginOfThePageIsRight) {
   for (const int64_t rows : {1, 63, 64, 65, 1000}) {
     const LayerCase c = {.name = "rows", .x = {{{rows, 32}}}};
     const auto layer = make_layer("relu", c);
-    const CheckData data = make_check_data("relu", c);
+    const CheckData data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
     for (const Pass pass : layer->passes()) {
       const auto reason = layer->unsupported("custom_tma", pass);
       if (reason && reason->starts_with("copies in bulk")) GTEST_SKIP() << *reason;
