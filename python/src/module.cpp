@@ -15,6 +15,7 @@
 #include "layers/layers.h"
 #include "measurements.h"
 #include "prepared_layer.h"
+#include "torch_calls.h"
 #include "train/safetensors.h"
 #include "train/version.h"
 #include "user_kernels/user_kernels.h"
@@ -226,6 +227,7 @@ NB_MODULE(_duet, m) {
   define_errors();
   define_layer(m);
   define_measurements(m);
+  define_torch_calls(m);
   m.def("describe", describe, "array"_a, "name"_a);
   m.def("address", address, "array"_a);
   m.def("synchronize", synchronize_default_stream, nb::call_guard<nb::gil_scoped_release>(),

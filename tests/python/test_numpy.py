@@ -293,7 +293,7 @@ class Kernels(unittest.TestCase):
                 "__global__ void forward(const float* x, float* y) {\n"
                 "  const long long i = blockIdx.x * 256LL + threadIdx.x;\n"
                 "  if (i < ELEMENTS) y[i] = x[i] > 0 ? x[i] : 0;\n}\n"
-                "DUET_FORWARD(forward, (ELEMENTS + 255) / 256, 256);\n")
+                "DUET_LAUNCH(forward, forward, (ELEMENTS + 255) / 256, 256);\n")
         with tempfile.TemporaryDirectory() as folder:
             with open(os.path.join(folder, "relu_custom_mine_python.cu"), "w") as file:
                 file.write(text)
@@ -301,6 +301,24 @@ class Kernels(unittest.TestCase):
         self.assertIn("custom_mine_python", duet.layer_types()["relu"].implementations)
         with self.assertRaisesRegex(duet.UnsupportedError, "'custom_mine_python' runs on the GPU"):
             ops.relu(normal(2, 3), impl="custom_mine_python")
+        duet.__dict__["_kernel_paths"].clear()  # the folder is gone
+
+    def test_a_plugin_finds_the_library_in_the_module(self):
+        text = ("#include \"layers/activation/activation.h\"\n#include \"user_kernels/plugin.h\"\n"
+                "class Mine : public duet::ActivationImpl {\n public:\n  using duet::ActivationImpl::ActivationImpl;\n"
+                "  void forward(const duet::Run&, const duet::Tensor& x, const duet::Tensor& y,\n"
+                "               const duet::Tensor&) override {\n"
+                "    if (x.elements() != problem_.x.elements()) throw duet::ShapeError(problem_.to_string());\n"
+                "    for (int i = 0; i < x.elements(); ++i) y.data<float>()[i] = x.data<float>()[i] > 0 ? 7 : 0;\n  }\n"
+                "  void backward(const duet::Run&, const duet::Tensor&, const duet::Tensor&, const duet::Tensor&,\n"
+                "                const duet::Tensor&, const duet::Tensor&) override {}\n};\n"
+                "DUET_PLUGIN(duet::impl_entry<Mine>(\"cpu_plugin\"));\n")
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "relu_cpu_plugin.cpp"), "w") as file:
+                file.write(text)
+            duet.load_kernels(folder)
+            y = ops.relu(np.array([[-1.0, 2.0]], dtype="float32"), impl="cpu_plugin")
+        np.testing.assert_array_equal(y, [[0, 7]])
         duet.__dict__["_kernel_paths"].clear()  # the folder is gone
 
 
@@ -322,9 +340,11 @@ class Package(unittest.TestCase):
             tree = ast.parse(file.read())
         named = {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
         self.assertEqual(named, {name for name in dir(_duet) if not name.startswith("__")})
-        layer, = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-        methods = {node.name for node in layer.body if isinstance(node, ast.FunctionDef)} - {"__init__"}
-        self.assertEqual(methods, {name for name in dir(_duet.Layer) if not name.startswith("__")})
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                methods = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+                methods = {name for name in methods if not name.startswith("__")}
+                self.assertEqual(methods, {name for name in dir(getattr(_duet, node.name)) if not name.startswith("__")})
         self.assertTrue(os.path.exists(os.path.join(os.path.dirname(path), "py.typed")))
 
     def test_every_public_name_has_a_docstring(self):

@@ -1,7 +1,9 @@
 """duet.torch beside torch itself, on the CPU."""
 
+import concurrent.futures
 import copy
 import os
+import pickle
 import subprocess
 import tempfile
 import unittest
@@ -213,6 +215,90 @@ class Modules(unittest.TestCase):
                 dt.Linear(3, 4)(inputs((2, 3)))
 
 
+class RepeatedCalls(unittest.TestCase):
+    """From the second one on the commonest calls do without most of Python (_duet.TorchCalls)."""
+
+    def setUp(self):
+        self.theirs, self.ours = both(lambda m: m.Linear(5, 3))
+
+    def check(self, x, **to):
+        with torch.no_grad():
+            for _ in range(3):
+                torch.testing.assert_close(self.ours(x), self.theirs(x))
+
+    def test_are_made_without_the_interpreter(self):
+        x = inputs((4, 5))
+        self.check(x)
+        made = self.ours._spec.calls(x, (self.ours.weight, self.ours.bias), True)
+        self.assertIsNone(made)  # a gradient is wanted
+        with torch.no_grad():
+            made, = self.ours._spec.calls(x, (self.ours.weight, self.ours.bias), True)
+            torch.testing.assert_close(made, self.theirs(x))
+            duet.torch.forget()
+            self.assertIsNone(self.ours._spec.calls(x, (self.ours.weight, self.ours.bias), True))
+
+    def test_of_every_module(self):
+        for name, make, shape in PAIRS:
+            with self.subTest(name), torch.no_grad():
+                theirs, ours = both(make)
+                for training in (True, False):
+                    theirs.train(training), ours.train(training)
+                    for seed in range(4):
+                        x = inputs(shape, seed=seed)
+                        torch.testing.assert_close(ours(x), theirs(x), rtol=1e-4, atol=1e-5)
+
+    def test_with_what_changes_between_them(self):
+        for x in (inputs((4, 5)), inputs((7, 5)), inputs((5, 4)).T, inputs((4, 5)), inputs((2, 4, 5))):
+            self.check(x)
+        for module in (self.ours, self.theirs):
+            module.double()
+        self.check(inputs((4, 5), torch.float64))
+        with torch.no_grad():
+            for module in (self.ours, self.theirs):
+                module.weight.mul_(2)
+        self.check(inputs((4, 5), torch.float64))
+        self.ours.bias = self.theirs.bias = nn.Parameter(torch.ones(3, dtype=torch.float64))
+        self.check(inputs((4, 5), torch.float64))
+
+    def test_see_gradients_and_autocast(self):
+        x = inputs((4, 5))
+        self.check(x)
+        self.assertTrue(self.ours(x).requires_grad)
+        self.ours.requires_grad_(False)
+        self.assertFalse(self.ours(x).requires_grad)
+        self.assertTrue(self.ours(x.clone().requires_grad_()).requires_grad)
+        with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+            self.assertEqual(self.ours(x).dtype, torch.bfloat16)
+
+    def test_hold_parameters_to_their_shapes(self):
+        x = inputs((4, 5))
+        self.check(x)
+        self.ours.weight.data = self.ours.weight.data[:2]
+        with self.assertRaisesRegex(duet.ConfigError, "weight is"), torch.no_grad():
+            self.ours(x)
+
+    def test_find_parametrized_weights(self):
+        x = inputs((4, 5))
+        for module in (self.ours, self.theirs):
+            nn.utils.parametrizations.weight_norm(module)
+        self.check(x)
+
+    def test_copies_and_threads(self):
+        x = inputs((4, 5))
+        self.check(x)
+        other = pickle.loads(pickle.dumps(copy.deepcopy(self.ours)))
+        with torch.no_grad():
+            expected = self.theirs(x)
+            torch.testing.assert_close(other(x), expected)
+
+            def run(_):
+                for _ in range(200):
+                    torch.testing.assert_close(other(x), expected)
+
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                list(pool.map(run, range(4)))
+
+
 def small_network(m=nn):
     return nn.Sequential(m.Conv2d(1, 4, 3, padding=1), m.BatchNorm2d(4), m.LeakyReLU(0.1), m.MaxPool2d(2),
                          nn.Flatten(), m.Linear(64, 10), m.Softmax(dim=-1))
@@ -220,7 +306,7 @@ def small_network(m=nn):
 
 class Operators(unittest.TestCase):
     def arguments(self, module, x):
-        spec = module._spec
+        spec = module._spec[:4]
         w = [t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()]
         return ([x], w, *spec[1:], False, True, True)
 

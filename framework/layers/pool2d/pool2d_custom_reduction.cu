@@ -1,13 +1,15 @@
 // global_avg_pool2d custom_reduction: neighbouring threads add up neighbouring values of x.
-// Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; NHWC: block = 1
-//           image and up to 32 channels, a thread takes a channel of every so many pixels.
-//           Backward: thread = 1 element. block = 256.
+// Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; of many planes of up
+//           to 64 pixels block = 128 planes, copied to shared memory, where a thread adds up one;
+//           NHWC: block = 1 image and up to 32 channels, a thread takes a channel of every so many
+//           pixels. Backward: thread = 1 element. block = 256, but for small planes.
 // Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; an
 //           element at a time.
 // Limits:   fp32 or bf16, both layouts.
 #include "device/check.h"
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
+#include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
 namespace duet {
@@ -30,6 +32,44 @@ __global__ void __launch_bounds__(kThreads)
   sum = warp_combine(sum, 1, plus);
   if (threadIdx.x % 32 == 0) y[plane] = T(sum / static_cast<float>(pixels));
   // end plane
+}
+
+constexpr int kSmallPixels = 64, kSmallPlanes = 128;  // of a plane; of a block, and its threads
+
+// Fewer planes have too few blocks for the GPU, and a warp each.
+bool are_small_planes(int planes, int pixels) {
+  return pixels <= kSmallPixels && planes >= 64 * kSmallPlanes;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kSmallPlanes)
+    global_avg_pool2d_forward_small_planes_kernel(int planes, int pixels, const T* x, T* y) {
+  wait_for_primary();
+  // region small
+  constexpr int V = kWidest<T>;
+  using Word = WordOf<16>;
+  __shared__ alignas(16) T values[kSmallPlanes * kSmallPixels];
+  const int first = blockIdx.x * kSmallPlanes;
+  const int count = min(kSmallPlanes, planes - first) * pixels;
+  const T* from = x + static_cast<int64_t>(first) * pixels;
+#pragma unroll 8
+  for (int i = threadIdx.x * V; i + V <= count; i += kSmallPlanes * V) {
+    *reinterpret_cast<Word*>(values + i) = *reinterpret_cast<const Word*>(from + i);
+  }
+  const int rest = count / V * V + threadIdx.x;
+  if (rest < count) values[rest] = from[rest];
+  __syncthreads();
+  const int plane = first + threadIdx.x;
+  if (plane >= planes) return;
+  // Planes of an even size begin in the same few banks, so each thread begins one value further.
+  int at = pixels % 2 == 0 ? threadIdx.x % pixels : 0;
+  float sum = 0.0f;
+  for (int k = 0; k < pixels; ++k) {
+    sum += Accumulator<T>(values[threadIdx.x * pixels + at]);
+    at = at + 1 == pixels ? 0 : at + 1;
+  }
+  y[plane] = T(sum / static_cast<float>(pixels));
+  // end small
 }
 
 /// `lanes` channels a block, a power of two up to 32; the grid is images x groups of channels.
@@ -75,6 +115,12 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     if (problem_.layout == Layout::kNCHW || problem_.c == 1) {
       const int planes = problem_.n * problem_.c;
+      if (are_small_planes(planes, problem_.window())) {
+        launch_following({blocks_of(planes, kSmallPlanes), kSmallPlanes, 0, run.stream()},
+                         global_avg_pool2d_forward_small_planes_kernel<T>, planes,
+                         problem_.window(), x.data<T>(), y.data<T>());
+        return;
+      }
       launch_following({blocks_of(planes, kCombineWarps), kThreads, 0, run.stream()},
                        global_avg_pool2d_forward_planes_kernel<T>, planes, problem_.window(),
                        x.data<T>(), y.data<T>());

@@ -35,7 +35,24 @@ class Spec(NamedTuple):
     keys: str
     backend: str
     math: str
+    calls: Any = None
+    """Of a module: the calls that it has made (_duet.TorchCalls)."""
 
+
+_duet.use_torch({
+    "tensor": Tensor,
+    "parameter": torch.nn.Parameter,
+    "any_autocast": _any_autocast,
+    "transforms": _peek_transforms,
+    "gradients": torch.is_grad_enabled,
+    "empty_like": torch.empty_like,
+    "empty_strided": torch.empty_strided,
+    "uint8": torch.uint8,
+    "gpu": getattr(torch._C, "_cuda_getDevice", torch.cuda.current_device),
+    "stream": _raw_stream,
+    "dtypes": _TORCH,
+})
+_is_compiling = torch.compiler.is_compiling
 
 _prepared: dict[Any, Prepared] = {}
 
@@ -63,10 +80,11 @@ def _find_fake(spec: Sequence[str], x: Sequence[Tensor], nhwc: bool, gradient: b
 def forget() -> None:
     """Lets go of all prepared layers of duet.torch."""
     _prepared.clear()
+    _duet.forget_torch_calls()
 
 
 def _prepare(spec: Sequence[str], x: Sequence[Tensor], nhwc: bool, gradient: bool) -> Prepared:
-    type, keys, backend, math = spec
+    type, keys, backend, math = spec[:4]
     descs = []
     for tensor in x:
         dtype = _DTYPES.get(tensor.dtype)
@@ -351,6 +369,11 @@ def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training
     """The outputs of a layer. In training buffers among `w` are updated in place. What is not contiguous (or
     channels_last) is copied, as torch's own layers do; parameters of bfloat16 are read as float32."""
     # Every line of this is in the cost of a call.
+    calls = spec[4] if len(x) == 1 and not _is_compiling() else None
+    if calls is not None:
+        made = calls(x[0], w, training)
+        if made is not None:
+            return made
     if _any_autocast():
         x = _cast(spec[0], x)
     first = x[0]
@@ -371,7 +394,7 @@ def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training
         if not fits:
             w = tuple([_parameter(spec[0], t, first.dtype, nhwc) for t in w])
     gradient = gradient and torch.is_grad_enabled()
-    if torch.compiler.is_compiling() or not plain:
+    if _is_compiling() or not plain:
         return _call_op(spec, x, w, nhwc, training, gradient)
     if _peek_transforms():
         raise UnsupportedError("Duet's layers have no rules for the transforms of torch.func (grad, vmap, ...); "
@@ -382,6 +405,8 @@ def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training
         y = [made] if len(prepared.outputs) == 1 else list(made)
     else:
         y, _ = _forward(prepared, x, w, training)
+        if calls is not None and not nhwc and not (training and prepared.has_buffers):
+            calls.add(prepared.layer, x[0], w, training)
     if training and prepared.has_buffers:
         for tensor, parameter in zip(w, prepared.parameters):
             if not parameter.trained:
@@ -403,7 +428,7 @@ def _parameter(type: str, w: Tensor, dtype: torch.dtype, nhwc: bool) -> Tensor:
 
 def _call_op(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...], nhwc: bool, training: bool,
              gradient: bool) -> list[Tensor]:
-    type, keys, backend, math = spec
+    type, keys, backend, math = spec[:4]
     made = _OPS[type](list(x), list(w), keys, backend, math, nhwc, training, gradient)
     if training and type.startswith("batch_norm"):
         made, updated = made[:-2], made[-2:]

@@ -39,7 +39,7 @@ class _Backed:
         self.backend = backend
         self.math = math
         type, keys = self._layer()
-        self._spec = Spec(type, keys_of(**keys), backend_text(backend), math)
+        self._spec = Spec(type, keys_of(**keys), backend_text(backend), math, _duet.TorchCalls())
 
     def _layer(self) -> tuple[str, dict[str, Any]]:
         """(layer type, keys) of this module. Raises UnsupportedError for what no layer of Duet does."""
@@ -49,6 +49,15 @@ class _Backed:
         before = super().extra_repr()  # type: ignore[misc]
         own = f"backend={self.backend!r}, math={self.math!r}, duet={_duet.version().partition(' ')[0]!r}"
         return f"{before}, {own}" if before else own
+
+
+def _weight_and_bias(module: nn.Module) -> tuple[Tensor, ...]:
+    """Its parameters. Where they stand, they are found in a third of the time that attributes take; what is not there
+    (of a parametrization) is an attribute."""
+    known = module._parameters
+    weight = known["weight"] if "weight" in known else module.weight
+    bias = known["bias"] if "bias" in known else module.bias
+    return (weight,) if bias is None else (weight, bias)
 
 
 def _refuse(module: nn.Module, what: str) -> None:
@@ -79,7 +88,7 @@ class Conv2d(_Backed, nn.Conv2d):
         if self._padded is not None:
             mode = "constant" if self.padding_mode == "zeros" else self.padding_mode
             input = F.pad(input, self._padded, mode=mode)
-        w = (self.weight,) if self.bias is None else (self.weight, self.bias)
+        w = _weight_and_bias(self)
         if input.dim() == 3:
             return call(self._spec, (input.unsqueeze(0),), w)[0].squeeze(0)
         return call(self._spec, (input,), w)[0]
@@ -92,7 +101,7 @@ class Linear(_Backed, nn.Linear):
         return "linear", dict(out_features=self.out_features, bias=self.bias is not None)
 
     def forward(self, input: Tensor) -> Tensor:
-        w = (self.weight,) if self.bias is None else (self.weight, self.bias)
+        w = _weight_and_bias(self)
         if input.dim() == 2:
             return call(self._spec, (input,), w)[0]
         rows = call(self._spec, (input.reshape(-1, input.shape[-1]),), w)[0]
