@@ -11,6 +11,7 @@
 #include "compare/bench_problems.h"
 #include "compare/results_json.h"
 #include "core/error.h"
+#include "core/input_file.h"
 #include "layers/layers.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
@@ -86,6 +87,40 @@ TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
     ++count;
   }
   EXPECT_GE(count, 12u);
+}
+
+/// What has a row in a page's tables: "| `custom_naive` | ...".
+std::set<std::string> rows_in(const std::string& tables) {
+  std::set<std::string> ids;
+  std::istringstream lines(tables);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("| `")) ids.insert(line.substr(3, line.find('`', 3) - 3));
+  }
+  return ids;
+}
+
+TEST(Ladder, MeasuredTablesHaveARowForEachImplementationOnAGpuAndNoOther) {
+  if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
+  size_t measured = 0;
+  for (const auto& folder :
+       fs::directory_iterator(fs::path(DUET_SOURCE_DIR) / "framework/layers")) {
+    const fs::path page = folder.path() / "README.md";
+    const std::string text = fs::exists(page) ? read_input_file(page, 1 << 20) : "",
+                      mark = "<!-- bench:";
+    const size_t name = text.find(mark), begin = text.find("<!-- measured on the gpu -->");
+    if (begin == std::string::npos) continue;
+    const size_t first = name + mark.size();
+    const LayerType* type = find_layer_type(text.substr(first, text.find(' ', first) - first));
+    ASSERT_TRUE(type) << page;
+    std::set<std::string> expected;
+    for (const ImplInfo& info : type->implementations()) {
+      if (family_of(info.id) != Family::kCpu) expected.emplace(info.id);
+    }
+    EXPECT_EQ(rows_in(text.substr(begin, text.find("<!-- /bench -->", begin) - begin)), expected)
+        << page;
+    ++measured;
+  }
+  EXPECT_GE(measured, 9u);
 }
 
 /// The ids of the rungs of a page of the course, by layer: "<!-- rung: linear custom_naive -->".
