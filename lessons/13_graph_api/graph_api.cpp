@@ -2,6 +2,7 @@
 #include <cuda_fp16.h>
 #include <cudnn.h>
 
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -112,6 +113,36 @@ Part pointwise(cudnnPointwiseMode_t mode, const Part& x, const Part* b, const Pa
 }
 // end operations
 
+// region notes
+/// What an engine does to numbers, and what it needs: its notes.
+void print_notes(const Part& engine) {
+  static const char* const numerical[] = {
+      "tensor cores", "narrows its inputs", "sums in reduced precision",
+      "FFT",          "not deterministic",  "Winograd",
+      "Winograd 4x4", "Winograd 6x6",       "Winograd 13x13",
+      "NaN goes on"};
+  static const char* const behavior[] = {"compiled when the plan is made",
+                                         "filters reordered for int8", "bias reordered for int8",
+                                         "makes CUDA graphs itself", "calls cuBLASLt"};
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  cudnnBackendBehaviorNote_t needs[CUDNN_BEHAVIOR_NOTE_TYPE_COUNT];
+  int64_t count = 0;
+  CHECK(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, std::size(notes), &count, notes));
+  std::printf("  its numerical notes:");
+  for (int64_t i = 0; i < count; ++i) {
+    std::printf(" %s;", notes[i] < std::size(numerical) ? numerical[notes[i]] : "newer than this");
+  }
+  CHECK(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
+                                 CUDNN_TYPE_BEHAVIOR_NOTE, std::size(needs), &count, needs));
+  std::printf(" its behaviour:");
+  for (int64_t i = 0; i < count; ++i) {
+    std::printf(" %s;", needs[i] < std::size(behavior) ? behavior[needs[i]] : "newer than this");
+  }
+  std::printf("\n");
+}
+// end notes
+
 // region plan
 /// Engine configurations as the heuristics order them; the first that compiles becomes `plan`.
 cudnnStatus_t make_plan(cudnnHandle_t cudnn,
@@ -152,6 +183,7 @@ cudnnStatus_t make_plan(cudnnHandle_t cudnn,
                   static_cast<long long>(found), static_cast<long long>(i),
                   static_cast<long long>(engine.number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)),
                   static_cast<long long>(plan->number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)));
+      print_notes(engine);
       return status;
     }
   }
