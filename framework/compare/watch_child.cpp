@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 #include <map>
 #include <set>
 #include <thread>
@@ -168,10 +169,14 @@ class WatchChild {
           .begun = WatchMessage::Begun{at, file.hash}});
     try {
       load_kernels({file.path});
-      if (compiles(file)) {
-        compile_neighbours(file);
-        examine(file);
+      // NVRTC takes a thread of this process; a compiler of the host would be slowed down by others.
+      std::future<void> ahead;
+      if (file.device == Device::kGpu && !file.plugin) {
+        ahead = std::async(std::launch::async, [this, &file] { compile_neighbours(file); });
       }
+      const bool fits = compiles(file);
+      ahead.valid() ? ahead.get() : compile_neighbours(file);
+      if (fits) examine(file);
     } catch (const UnusableProcessError&) {
       throw;
     } catch (const Error& error) {
@@ -201,7 +206,8 @@ class WatchChild {
     std::vector<std::unique_ptr<Layer>> all;
     std::vector<const Layer*> layers;
     for (const BenchProblem& problem : problems_) {
-      layers.push_back(problem.layer.get());
+      if (&problem != &problems_.front())
+        layers.push_back(problem.layer.get());  // it is compiles()'s
       for (auto& neighbour : neighbours(*problem.layer)) all.push_back(std::move(neighbour));
     }
     for (const auto& layer : all) layers.push_back(layer.get());

@@ -89,9 +89,14 @@ UserKernels::UserKernels(KernelFile file, std::vector<TunedValue> tuned)
 
 const CompiledKernels& UserKernels::compiled(const Layer& layer) const {
   const std::string problem = problem_of(file_, layer);
-  const auto found = compiled_.find(problem);
-  if (found != compiled_.end()) return found->second;
-  return compiled_.emplace(problem, compile_kernels(file_, layer, tuned_for(layer))).first->second;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = compiled_.find(problem);
+    if (found != compiled_.end()) return found->second;
+  }
+  CompiledKernels made = compile_kernels(file_, layer, tuned_for(layer));
+  const std::lock_guard lock(mutex_);
+  return compiled_.emplace(problem, std::move(made)).first->second;
 }
 
 std::vector<TunedValue> UserKernels::tuned_for(const Layer& layer) const {
@@ -103,14 +108,20 @@ void UserKernels::compile_ahead(const std::vector<const Layer*>& layers) const {
   std::map<std::string, std::future<CompiledKernels>> compiling;
   for (const Layer* layer : layers) {
     const std::string problem = problem_of(file_, *layer);
-    if (compiled_.contains(problem) || compiling.contains(problem)) continue;
+    {
+      const std::lock_guard lock(mutex_);
+      if (compiled_.contains(problem)) continue;
+    }
+    if (compiling.contains(problem)) continue;
     const auto tuned = tuned_for(*layer);
     compiling[problem] = std::async(
         std::launch::async, [this, layer, tuned] { return compile_kernels(file_, *layer, tuned); });
   }
   for (auto& [problem, made] : compiling) {
     try {
-      compiled_.emplace(problem, made.get());
+      CompiledKernels kernels = made.get();
+      const std::lock_guard lock(mutex_);
+      compiled_.emplace(problem, std::move(kernels));
     } catch (const Error&) {
     }
   }

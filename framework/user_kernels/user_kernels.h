@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,7 @@ class UserKernels : public AddedEntry {
   bool mistaken(const Layer& layer) const;
   std::unique_ptr<Implementation> make(const Layer& layer, Context& context) const override;
   /// Compiles once for a problem, with its own values of DUET_TUNE, or those that were kept for it.
-  /// Throws what compile_kernels() throws.
+  /// Throws what compile_kernels() throws. Threads may call it, and compile_ahead(), at the same time.
   const CompiledKernels& compiled(const Layer& layer) const;
   /// Compiles for problems that compiled() will be asked for, in a thread each. What cannot be compiled
   /// is left to that.
@@ -43,7 +45,8 @@ class UserKernels : public AddedEntry {
   const KernelFile file_;
   const std::vector<TunedValue> tuned_;
   const std::string_view id_;
-  mutable std::map<std::string, CompiledKernels> compiled_;  // by problem
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, CompiledKernels> compiled_;  // by problem; nothing is taken out
 };
 
 /// Adds the kernels of each path, a file or a folder, to their lists. A file that is loaded already

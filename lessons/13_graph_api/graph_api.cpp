@@ -135,11 +135,11 @@ void print_notes(const Part& engine) {
   }
   CHECK(cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE,
                                  CUDNN_TYPE_BEHAVIOR_NOTE, std::size(needs), &count, needs));
-  std::printf(" its behaviour:");
+  std::printf("%s its behaviour:", count == 0 ? " none;" : "");
   for (int64_t i = 0; i < count; ++i) {
     std::printf(" %s;", needs[i] < std::size(behavior) ? behavior[needs[i]] : "newer than this");
   }
-  std::printf("\n");
+  std::printf("%s\n", count == 0 ? " no notes" : "");
 }
 // end notes
 
