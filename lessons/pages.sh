@@ -21,6 +21,8 @@ for folder in [0-9][0-9]_*/; do
     continue
   fi
   pages=$((pages + 1))
+  sed '/^## /,$d' "$page" | grep -qxF -- "Run it: \`./duet lesson ${folder%%_*}\`." ||
+    mistake "$page does not say above its first part how to run the program"
   grep -q '^<!-- code: ' "$page" || mistake "$page quotes nothing of its program"
   for part in '## The memory' '## The code' '## What goes wrong' '## In Duet' '## Exercises'; do
     grep -qxF -- "$part" "$page" || mistake "$page has no part '$part'"
