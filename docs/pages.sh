@@ -6,6 +6,8 @@
 #                                                 'bench --ladder LAYER --write' wrote: of forward and of
 #                                                 the first problem that it has a time for, if not said
 #   <!-- machine: LAYER -->                       where that table was measured
+# An ID that no row of a measured table has is a mistake. So is a rung of a course page ("## N. ") without a
+# picture, a line "- **Bytes.**", a line "- **Bound by**" or code from a file.
 # This complains where a page holds something else, or with --write puts it right. usage: pages.sh [--write]
 set -euo pipefail
 
@@ -62,9 +64,10 @@ quoted() {
     function number(text) { gsub(/,/, "", text); return text + 0 }
     function percent(share) { return sprintf(share >= 10 ? "%.0f%%" : "%.2g%%", share) }
 
-    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text) {
+    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text, known) {
       lines = read_table(layer, problem, table)
       for (i = 1; i <= lines; ++i) {
+        if (index(table[i], "| `" id "` |") == 1) known = 1
         if (table[i] ~ /^\|/) n = split(table[i], cell, "|")
         if (table[i] !~ /^\|/ && table[i] ~ /`$/) {
           shape = in_backticks(table[i])
@@ -91,6 +94,7 @@ quoted() {
         }
       }
       if (lines > 1 && !times) fails("the table of " layer " is not what bench writes")
+      if (lines > 1 && !known) fails("the table of " layer " has no row " id)
       print "> `" id "`: not measured yet (`bench --ladder " layer " --write`)."
     }
     function machine(layer, table, lines) {
@@ -122,6 +126,41 @@ quoted() {
     { print }
     END { exit failed }' "$1"
 }
+
+# What the rungs of a page of the course lack.
+check_rungs() {
+  awk '
+    function lacks(part) { print FILENAME ":" start ": the rung \"" title "\" has no " part; failed = 1 }
+    function ends() {
+      if (title == "") return
+      if (!picture) lacks("picture")
+      if (!bytes) lacks("line \"- **Bytes.**\"")
+      if (!bound) lacks("line \"- **Bound by**\"")
+      if (!code) lacks("code from a file")
+      ++rungs
+    }
+    /^```/ && !inside { inside = 1; if ($0 == "```" && before !~ /^<!-- code: /) picture = 1; before = $0; next }
+    /^```/ { inside = 0; before = $0; next }
+    !inside && /^## / {
+      ends()
+      title = /^## [0-9]+\. / ? substr($0, 4) : ""
+      start = NR
+      picture = bytes = bound = code = 0
+    }
+    !inside && /^- \*\*Bytes\.\*\* / { bytes = 1 }
+    !inside && /^- \*\*Bound by\*\* / { bound = 1 }
+    !inside && /^<!-- code: / { code = 1 }
+    { before = $0 }
+    END {
+      ends()
+      if (!rungs) { print FILENAME ": has no rung"; failed = 1 }
+      exit failed
+    }' "$1"
+}
+
+for page in docs/course/*.md; do
+  if [ "$(basename "$page")" != README.md ] && ! check_rungs "$page"; then mistakes=$((mistakes + 1)); fi
+done
 
 while IFS= read -r page; do
   pages=$((pages + 1))

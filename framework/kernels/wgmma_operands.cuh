@@ -115,11 +115,13 @@ struct TapImage {
   /// Positions from `at` on, under tap and block of channels number `term` / blocks and % of them.
   __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
                                        const CopyBarrier& barrier) const {
+    // region box
     int tap, block, r, s;
     by_blocks.divmod(term, tap, block);
     by_taps_w.divmod(tap, r, s);
     copy_box(shared, map, block * kStepDepth<T>, at.w * stride_w + first_w + s * tap_w,
              at.h * stride_h + first_h + r * tap_h, at.n, barrier);
+    // end box
   }
 };
 

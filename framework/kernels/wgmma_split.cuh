@@ -48,6 +48,7 @@ __device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
   constexpr int kPieces = Tile::kN * kRowBytes / 16;
   int stage = 0, phase = 0;
   for (int i = 0; i < count; ++i) {
+    // region rests
     auto& at = smem.stage[stage];
     smem.full[stage].wait(phase);
     const auto* const values = reinterpret_cast<const float4*>(at.b);
@@ -59,6 +60,7 @@ __device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     smem.split[stage].arrive();
+    // end rests
     if (++stage == Tile::kStages) stage = 0, phase ^= 1;
   }
 }

@@ -9,6 +9,7 @@
 namespace duet {
 namespace {
 
+// region team
 struct OneThread {
   static constexpr int kThreads = 1, kBlock = 128;
 
@@ -17,6 +18,7 @@ struct OneThread {
     return value;
   }
 };
+// end team
 
 template <class T>
 using SoftmaxCustomNaive = softmax_teams::SoftmaxByTeams<OneThread, T>;

@@ -9,6 +9,7 @@
 namespace duet {
 namespace {
 
+// region team
 struct Warp {
   static constexpr int kThreads = 32, kBlock = 256;
 
@@ -17,6 +18,7 @@ struct Warp {
     return warp_combine(value, 1, combine);
   }
 };
+// end team
 
 template <class T>
 using SoftmaxCustomWarpShuffle = softmax_teams::SoftmaxByTeams<Warp, T>;
