@@ -2,6 +2,7 @@
 // each state, one kernel. A new optimizer is a rule in rules.h and a line in optimizers.cpp.
 #pragma once
 
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -69,6 +70,11 @@ class Optimizer {
   double learning_rate_;
   OptimizerOptions options_;
 };
+
+/// Up to what a float holds, as steps are made in float.
+inline double read_learning_rate(ConfigReader& reader, std::string_view key, double fallback) {
+  return reader.number(key, fallback, 0.0, std::numeric_limits<float>::max());
+}
 
 struct OptimizerType {
   std::string_view name;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 namespace duet {
@@ -82,6 +83,37 @@ ScheduleRule Schedule::rule(double learning_rate, int64_t steps_per_epoch) const
   rule.period = per_epoch ? static_cast<double>(steps_per_epoch) : 1.0;
   rule.total = static_cast<double>(std::max<int64_t>(1, total.in_steps(steps_per_epoch) - before));
   return rule;
+}
+
+std::string Schedule::misfit(double learning_rate, int64_t steps_per_epoch, int64_t steps) const {
+  const auto at = [](int64_t step) { return std::to_string(step); };
+  const int64_t before = warmup.in_steps(steps_per_epoch), end = total.in_steps(steps_per_epoch);
+  char rate[32];
+  std::snprintf(
+      rate, sizeof rate, "%.3g",
+      static_cast<double>(rule(learning_rate, steps_per_epoch)
+                              .rate(static_cast<uint64_t>(std::max<int64_t>(0, steps - 1)))));
+  const std::string ended = "the training at step " + at(steps) + ", with a rate of " + rate;
+  if (before > 0 && before >= steps) {
+    return "the warm-up of the learning rate ends at step " + at(before) + ", and " + ended;
+  }
+  if (ends && end < steps) {
+    return "the schedule of the learning rate ends at step " + at(end) + " of " + at(steps);
+  }
+  if (ends && end > steps) {
+    return "the schedule of the learning rate ends at step " + at(end) + ", and " + ended;
+  }
+  if (keys.kind == Kind::kStep) {
+    const double first = static_cast<double>(before) +
+                         keys.step_size * (per_epoch ? static_cast<double>(steps_per_epoch) : 1.0);
+    if (first >= static_cast<double>(steps)) {
+      char text[32];
+      std::snprintf(text, sizeof text, "%.0f", first);
+      return std::string("the learning rate would first fall at step ") + text +
+             "; the training ends at step " + at(steps);
+    }
+  }
+  return "";
 }
 
 const std::vector<const ScheduleType*>& schedule_types() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,9 @@ struct Schedule {
 
   /// Behind its end a cosine goes on, and the others stay at their last rate.
   ScheduleRule rule(double learning_rate, int64_t steps_per_epoch) const;
+  /// What of it does not go with a training of so many steps, or "": it ends before or after that, its
+  /// warm-up outlasts it, or no step comes.
+  std::string misfit(double learning_rate, int64_t steps_per_epoch, int64_t steps) const;
 };
 
 struct ScheduleType {

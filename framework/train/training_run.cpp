@@ -104,10 +104,10 @@ int TrainingRun::run(std::optional<RunFolder> folder, const fs::path& checkpoint
     const uint64_t step = training_.state().step;
     const auto per_epoch = static_cast<uint64_t>(training_.steps_per_epoch());
     const uint64_t end = per_epoch * static_cast<uint64_t>(spec_.train.epochs);
-    const int64_t schedule_end = setup_.schedule.total.in_steps(training_.steps_per_epoch());
-    if (setup_.schedule.ends && static_cast<uint64_t>(schedule_end) < end) {
-      spdlog::warn("the schedule of the learning rate ends at step {} of {}", schedule_end, end);
-    }
+    const std::string misfit =
+        setup_.schedule.misfit(training_.optimizer().learning_rate(), training_.steps_per_epoch(),
+                               static_cast<int64_t>(end));
+    if (!misfit.empty()) spdlog::warn("{}", misfit);
     if (step < end && !has_stopped()) {
       start_folder(checkpoint);
       return train(step, per_epoch, end);

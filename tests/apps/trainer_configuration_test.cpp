@@ -155,6 +155,8 @@ TEST(TrainerConfiguration, SizesThatAreNone) {
                  "net.yaml:5:", "learning_rate", "'-1'");
   EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: nan"}}), kExitUsage,
                  "learning_rate", "'nan'");
+  EXPECT_OUTCOME(checked({{"learning_rate: 0.01", "learning_rate: 1e300"}}), kExitUsage,
+                 "net.yaml:5:", "learning_rate", "'1e300'");
 }
 
 TEST(TrainerConfiguration, WrongSchedules) {

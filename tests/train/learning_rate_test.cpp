@@ -68,6 +68,27 @@ TEST(LearningRate, OfTheExamplesInPyTorchsDocumentation) {
                 cosine(25, 0.5, 6 / 7.0), 0.5});
 }
 
+// A training of 2 epochs of 5 steps.
+TEST(LearningRate, SchedulesOfOtherLengthsThanTheTrainingAreToldOf) {
+  const auto misfit = [](const std::string& yaml) { return read(yaml, 2).misfit(0.1, 5, 10); };
+  EXPECT_EQ(misfit("{type: cosine}"), "");
+  EXPECT_EQ(misfit("{type: one_cycle, warmup_epochs: 1}"), "");
+  EXPECT_EQ(misfit("{type: exponential, gamma: 0.9}"), "");
+  EXPECT_EQ(misfit("{type: step, step_size: 1}"), "");
+  EXPECT_EQ(misfit("{type: cosine, total_epochs: 1}"),
+            "the schedule of the learning rate ends at step 5 of 10");
+  EXPECT_EQ(
+      misfit("{type: linear, start_factor: 0, end_factor: 1, total_epochs: 20}"),
+      "the schedule of the learning rate ends at step 100, and the training at step 10, with a "
+      "rate of 0.009");
+  EXPECT_EQ(misfit("{type: constant, warmup_epochs: 4}"),
+            "the warm-up of the learning rate ends at step 20, and the training at step 10, with a "
+            "rate of 0.0476");
+  EXPECT_EQ(misfit("{type: step, step_size: 2}"),
+            "the learning rate would first fall at step 10; the training ends at step 10");
+  EXPECT_EQ(misfit("{type: step, step_size: 9, per: step}"), "");
+}
+
 TEST(LearningRate, OfPyTorchsRecurrences) {
   const int count = 50;
   expect_rates(rates("{type: step, step_size: 7, gamma: 0.3, per: step}", 0.1, count),
