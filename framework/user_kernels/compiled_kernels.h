@@ -26,6 +26,7 @@ struct KernelLaunch {
   int registers = 0;                // of a thread
   size_t static_shared = 0;         // bytes a block
   size_t spilled = 0;               // bytes a thread stores and loads
+  bool overlaps = false;            // waits for its primary itself (device/launch.h)
 };
 
 struct CompiledKernels {

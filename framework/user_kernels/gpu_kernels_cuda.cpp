@@ -3,6 +3,7 @@
 
 #include "core/error.h"
 #include "device/check.h"
+#include "device/launch.h"
 #include "user_kernels/loaded_kernels.h"
 
 namespace duet {
@@ -26,8 +27,8 @@ cudaLibrary_t library_of(const std::string& cubin) {
   return found->second;
 }
 
-// Launched without an attribute: such a kernel begins when the one before it on the stream has ended,
-// however early that one let others start, so that a user's kernels need not wait for anything.
+// DUET_LAUNCH launches without an attribute: such a kernel begins when the one before it on the stream
+// has ended, however early that one let others start, so that it need not wait for anything.
 class GpuKernels : public LoadedKernels {
  public:
   GpuKernels(const CompiledKernels& compiled, const KernelInterface& interface,
@@ -75,8 +76,15 @@ class GpuKernels : public LoadedKernels {
       arguments[count++] = extra == KernelExtra::kTraining ? static_cast<void*>(&training) : &value;
     }
     const auto dim = [](const std::array<uint32_t, 3>& v) { return dim3(v[0], v[1], v[2]); };
-    DUET_CUDA(cudaLaunchKernel(static_cast<const void*>(loaded.kernel), dim(launch.grid),
-                               dim(launch.block), arguments.data(), launch.shared, run.stream()));
+    cudaLaunchAttribute attribute = overlaps_primary();
+    const cudaLaunchConfig_t config = {.gridDim = dim(launch.grid),
+                                       .blockDim = dim(launch.block),
+                                       .dynamicSmemBytes = launch.shared,
+                                       .stream = run.stream(),
+                                       .attrs = &attribute,
+                                       .numAttrs = launch.overlaps ? 1u : 0u};
+    DUET_CUDA(
+        cudaLaunchKernelExC(&config, static_cast<const void*>(loaded.kernel), arguments.data()));
   }
 
   std::map<Pass, std::vector<Loaded>> launches_;

@@ -153,6 +153,7 @@ class Tables {
     }
     launch.shared = static_cast<size_t>(row.shared);
     launch.extras = extras_of(row.extras);
+    launch.overlaps = row.overlaps != 0;
     made_->launches.push_back(launch);
   }
 

@@ -94,27 +94,45 @@ struct dim {
   constexpr dim(long long x, long long y = 1, long long z = 1) : x(x), y(y), z(z) {}
 };
 
+/// As those of device/launch.h, for kernels of DUET_LAUNCH_OVERLAPPED; no more than a barrier to the
+/// compiler before compute capability 9.0.
+__device__ __forceinline__ void wait_for_primary() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void let_secondary_start() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 namespace duet {
-struct Launch { char pass[24]; long long grid[3], block[3], shared; int line, extras; };
+struct Launch { char pass[24]; long long grid[3], block[3], shared; int line, extras, overlaps; };
 template <int line, auto kernel> __constant__ int kernel_of = 0;
 
 constexpr Launch launch(dim grid, dim block, long long shared = 0) {
-  return {{}, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, 0, 0};
+  return {{}, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, shared, 0, 0, 0};
 }
-template <int size> constexpr Launch named(const char (&pass)[size], int line, int extras, Launch row) {
+template <int size>
+constexpr Launch named(const char (&pass)[size], int line, int extras, bool overlaps, Launch row) {
   for (int i = 0; i < size; ++i) row.pass[i] = pass[i];
   row.line = line;
   row.extras = extras;
+  row.overlaps = overlaps;
   return row;
 }
 }  // namespace duet
 
 #define DUET_ROW(type, name) extern "C" __constant__ duet::type name
-#define DUET_LAUNCH(pass, kernel, ...) \
+#define DUET_LAUNCH_(pass, overlaps, kernel, ...) \
   DUET_TAKES_##pass(kernel); \
   template __constant__ int duet::kernel_of<__LINE__, kernel>; \
   DUET_ROW(Launch, DUET_JOIN(duet_launch_, __LINE__)) = \
-      duet::named(#pass, __LINE__, duet::Signature<decltype(kernel)>::extras(), duet::launch(__VA_ARGS__))
+      duet::named(#pass, __LINE__, duet::Signature<decltype(kernel)>::extras(), overlaps, \
+                  duet::launch(__VA_ARGS__))
+#define DUET_LAUNCH(pass, ...) DUET_LAUNCH_(pass, false, __VA_ARGS__)
+#define DUET_LAUNCH_OVERLAPPED(pass, ...) DUET_LAUNCH_(pass, true, __VA_ARGS__)
 )cuda";
 
 // A name that a file does not declare is found in duet::none, through a directive behind the file's text:
@@ -155,6 +173,7 @@ inline void call(const none::None&, void* const*, const Extras&) {}
   __attribute__((used)) constinit duet::type name
 #define DUET_LAUNCH(pass, ...) \
   static_assert(false, "duet signature: " #pass " is launched on a GPU; write a function for the CPU, void " #pass "(...)")
+#define DUET_LAUNCH_OVERLAPPED DUET_LAUNCH
 #define DUET_PASS(name) \
   DUET_TAKES_##name(::name); \
   DUET_ROW(Pass, duet_pass_##name) = \

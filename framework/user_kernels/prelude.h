@@ -13,11 +13,12 @@
 namespace duet {
 
 /// The rows, as compilers for both devices lay them out. `line` is the macro's in the user's file.
-struct LaunchRow {  // DUET_LAUNCH: duet_launch_LINE
+struct LaunchRow {  // DUET_LAUNCH, DUET_LAUNCH_OVERLAPPED: duet_launch_LINE
   char pass[24];
   int64_t grid[3], block[3], shared;
   int32_t line;
   int32_t extras;  // what follows the tensors, a digit each to base 8, the last argument's lowest
+  int32_t overlaps;
 };
 struct PassRow {  // on the CPU, of every pass of the layer: duet_pass_PASS
   char pass[24];

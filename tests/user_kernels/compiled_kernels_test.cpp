@@ -74,11 +74,13 @@ __global__ void transform(const float* x, const float* y, const float* dy, float
 namespace inner {
 __global__ void multiply(const float* x, const float* y, const float* dy, float* dx, State state,
                          Step step) {
+  let_secondary_start();
+  wait_for_primary();
   dx[threadIdx.x] = *state.as<unsigned char>() + step;
 }
 }
 DUET_LAUNCH(backward, (transform<2, 3>), dim(3, 2), dim(32, 2, 1), 1024);
-DUET_LAUNCH(backward, inner::multiply, 1, 32);
+DUET_LAUNCH_OVERLAPPED(backward, inner::multiply, 1, 32);
 )");
   ASSERT_EQ(made.refusal, "");
   EXPECT_FALSE(made.unsupported(Pass::kForward));
@@ -93,8 +95,10 @@ DUET_LAUNCH(backward, inner::multiply, 1, 32);
   EXPECT_EQ(first.grid, (std::array<uint32_t, 3>{3, 2, 1}));
   EXPECT_EQ(first.block, (std::array<uint32_t, 3>{32, 2, 1}));
   EXPECT_EQ(first.shared, 1024u);
+  EXPECT_FALSE(first.overlaps);
   EXPECT_TRUE(has(first.kernel, "transform"));
   EXPECT_EQ(first.extras, (std::vector{KernelExtra::kTraining, KernelExtra::kWorkspace}));
+  EXPECT_TRUE(last.overlaps);
   EXPECT_TRUE(has(last.kernel, "multiply"));
   EXPECT_EQ(last.extras, (std::vector{KernelExtra::kState, KernelExtra::kStep}));
   EXPECT_EQ(made.state, 91u);
