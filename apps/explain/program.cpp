@@ -146,8 +146,9 @@ class Writer {
                              std::string(to_string(recorded_.pass)));
     }
     const std::string main = main_function();
-    return header() + includes() + checks() + kMemory + values() + kExpected + "\n" +
-           loops_.functions + prepare() + calls_.host_functions() + kCompare + main;
+    return header() + includes() + checks() + kMemory + calls_.graph_functions() + values() +
+           kExpected + "\n" + loops_.functions + prepare() + calls_.host_functions() + kCompare +
+           main;
   }
 
  private:

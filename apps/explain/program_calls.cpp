@@ -99,6 +99,7 @@ std::string ProgramCalls::fresh(const std::string& name) {
 
 /// By what they are used for first: a descriptor of y is y_desc, whatever else it describes.
 void ProgramCalls::name_objects() {
+  name_descriptors();
   std::vector<const Record*> records = selection_.run;
   records.insert(records.end(), selection_.setup.begin(), selection_.setup.end());
   for (const Record* record : records) {
@@ -292,6 +293,7 @@ std::string ProgramCalls::setup() {
 std::string ProgramCalls::statement(const Record& record) {
   if (record.name == "cublasLtMatmulDescSetAttribute") return attribute(record);
   if (record.name == "cufftMakePlanMany") return plan(record);
+  if (starts(record.name, "cudnnBackend")) return descriptor(record);
   for (const RecordedArgument& argument : record.arguments) {
     if (argument.kind != "made") continue;
     const std::string& name = objects_.at(argument.text());

@@ -22,12 +22,15 @@ class ProgramCalls {
   // What the lines above use; complete once they were asked for.
   const std::set<std::string>& memory() const { return used_memory_; }
   const std::string& constants() const { return constants_; }
+  /// Functions for descriptors of cuDNN's graph API, where there are any.
+  std::string graph_functions() const;
   /// Functions that do on the host what Duet's own kernels do.
   std::string host_functions() const;
   bool uses(const std::string& library) const;
 
  private:
   void name_objects();
+  void name_descriptors();
   std::string fresh(const std::string& name);
   std::string call(const Record& record, const std::map<std::string, std::string>& instead = {});
   std::string expression(const Record& record, const RecordedArgument& argument);
@@ -37,6 +40,9 @@ class ProgramCalls {
   std::string scalar(const RecordedArgument& argument);
   std::string attribute(const Record& record);
   std::string plan(const Record& record);
+  std::string descriptor(const Record& record);
+  std::string value(const Record& record, const std::string& attribute, const std::string& type,
+                    const nlohmann::json& value);
   std::string convolution_question(const Record& record);
   std::string product_question(const Record& record);
   std::string kernel(const Record& record);
@@ -46,6 +52,8 @@ class ProgramCalls {
   const RecordedLayer& recorded_;
   const Selection& selection_;
   std::map<std::string, std::string> objects_;   // names of objects, by their tokens
+  std::map<std::string, std::string> kinds_;     // of the graph API's descriptors, likewise
+  std::map<std::string, std::string> packs_;     // the plans of its variant packs, by tokens
   std::map<const Record*, std::string> suffix_;  // of calls with a question of their own
   std::map<uintptr_t, std::string> held_;        // names of memory that the layer holds
   std::set<std::string> names_, used_memory_, commented_, scalars_, host_;

@@ -43,6 +43,25 @@ std::string lesson_on(const std::string& function) {
       {"cufftMakePlanMany",
        "A plan of many transforms: sizes; then of the input and of the output the sizes in memory, "
        "the distance of neighbours, and the distance of transforms."},
+      {"CUDNN_BACKEND_TENSOR_DESCRIPTOR",
+       "The graph API has one kind of descriptor for everything: made, given attributes by name, "
+       "finalized. A tensor has a number, which memory is given for at each run, a type, sizes in "
+       "the order N C H W, and strides: how many elements lie from one n, c, h, w to the next. One "
+       "that is virtual has no memory: it passes from operation to operation."},
+      {"CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR",
+       "How the filter moves, and the type of the sums. Networks mean CROSS_CORRELATION, in which "
+       "the filter is not flipped; groups are x's channels by w's."},
+      {"CUDNN_BACKEND_POINTWISE_DESCRIPTOR",
+       "An operation on each element, and the type it is done in. Sizes of 1 are spread."},
+      {"CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR",
+       "All operations together: what cuDNN looks for an engine for."},
+      {"CUDNN_BACKEND_ENGINE_DESCRIPTOR",
+       "The engine and its knobs. Duet has timed what the heuristics propose, and keeps the "
+       "fastest whose results are exact enough and repeat."},
+      {"CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR",
+       "The plan: that engine made ready for this graph. Kernels may be compiled here."},
+      {"CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR",
+       "Which memory each tensor's number stands for, this time."},
       {"cudnnAddTensor", "y = 1 * b + 1 * y, with b's sizes of 1 spread over y's."},
       {"cudnnConvolutionBiasActivationForward",
        "y = identity(1 * conv(x, w) + 0 * z + b): the bias costs no kernel of its own. z may be y; "

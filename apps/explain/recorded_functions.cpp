@@ -32,6 +32,27 @@ RECORDED(cudnnStatus_t, cudnnAddTensor,
          (cudnnHandle_t handle, const void* alpha, const cudnnTensorDescriptor_t aDesc,
           const void* A, const void* beta, const cudnnTensorDescriptor_t cDesc, void* C),
          (handle, alpha, aDesc, A, beta, cDesc, C))
+RECORDED(cudnnStatus_t, cudnnBackendCreateDescriptor,
+         (cudnnBackendDescriptorType_t descriptorType, cudnnBackendDescriptor_t* descriptor),
+         (descriptorType, descriptor))
+RECORDED(cudnnStatus_t, cudnnBackendDestroyDescriptor, (cudnnBackendDescriptor_t descriptor),
+         (descriptor))
+RECORDED(cudnnStatus_t, cudnnBackendExecute,
+         (cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
+          cudnnBackendDescriptor_t variantPack),
+         (handle, executionPlan, variantPack))
+RECORDED(cudnnStatus_t, cudnnBackendFinalize, (cudnnBackendDescriptor_t descriptor), (descriptor))
+RECORDED(cudnnStatus_t, cudnnBackendGetAttribute,
+         (cudnnBackendDescriptor_t const descriptor, cudnnBackendAttributeName_t attributeName,
+          cudnnBackendAttributeType_t attributeType, int64_t requestedElementCount,
+          int64_t* elementCount, void* arrayOfElements),
+         (descriptor, attributeName, attributeType, requestedElementCount, elementCount,
+          arrayOfElements))
+RECORDED(cudnnStatus_t, cudnnBackendSetAttribute,
+         (cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t attributeName,
+          cudnnBackendAttributeType_t attributeType, int64_t elementCount,
+          const void* arrayOfElements),
+         (descriptor, attributeName, attributeType, elementCount, arrayOfElements))
 RECORDED(cudnnStatus_t, cudnnBatchNormalizationBackward,
          (cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alphaDataDiff,
           const void* betaDataDiff, const void* alphaParamDiff, const void* betaParamDiff,

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 
 namespace duet::recorder {
@@ -50,6 +51,130 @@ std::string text_of(const void* address) {
   return address ? text : "";
 }
 
+std::string backend_token(const void* descriptor, bool made) {
+  static std::mutex mutex;
+  static auto* const numbers = new std::map<const void*, int>;
+  static int last = 0;
+  if (!descriptor) return "";
+  const std::lock_guard lock(mutex);
+  if (made) (*numbers)[descriptor] = ++last;
+  return text_of(descriptor) + "#" + std::to_string((*numbers)[descriptor]);
+}
+
+std::string attribute_name(cudnnBackendAttributeName_t name) {
+#define DUET_NAMED(attribute) \
+  case attribute:             \
+    return #attribute;
+  switch (name) {
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_COMP_TYPE)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_CONV_MODE)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_DILATIONS)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS)
+    DUET_NAMED(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS)
+    DUET_NAMED(CUDNN_ATTR_ENGINECFG_ENGINE)
+    DUET_NAMED(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES)
+    DUET_NAMED(CUDNN_ATTR_ENGINEHEUR_MODE)
+    DUET_NAMED(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)
+    DUET_NAMED(CUDNN_ATTR_ENGINEHEUR_RESULTS)
+    DUET_NAMED(CUDNN_ATTR_ENGINE_GLOBAL_INDEX)
+    DUET_NAMED(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
+    DUET_NAMED(CUDNN_ATTR_ENGINE_OPERATION_GRAPH)
+    DUET_NAMED(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+    DUET_NAMED(CUDNN_ATTR_EXECUTION_PLAN_HANDLE)
+    DUET_NAMED(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)
+    DUET_NAMED(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE)
+    DUET_NAMED(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE)
+    DUET_NAMED(CUDNN_ATTR_OPERATIONGRAPH_HANDLE)
+    DUET_NAMED(CUDNN_ATTR_OPERATIONGRAPH_OPS)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_POINTWISE_XDESC)
+    DUET_NAMED(CUDNN_ATTR_OPERATION_POINTWISE_YDESC)
+    DUET_NAMED(CUDNN_ATTR_POINTWISE_MATH_PREC)
+    DUET_NAMED(CUDNN_ATTR_POINTWISE_MODE)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_DATA_TYPE)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_DIMENSIONS)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_IS_VIRTUAL)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_STRIDES)
+    DUET_NAMED(CUDNN_ATTR_TENSOR_UNIQUE_ID)
+    DUET_NAMED(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)
+    DUET_NAMED(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)
+    DUET_NAMED(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)
+    default:
+      return "static_cast<cudnnBackendAttributeName_t>(" + std::to_string(name) + ")";
+  }
+#undef DUET_NAMED
+}
+
+namespace {
+
+template <class T, class Text>
+Json values_as(const char* type, int64_t count, const void* values, Text text) {
+  Json all = Json::array();
+  for (int64_t i = 0; i < count; ++i) all.push_back(text(static_cast<const T*>(values)[i]));
+  return {{"type", type}, {"all", all}};
+}
+template <class E>
+Json enums(int64_t count, const void* values) {
+  static const std::string type(enum_type<E>());
+  return values_as<E>(type.c_str(), count, values, [](E value) { return enum_name(value); });
+}
+
+}  // namespace
+
+Json attribute_values(cudnnBackendAttributeType_t type, int64_t count, const void* values) {
+  const auto itself = [](auto value) { return value; };
+  switch (type) {
+    case CUDNN_TYPE_HANDLE:
+      return values_as<void*>("cudnnHandle_t", count, values, text_of);
+    case CUDNN_TYPE_VOID_PTR:
+      return values_as<void*>("void*", count, values, text_of);
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR:
+      return values_as<void*>("cudnnBackendDescriptor_t", count, values,
+                              [](const void* one) { return backend_token(one); });
+    case CUDNN_TYPE_BOOLEAN:
+      return values_as<bool>("bool", count, values, itself);
+    case CUDNN_TYPE_INT64:
+      return values_as<int64_t>("int64_t", count, values, itself);
+    case CUDNN_TYPE_FLOAT:
+      return values_as<float>("float", count, values, itself);
+    case CUDNN_TYPE_DATA_TYPE:
+      return enums<cudnnDataType_t>(count, values);
+    case CUDNN_TYPE_CONVOLUTION_MODE:
+      return enums<cudnnConvolutionMode_t>(count, values);
+    case CUDNN_TYPE_POINTWISE_MODE:
+      return enums<cudnnPointwiseMode_t>(count, values);
+    case CUDNN_TYPE_HEUR_MODE:
+      return enums<cudnnBackendHeurMode_t>(count, values);
+    case CUDNN_TYPE_KNOB_TYPE:
+      return enums<cudnnBackendKnobType_t>(count, values);
+    default:
+      std::fprintf(stderr, "recorder: attribute_values() does not know type %d\n", type);
+      std::abort();
+  }
+}
+
 /// "(handle, xDesc)" as two words.
 std::vector<std::string> names_in(const std::string& list) {
   std::vector<std::string> names(1);
@@ -68,6 +193,12 @@ void answer_any(const std::string& name, int* number) {
 }
 
 void answer_any(const std::string&, size_t* bytes) { *bytes = 0; }
+
+void answer_any(const std::string&, int64_t* number) { *number = 0; }
+
+void answer_any(const std::string&, cudnnBackendDescriptor_t* descriptor) {
+  *descriptor = std::malloc(16);
+}
 
 void answer_any(const std::string&, cublasHandle_t* handle) {
   *handle = static_cast<cublasHandle_t>(std::malloc(16));

@@ -37,6 +37,9 @@ Function* next_of(const char* name) {
 
 void add(Json record);
 std::string text_of(const void* address);
+/// A descriptor of cuDNN's graph API. Its memory may have been another's before: `made` gives it a
+/// token of its own.
+std::string backend_token(const void* descriptor, bool made = false);
 
 /// Calls of this thread that have not returned: what a library calls itself is not recorded.
 inline thread_local int depth = 0;
@@ -85,16 +88,25 @@ struct Situation {
   std::string function;
   bool complex = false;  // alpha and beta are complex numbers
   size_t bytes = 0;      // of what `buf` points to
+  // Of an attribute of the graph API, what `arrayOfElements` points to.
+  cudnnBackendAttributeType_t type = CUDNN_TYPE_BOOLEAN;
+  int64_t count = 0;
 };
 
 inline bool begins_with(const std::string& text, const char* begin) {
   return text.rfind(begin, 0) == 0;
 }
 
+/// Of those that Duet sets; enum_name() looks at the first values of an enum alone.
+std::string attribute_name(cudnnBackendAttributeName_t name);
+/// {"type": of an element in C++, "all": its values}.
+Json attribute_values(cudnnBackendAttributeType_t type, int64_t count, const void* values);
+
 /// {"name", "kind", "type", "value"}. Kinds: object (a library's, by its token), made (an object that
 /// the call makes), enum (by its name), number, scalar (a number that the library reads on the host),
 /// memory (of the device, by its address), written (a number that the call writes), numbers, bytes (of
-/// an attribute), algorithm (of cuBLASLt), results (of a question).
+/// an attribute), values (of an attribute of cuDNN's graph API: {"type", "all"}), algorithm (of
+/// cuBLASLt), results (of a question).
 template <class T>
 Json describe(const std::string& name, const T& value, const Situation& call) {
   const auto is = [&](const char* kind, const std::string& type, Json json) {
@@ -102,6 +114,21 @@ Json describe(const std::string& name, const T& value, const Situation& call) {
   };
   if constexpr (std::is_same_v<T, cufftHandle>) {
     if (name == "plan") return is("object", "cufftHandle", std::to_string(value));
+  }
+  if constexpr (std::is_same_v<T, cudnnBackendAttributeName_t>) {
+    return is("enum", "cudnnBackendAttributeName_t", attribute_name(value));
+  }
+  if (begins_with(call.function, "cudnnBackend")) {
+    const char* const type = "cudnnBackendDescriptor_t";
+    if constexpr (std::is_same_v<T, cudnnBackendDescriptor_t*>) {
+      return is("made", type, backend_token(*value, true));
+    } else if constexpr (std::is_same_v<T, int64_t*>) {
+      return is("written", "int64_t", *value);
+    } else if constexpr (std::is_same_v<T, const void*> || std::is_same_v<T, void*>) {
+      if (name != "arrayOfElements") return is("object", type, backend_token(value));
+      if (call.function != "cudnnBackendSetAttribute") return is("results", "", nullptr);
+      return is("values", "", attribute_values(call.type, call.count, value));
+    }
   }
   if constexpr (object_type<T> != nullptr) {
     return is("object", object_type<T>, text_of(value));
@@ -153,6 +180,8 @@ std::vector<std::string> names_in(const std::string& list);
 /// The answer in place of a library on a GPU that is not there.
 void answer_any(const std::string& name, int* number);
 void answer_any(const std::string& name, size_t* bytes);
+void answer_any(const std::string& name, int64_t* number);
+void answer_any(const std::string& name, cudnnBackendDescriptor_t* descriptor);
 void answer_any(const std::string& name, cublasHandle_t* handle);
 void answer_any(const std::string& name, cudnnHandle_t* handle);
 void answer_any(const std::string& name, cudnnConvolutionFwdAlgoPerf_t* results);
@@ -162,13 +191,14 @@ void answer_any(const std::string& name, cublasLtMatmulHeuristicResult_t* result
 template <class T>
 void answer_any(const std::string&, const T&) {}
 
-/// Descriptors are the host's alone: what names no handle goes to the library in any case.
+/// Descriptors are the host's alone: what names no handle goes to the library in any case, but
+/// where `asks_it_all` (cuFFT; cuDNN's graph API, whose descriptors hold a handle).
 template <class... T>
-constexpr bool needs_gpu(bool is_fft) {
-  return is_fft || ((std::is_same_v<T, cudnnHandle_t> || std::is_same_v<T, cudnnHandle_t*> ||
-                     std::is_same_v<T, cublasHandle_t> || std::is_same_v<T, cublasHandle_t*> ||
-                     std::is_same_v<T, cublasLtHandle_t>) ||
-                    ...);
+constexpr bool needs_gpu(bool asks_it_all) {
+  return asks_it_all || ((std::is_same_v<T, cudnnHandle_t> || std::is_same_v<T, cudnnHandle_t*> ||
+                          std::is_same_v<T, cublasHandle_t> || std::is_same_v<T, cublasHandle_t*> ||
+                          std::is_same_v<T, cublasLtHandle_t>) ||
+                         ...);
 }
 
 template <class Next, class... T>
@@ -187,11 +217,18 @@ auto call(const char* function, const char* list, Next* next, std::tuple<T&...> 
     if constexpr (std::is_same_v<decltype(value), const cudaDataType&>) {
       situation.complex |= value == CUDA_C_32F;
     }
+    if constexpr (std::is_same_v<decltype(value), const cudnnBackendAttributeType_t&>) {
+      situation.type = value;
+    }
+    if constexpr (std::is_same_v<decltype(value), const int64_t&>) {
+      if (name == "elementCount") situation.count = value;
+    }
   };
   std::apply([&](const auto&... value) { (look(value), ...); }, arguments);
 
   Result result{};
-  if (stands_in() && needs_gpu<std::remove_const_t<T>...>(begins_with(function, "cufft"))) {
+  if (stands_in() && needs_gpu<std::remove_const_t<T>...>(begins_with(function, "cufft") ||
+                                                          begins_with(function, "cudnnBackend"))) {
     i = 0;
     std::apply([&](auto&... value) { (answer_any(names[i++], value), ...); }, arguments);
   } else {

@@ -11,6 +11,26 @@ bool is_object(const RecordedArgument& argument) {
   return argument.kind == "object" && !argument.text().empty();
 }
 
+/// The objects that a call names, in its arguments or in an attribute of cuDNN's graph API.
+std::vector<std::string> objects_of(const Record& record) {
+  std::vector<std::string> objects;
+  for (const RecordedArgument& argument : record.arguments) {
+    if (is_object(argument)) objects.push_back(argument.text());
+    if (argument.kind != "values") continue;
+    const std::string type = argument.value.at("type");
+    if (type != "cudnnBackendDescriptor_t" && type != "cudnnHandle_t") continue;
+    for (const nlohmann::json& one : argument.value.at("all")) objects.push_back(one);
+  }
+  return objects;
+}
+
+/// The attribute that a call sets, if it names one.
+std::string attribute_of(const Record& record) {
+  if (record.arguments.size() < 2) return "";
+  const RecordedArgument& second = record.arguments[1];
+  return second.name == "attr" || second.name == "attributeName" ? second.text() : "";
+}
+
 /// Whether a pass takes anything of those before it: the state, or an output.
 bool depends_on_earlier(const RecordedLayer& recorded, size_t begin) {
   std::set<const NamedMemory*> written;
@@ -54,8 +74,8 @@ class Selector {
 
  private:
   void need_objects_of(const Record& record) {
-    for (const RecordedArgument& argument : record.arguments) {
-      if (is_object(argument) && needed_.insert(argument.text()).second) need(argument.text());
+    for (const std::string& object : objects_of(record)) {
+      if (needed_.insert(object).second) need(object);
     }
   }
 
@@ -73,12 +93,13 @@ class Selector {
     for (size_t i = made + 1; i < begin_; ++i) {
       const Record& record = records_[i];
       if (record.kind != Record::Kind::kCall || record.status != 0) continue;
-      if (!has(record.name, "Set") && !has(record.name, "MakePlan")) continue;
+      if (!has(record.name, "Set") && !has(record.name, "MakePlan") &&
+          !has(record.name, "Finalize")) {
+        continue;
+      }
       const RecordedArgument& target = record.arguments.front();
       if (!is_object(target) || target.text() != object) continue;
-      std::string key = record.name;
-      if (record.arguments[1].name == "attr") key += record.arguments[1].text();
-      settings[key] = i;
+      settings[record.name + attribute_of(record)] = i;
     }
     for (const auto& [key, i] : settings) add(i);
   }

@@ -18,6 +18,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_wgmma_halo();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 ImplEntry<Conv2dProblem> conv2d_cudnn_cufft();
+ImplEntry<Conv2dProblem> conv2d_cudnn_graph();
 ImplEntry<Conv2dProblem> conv2d_cudnn_im2col_cublas();
 
 std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
@@ -36,6 +37,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_im2col(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
+    conv2d_cudnn_graph(),
     conv2d_cudnn_im2col_cublas(),
     conv2d_cudnn_cufft(),
 #endif

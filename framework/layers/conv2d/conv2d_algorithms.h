@@ -16,10 +16,13 @@ inline cudnnMathType_t math_of(const Conv2dProblem& problem) {
   return problem.math == Math::kFP32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH;
 }
 
+inline TensorDesc stored_in(DType dtype, TensorDesc desc) {
+  desc.dtype = dtype;
+  return desc;
+}
 /// Parameters as cuDNN takes them: stored as x is.
-inline TensorDesc as_stored(const Conv2dProblem& problem, TensorDesc parameter) {
-  parameter.dtype = problem.dtype;
-  return parameter;
+inline TensorDesc as_stored(const Conv2dProblem& problem, const TensorDesc& parameter) {
+  return stored_in(problem.dtype, parameter);
 }
 
 /// Everything that cuDNN must be told about one convolution.

@@ -12,11 +12,10 @@
 #include <cstdio>
 
 #include "core/error.h"
-#include "core/storage.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "layers/conv2d/conv2d_algorithms.h"
-#include "layers/conv2d/conv2d_samples.h"
+#include "layers/conv2d/conv2d_trial.h"
 
 namespace duet {
 namespace {
@@ -53,7 +52,7 @@ template <class Properties, class Query>
 std::vector<int> wanderers(int algorithms, Query query) {
   std::vector<Properties> properties(2 * algorithms);  // of each algorithm, in up to two maths
   int found = 0;
-  // Where it fails nothing is known, and Search::check() is left.
+  // Where it fails nothing is known, and Conv2dTrial::check() is left.
   if (query(2 * algorithms, &found, properties.data()) != CUDNN_STATUS_SUCCESS) return {};
   std::vector<int> numbers;
   for (int i = 0; i < found; ++i) {
@@ -110,52 +109,6 @@ std::string rejected_text(const std::vector<CudnnAlgorithm::Rejected>& rejected,
   return text;
 }
 
-/// Tensors for the search, filled with values that the host knows.
-class Scratch {
- public:
-  Scratch(const Conv2dProblem& problem, size_t workspace_bytes)
-      : values_(problem.dtype),
-        x_(filled(problem.x_desc(), values_.x)),
-        w_(filled(as_stored(problem, problem.w_desc()), values_.w)),
-        b_(filled(as_stored(problem, problem.b_desc()), values_.b)),
-        y_(filled(problem.y_desc(), values_.y)),
-        workspace_(Device::kGpu, workspace_bytes),
-        memory_{x_.data(), w_.data(), problem.bias ? b_.data() : nullptr, y_.data(),
-                workspace_.data()} {}
-
-  const Conv2dValues& values() const { return values_; }
-  const Conv2dMemory& memory() const { return memory_; }
-  const Buffer& output_of(Pass pass) const {
-    return pass == Pass::kForward ? y_ : pass == Pass::kBackwardData ? x_ : w_;
-  }
-
- private:
-  static Buffer filled(const TensorDesc& desc, const KnownValues& values) {
-    Buffer buffer(Device::kGpu, desc.bytes());
-    visit_gpu_storage(desc.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      std::vector<T> pattern;
-      for (const float value : values.pattern()) pattern.push_back(T(value));
-      fill(buffer, desc, pattern);
-    });
-    return buffer;
-  }
-  template <class T>
-  static void fill(const Buffer& buffer, const TensorDesc& desc, const std::vector<T>& pattern) {
-    size_t done = std::min(desc.bytes(), pattern.size() * sizeof(T));
-    copy_bytes(buffer.data(), Device::kGpu, pattern.data(), Device::kCpu, done);
-    while (done < desc.bytes()) {  // whole periods: the pattern goes on
-      const size_t part = std::min(done, desc.bytes() - done);
-      copy_bytes(buffer.at(done), Device::kGpu, buffer.data(), Device::kGpu, part);
-      done += part;
-    }
-  }
-
-  const Conv2dValues values_;
-  Buffer x_, w_, b_, y_, workspace_;
-  const Conv2dMemory memory_;
-};
-
 /// What runs of one pass by different algorithms have in common.
 class Search {
  public:
@@ -166,8 +119,7 @@ class Search {
         descriptors_(descriptors),
         context_(context),
         allowed_(allowed()),
-        scratch_(problem, largest_workspace()),
-        samples_(problem, pass_, scratch_.values()) {}
+        trial_(problem, pass, {problem.dtype, problem.dtype}, largest_workspace()) {}
 
   CudnnAlgorithm fastest() {
     const bool wants_bias = pass_ == Pass::kForward && problem_.bias;
@@ -192,13 +144,15 @@ class Search {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
     for (CudnnAlgorithm& candidate : candidates) {
-      const CudnnAlgorithm::Rejected checked = check(candidate);
-      if (checked.repeats && checked.error <= samples_.limit()) {
+      const Conv2dTrial::Outcome outcome = trial_.check([&] { queue(candidate); });
+      if (outcome.right) {
         candidate.rejected = rejected;
         return candidate;
       }
-      const auto known = [&](const auto& other) { return other.number == checked.number; };
-      if (std::none_of(rejected.begin(), rejected.end(), known)) rejected.push_back(checked);
+      const auto known = [&](const auto& other) { return other.number == candidate.number; };
+      if (std::none_of(rejected.begin(), rejected.end(), known)) {
+        rejected.push_back({candidate.number, outcome.error, outcome.repeats});
+      }
     }
     return {};
   }
@@ -228,7 +182,7 @@ class Search {
   }
 
   void queue(const CudnnAlgorithm& algorithm) const {
-    run_by_cudnn(pass_, context_.cudnn(), descriptors_, algorithm, scratch_.memory());
+    run_by_cudnn(pass_, context_.cudnn(), descriptors_, algorithm, trial_.memory());
   }
 
   /// With microseconds filled in, for each way to add the bias: inside, or by another kernel.
@@ -253,35 +207,12 @@ class Search {
     return candidates;
   }
 
-  CudnnAlgorithm::Rejected check(const CudnnAlgorithm& algorithm) const {
-    const Buffer& output = scratch_.output_of(pass_);
-    const auto run = [&] {
-      fill_bytes(output.data(), Device::kGpu, 0xff, output.bytes());  // NaN: all is to be written
-      queue(algorithm);
-      // Atomics show anywhere in an output; large ones need not be brought over whole.
-      constexpr size_t kMostCompared = size_t{8} << 20;
-      return download(output.data(), Device::kGpu, std::min(output.bytes(), kMostCompared));
-    };
-    const bool repeats = run() == run();
-    std::vector<float> found;
-    visit_gpu_storage(problem_.dtype, [&](auto value) {
-      for (const int64_t offset : samples_.offsets()) {
-        copy_bytes(&value, Device::kCpu,
-                   static_cast<const decltype(value)*>(output.data()) + offset, Device::kGpu,
-                   sizeof value);
-        found.push_back(value);
-      }
-    });
-    return {algorithm.number, samples_.relative_error(found), repeats};
-  }
-
   const Conv2dProblem& problem_;
   const Pass pass_;
   const Conv2dDescriptors& descriptors_;
   Context& context_;
   const std::vector<CudnnAlgorithm> allowed_;
-  const Scratch scratch_;
-  const Conv2dSamples samples_;
+  const Conv2dTrial trial_;
 };
 
 constexpr double kErrorUnit = 1e-9;  // the cache holds whole numbers

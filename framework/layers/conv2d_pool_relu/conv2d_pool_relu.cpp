@@ -2,9 +2,10 @@
 
 namespace duet {
 
-// The first two in conv2d_pool_relu_composed.cpp, the others each in the file of its name.
+// The first three in conv2d_pool_relu_composed.cpp, the others each in the file of its name.
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
@@ -22,6 +23,7 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_custom_mma(),
     conv2d_pool_relu_custom_fused(),
     conv2d_pool_relu_cudnn(),
+    conv2d_pool_relu_cudnn_graph(),
 #endif
   };
   return list;

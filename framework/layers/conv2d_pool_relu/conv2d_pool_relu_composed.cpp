@@ -1,4 +1,4 @@
-// conv2d_pool_relu cpu_blas, cpu_reference, cudnn: the parts' own implementations.
+// conv2d_pool_relu cpu_blas, cpu_reference, cudnn, cudnn_graph: the parts' own implementations.
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -13,6 +13,7 @@ struct Parts {
 constexpr Parts kCpuBlas = {"cpu_blas", "cpu_reference"};
 constexpr Parts kCpuReference = {"cpu_reference", "cpu_reference"};
 constexpr Parts kCudnn = {"cudnn", "cudnn"};
+constexpr Parts kCudnnGraph = {"cudnn_graph", "cudnn"};
 
 ActivationProblem relu_problem(const Conv2dPoolReluProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.y_desc(), .dtype = problem.dtype};
@@ -51,6 +52,14 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_reference() {
 }
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn() {
   return {"cudnn", unsupported<kCudnn>, make<kCudnn>};
+}
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph() {
+  return {.id = "cudnn_graph",
+          .unsupported = unsupported<kCudnnGraph>,
+          .make = make<kCudnnGraph>,
+          .preferred = [](const Conv2dPoolReluProblem& problem, Pass, size_t) {
+            return problem.conv.math != Math::kFP32;  // as conv2d cudnn_graph
+          }};
 }
 
 }  // namespace duet

@@ -1,0 +1,375 @@
+// conv2d cudnn_graph: cuDNN's graph API.
+//
+// conv2d cudnn asks for one of eight algorithms by its number. The graph API asks for operations:
+// here a convolution, and behind it the addition of the bias, whose sums pass from one to the other
+// in float32 without memory (device/cudnn_graph.h). cuDNN proposes engines for all of it together,
+// kernels that are in the library and kernels that it compiles for this very graph, each with knobs
+// (tile shapes, splits). So it has more to offer than the eight: fused additions of float32 to what
+// is stored in bfloat16, dw in float32 of operands in bfloat16, and tiles for every size.
+//
+// Which proposal is fastest is for measurement to say, as with algorithms: each that fits the
+// workspace, repeats by cuDNN's own notes and computes in the arithmetic asked for is made ready and
+// timed in a graph of CUDA's, and the fastest whose results hold is taken (conv2d_trial.h). The notes
+// of an engine say whether it uses tensor cores, which round float32 to TF32: fp32 goes without, and
+// tf32 and bf16 without Winograd's transform and FFT.
+//
+// A family's choice is this in tf32 and bf16, and in fp32 where the legacy API was measured to lack the
+// fastest engine: with strides and with 1x1 filters (README.md). Elsewhere in fp32 both run the same
+// engines, and conv2d cudnn has fewer to try and starts sooner.
+//
+// In bf16 the weights, which are float32, are rounded into the workspace at each call. The bias and
+// dw are float32. The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+
+#include "core/arena.h"
+#include "core/error.h"
+#include "device/cudnn_graph.h"
+#include "device/graph_time.h"
+#include "kernels/convert.h"
+#include "layers/conv2d/conv2d.h"
+#include "layers/conv2d/conv2d_bias_gradient.h"
+#include "layers/conv2d/conv2d_trial.h"
+
+namespace duet {
+namespace {
+
+using gpu::EngineConfiguration;
+using gpu::ExecutionPlan;
+using gpu::OperationGraph;
+
+constexpr size_t kMostPlans = 10;  // of each way: some take a second to be compiled
+
+/// What may differ between graphs of one pass.
+struct Way {
+  bool adds_bias = false;        // forward: inside, or else by a kernel behind it
+  DType bias = DType::kFloat32;  // forward: what the bias is given in
+  DType dw = DType::kFloat32;    // backward_filter: what dw is computed in
+
+  TuningCache::Entry to_entry() const {
+    return {{"adds_bias", adds_bias},
+            {"narrow_bias", bias == DType::kBFloat16},
+            {"narrow_dw", dw == DType::kBFloat16}};
+  }
+  static std::optional<Way> from_entry(const TuningCache::Entry& entry) {
+    Way way;
+    const auto read = [&](const char* name, auto set) {
+      const auto found = entry.find(name);
+      if (found == entry.end()) return false;
+      if (found->second) set();
+      return true;
+    };
+    if (read("adds_bias", [&] { way.adds_bias = true; }) &&
+        read("narrow_bias", [&] { way.bias = DType::kBFloat16; }) &&
+        read("narrow_dw", [&] { way.dw = DType::kBFloat16; })) {
+      return way;
+    }
+    return {};
+  }
+};
+
+/// The ways of a pass, those first that are taken wherever they have a plan.
+std::vector<std::vector<Way>> ways_of(const Conv2dProblem& problem, Pass pass) {
+  constexpr DType kWide = DType::kFloat32, kNarrow = DType::kBFloat16;
+  const bool narrow = problem.dtype == kNarrow;
+  if (pass == Pass::kForward && problem.bias) {
+    if (!narrow) return {{{.adds_bias = true}, {.adds_bias = false}}};
+    // Behind the convolution it would be added to sums that are rounded already.
+    return {{{.adds_bias = true, .bias = kWide}, {.adds_bias = true, .bias = kNarrow}},
+            {{.adds_bias = false, .bias = kNarrow}}};
+  }
+  if (pass == Pass::kBackwardFilter && narrow) return {{{.dw = kWide}, {.dw = kNarrow}}};
+  return {{{}}};
+}
+
+/// One pass as a graph, and the plan that runs it.
+class PassPlan {
+ public:
+  PassPlan(const Conv2dProblem& problem, Pass pass, const Way& way)
+      : way_(way),
+        x_(graph_.tensor(problem.x_desc())),
+        w_(graph_.tensor(
+            stored_in(pass == Pass::kBackwardFilter ? way.dw : problem.dtype, problem.w_desc()))),
+        y_(graph_.tensor(problem.y_desc())) {
+    const gpu::ConvolutionSettings how = {.pad_h = problem.pad_h,
+                                          .pad_w = problem.pad_w,
+                                          .stride_h = problem.stride_h,
+                                          .stride_w = problem.stride_w,
+                                          .dilation_h = problem.dilation_h,
+                                          .dilation_w = problem.dilation_w};
+    if (pass == Pass::kBackwardData) {
+      graph_.convolve_backward_data(how, y_, w_, x_);
+    } else if (pass == Pass::kBackwardFilter) {
+      graph_.convolve_backward_filter(how, x_, y_, w_);
+    } else if (way.adds_bias) {
+      b_ = graph_.tensor({{1, problem.k, 1, 1}, way.bias, problem.layout});
+      const OperationGraph::Tensor sums = graph_.intermediate(problem.y_desc());
+      graph_.convolve(how, x_, w_, sums);
+      graph_.combine(CUDNN_POINTWISE_ADD, sums, b_, y_);
+    } else {
+      graph_.convolve(how, x_, w_, y_);
+    }
+  }
+  PassPlan(const PassPlan&) = delete;
+
+  const Way& way() const { return way_; }
+  OperationGraph& graph() { return graph_; }
+  const ExecutionPlan& plan() const { return *plan_; }
+  void take(ExecutionPlan plan) { plan_.emplace(std::move(plan)); }
+
+  /// By `plan`, which is of this graph.
+  void run(const ExecutionPlan& plan, Context& context, const Conv2dMemory& m) const {
+    std::vector<std::pair<OperationGraph::Tensor, void*>> memory = {
+        {x_, m.x}, {w_, m.w}, {y_, m.y}};
+    if (way_.adds_bias) memory.emplace_back(b_, m.b);
+    plan.run(context, memory, m.workspace);
+  }
+
+ private:
+  const Way way_;
+  OperationGraph graph_;
+  OperationGraph::Tensor x_, w_, y_, b_ = 0;
+  std::optional<ExecutionPlan> plan_;
+};
+
+class Conv2dCudnnGraph : public Conv2dImpl {
+ public:
+  explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
+      : Conv2dImpl(problem),
+        y_(problem.y_desc()),
+        bias_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)) {
+    if (problem.bias) bias_gradient_.emplace(problem);
+  }
+
+  void prepare(Pass pass, Context& context) override {
+    static TuningCache cache(TuningCache::path_of("cudnn_plans.json"));
+    const std::string key = problem_.to_string() + " | " + std::string(to_string(pass)) +
+                            " | plan of the graph API | " + gpu_name() + " | cuDNN " +
+                            std::to_string(cudnnGetVersion()) + " | workspace " +
+                            std::to_string(context.workspace_limit());
+    const auto entry = cache.find(key);
+    if (!entry || !recall(pass, *entry, context)) {
+      plans_[pass] = fastest(pass, context);
+      TuningCache::Entry found = plans_[pass]->plan().configuration().to_entry();
+      found.merge(plans_[pass]->way().to_entry());
+      cache.insert(key, found);
+    }
+    if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    const size_t bytes = converted_bytes(pass) + plans_.at(pass)->plan().workspace_bytes();
+    if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
+    return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
+  }
+
+  std::string detail(Pass pass) const override {
+    const PassPlan& chosen = *plans_.at(pass);
+    std::string text = chosen.plan().configuration().to_string();
+    if (chosen.way().adds_bias) text += ", adds the bias";
+    if (narrow() && pass != Pass::kBackwardFilter) text += "; weights in bf16";
+    if (pass == Pass::kForward && narrow() && adds_bias_after()) {
+      text += "; y rounded before and after the bias";
+    }
+    if (narrow_dw(pass)) text += "; dw in bf16";
+    if (pass == Pass::kBackwardFilter && bias_gradient_) text += "; " + bias_gradient_->detail();
+    return text;
+  }
+
+  std::vector<std::string> calls(Pass pass) const override {
+    std::vector<std::string> calls = {"cudnnBackendExecute"};
+    if (pass == Pass::kForward && adds_bias_after()) calls.push_back("cudnnAddTensor");
+    if (pass == Pass::kBackwardFilter && bias_gradient_) {
+      const std::vector<std::string> bias = bias_gradient_->calls();
+      calls.insert(calls.end(), bias.begin(), bias.end());
+    }
+    return calls;
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    void* bias = b.memory;
+    if (narrow_bias(Pass::kForward)) bias = rounded(run, b, narrow_weight_bytes());
+    call(Pass::kForward, run, {x.memory, weights(run, w), bias, y.memory});
+  }
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    call(Pass::kBackwardData, run, {dx.memory, weights(run, w), nullptr, dy.memory});
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const bool narrow = narrow_dw(Pass::kBackwardFilter);
+    void* const gradient = narrow ? run.workspace : dw.memory;
+    call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
+    if (narrow) {
+      queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
+                       run.stream());
+    }
+    if (db) bias_gradient_->run(run.context, dy.memory, db.data<float>(), run.workspace);
+  }
+
+ private:
+  bool narrow() const { return problem_.dtype == DType::kBFloat16; }
+  bool adds_bias_after() const {
+    return problem_.bias && !plans_.at(Pass::kForward)->way().adds_bias;
+  }
+  bool narrow_bias(Pass pass) const {
+    return pass == Pass::kForward && problem_.bias &&
+           plans_.at(pass)->way().bias == DType::kBFloat16;
+  }
+  bool narrow_dw(Pass pass) const {
+    return pass == Pass::kBackwardFilter && plans_.at(pass)->way().dw == DType::kBFloat16;
+  }
+
+  size_t narrow_weight_bytes() const {
+    return align_up(stored_in(DType::kBFloat16, problem_.w_desc()).bytes());
+  }
+  /// What converted tensors take at the beginning of the workspace.
+  size_t converted_bytes(Pass pass) const {
+    const bool weights = pass == Pass::kBackwardFilter ? narrow_dw(pass) : narrow();
+    return (weights ? narrow_weight_bytes() : 0) +
+           (narrow_bias(pass) ? align_up(stored_in(DType::kBFloat16, problem_.b_desc()).bytes())
+                              : 0);
+  }
+  /// A parameter in bfloat16, at `offset` in the workspace.
+  static void* rounded(const Run& run, const Tensor& parameter, size_t offset) {
+    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
+    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
+    return to;
+  }
+  void* weights(const Run& run, const Tensor& w) const {
+    return narrow() ? rounded(run, w, 0) : w.memory;
+  }
+
+  /// `memory` without its workspace.
+  void call(Pass pass, const Run& run, Conv2dMemory memory) const {
+    memory.workspace = static_cast<char*>(run.workspace) + converted_bytes(pass);
+    const PassPlan& chosen = *plans_.at(pass);
+    this->run(chosen, chosen.plan(), run.context, memory);
+  }
+  void run(const PassPlan& pass, const ExecutionPlan& plan, Context& context,
+           const Conv2dMemory& memory) const {
+    pass.run(plan, context, memory);
+    if (!memory.b || pass.way().adds_bias) return;
+    const float one = 1.0f;  // y = 1 * b + 1 * y
+    DUET_CUDNN(
+        cudnnAddTensor(context.cudnn(), &one, bias_.get(), memory.b, &one, y_.get(), memory.y));
+  }
+
+  /// False if the entry is nothing that this cuDNN would run.
+  bool recall(Pass pass, const TuningCache::Entry& entry, Context& context) {
+    const auto configuration = EngineConfiguration::from_entry(entry);
+    const auto way = Way::from_entry(entry);
+    if (!configuration || !way) return false;
+    auto found = std::make_unique<PassPlan>(problem_, pass, *way);
+    try {
+      found->take(ExecutionPlan(context, found->graph(), *configuration));
+    } catch (const DeviceError&) {
+      return false;
+    }
+    if (found->plan().workspace_bytes() > context.workspace_limit()) return false;
+    plans_[pass] = std::move(found);
+    return true;
+  }
+
+  struct Best {
+    std::unique_ptr<PassPlan> pass;
+    double microseconds = std::numeric_limits<double>::infinity();
+  };
+
+  std::unique_ptr<PassPlan> fastest(Pass pass, Context& context) const {
+    size_t plans = 0;
+    for (const std::vector<Way>& ways : ways_of(problem_, pass)) {
+      Best best;
+      for (const Way& way : ways) plans += try_way(pass, way, context, best);
+      if (best.pass) return std::move(best.pass);
+    }
+    throw UnsupportedError("conv2d cudnn_graph " + std::string(to_string(pass)) +
+                           ": none of cuDNN's " + std::to_string(plans) +
+                           " plans is repeatable, computes in " +
+                           std::string(to_string(problem_.math)) + " and needs at most " +
+                           std::to_string(context.workspace_limit() >> 20) +
+                           " MiB of workspace, for " + problem_.to_string());
+  }
+
+  /// Puts the way's fastest plan whose results hold into `best`, if it is faster. Returns how many
+  /// plans it has.
+  size_t try_way(Pass pass, const Way& way, Context& context, Best& best) const {
+    auto tried = std::make_unique<PassPlan>(problem_, pass, way);
+    std::vector<std::pair<ExecutionPlan, double>> plans = plans_for(*tried, context);
+    size_t workspace = 0;
+    for (const auto& [plan, time] : plans) {
+      workspace = std::max(workspace, plan.workspace_bytes());
+    }
+    if (plans.empty()) return 0;
+    const DType weights = pass == Pass::kBackwardFilter ? way.dw : problem_.dtype;
+    const Conv2dTrial trial(problem_, pass, {weights, way.bias}, workspace);
+    Conv2dMemory memory = trial.memory();
+    if (pass != Pass::kForward) memory.b = nullptr;
+    double fastest = best.microseconds;
+    for (auto& [plan, time] : plans) {
+      const auto queue = [&, &plan = plan] { run(*tried, plan, context, memory); };
+      constexpr double kHopeless = 1.5;
+      try {
+        time = microseconds_in_graph(context, queue, kHopeless * fastest);
+      } catch (const DeviceError&) {
+        time = std::numeric_limits<double>::infinity();
+      }
+      fastest = std::min(fastest, time);
+    }
+    context.synchronize();  // throws if the GPU itself has failed
+    std::stable_sort(plans.begin(), plans.end(),
+                     [](const auto& a, const auto& b) { return a.second < b.second; });
+    for (auto& [plan, time] : plans) {
+      if (!(time < best.microseconds)) break;
+      const auto queue = [&, &plan = plan] { run(*tried, plan, context, memory); };
+      if (!trial.check(queue).right) continue;
+      tried->take(std::move(plan));
+      best = {std::move(tried), time};
+      break;
+    }
+    return plans.size();
+  }
+
+  /// Those of a way that can be made and fit the workspace, not timed yet.
+  std::vector<std::pair<ExecutionPlan, double>> plans_for(PassPlan& pass, Context& context) const {
+    std::vector<std::pair<ExecutionPlan, double>> plans;
+    try {
+      const bool fp32 = problem_.math == Math::kFP32;
+      const gpu::EngineLimits limits = {.tensor_cores = !fp32, .transforms = fp32};
+      for (const EngineConfiguration& each : gpu::proposed_engines(context, pass.graph(), limits)) {
+        if (plans.size() == kMostPlans) break;
+        try {
+          ExecutionPlan plan(context, pass.graph(), each);
+          if (plan.workspace_bytes() > context.workspace_limit()) continue;
+          plans.emplace_back(std::move(plan), 0.0);
+        } catch (const DeviceError&) {
+          // A proposal may still refuse; the next one is tried.
+        }
+      }
+    } catch (const DeviceError&) {
+      // Not a graph that cuDNN knows.
+    }
+    return plans;
+  }
+
+  const gpu::TensorDescriptor y_, bias_;
+  std::map<Pass, std::unique_ptr<PassPlan>> plans_;
+  std::optional<Conv2dBiasGradient> bias_gradient_;
+};
+
+bool preferred(const Conv2dProblem& problem, Pass, size_t) {
+  return problem.math != Math::kFP32 || problem.stride_h * problem.stride_w > 1 ||
+         problem.r * problem.s == 1;
+}
+
+}  // namespace
+
+ImplEntry<Conv2dProblem> conv2d_cudnn_graph() {
+  auto entry = impl_entry<Conv2dCudnnGraph>("cudnn_graph", supports_all, gpu_dtypes());
+  entry.preferred = preferred;
+  return entry;
+}
+
+}  // namespace duet
