@@ -30,6 +30,8 @@ inline constexpr int kPanel = 64;
 struct PositionBoxes {
   int images, height, width;
   int n = 1, h = 1, w = 1;  // of a box
+  /// The pixels that positions are, for locate(): of all rows and columns, unless set otherwise.
+  int first_pixel = 0, row_pixels, column_pixels = 1;
   FastDivisor by_w, by_h, by_boxes_w, by_boxes_h;
 
   /// With as few boxes as can be, and where results lie in planes of pixels (`planes`) in long runs of
@@ -37,7 +39,10 @@ struct PositionBoxes {
   /// the image's, are rounded down to multiples of `unit`.
   PositionBoxes(int images_, int height_, int width_, int most, bool whole, bool planes = false,
                 int unit = 1)
-      : images(images_), height(height_ / unit * unit), width(width_ / unit * unit) {
+      : images(images_),
+        height(height_ / unit * unit),
+        width(width_ / unit * unit),
+        row_pixels(width) {
     double best = 1e300;
     for (int box_w = std::min(width, most / unit / unit * unit); box_w >= unit; box_w -= unit) {
       if (whole && width % box_w != 0) continue;
@@ -78,7 +83,7 @@ struct PositionBoxes {
     by_h.divmod(rest, image, row);
     const bool inside = image < n;
     image += start.n, row += start.h, column += start.w;
-    pixel = row * width + column;
+    pixel = first_pixel + row * row_pixels + column * column_pixels;
     return inside && image < images && row < height && column < width;
   }
 };
@@ -186,6 +191,18 @@ struct ImageByTap {
   __device__ __forceinline__ int unwritten() const { return boxes.box(); }
 };
 
+/// The taps that a sum runs over, rows of count_w of them: all, one after the other, or the first and
+/// every so many of a filter's taps further on.
+struct TapNumbers {
+  int first = 0, step_h = 1, step_w = 1;
+  FastDivisor by_w{1};  // count_w
+  __device__ __forceinline__ int of(int number) const {
+    int r, s;
+    by_w.divmod(number, r, s);
+    return first + r * step_h + s * step_w;
+  }
+};
+
 /// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels.
 template <class T>
 struct WeightByRow {
@@ -193,12 +210,16 @@ struct WeightByRow {
   static constexpr bool kTurned = false;
   CUtensorMap map;
   FastDivisor by_blocks;
-  WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows)
+  TapNumbers numbers;
+  /// `taps` in memory.
+  WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows,
+              const TapNumbers& numbers_ = {})
       : map(tensor_map(weights, {{{channels, 1, kStepDepth<T>},
                                   {taps, channels},
                                   {rows, int64_t{taps} * channels, tile_rows},
                                   kNoAxis}})),
-        by_blocks(ceil_div(channels, kStepDepth<T>)) {}
+        by_blocks(ceil_div(channels, kStepDepth<T>)),
+        numbers(numbers_) {}
   using Start = int;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
@@ -209,7 +230,7 @@ struct WeightByRow {
                                        const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
-    copy_box(shared, map, block * kStepDepth<T>, tap, first * kPanel, 0, barrier);
+    copy_box(shared, map, block * kStepDepth<T>, numbers.of(tap), first * kPanel, 0, barrier);
   }
   template <int kRows>
   __device__ __forceinline__ Start start(int tile) const {
@@ -223,12 +244,16 @@ struct WeightByChannel {
   static constexpr bool kTurned = true;
   CUtensorMap map;
   FastDivisor by_blocks;
-  WeightByChannel(const bfloat16* weights, int rows, int taps, int channels)
+  TapNumbers numbers;
+  /// `taps` in memory.
+  WeightByChannel(const bfloat16* weights, int rows, int taps, int channels,
+                  const TapNumbers& numbers_ = {})
       : map(tensor_map(weights, {{{channels, 1, kPanel},
                                   {taps, channels},
                                   {rows, int64_t{taps} * channels, kStepDepth<bfloat16>},
                                   kNoAxis}})),
-        by_blocks(ceil_div(rows, kStepDepth<bfloat16>)) {}
+        by_blocks(ceil_div(rows, kStepDepth<bfloat16>)),
+        numbers(numbers_) {}
   using Start = int;
   template <int kRows>
   __device__ __forceinline__ int bytes() const {
@@ -241,7 +266,7 @@ struct WeightByChannel {
     by_blocks.divmod(step, tap, block);
 #pragma unroll
     for (int i = 0; i < kRows / kPanel; ++i)
-      copy_box(shared + i * kPanel * kRowBytes, map, (first + i) * kPanel, tap,
+      copy_box(shared + i * kPanel * kRowBytes, map, (first + i) * kPanel, numbers.of(tap),
                block * kStepDepth<bfloat16>, 0, barrier);
   }
   template <int kRows>

@@ -3,12 +3,13 @@
 // Mapping:  block = 128 output positions (dw: filters) x 256, 128 or 64 columns of the product; one
 //           thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
 //           of a block are a box of columns, rows and images, so that the operand of a tap is one
-//           copy, and what lies in the padding becomes zeros on the way.
+//           copy, and what lies in the padding becomes zeros on the way. backward_data of a stride of 2 is
+//           a product for each phase (wgmma_phases.cuh), one after the other.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
 //           weights, is rewritten first (mma_staging.cuh; tf32's backward_filter: kernels/rasters.cuh).
 // Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2
-//           (backward_data, and backward_filter in tf32: 1); backward_filter in bf16: images that boxes of
-//           16 to 64 positions divide; compute capability 9.0.
+//           (backward_filter in tf32: 1); backward_filter in bf16: images that boxes of 16 to 64
+//           positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d_wgmma.cuh"
 
 namespace duet {

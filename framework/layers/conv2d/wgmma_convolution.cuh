@@ -6,6 +6,7 @@
 
 #include "kernels/wgmma_product.cuh"
 #include "layers/conv2d/staged_convolution.cuh"
+#include "layers/conv2d/wgmma_phases.cuh"
 
 namespace duet {
 
@@ -43,7 +44,7 @@ inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d
   if (columns > kPanel * 65535 || (columns + 1) * d.k > (int64_t{1} << 31) - 4096) {
     return "numbers weights, their channels rounded up to 64, in 32 bits; take a smaller kernel";
   }
-  const int most = pass == Pass::kBackwardData || (tf32 && pass == Pass::kBackwardFilter) ? 1 : 2;
+  const int most = tf32 && pass == Pass::kBackwardFilter ? 1 : 2;
   if (d.stride_h > most || d.stride_w > most) {
     return "takes strides up to " + std::to_string(most) + " in this pass";
   }
@@ -90,7 +91,7 @@ class WgmmaConvolution : StagedConvolution<T> {
       : StagedConvolution<T>(d),
         outputs_(d.n, d.p, d.q, kTileRows, false, planes()),
         windows_(d.n, std::max(d.p, 2), std::max(d.q, 2), kTileRows, false, planes(), 2),
-        inputs_(d.n, d.h, d.w, kTileRows, false, planes()),
+        phases_(d, kTileRows, planes()),
         terms_(d.n, d.p, d.q, kStepDepth<T>, true) {
     const int multiprocessors = likely_multiprocessor_count(), taps = geometry_.taps;
     const auto left = [&](Pass pass) {
@@ -100,9 +101,12 @@ class WgmmaConvolution : StagedConvolution<T> {
     forward_ = {outputs_.count(),     d.k,
                 taps * blocks(d.c),   int64_t(stride(Pass::kForward)),
                 left(Pass::kForward), multiprocessors};
-    backward_data_ = {inputs_.count(),           d.c,
-                      taps * blocks(d.k),        int64_t(stride(Pass::kBackwardData)),
-                      left(Pass::kBackwardData), multiprocessors};
+    // Parts of one phase would be added up with what others have not written.
+    const size_t limit = phases_.all == 1 ? left(Pass::kBackwardData) : 0;
+    for (const WgmmaPhase& phase : phases_.with_taps) {
+      backward_data_.push_back({phase.boxes.count(), d.c, phase.tap_count() * blocks(d.k),
+                                int64_t(stride(Pass::kBackwardData)), limit, multiprocessors});
+    }
     const int columns = taps * filter_channels();
     backward_filter_ = {ceil_div(d.k, kTileRows),
                         columns,
@@ -113,19 +117,29 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
 
   size_t workspace_bytes(Pass pass) const {
-    const Plan& plan = plan_of(pass);
-    const size_t parts = pass == Pass::kBackwardFilter || plan.splits > 1 ? plan.splits : 0;
+    const int splits = plan_of(pass).splits;
+    const size_t parts = pass == Pass::kBackwardFilter || splits > 1 ? splits : 0;
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
   /// An estimate.
-  double microseconds(Pass pass) const { return plan_of(pass).microseconds(operand_bytes(pass)); }
-  std::string text(Pass pass) const { return plan_of(pass).template text<T>(); }
+  double microseconds(Pass pass) const {
+    if (pass != Pass::kBackwardData) return plan_of(pass).microseconds(operand_bytes(pass));
+    double all = 0;
+    for (const Plan& plan : backward_data_) all += plan.microseconds(0);
+    return all + Plan().microseconds(operand_bytes(pass));
+  }
+  std::string text(Pass pass) const {
+    const std::string text = plan_of(pass).template text<T>();
+    if (pass != Pass::kBackwardData || phases_.all == 1) return text;
+    return text + ", " + std::to_string(phases_.with_taps.size()) + " of " +
+           std::to_string(phases_.all) + " phases";
+  }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
                const Tensor& y) const {
     with_operands(run, x, w, outputs_, forward_,
                   [&]<class Tile>(Tile, const auto& a, const auto& b) {
-                    launch_images<Tile>(run, Pass::kForward, a, b, bias, y);
+                    launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y);
                   });
   }
 
@@ -146,29 +160,30 @@ class WgmmaConvolution : StagedConvolution<T> {
             likely_multiprocessor_count()};
   }
 
-  /// REQUIRES: strides of 1.
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx) const {
+    const size_t count = phases_.with_taps.size();
+    if (int(count) < phases_.all) {
+      DUET_CUDA(cudaMemsetAsync(dx.memory, 0, problem_.x_desc().bytes(), run.stream()));
+    }
+    if (count == 0) return;
     const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters);
     const Conv2dProblem& d = padded_;
-    const ImageByPosition<T> a{{image,
-                                d.n,
-                                d.p,
-                                d.q,
-                                d.k,
-                                {d.r, 1, d.pad_h, -d.dilation_h},
-                                {d.s, 1, d.pad_w, -d.dilation_w},
-                                inputs_},
-                               inputs_};
-    backward_data_.with_tile([&, filters = weights]<class Tile>(Tile) {
-      if constexpr (kRasters) {
-        const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN);
-        launch_images<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
-      } else {
-        const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c);
-        launch_images<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
-      }
-    });
+    for (size_t i = 0; i < count; ++i) {
+      const WgmmaPhase& phase = phases_.with_taps[i];
+      const ImageByPosition<T> a{{image, d.n, d.p, d.q, d.k, phase.h, phase.w, phase.boxes},
+                                 phase.boxes};
+      const Plan& plan = backward_data_[i];
+      plan.with_tile([&, filters = weights]<class Tile>(Tile) {
+        if constexpr (kRasters) {
+          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
+          launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
+        } else {
+          const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
+          launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
+        }
+      });
+    }
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
@@ -216,10 +231,11 @@ class WgmmaConvolution : StagedConvolution<T> {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes(pass));
   }
 
-  const Plan& plan_of(Pass pass) const {
-    return pass == Pass::kForward        ? forward_
-           : pass == Pass::kBackwardData ? backward_data_
-                                         : backward_filter_;
+  /// Of backward_data the first phase's.
+  Plan plan_of(Pass pass) const {
+    if (pass == Pass::kForward) return forward_;
+    if (pass == Pass::kBackwardFilter) return backward_filter_;
+    return backward_data_.empty() ? Plan() : backward_data_.front();
   }
   /// Floats between two parts.
   size_t stride(Pass pass) const {
@@ -246,10 +262,9 @@ class WgmmaConvolution : StagedConvolution<T> {
     return {padded_.s, padded_.stride_w, -padded_.pad_w, padded_.dilation_w};
   }
   template <class Tile, class A, class B>
-  void launch_images(const Run& run, Pass pass, const A& a, const B& b, const float* bias,
-                     const Tensor& out) const {
-    const Plan& plan = plan_of(pass);
-    const int pixels = a.boxes.height * a.boxes.width;
+  void launch_images(const Run& run, Pass pass, const Plan& plan, const A& a, const B& b,
+                     const float* bias, const Tensor& out) const {
+    const int pixels = pass == Pass::kForward ? problem_.p * problem_.q : problem_.h * problem_.w;
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       if (plan.splits == 1) {
         launch_wgmma_product<Tile>(
@@ -295,8 +310,11 @@ class WgmmaConvolution : StagedConvolution<T> {
     });
   }
 
-  const PositionBoxes outputs_, windows_, inputs_, terms_;
-  Plan forward_, backward_data_, backward_filter_;
+  const PositionBoxes outputs_, windows_;
+  const WgmmaPhases phases_;
+  const PositionBoxes terms_;
+  Plan forward_, backward_filter_;
+  std::vector<Plan> backward_data_;
 };
 
 // Compiled in conv2d_custom_wgmma.cu, conv2d_custom_wgmma_tf32.cu and conv2d_custom_wgmma_3xtf32.cu.
