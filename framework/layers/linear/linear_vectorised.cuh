@@ -34,10 +34,10 @@ inline std::optional<std::string> vectorised_unsupported(const LinearProblem& pr
   return linear_tiles_unsupported(problem, pass);
 }
 
-/// Rows first_row.., k from first_k of an operand; zeros behind the last row and from end_k on.
+/// Rows first_row.., k from first_k of an operand; zeros behind the last.
 template <bool kInner, class T>
 __device__ void copy_slice(VectorisedTile::Slice& slice, const T* matrix, int rows, int depth,
-                           int first_row, int first_k, int end_k) {
+                           int first_row, int first_k) {
   using Tile = VectorisedTile;
   constexpr int kInRow = Tile::kSize / 4;
 #pragma unroll
@@ -49,7 +49,7 @@ __device__ void copy_slice(VectorisedTile::Slice& slice, const T* matrix, int ro
     const int row = kInner ? unit / 2 % Tile::kSize : unit % kInRow * 4;
     const int64_t r = first_row + row, kk = first_k + k;
     Vector<float, 4> values = {};
-    if (r < rows && kk < end_k) {
+    if (r < rows && kk < depth) {
       values = load_constant<4>(matrix + (kInner ? r * depth + kk : kk * rows + r));
     }
     if constexpr (kInner) {
@@ -62,8 +62,8 @@ __device__ void copy_slice(VectorisedTile::Slice& slice, const T* matrix, int ro
   }
 }
 
-/// Grid: (n / 64, m / 64, ranges of k), rounded up. A range is k_range long, which divides by 16; the
-/// result of range z, row sums included, goes to p.c and p.row_sums + z * part_stride.
+/// Grid: (n / 64, m / 64, ranges of k), rounded up. Of several ranges each but the last is k_range long,
+/// a multiple of 16; what range z computes goes to p.c and p.row_sums + z * part_stride.
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
 __global__ void __launch_bounds__(VectorisedTile::kThreads)
     linear_vectorised_kernel(StoredProduct<TA, TB, TC> p, int k_range, int64_t part_stride) {
@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(VectorisedTile::kThreads)
   float sums[kSide][kSide] = {};
   float row_sum = 0.0f;  // of row threadIdx.x
   for (int first = first_k; first < end_k; first += Tile::kDepth) {
-    copy_slice<kInnerA>(a, p.a, p.m, p.k, first_row, first, end_k);
-    copy_slice<kInnerB>(b, p.b, p.n, p.k, first_column, first, end_k);
+    copy_slice<kInnerA>(a, p.a, p.m, p.k, first_row, first);
+    copy_slice<kInnerB>(b, p.b, p.n, p.k, first_column, first);
     __syncthreads();
     // region multiply
 #pragma unroll
