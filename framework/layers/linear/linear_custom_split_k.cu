@@ -1,7 +1,7 @@
 // linear custom_split_k: custom_vectorised with its sum cut into ranges, so that a product of few
 //           tiles has work for every multiprocessor. The kernel is in linear_vectorised.cuh.
 // Mapping:  block = a tile of custom_vectorised over one range of k; a second kernel, thread = 1
-//           output, adds the parts in the order of the sum: the same bits in every run.
+//           output, adds the parts, always in the same order: the same bits in every run.
 // Traffic:  as custom_vectorised; the parts, 4 bytes an output and range, are also written and read.
 // Limits:   as custom_vectorised.
 #include "kernels/split_reduction.cuh"
