@@ -15,6 +15,7 @@ namespace {
 constexpr int kTile = 64, kDepth = 16;
 constexpr int kSide = 8;  // threads along a tile, and sums of a thread along each side
 constexpr int kThreads = kSide * kSide;
+constexpr int kBlocks = 6;  // a multiprocessor: 168 registers a thread
 static_assert(kThreads == kTile && 2 * kDepth <= kThreads);
 
 /// + 2: what a warp stores, 16 k of two rows or 32 rows of one k, stands in 32 banks.
@@ -34,7 +35,7 @@ __device__ void gather_slice(const Gather& gather, const typename Gather::Row* r
 }
 
 template <class A, class B, class TC>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     conv2d_register_tiled_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b,
                                          PlaneProduct<TC> product) {
   __shared__ Slice slice_a, slice_b;
@@ -72,7 +73,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
         for (int j = 0; j < kSide; ++j) sums[i][j] = fmaf(fa[i], fb[j], sums[i][j]);
       }
-      if (row_sums) row_sum += slice_a[kk][thread];
+    }
+    if (row_sums) {
+#pragma unroll
+      for (int kk = 0; kk < kDepth; ++kk) row_sum += slice_a[kk][thread];
     }
   }
 #pragma unroll

@@ -14,6 +14,7 @@ namespace {
 constexpr int kTile = 64, kDepth = 16;
 constexpr int kSide = 8;  // threads along a tile, and sums of a thread along each side
 constexpr int kThreads = kSide * kSide;
+constexpr int kBlocks = 6;  // a multiprocessor: 168 registers a thread, addresses are not kept
 static_assert(kSide * kSide == kTile);
 
 /// + 2: what a warp stores, 16 k of two rows or 32 rows of one k, stands in 32 banks.
@@ -36,7 +37,7 @@ __device__ void copy_slice(Slice& slice, const T* matrix, int rows, int depth, i
 }
 
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kBlocks)
     linear_thread_tiled_kernel(linear::StoredProduct<TA, TB, TC> p) {
   __shared__ Slice a, b;
   const int first_row = blockIdx.y * kTile, first_column = blockIdx.x * kTile;
@@ -71,12 +72,14 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
   }
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) {
+  for (int j = 0; j < kSide; ++j) {
+    const int c = first_column + column + j * kSide;
+    if (c >= p.n) continue;
+    const float shift = p.bias ? p.bias[c] : 0.0f;
 #pragma unroll
-    for (int j = 0; j < kSide; ++j) {
-      const int r = first_row + row + i * kSide, c = first_column + column + j * kSide;
-      if (r >= p.m || c >= p.n) continue;
-      p.c[int64_t{r} * p.n + c] = TC(p.bias ? sums[i][j] + p.bias[c] : sums[i][j]);
+    for (int i = 0; i < kSide; ++i) {
+      const int r = first_row + row + i * kSide;
+      if (r < p.m) p.c[int64_t{r} * p.n + c] = TC(sums[i][j] + shift);
     }
   }
   const int summed = first_row + threadIdx.x;

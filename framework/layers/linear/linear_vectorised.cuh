@@ -106,25 +106,30 @@ __global__ void __launch_bounds__(VectorisedTile::kThreads)
   }
   TC* const result = p.c + blockIdx.z * part_stride;
 #pragma unroll
-  for (int i = 0; i < kSide; ++i) {
+  for (int j = 0; j < kSide; j += 4) {
+    const int c = first_column + Tile::place(column, j);
+    const int count = min(4, p.n - c);  // 1 to 3 only where rows do not divide by 4
+    if (count <= 0) continue;
+    Vector<float, 4> shift = {};
 #pragma unroll
-    for (int j = 0; j < kSide; j += 4) {
-      const int r = first_row + Tile::place(row, i), c = first_column + Tile::place(column, j);
-      if (r >= p.m || c >= p.n) continue;
-      Vector<float, 4> values = {sums[i][j], sums[i][j + 1], sums[i][j + 2], sums[i][j + 3]};
+    for (int e = 0; e < 4; ++e) {
+      if (p.bias && e < count) shift.v[e] = p.bias[c + e];
+    }
+#pragma unroll
+    for (int i = 0; i < kSide; ++i) {
+      const int r = first_row + Tile::place(row, i);
+      if (r >= p.m) continue;
       TC* const to = result + int64_t{r} * p.n + c;
-      const int count = min(4, p.n - c);  // below 4 only where rows do not divide by 4
+      Vector<float, 4> values;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (p.bias && e < count) values.v[e] += p.bias[c + e];
-      }
+      for (int e = 0; e < 4; ++e) values.v[e] = sums[i][j + e] + shift.v[e];
       if (p.n % 4 == 0) {
         store(to, values);
-        continue;
-      }
+      } else {
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        if (e < count) to[e] = TC(values.v[e]);
+        for (int e = 0; e < 4; ++e) {
+          if (e < count) to[e] = TC(values.v[e]);
+        }
       }
     }
   }
