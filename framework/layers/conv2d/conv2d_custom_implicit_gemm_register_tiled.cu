@@ -15,7 +15,7 @@ namespace {
 constexpr int kTile = 64, kDepth = 16;
 constexpr int kSide = 8;  // threads along a tile, and sums of a thread along each side
 constexpr int kThreads = kSide * kSide;
-constexpr int kBlocks = 6;  // a multiprocessor: 168 registers a thread
+constexpr int kBlocks = 8;  // a multiprocessor: 128 registers a thread
 static_assert(kThreads == kTile && 2 * kDepth <= kThreads);
 
 /// + 2: what a warp stores, 16 k of two rows or 32 rows of one k, stands in 32 banks.
@@ -25,7 +25,7 @@ using Slice = float[kDepth][kTile + 2];
 template <class Gather>
 __device__ void gather_slice(const Gather& gather, const typename Gather::Row* rows,
                              const typename Gather::Col* cols, Slice& slice) {
-#pragma unroll
+#pragma unroll 8  // loads under way; all 16 of them would spill registers
   for (int i = 0; i < kTile * kDepth / kThreads; ++i) {
     const int unit = threadIdx.x + i * kThreads;
     const int row = Gather::kRowLanes ? unit % kTile : unit / kDepth;

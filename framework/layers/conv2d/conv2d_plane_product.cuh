@@ -29,7 +29,7 @@ struct PlaneProduct {
     return (image * m + row) * pixels + pixel;
   }
   __device__ void store(int row, int column, float sum) const {
-    if (row < m && column < n) c[offset(row, column)] = TC(bias ? sum + bias[row] : sum);
+    if (row < m && column < n) c[offset(row, column)] = TC(bias ? sum + __ldg(bias + row) : sum);
   }
 };
 
