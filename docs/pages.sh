@@ -6,8 +6,9 @@
 #                                                 'bench --ladder LAYER --write' wrote: of forward and of
 #                                                 the first problem that it has a time for, if not said
 #   <!-- machine: LAYER -->                       where that table was measured
-# An ID that no row of a measured table has is a mistake. So is a rung of a course page ("## N. ") without a
-# picture, a line "- **Bytes.**", a line "- **Bound by**" or code from a file.
+# An ID that no row of a measured table has is a mistake, unless the line "Not measured yet: `ID`, `ID`." of the
+# table names it: it came after the table, and the next that bench writes has no such line. So is a rung of a
+# course page ("## N. ") without a picture, a line "- **Bytes.**", a line "- **Bound by**" or code from a file.
 # This complains where a page holds something else, or with --write puts it right. usage: pages.sh [--write]
 set -euo pipefail
 
@@ -68,6 +69,7 @@ quoted() {
       lines = read_table(layer, problem, table)
       for (i = 1; i <= lines; ++i) {
         if (index(table[i], "| `" id "` |") == 1) known = 1
+        if (table[i] ~ /^Not measured yet: / && index(table[i], "`" id "`")) known = 1
         if (table[i] ~ /^\|/) n = split(table[i], cell, "|")
         if (table[i] !~ /^\|/ && table[i] ~ /`$/) {
           shape = in_backticks(table[i])

@@ -99,6 +99,22 @@ std::set<std::string> rows_in(const std::string& tables) {
   return ids;
 }
 
+/// What a page names in the line "Not measured yet: `custom_naive`, `custom_tiled`." of its tables, which
+/// the next that is written does not have.
+std::set<std::string> not_measured_in(const std::string& tables) {
+  std::set<std::string> ids;
+  const std::string begin = "\nNot measured yet: ";
+  const size_t line = tables.find(begin);
+  if (line == std::string::npos) return ids;
+  const size_t end = tables.find('\n', line + 1);
+  for (size_t at = line; (at = tables.find('`', at)) < end;) {
+    const size_t close = tables.find('`', at + 1);
+    ids.insert(tables.substr(at + 1, close - at - 1));
+    at = close + 1;
+  }
+  return ids;
+}
+
 TEST(Ladder, MeasuredTablesHaveARowForEachImplementationOnAGpuAndNoOther) {
   if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
   size_t measured = 0;
@@ -116,8 +132,12 @@ TEST(Ladder, MeasuredTablesHaveARowForEachImplementationOnAGpuAndNoOther) {
     for (const ImplInfo& info : type->implementations()) {
       if (family_of(info.id) != Family::kCpu) expected.emplace(info.id);
     }
-    EXPECT_EQ(rows_in(text.substr(begin, text.find("<!-- /bench -->", begin) - begin)), expected)
-        << page;
+    const std::string tables = text.substr(begin, text.find("<!-- /bench -->", begin) - begin);
+    std::set<std::string> told = rows_in(tables);
+    for (const std::string& id : not_measured_in(tables)) {
+      EXPECT_TRUE(told.insert(id).second) << page << ": " << id << " has a row";
+    }
+    EXPECT_EQ(told, expected) << page;
     ++measured;
   }
   EXPECT_GE(measured, 9u);

@@ -203,7 +203,11 @@ TEST_F(ConvolutionKernels, NansAndInfinities) {
                    .keys = {{"out_channels", "11"}, {"kernel", kernel}, {"padding", "1"}},
                    .x = {image(3, 1, 13, 12)},
                    .data = Data::kNonFinite};
-    std::vector<std::string_view> ids = {"custom_implicit_gemm", "custom_im2col",
+    std::vector<std::string_view> ids = {"custom_implicit_gemm",
+                                         "custom_implicit_gemm_double_buffered",
+                                         "custom_implicit_gemm_register_tiled",
+                                         "custom_implicit_gemm_tiled",
+                                         "custom_im2col",
                                          "custom_depthwise"};
     if (direct) ids.push_back("custom_direct");
     check("conv2d", c, ids);

@@ -80,9 +80,16 @@ TEST(LayerLists, EveryListHasAReferenceThatDoesEverything) {
 TEST(LayerLists, AnEntrySaysWhatItStores) {
   const LayerCase conv{.keys = {{"out_channels", "2"}, {"kernel", "3"}}, .x = {{{2, 3, 6, 6}}}};
   const auto layer = make_layer("conv2d", in_bf16(conv));
-  const std::set<std::string_view> in_both = {
-      "cpu_reference", "custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_mma",
-      "custom_naive",  "cudnn"};
+  const std::set<std::string_view> in_both = {"cpu_reference",
+                                              "custom_direct",
+                                              "custom_implicit_gemm",
+                                              "custom_implicit_gemm_double_buffered",
+                                              "custom_implicit_gemm_register_tiled",
+                                              "custom_implicit_gemm_tiled",
+                                              "custom_im2col",
+                                              "custom_mma",
+                                              "custom_naive",
+                                              "cudnn"};
   for (const ImplInfo& info : layer->implementations()) {
     const auto reason = layer->unsupported(info.id, Pass::kForward);
     if (in_both.count(info.id)) {

@@ -10,6 +10,9 @@ ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
 ImplEntry<Conv2dProblem> conv2d_custom_im2col();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_double_buffered();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_register_tiled();
+ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_tiled();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
@@ -34,6 +37,9 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_implicit_gemm(),
     conv2d_custom_wgmma_3xtf32(),
     conv2d_custom_depthwise(),
+    conv2d_custom_implicit_gemm_double_buffered(),
+    conv2d_custom_implicit_gemm_register_tiled(),
+    conv2d_custom_implicit_gemm_tiled(),
     conv2d_custom_im2col(),
     conv2d_custom_naive(),
     conv2d_cudnn(),

@@ -4,11 +4,15 @@ namespace duet {
 
 // Each in the file of its name.
 ImplEntry<LinearProblem> linear_cpu_blas();
+ImplEntry<LinearProblem> linear_custom_coalesced();
 ImplEntry<LinearProblem> linear_custom_large_tile();
 ImplEntry<LinearProblem> linear_custom_mma();
 ImplEntry<LinearProblem> linear_custom_naive();
 ImplEntry<LinearProblem> linear_custom_register_tiled();
+ImplEntry<LinearProblem> linear_custom_split_k();
+ImplEntry<LinearProblem> linear_custom_thread_tiled();
 ImplEntry<LinearProblem> linear_custom_tiled();
+ImplEntry<LinearProblem> linear_custom_vectorised();
 ImplEntry<LinearProblem> linear_custom_wgmma();
 ImplEntry<LinearProblem> linear_custom_wgmma_3xtf32();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
@@ -30,7 +34,11 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_custom_register_tiled(),
     linear_custom_wgmma_3xtf32(),
     linear_custom_large_tile(),
+    linear_custom_split_k(),
+    linear_custom_vectorised(),
+    linear_custom_thread_tiled(),
     linear_custom_tiled(),
+    linear_custom_coalesced(),
     linear_custom_naive(),
     linear_cudnn_cublas(),
 #endif

@@ -4,24 +4,12 @@
 // Traffic:  an operand is read once for each 32 of the other side's rows instead of once a row, and
 //           always along its inner dimension; now 2 shared-memory loads an FMA are the limit.
 // Limits:   fp32 or bf16, up to 2097120 rows.
-#include "device/check.h"
-#include "layers/linear/linear.h"
+#include "layers/linear/linear_stored_product.cuh"
 
 namespace duet {
 namespace {
 
 constexpr int kTile = 32;
-
-/// C (m x n, row-major) = A (m x k) B (k x n), stored in TA, TB and TC.
-template <class TA, class TB, class TC>
-struct TiledProduct {
-  int m, n, k;
-  const TA* a;
-  const TB* b;
-  const float* bias;  // n, added to every row; may be nullptr
-  TC* c;
-  float* row_sums;  // m: the product with one more column of B, all ones; may be nullptr
-};
 
 /// One element of an operand's 32 x 32 tile for each thread: rows first_row.., k from first_k. In
 /// global memory k is the inner dimension (kInner) or the outer one; threads walk the inner.
@@ -36,8 +24,10 @@ __device__ void copy_tile(float (&tile)[kTile][kTile + 1], const T* matrix, int 
   // end copy
 }
 
+/// Row sums are the product with one more column of B, all ones.
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
-__global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct<TA, TB, TC> p) {
+__global__ void __launch_bounds__(kTile* kTile)
+    linear_tiled_kernel(linear::StoredProduct<TA, TB, TC> p) {
   __shared__ float a[kTile][kTile + 1];  // + 1: a column's elements stand in 32 banks
   __shared__ float b[kTile][kTile + 1];  // [column][k]
   const int row = blockIdx.y * kTile + threadIdx.y, column = blockIdx.x * kTile + threadIdx.x;
@@ -63,51 +53,18 @@ __global__ void __launch_bounds__(kTile* kTile) linear_tiled_kernel(TiledProduct
   }
 }
 
-template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
-void launch(const TiledProduct<TA, TB, TC>& p, const Run& run) {
-  const int64_t columns = int64_t{p.n} + (p.row_sums ? 1 : 0);
-  const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile), (p.m + kTile - 1) / kTile);
-  linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, run.stream()>>>(p);
-  DUET_LAUNCHED();
-}
-
 template <class T>
-class LinearCustomTiled : public LinearImpl {
+class LinearCustomTiled : public linear::StoredProductImpl<T, LinearCustomTiled<T>> {
  public:
-  using LinearImpl::LinearImpl;
+  using linear::StoredProductImpl<T, LinearCustomTiled>::StoredProductImpl;
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    launch<true, true>(TiledProduct<T, float, T>{.m = problem_.n,
-                                                 .n = problem_.out,
-                                                 .k = problem_.in,
-                                                 .a = x.data<T>(),
-                                                 .b = w.data<float>(),
-                                                 .bias = b.data<float>(),
-                                                 .c = y.data<T>()},
-                       run);
-  }
-
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    launch<true, false>(TiledProduct<T, float, T>{.m = problem_.n,
-                                                  .n = problem_.in,
-                                                  .k = problem_.out,
-                                                  .a = dy.data<T>(),
-                                                  .b = w.data<float>(),
-                                                  .c = dx.data<T>()},
-                        run);
-  }
-
-  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    launch<false, false>(TiledProduct<T, T, float>{.m = problem_.out,
-                                                   .n = problem_.in,
-                                                   .k = problem_.n,
-                                                   .a = dy.data<T>(),
-                                                   .b = x.data<T>(),
-                                                   .c = dw.data<float>(),
-                                                   .row_sums = db.data<float>()},
-                         run);
+  template <bool kInnerA, bool kInnerB, class P>
+  void multiply(const P& p, const Run& run) {
+    const int64_t columns = int64_t{p.n} + (p.row_sums ? 1 : 0);
+    const dim3 grid(static_cast<unsigned>((columns + kTile - 1) / kTile),
+                    (p.m + kTile - 1) / kTile);
+    linear_tiled_kernel<kInnerA, kInnerB><<<grid, dim3(kTile, kTile), 0, run.stream()>>>(p);
+    DUET_LAUNCHED();
   }
 };
 
