@@ -31,7 +31,14 @@ uint32_t hashed(uint32_t x) {
   return x ^ x >> 16;
 }
 
-// The tensors of make_layers.py, in the order of N C H W.
+// Values that are in the order of N C H W, as `desc` stores them.
+std::vector<double> stored(const std::vector<double>& values, const TensorDesc& desc) {
+  TensorDesc logical = desc;
+  logical.layout = Layout::kNCHW;
+  return relayout(values, logical, desc);
+}
+
+// The tensors of make_layers.py.
 class Counter {
  public:
   std::vector<double> values(const TensorDesc& desc, double scale = 1, double shift = 0) {
@@ -39,7 +46,7 @@ class Counter {
     for (int64_t i = 0; i < desc.elements(); ++i) {
       made.push_back(shift + scale * ((hashed(next_++) >> 9) * 0x1p-22 - 1));
     }
-    return made;
+    return stored(made, desc);
   }
 
  private:
@@ -79,8 +86,7 @@ struct Fixture {
       : c(case_of(from, layout)),
         layer(make_layer(from["type"].get<std::string>(), c)),
         outputs(from["outputs"]) {
-    const auto plain = make_layer(from["type"].get<std::string>(), case_of(from, Layout::kNCHW));
-    data = relayout(data_of(from, *plain), *plain, *layer);
+    data = data_of(from, *layer);
     reference = run_reference(*layer, data, c.situation(), layer->passes(), nullptr, Device::kCpu);
     what = from["type"].get<std::string>() + " " + layer->problem_text();
   }
@@ -89,9 +95,7 @@ struct Fixture {
   std::vector<NamedValues> expected(Pass pass) const {
     std::vector<NamedValues> all = reference.of(pass);
     for (NamedValues& each : all) {
-      TensorDesc desc = each.desc;
-      desc.layout = Layout::kNCHW;
-      each.values = relayout(outputs.at(each.name).get<std::vector<double>>(), desc, each.desc);
+      each.values = stored(outputs.at(each.name).get<std::vector<double>>(), each.desc);
     }
     return all;
   }
