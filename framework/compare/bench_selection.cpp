@@ -116,7 +116,7 @@ double reference_bytes(const Layer& layer) {
 // copies beside, while times are taken every one has its own; with them two sets of data and, on a
 // GPU, what they should give. Elsewhere the reference is in the same memory.
 double bytes_side_by_side(const Layer& layer, const PassSelection& selection, Device device) {
-  const double unit = least_bytes(layer, selection.pass),
+  const double unit = least_bytes(layer, Pass::kForward),
                count = static_cast<double>(selection.candidates.size());
   const double beside =
       device == Device::kGpu ? result_bytes(layer, selection.pass) : reference_bytes(layer);

@@ -216,7 +216,7 @@ class Puzzle {
                                    [&](Pass each) { return to_string(each) == pass_; });
     compiled.text = compiled_text(made) + "  " + layer.problem_text() + ": " +
                     format_bytes(static_cast<size_t>(least_bytes(layer, *pass))) +
-                    " must move at least, each tensor that enters or leaves once\n";
+                    " must move at least, each tensor that the pass reads or writes once\n";
     return compiled;
   }
 

@@ -71,9 +71,17 @@ struct RunBeginning {
   void fields(auto& f) { f("file", file); }
 };
 
+/// Samples that on_error: skip left out, and the first of them by name.
+struct LeftOutData {
+  Count count;
+  std::vector<std::string> named;
+  void fields(auto& f) { f("count", count)("named", named); }
+};
+
 struct TrainedData {
   std::string name, source;
-  void fields(auto& f) { f("name", name)("source", source); }
+  std::optional<LeftOutData> left_out;
+  void fields(auto& f) { f("name", name)("source", source).maybe("left_out", left_out); }
 };
 
 /// A run; of run.json what a reader of its results asks for.

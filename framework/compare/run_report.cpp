@@ -85,6 +85,11 @@ ResultTable machine_table(const RunRecord& run) {
       {"seed", std::to_string(run.seed)},
       {"memory of the network", shown(run.memory_bytes, format_size)},
       {"ready after", shown(run.startup_seconds, format_seconds)}};
+  if (run.dataset.left_out) {
+    for (const std::string& sample : run.dataset.left_out->named) {
+      rows.emplace_back("left out", sample);
+    }
+  }
   if (run.init_from) rows.emplace_back("began with", run.init_from->file);
   rows.insert(rows.end(), run.versions.begin(), run.versions.end());
   for (const std::string& change : run.changes) rows.emplace_back("changed", change);
@@ -122,6 +127,11 @@ std::vector<Figure> figures_of(const RunRecord& run) {
       figures.push_back({"time", format_seconds(times.training + times.evaluation),
                          format_seconds(times.training) + " of it training, the rest evaluation"});
     }
+  }
+  if (run.dataset.left_out) {
+    figures.push_back({"samples left out", shown(run.dataset.left_out->count, format_whole),
+                       "by data.on_error: skip; the last table names " +
+                           std::to_string(run.dataset.left_out->named.size())});
   }
   figures.push_back({"parameters", shown(run.parameters, format_whole), run.backend});
   return figures;

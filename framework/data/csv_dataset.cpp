@@ -72,6 +72,7 @@ Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir
     if (!table.skipped.empty()) {
       data.warnings.push_back(file.string() + ": " + std::to_string(table.skipped.size()) +
                               " rows are left out; the first: " + table.skipped[0]);
+      for (const std::string& row : table.skipped) data.left_out.add(file.string() + ": " + row);
     }
     if (i == 0) data.class_names = names_of(file, table, info.classes);
     return split_of(file, std::move(table), data.class_names);

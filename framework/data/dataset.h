@@ -63,11 +63,25 @@ struct DatasetInfo {
 /// "0", "1", ...: of a data set whose classes are numbers.
 std::vector<std::string> numbered_classes(int64_t classes);
 
+/// Samples that `on_error: skip` left out.
+struct LeftOut {
+  static constexpr size_t kMostNamed = 20;
+
+  int64_t count = 0;
+  std::vector<std::string> named;  // the first: the file (and line), and why
+
+  void add(const std::string& sample) {
+    ++count;
+    if (named.size() < kMostNamed) named.push_back(sample);
+  }
+};
+
 struct Dataset : DatasetInfo {
   Split train;
   Split validation;
   std::string source;                 // the folder it was read from, or "generated"
   std::vector<std::string> warnings;  // for the user, a line each
+  LeftOut left_out = {};              // of both splits
 };
 
 /// A data set whose keys have been read, not yet loaded.

@@ -17,7 +17,7 @@ class Hash {
       mix(word);
     }
     uint64_t rest = bytes;
-    std::memcpy(&rest, at, bytes);
+    if (bytes > 0) std::memcpy(&rest, at, bytes);  // no data may be at nullptr
     mix(rest);
   }
   uint64_t value() const { return value_; }

@@ -125,12 +125,11 @@ Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir
   const fs::path train = (folder / keys.train).lexically_normal();
   data.class_names = classes_of(train);
   check_training_classes(train, data.class_names, info.classes);
-  data.train =
-      read_labelled_files(training_files(train, data.class_names), keys.rules, data.warnings);
+  data.train = read_labelled_files(training_files(train, data.class_names), keys.rules, data);
   if (keys.validation) {
     const fs::path validation = (folder / *keys.validation).lexically_normal();
-    data.validation = read_labelled_files(validation_files(validation, data.class_names),
-                                          keys.rules, data.warnings);
+    data.validation =
+        read_labelled_files(validation_files(validation, data.class_names), keys.rules, data);
   } else {
     hold_out(data, keys.split);
   }

@@ -175,7 +175,7 @@ std::function<Image(const Image&)> fit_by(const PictureRules& rules) {
 }
 
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
-                          std::vector<std::string>& warnings) {
+                          Dataset& data) {
   const auto size = static_cast<size_t>(rules.channels * rules.height * rules.width);
   const size_t bytes = files.size() * size;
   const bool kept = rules.stream != Stream::kFiles &&
@@ -228,8 +228,9 @@ Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureR
                     "\ndata.on_error: skip leaves them out");
   }
   if (!unreadable.empty()) {
-    warnings.push_back(count(unreadable) +
-                       "cannot be read and are left out: " + first_of(unreadable, "; "));
+    data.warnings.push_back(count(unreadable) +
+                            "cannot be read and are left out: " + first_of(unreadable, "; "));
+    for (const std::string& picture : unreadable) data.left_out.add(picture);
   }
   split.facts.resize(static_cast<size_t>(split.count));
   if (kept) {

@@ -42,11 +42,12 @@ struct LabelledFile {
 };
 
 /// Reads JPEG and PNG files on all threads, in their order. Throws DataError naming those that
-/// cannot be read (with rules.skip they are left out, which `warnings` tells) or have another size.
+/// cannot be read (with rules.skip they are left out, as data.left_out and a warning tell) or have
+/// another size.
 /// With Stream::kFiles, or kAuto where they would take more than half of the memory that is free,
 /// all of this is done and the images are not kept: Split::read reads them again.
 Split read_labelled_files(const std::vector<LabelledFile>& files, const PictureRules& rules,
-                          std::vector<std::string>& warnings);
+                          Dataset& data);
 
 /// True if the name ends as JPEG's and PNG's do, in small letters or capitals.
 bool is_picture_name(const std::filesystem::path& file);

@@ -37,7 +37,7 @@ std::vector<LabelledFile> pictures_in(const fs::path& folder, int32_t label) {
 // Every picture has a line and every line a picture, but with `skip` for those that are not there.
 std::vector<LabelledFile> validation_files(const fs::path& folder,
                                            const std::vector<std::string>& ids, bool skip,
-                                           std::vector<std::string>& warnings) {
+                                           Dataset& data) {
   const fs::path annotations = folder / "val_annotations.txt";
   std::set<std::string> there;
   for (const LabelledFile& file : pictures_in(folder / "images", 0)) {
@@ -48,10 +48,12 @@ std::vector<LabelledFile> validation_files(const fs::path& folder,
   for (const Annotation& annotation : read_annotations(annotations, ids)) {
     if (there.erase(annotation.picture)) {
       files.push_back({folder / "images" / annotation.picture, annotation.label});
-    } else if (++missing == 1 && !skip) {
-      throw DataError(annotations.string() + ":" + std::to_string(annotation.line) + ": " +
-                      (folder / "images" / annotation.picture).string() +
-                      " is not there; data.on_error: skip leaves such lines out");
+    } else {
+      const std::string what = annotations.string() + ":" + std::to_string(annotation.line) + ": " +
+                               (folder / "images" / annotation.picture).string() + " is not there";
+      if (!skip) throw DataError(what + "; data.on_error: skip leaves such lines out");
+      data.left_out.add(what);
+      ++missing;
     }
   }
   if (!there.empty()) {
@@ -59,8 +61,8 @@ std::vector<LabelledFile> validation_files(const fs::path& folder,
                     annotations.string() + ", so its class is not known; add it, or move it away");
   }
   if (missing > 0) {
-    warnings.push_back(annotations.string() + ": " + std::to_string(missing) +
-                       " lines are left out, whose pictures are not there");
+    data.warnings.push_back(annotations.string() + ": " + std::to_string(missing) +
+                            " lines are left out, whose pictures are not there");
   }
   return files;
 }
@@ -84,9 +86,9 @@ Dataset load(const DatasetInfo& info, const PictureRules& rules, const fs::path&
     const auto files = pictures_in(folder / "train" / ids[i] / "images", static_cast<int32_t>(i));
     train.insert(train.end(), files.begin(), files.end());
   }
-  const auto validation = validation_files(folder / "val", ids, rules.skip, data.warnings);
-  data.train = read_labelled_files(train, rules, data.warnings);
-  data.validation = read_labelled_files(validation, rules, data.warnings);
+  const auto validation = validation_files(folder / "val", ids, rules.skip, data);
+  data.train = read_labelled_files(train, rules, data);
+  data.validation = read_labelled_files(validation, rules, data);
   return data;
 }
 

@@ -48,6 +48,12 @@ struct ParameterSpec {
   bool trained() const { return role == Role::kTrained; }
 };
 
+/// Which of a layer's own tensors a backward pass needs as forward left them, as what PyTorch saves
+/// for backward.
+struct SavedTensors {
+  bool x = false, y = false;
+};
+
 /// What a network decides for a layer.
 struct LayerOptions {
   Math math = Math::kFP32;
@@ -94,6 +100,9 @@ class Layer {
   /// Two times the multiply-adds of the sums of products that define `pass`; 0 where there are
   /// none.
   virtual double flops(Pass) const { return 0; }
+  /// What the definition of a backward pass needs beside dy and the weight; one of x and y where
+  /// either will do. Not what implementations keep in far less: where the largest of a window was.
+  virtual SavedTensors saved(Pass pass) const { return {.x = pass == Pass::kBackwardFilter}; }
   /// Sets to zero the elements of dy whose gradient depends on a choice between intermediate values
   /// (which of a window is largest) that rounding decides: implementations may differ there. Values
   /// are in memory order. A layer that chooses only between its inputs has nothing to do.

@@ -52,6 +52,12 @@ double cpu_products(Context& context) {
   return flops / seconds;
 }
 
+double bytes_of(const std::vector<TensorDesc>& tensors) {
+  double bytes = 0;
+  for (const TensorDesc& tensor : tensors) bytes += static_cast<double>(tensor.bytes());
+  return bytes;
+}
+
 }  // namespace
 
 Ceilings measure_ceilings(Context& context) {
@@ -63,15 +69,24 @@ Ceilings measure_ceilings(Context& context) {
 }
 
 double least_bytes(const Layer& layer, Pass pass) {
-  double x = 0, y = 0, w = 0;
-  for (const TensorDesc& tensor : layer.inputs()) x += static_cast<double>(tensor.bytes());
-  for (const TensorDesc& tensor : layer.outputs()) y += static_cast<double>(tensor.bytes());
-  for (const ParameterSpec& p : layer.parameters()) w += static_cast<double>(p.desc.bytes());
-  if (layer.is_sum()) {  // one y, or one dx, in memory
-    const double one = static_cast<double>(layer.outputs()[0].bytes());
-    return pass == Pass::kForward ? x + one : y + one;
+  const auto& inputs = layer.inputs();
+  const auto& outputs = layer.outputs();
+  const bool sum = layer.is_sum();  // one y, and one dx, in memory
+  const double x = bytes_of(inputs), dy = bytes_of(outputs);
+  const double y = sum ? bytes_of({outputs[0]}) : dy;
+  const double dx = sum || layer.takes_labels() ? bytes_of({inputs[0]}) : x;
+  double weight = 0, trained = 0, parameters = 0;
+  for (const ParameterSpec& each : layer.parameters()) {
+    const double bytes = bytes_of({each.desc});
+    if (&each == &layer.parameters()[0] && each.trained()) weight = bytes;
+    if (each.trained()) trained += bytes;
+    parameters += bytes;
   }
-  return x + y + w;  // the same for every pass: x w -> y, dy w -> dx, x dy -> dw, dy -> dx
+  if (pass == Pass::kForward) return x + parameters + y;
+  const SavedTensors saved = layer.saved(pass);
+  return dy + (saved.x ? x : 0) + (saved.y ? y : 0) +
+         (pass != Pass::kBackwardFilter ? weight + dx : 0) +
+         (pass != Pass::kBackwardData ? trained : 0);  // dw
 }
 
 std::optional<double> floor_seconds(const Ceilings& ceilings, const Layer& layer, Pass pass) {

@@ -28,9 +28,10 @@ struct Ceilings {
 /// Takes about a second on the context's device, which must be idle.
 Ceilings measure_ceilings(Context& context);
 
-/// Bytes that any implementation must move for a pass: each tensor that enters or leaves it, once,
-/// so that all passes of a layer have the same, but for a sum's (Layer::is_sum). What else one may
-/// need (an argmax, x where only its sign counts) is left out, so that this is a floor.
+/// Bytes that a pass must move by its definition: each tensor that it reads or writes, once. Forward
+/// reads x and all parameters, and writes y; a backward pass reads dy, what Layer::saved() says, and
+/// for dx the weight, and writes dx, or the gradients of all parameters, or both. What implementations
+/// keep for themselves (an argmax) is left out.
 double least_bytes(const Layer& layer, Pass pass);
 
 /// The time below which `pass` cannot be computed from and to memory by its definition: the longer

@@ -22,8 +22,10 @@ namespace fs = std::filesystem;
 Dataset load_dataset(const Setup& setup, const std::string& folder) {
   Dataset data = setup.dataset.load(folder);
   for (const std::string& warning : data.warnings) spdlog::warn(warning);
-  spdlog::info("{}: {} training and {} validation images, {}", data.name,
+  const int64_t left_out = data.left_out.count;
+  spdlog::info("{}: {} training and {} validation images, {}{}", data.name,
                format_count(data.train.count), format_count(data.validation.count),
+               left_out > 0 ? format_count(left_out) + " left out, " : "",
                data.source == "generated" ? data.source : "from " + data.source);
   return data;
 }

@@ -248,6 +248,9 @@ void TrainingRun::write_run_json() {
   dataset["source"] = data_.source;
   dataset["training"] = training_.batches().whereabouts();
   dataset["validation"] = training_.evaluation().batches().whereabouts();
+  if (data_.left_out.count > 0) {
+    dataset["left_out"] = {{"count", data_.left_out.count}, {"named", data_.left_out.named}};
+  }
   json object = {{"name", spec_.name},
                  {"duet", version_text()},
                  {"versions", versions},
@@ -363,6 +366,7 @@ void TrainingRun::finish_epoch(int64_t epoch) {
               {"seconds", epoch_is_whole_ ? json(epoch_seconds_) : json()},
               {"evaluation_seconds", evaluation_seconds}};
   if (!std::isnan(validation.top5)) summary_["val_top5"] = validation.top5;
+  if (data_.left_out.count > 0) summary_["left_out"] = data_.left_out.count;
   folder_->append_metrics(summary_);
   if (events_) events_->epoch(summary_, training_);
   check_finite(validation, epoch);

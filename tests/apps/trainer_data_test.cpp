@@ -130,8 +130,12 @@ TEST(TrainerData, PicturesAreTrainedAndPredicted) {
   write_pets(folder);
   EXPECT_OUTCOME(folder.run("--config pets.yaml --data data --out run"), kExitDone,
                  "1 of 13 pictures cannot be read and are left out", "broken.png",
-                 "12 training and 12 validation images");
+                 "12 training and 12 validation images, 1 left out, from ");
   EXPECT_EQ(last_epoch(folder, "run")["val_accuracy"], 1.0);
+  EXPECT_EQ(last_epoch(folder, "run")["left_out"], 1);
+  const json left_out = json::parse(folder.read("run/run.json"))["dataset"]["left_out"];
+  EXPECT_EQ(left_out["count"], 1);
+  EXPECT_TRUE(has(left_out["named"][0].get<std::string>(), "broken.png: is no picture"));
   const Outcome predicted = folder.run("predict --checkpoint run --json " DUET_SOURCE_DIR
                                        "/tests/data/pictures/grey.png");
   EXPECT_OUTCOME(predicted, kExitDone);

@@ -140,6 +140,19 @@ TEST_F(RunReport, TellsOfTheGoal) {
   EXPECT_TRUE(has(data()["tables"]["machine"].dump(), "began with", "resnet18.safetensors"));
 }
 
+TEST_F(RunReport, TellsWhatWasLeftOut) {
+  if (!report_available()) GTEST_SKIP() << "this build has no chart library";
+  EXPECT_FALSE(has(data()["tables"].dump(), "left out"));
+  json run = json::parse(folder_.read("run/run.json"));
+  run["dataset"]["left_out"] = {{"count", 1234}, {"named", {"a.png: is no picture", "b.png: no"}}};
+  folder_.write("run/run.json", run.dump());
+  const json tables = data()["tables"];
+  const json& figure = tables["figures"][tables["figures"].size() - 2];
+  EXPECT_EQ(figure["label"], "samples left out");
+  EXPECT_EQ(figure["value"], "1,234");
+  EXPECT_TRUE(has(tables["machine"].dump(), "a.png: is no picture", "b.png: no"));
+}
+
 TEST_F(RunReport, LongCurvesAreThinned) {
   if (!report_available()) GTEST_SKIP() << "this build has no chart library";
   std::string metrics;

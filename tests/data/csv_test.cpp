@@ -108,6 +108,8 @@ TEST_F(Csv, SkipCountsTheRowsLeftOut) {
   EXPECT_EQ(data.train.count + data.validation.count, 2);
   ASSERT_GE(data.warnings.size(), 1u);
   EXPECT_TRUE(has(data.warnings[0], "2 rows are left out; the first: line 3, column 2 ('b')"));
+  EXPECT_EQ(data.left_out.count, 2);
+  EXPECT_TRUE(has(data.left_out.named.at(1), "train.csv: line 5, "));
 }
 
 TEST_F(Csv, FieldsOfALine) {

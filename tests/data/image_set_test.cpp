@@ -104,16 +104,17 @@ TEST(ImageSet, AJpegIsTurnedAsItsExifSays) {
 }
 
 TEST(ImageSet, ReadsInOrderChannelByChannel) {
-  std::vector<std::string> warnings;
+  Dataset data;
   const PictureRules rules{.channels = 3, .height = 4, .width = 5};
   const Split split = read_labelled_files(
-      {{kPictures + "grey.png", 4}, {kPictures + "colour.png", 2}}, rules, warnings);
+      {{kPictures + "grey.png", 4}, {kPictures + "colour.png", 2}}, rules, data);
   EXPECT_EQ(split.labels, std::vector<int32_t>({4, 2}));
   ASSERT_EQ(split.images.size(), 120u);
   for (size_t c = 0; c < 3; ++c) EXPECT_EQ(split.images[20 * c], 175);
   EXPECT_EQ(split.images[60], 68);
   EXPECT_EQ(split.images[80], 176);
-  EXPECT_TRUE(warnings.empty());
+  EXPECT_TRUE(data.warnings.empty());
+  EXPECT_EQ(data.left_out.count, 0);
 }
 
 TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
@@ -127,29 +128,36 @@ TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
       {folder / "text.png", 4},    {kPictures + "transparent.png", 5},
       {kPictures + "huge.png", 6}, {kPictures + "grey.png", 7}};
   PictureRules rules{.channels = 3, .height = 4, .width = 5};
-  std::vector<std::string> warnings;
-  const std::string message =
-      error_of<DataError>([&] { read_labelled_files(files, rules, warnings); });
+  Dataset data;
+  const std::string message = error_of<DataError>([&] { read_labelled_files(files, rules, data); });
   EXPECT_TRUE(has(message, "6 of 8 pictures cannot be read:\n", "half.png: ", "half.jpg: ",
                   "cmyk.jpg: has the colours of a printer", "text.png: is no picture",
                   "transparent.png: ", "huge.png: is", "on_error: skip"));
   EXPECT_EQ(lines_of(message).size(), 8u);
   rules.skip = true;
-  const Split split = read_labelled_files(files, rules, warnings);
+  const Split split = read_labelled_files(files, rules, data);
   EXPECT_EQ(split.count, 2);
   EXPECT_EQ(split.labels, std::vector<int32_t>({1, 7}));
   ASSERT_EQ(split.images.size(), 120u);
   EXPECT_EQ(split.images[0], 68);
   EXPECT_EQ(split.images[60], 175);
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_TRUE(has(warnings[0], "6 of 8 pictures cannot be read and are left out", "half.jpg"));
+  ASSERT_EQ(data.warnings.size(), 1u);
+  EXPECT_TRUE(has(data.warnings[0], "6 of 8 pictures cannot be read and are left out", "half.jpg"));
+  EXPECT_EQ(data.left_out.count, 6);
+  ASSERT_EQ(data.left_out.named.size(), 6u);
+  EXPECT_TRUE(has(data.left_out.named[0], (folder / "half.png").string()));
+  EXPECT_TRUE(has(data.left_out.named[3], (folder / "text.png").string() + ": is no picture"));
+  // Of another split too, and no more names than fit into a report.
+  read_labelled_files(std::vector<LabelledFile>(30, {folder / "text.png", 0}), rules, data);
+  EXPECT_EQ(data.left_out.count, 36);
+  EXPECT_EQ(data.left_out.named.size(), LeftOut::kMostNamed);
 }
 
 TEST(ImageSet, AnotherSizeIsAMistakeEvenWithSkip) {
   const PictureRules rules{.channels = 1, .height = 8, .width = 6, .skip = true};
-  std::vector<std::string> warnings;
+  Dataset data;
   EXPECT_TRUE(has(error_of<DataError>([&] {
-                    read_labelled_files({{kPictures + "grey.png", 0}}, rules, warnings);
+                    read_labelled_files({{kPictures + "grey.png", 0}}, rules, data);
                   }),
                   "grey.png: is 5x4 pixels (width x height), and data.size is 6x8",
                   "data.resize: 8"));

@@ -87,6 +87,8 @@ TEST_F(TinyImageNet, SkipCountsWhatIsMissing) {
   ASSERT_EQ(data.warnings.size(), 2u);
   EXPECT_TRUE(has(data.warnings[0], "2 lines are left out"));
   EXPECT_TRUE(has(data.warnings[1], "1 of 3 pictures"));
+  EXPECT_EQ(data.left_out.count, 3);
+  EXPECT_TRUE(has(data.left_out.named.at(1), "val_annotations.txt:4: ", "val_3.png is not there"));
 }
 
 }  // namespace

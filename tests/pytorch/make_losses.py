@@ -1,10 +1,9 @@
 #!/usr/bin/env python3
 """Writes losses.json: what PyTorch makes of the losses. Needs torch (the CPU's is enough)."""
-import json
-import pathlib
-
 import torch
 from torch.nn import functional as F
+
+import fixture
 
 torch.manual_seed(7)
 ROWS, CLASSES = 7, 5
@@ -49,14 +48,7 @@ def main():
         cases.append(
             case("multi_margin", keys, lambda x, y, keys=keys: F.multi_margin_loss(x, y, **keys))
         )
-    path = pathlib.Path(__file__).parent / "losses.json"
-    result = {
-        "made_by": f"make_losses.py, PyTorch {torch.__version__}",
-        "x": X.flatten().tolist(),
-        "labels": LABELS.tolist(),
-        "cases": cases,
-    }
-    path.write_text(json.dumps(result) + "\n")
+    fixture.write(cases, x=X.flatten().tolist(), labels=LABELS.tolist())
 
 
 main()

@@ -5,12 +5,13 @@ The two have torchvision's names; the logits are of networks with an eighth of t
 and classes. Element i of a tensor whose counter starts at n is made from unit(n + i), and so are the
 images; counters go through the tensors in the order of the file.
 """
-import json
 import math
-import pathlib
 
 import torch
 from torch import nn
+
+import fixture
+from fixture import hashed
 
 NARROWER, IMAGES, SIZE, PATCH = 8, 2, 224, 8
 MEAN, STDDEV = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
@@ -73,14 +74,6 @@ class Vgg16(nn.Module):
         return self.classifier(self.features(x).flatten(1))
 
 
-def hashed(first, count):
-    """32 bits of each number from `first`: C. Wellons' lowbias32."""
-    x = torch.arange(first, first + count)
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
-        x = (x ^ (x >> shift)) * factor & 0xFFFFFFFF
-    return x
-
-
 def unit(first, count):
     return hashed(first, count).double() / 2**32
 
@@ -129,18 +122,15 @@ def case(name, make):
 
 
 def main():
-    path = pathlib.Path(__file__).parent / "networks.json"
-    result = {
-        "made_by": f"make_networks.py, PyTorch {torch.__version__}",
-        "narrower": NARROWER,
-        "images": IMAGES,
-        "size": SIZE,
-        "patch": PATCH,
-        "mean": MEAN,
-        "stddev": STDDEV,
-        "cases": [case("resnet18", ResNet18), case("vgg16", Vgg16)],
-    }
-    path.write_text(json.dumps(result) + "\n")
+    fixture.write(
+        [case("resnet18", ResNet18), case("vgg16", Vgg16)],
+        narrower=NARROWER,
+        images=IMAGES,
+        size=SIZE,
+        patch=PATCH,
+        mean=MEAN,
+        stddev=STDDEV,
+    )
 
 
 main()

@@ -5,12 +5,12 @@ Element i of a parameter starts at sin(1 + i), and its gradient at step t (from 
 0.3 * w + sin(1.7 * i + 0.9 * t); i counts through all parameters. Values are of the last step,
 in double; Muon's products are in double as well, where PyTorch rounds to bfloat16.
 """
-import json
 import math
-import pathlib
 
 import torch
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
+
+import fixture
 
 torch.set_default_dtype(torch.float64)
 SHAPES = [[5, 3], [5], [3, 5], [2, 2, 2, 2], [3]]
@@ -131,14 +131,7 @@ def main():
              adamw_learning_rate=0.01, beta1=0.8, beta2=0.95),
         case("muon", learning_rate=0.02, adamw_learning_rate=0.003, **options),
     ]
-    path = pathlib.Path(__file__).parent / "optimizers.json"
-    result = {
-        "made_by": f"make_optimizers.py, PyTorch {torch.__version__}",
-        "shapes": SHAPES,
-        "steps": STEPS,
-        "cases": cases,
-    }
-    path.write_text(json.dumps(result) + "\n")
+    fixture.write(cases, shapes=SHAPES, steps=STEPS)
 
 
 main()

@@ -3,16 +3,21 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <functional>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "optim/schedule.h"
 #include "support/text.h"
 #include "support/training_cases.h"
+#include "test_paths.h"
 #include "train/checkpoint.h"
 #include "train/setup.h"
 
 namespace duet {
 namespace {
+
+using nlohmann::json;
 
 constexpr double kPi = 3.14159265358979323846;
 
@@ -38,14 +43,6 @@ void expect_rates(const std::vector<float>& rates, const std::vector<double>& ex
   for (size_t i = 0; i < rates.size(); ++i) {
     EXPECT_NEAR(rates[i], expected[i], 1e-7 * expected[i] + 1e-12) << "step " << i;
   }
-}
-
-// The rates of PyTorch's get_lr(), which makes a rate from the one before: next(rate, t), t >= 1.
-std::vector<double> chained(double first, int count,
-                            const std::function<double(double rate, int t)>& next) {
-  std::vector<double> rates = {first};
-  for (int t = 1; t < count; ++t) rates.push_back(next(rates.back(), t));
-  return rates;
 }
 
 TEST(LearningRate, OfTheExamplesInPyTorchsDocumentation) {
@@ -89,26 +86,24 @@ TEST(LearningRate, SchedulesOfOtherLengthsThanTheTrainingAreToldOf) {
   EXPECT_EQ(misfit("{type: step, step_size: 9, per: step}"), "");
 }
 
-TEST(LearningRate, OfPyTorchsRecurrences) {
-  const int count = 50;
-  expect_rates(rates("{type: step, step_size: 7, gamma: 0.3, per: step}", 0.1, count),
-               chained(0.1, count, [](double r, int t) { return t % 7 == 0 ? 0.3 * r : r; }));
-  expect_rates(rates("{type: exponential, gamma: 0.9, per: step}", 0.1, count),
-               chained(0.1, count, [](double r, int) { return 0.9 * r; }));
-  const double least = 0.001, start = 0.2, end = 0.9;
-  // One step less than T_max, where the recurrence divides by zero.
-  expect_rates(rates("{type: cosine, eta_min: 0.001, total_steps: 50}", 0.1, count),
-               chained(0.1, count, [&](double r, int t) {
-                 return (1 + std::cos(kPi * t / 50)) / (1 + std::cos(kPi * (t - 1) / 50)) *
-                            (r - least) +
-                        least;
-               }));
-  expect_rates(
-      rates("{type: linear, start_factor: 0.2, end_factor: 0.9, total_steps: 30}", 0.1, count),
-      chained(0.1 * start, count, [&](double r, int t) {
-        if (t > 30) return r;
-        return r * (1 + (end - start) / (30 * start + (t - 1) * (end - start)));
-      }));
+// tests/pytorch/make_schedules.py. A rate is a float, which PyTorch has in double, made from the one
+// before.
+TEST(LearningRate, IsPyTorchs) {
+  const json fixture = json::parse(std::ifstream(DUET_SOURCE_DIR "/tests/pytorch/schedules.json"));
+  std::set<std::string> types;
+  for (const json& expected : fixture["cases"]) {
+    const std::string yaml = expected["schedule"].dump();
+    SCOPED_TRACE(yaml);
+    types.insert(expected["schedule"]["type"].get<std::string>());
+    const double learning_rate = expected["learning_rate"];
+    const auto found = rates(yaml, learning_rate, static_cast<int>(expected["rates"].size()),
+                             expected["steps_per_epoch"]);
+    for (size_t step = 0; step < found.size(); ++step) {
+      const double rate = expected["rates"][step];
+      EXPECT_NEAR(found[step], rate, 0x1p-24 * rate + 1e-14 * learning_rate) << "step " << step;
+    }
+  }
+  EXPECT_EQ(types.size(), schedule_types().size());
 }
 
 TEST(LearningRate, BehindTheEndOfASchedule) {

@@ -173,6 +173,12 @@ class ActivationLayer : public LayerOf<ActivationLayer, ActivationProblem> {
                   float slope = 0.0f)
       : LayerOf(name, list), kind_(kind), slope_(slope) {}
 
+  /// What the function's `gradient` takes.
+  SavedTensors saved(Pass) const override {
+    const bool from_y = kind_ == ActivationKind::kSigmoid || kind_ == ActivationKind::kTanh;
+    return {.x = !from_y, .y = from_y};
+  }
+
  protected:
   ActivationProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
     outputs_ = {inputs[0]};

@@ -80,6 +80,7 @@ class AddReluLayer : public LayerOf<AddReluLayer, AddProblem> {
 
   bool takes_many() const override { return true; }
   bool is_sum() const override { return true; }
+  SavedTensors saved(Pass) const override { return {.y = true}; }
   /// Where rounding decides whether the sum is above 0.
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>&,
               std::vector<std::vector<double>>& dy) const override {

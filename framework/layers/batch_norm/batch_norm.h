@@ -86,6 +86,7 @@ class BatchNormLayer : public LayerOf<BatchNormLayer, BatchNormProblem> {
     return relu_ ? family_of(a) == family_of(b) : LayerOf::shares_state(a, b);
   }
   std::optional<std::string> untrainable() const override;
+  SavedTensors saved(Pass) const override { return {.x = true}; }
   /// Where what relu reads is nearly 0, in training or in evaluation.
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
               std::vector<std::vector<double>>& dy) const override;

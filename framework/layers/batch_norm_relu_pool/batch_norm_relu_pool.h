@@ -28,6 +28,7 @@ class BatchNormReluPoolLayer : public LayerOf<BatchNormReluPoolLayer, BatchNormR
   explicit BatchNormReluPoolLayer(ConfigReader& reader);
 
   std::optional<std::string> untrainable() const override { return problem().norm.untrainable(); }
+  SavedTensors saved(Pass) const override { return {.x = true}; }
   /// Where the two largest of a window, or the largest and 0, are nearly equal, in training or in
   /// evaluation. Values of equal x are equal to all.
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,

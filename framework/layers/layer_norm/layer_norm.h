@@ -33,6 +33,7 @@ class LayerNormLayer : public LayerOf<LayerNormLayer, LayerNormProblem> {
  public:
   explicit LayerNormLayer(ConfigReader& reader);
 
+  SavedTensors saved(Pass) const override { return {.x = true}; }
   bool cancels() const override { return true; }
   std::vector<std::vector<double>> sizes(Pass pass, bool training,
                                          const std::vector<std::vector<double>>& x,

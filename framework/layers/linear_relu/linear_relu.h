@@ -17,6 +17,11 @@ class LinearReluLayer : public LayerOf<LinearReluLayer, LinearProblem> {
   explicit LinearReluLayer(ConfigReader& reader);
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().products()); }
+  /// backward_data finds dz made, which is as large as dy.
+  SavedTensors saved(Pass pass) const override {
+    const bool first = pass == Pass::kBackwardFilter;
+    return {.x = first, .y = first};
+  }
   bool chooses_per_pass() const override { return false; }
   bool shares_state(std::string_view a, std::string_view b) const override {
     return family_of(a) == family_of(b);

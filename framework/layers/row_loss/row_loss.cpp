@@ -40,6 +40,7 @@ class RowLossLayer : public LayerOf<RowLossLayer<kind>, RowLossProblem> {
   }
 
   bool takes_labels() const override { return true; }
+  SavedTensors saved(Pass) const override { return {.x = true}; }
 
  protected:
   RowLossProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {

@@ -30,6 +30,8 @@ class SoftmaxLayer : public LayerOf<SoftmaxLayer, SoftmaxProblem> {
  public:
   SoftmaxLayer() : LayerOf("softmax", softmax_impls()) {}
 
+  SavedTensors saved(Pass) const override { return {.y = true}; }
+
  protected:
   SoftmaxProblem infer(const std::vector<TensorDesc>& inputs, const LayerOptions&) override {
     outputs_ = {inputs[0]};

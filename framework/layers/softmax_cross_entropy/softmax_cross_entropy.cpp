@@ -66,6 +66,7 @@ class SoftmaxCrossEntropyLayer
   }
 
   bool takes_labels() const override { return true; }
+  SavedTensors saved(Pass) const override { return {.x = true}; }
 
  protected:
   SoftmaxCrossEntropyProblem infer(const std::vector<TensorDesc>& inputs,

@@ -27,6 +27,8 @@ class SoftmaxDropoutLayer : public LayerOf<SoftmaxDropoutLayer, SoftmaxDropoutPr
   explicit SoftmaxDropoutLayer(ConfigReader& reader)
       : LayerOf("softmax_dropout", softmax_dropout_impls()), p_(read_dropout_share(reader)) {}
 
+  SavedTensors saved(Pass) const override { return {.x = true}; }
+
  protected:
   SoftmaxDropoutProblem infer(const std::vector<TensorDesc>& inputs,
                               const LayerOptions& options) override {
