@@ -10,7 +10,9 @@
 
 namespace fe = cudnn_frontend;
 
+// region constants
 constexpr int kN = 8, kC = 32, kH = 28, kK = 64, kR = 3;  // 3x3, padding 1, NHWC, half precision
+// end constants
 
 // region tensor
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
