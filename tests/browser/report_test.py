@@ -21,7 +21,9 @@ class ReportTest(browser.BrowserTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
 
     def open(self, kind, **emulated):
         """Opens a report; returns its results. What the browser complains of is a failure."""
