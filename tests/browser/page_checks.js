@@ -135,15 +135,16 @@ function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-// What lies behind an element's text: backgrounds may be translucent.
-function behind(element) {
-  const layers = [];
-  for (let node = element; node; node = node.parentElement) {
-    layers.push(rgba(getComputedStyle(node).backgroundColor));
-    if (layers.at(-1)[3] === 255) break;
+// What lies behind an element's text: backgrounds may be translucent. `known` remembers elements.
+function behind(element, known = new Map()) {
+  if (!element) return [255, 255, 255];
+  if (!known.has(element)) {
+    const layer = rgba(getComputedStyle(element).backgroundColor);
+    const share = layer[3] / 255;
+    const below = share === 1 ? layer : behind(element.parentElement, known);
+    known.set(element, [0, 1, 2].map((i) => below[i] + (layer[i] - below[i]) * share));
   }
-  return layers.reduceRight((below, layer) => below.map((part, i) =>
-    part + (layer[i] - part) * layer[3] / 255), [255, 255, 255]);
+  return known.get(element);
 }
 
 // Colours change at once from now on.
@@ -154,10 +155,11 @@ function withoutTransitions() {
 
 // [contrast, text] of every element that has text of its own.
 function contrasts() {
+  const known = new Map();
   return [...document.querySelectorAll("body *")]
     .filter((element) => !element.closest("script,canvas") && [...element.childNodes].some((node) =>
       node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== ""))
-    .map((element) => [contrast(rgb(getComputedStyle(element).color), behind(element)),
+    .map((element) => [contrast(rgb(getComputedStyle(element).color), behind(element, known)),
       element.textContent.slice(0, 60)]);
 }
 
