@@ -5,6 +5,8 @@
 #   <!-- rung: LAYER ID [PASS] [PROBLEM] -->      the time of an implementation, from the table that
 #                                                 'bench --ladder LAYER --write' wrote: of forward and of
 #                                                 the first problem that it has a time for, if not said
+#                                                 and what bounds it, where 'bench --ladder LAYER --ncu --write'
+#                                                 has counted that
 #   <!-- machine: LAYER -->                       where that table was measured
 # An ID that no row of a measured table has is a mistake, unless the line "Not measured yet: `ID`, `ID`." of the
 # table names it: it came after the table, and the next that bench writes has no such line. So is a rung of a
@@ -65,7 +67,22 @@ quoted() {
     function number(text) { gsub(/,/, "", text); return text + 0 }
     function percent(share) { return sprintf(share >= 10 ? "%.0f%%" : "%.2g%%", share) }
 
-    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text, known) {
+    # What bounds an implementation, from the table between "<!-- ncu:LAYER -->" and "<!-- /ncu -->"; empty if unknown.
+    function bound(layer, id, pass, shape, command, file, line, inside, cell, found) {
+      command = "grep -lxF -- \"<!-- ncu:" layer " -->\" framework/layers/*/README.md"
+      if ((command | getline file) <= 0) { close(command); return "" }
+      close(command)
+      while ((getline line < file) > 0) {
+        if (line == "<!-- /ncu -->") inside = 0
+        if (inside && split(line, cell, "|") == 6 && trimmed(cell[2]) == "`" shape "`" && trimmed(cell[3]) == pass &&
+            trimmed(cell[4]) == "`" id "`" && trimmed(cell[5]) != "-") found = trimmed(cell[5])
+        if (line == "<!-- ncu:" layer " -->") inside = 1
+      }
+      close(file)
+      return found
+    }
+
+    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text, known, counted) {
       lines = read_table(layer, problem, table)
       for (i = 1; i <= lines; ++i) {
         if (index(table[i], "| `" id "` |") == 1) known = 1
@@ -92,6 +109,8 @@ quoted() {
           if (number(floors) > 0) text = text ": " percent(100 * number(floors) / number(time)) " of floor (" floors " us)"
           if (beside != "" && id != base) text = text "; " beside " of the speed of `" base "`"
           print text "."
+          counted = bound(layer, id, pass, shape)
+          if (counted != "") print "> ncu: bound by " counted "."
           return
         }
       }

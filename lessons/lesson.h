@@ -36,6 +36,10 @@ template <class Status>
 bool same_error(Status a, Status b) {
   return a == b;
 }
+template <class Status>
+bool succeeded(Status status) {
+  return status == Status{};  // success is 0 in every library
+}
 #ifdef CUDA_VERSION  // cuda.h, the driver
 inline std::string text(CUresult status) {
   return "CUresult " + std::to_string(status) + " (cuda.h names it)";
@@ -53,6 +57,15 @@ inline bool same_error(cudnnStatus_t a, cudnnStatus_t b) {
   return CUDNN_STATUS_CATEGORY(static_cast<int>(a)) == CUDNN_STATUS_CATEGORY(static_cast<int>(b));
 }
 #endif
+#ifdef CUDNN_FRONTEND_VERSION  // its functions return a code with a message
+inline std::string text(const cudnn_frontend::error_object& error) {
+  return nlohmann::json(error.code).get<std::string>() + ": " + error.err_msg;
+}
+inline bool same_error(const cudnn_frontend::error_object& a, cudnn_frontend::error_code_t b) {
+  return a.code == b;
+}
+inline bool succeeded(const cudnn_frontend::error_object& error) { return error.is_good(); }
+#endif
 #ifdef CUBLAS_VER_MAJOR
 inline std::string text(cublasStatus_t status) { return cublasGetStatusName(status); }
 #endif
@@ -68,14 +81,15 @@ inline std::string text(cufftResult status) {
 #endif
 
 template <class Status>
-void check(const char* file, int line, const char* call, Status status) {
-  if (status == Status{}) return;  // success is 0 in every library
+void check(const char* file, int line, const char* call, const Status& status) {
+  if (succeeded(status)) return;
   std::printf("%s:%d: %s\n  -> %s\n", file, line, call, text(status).c_str());
   std::exit(kWrong);
 }
 
-template <class Status>
-void should_fail(const char* file, int line, const char* call, Status status, Status expected) {
+template <class Status, class Error>
+void should_fail(const char* file, int line, const char* call, const Status& status,
+                 Error expected) {
   ++refused;
   std::printf("on purpose: %s\n  -> %s\n", call, text(status).c_str());
   if constexpr (std::is_same_v<Status, cudaError_t>) (void)cudaGetLastError();  // forgotten again

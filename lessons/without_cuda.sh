@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # In a build without CUDA './duet lesson 04' ends with 3 and says what it needs; an answer that a lesson
-# does not have is refused before anything is built. Works in a copy of the tree, and installs nothing.
-# usage: without_cuda.sh REPOSITORY
+# does not have is refused before anything is built. With CUDA (ON), a lesson that lacks only headers of its own
+# says where its page is. Works in a copy of the tree, and installs nothing.
+# usage: without_cuda.sh REPOSITORY ON|OFF
 set -euo pipefail
 
 repository=$1
@@ -37,6 +38,10 @@ check 2 'lesson 04 has no answer 9' lesson 04 --answer 9
 check 2 '--answer belongs to lesson' build --answer 1
 check 3 'lesson 04 needs nvcc, the CUDA toolkit and cuDNN' lesson 04 --preset cpu
 check 3 "Install NVIDIA's CUDA toolkit" lesson 04 --answer 1 --preset cpu
+if [ "$2" = ON ] && ! printf '#include <cudnn_frontend.h>' | c++ -x c++ -M - >/dev/null 2>&1; then
+  unset CUDNN_FRONTEND_ROOT
+  check 3 'how to get it: lessons/16_frontend/README.md' lesson 16 --preset release
+fi
 
 echo "$mistakes mistakes"
 [ "$mistakes" -eq 0 ]

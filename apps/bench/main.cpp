@@ -19,6 +19,7 @@ constexpr const char* kExamples = R"(Examples:
   bench --config configs/fashion_mnist_cnn.yaml --batch 64,1024
   bench --shapes framework/layers/conv2d/bench.yaml --out results.json
   bench --ladder conv2d --write
+  bench --ladder softmax --ncu --pass forward --write
   bench --suite vgg16,unet --batch 8 --math bf16 --quick --out results.json --summary suites.md
   bench conv2d --kernels . --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3 --impl custom_mine,cudnn
   bench softmax --puzzle puzzles
@@ -65,10 +66,11 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if (!options.from.empty() && (!options.out.empty() || options.json)) {
     return "--from measures nothing: leave out --out and --json";
   }
-  if (once + options.sass > 0 && (!options.ladder.empty() || !options.summary.empty() ||
-                                  !options.out.empty() || options.json)) {
-    return "--once, --sanitize, --ncu and --sass measure nothing: leave out --ladder, --summary, "
-           "--out and --json";
+  if (once + options.sass > 0 &&
+      ((!options.ladder.empty() && !options.ncu) || !options.summary.empty() ||
+       !options.out.empty() || options.json)) {
+    return "--once, --sanitize, --ncu and --sass measure nothing: leave out --ladder (which goes "
+           "with --ncu alone), --summary, --out and --json";
   }
   if (options.once + options.sanitize + options.ncu + options.sass > 1) {
     return "give one of --once, --sanitize, --ncu and --sass";
@@ -88,7 +90,7 @@ std::string mistake_in(const duet::BenchOptions& options) {
   }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
-  if (options.write && !whole) {
+  if (options.write && !options.ncu && !whole) {
     return "--write replaces the whole table: leave out --impl, --pass, --batch and --math";
   }
   return "";
@@ -147,7 +149,8 @@ int run(int argc, char** argv) {
                "run each implementation once, unchecked and untimed (for profilers)");
   app.add_flag(
       "--ncu", options.ncu,
-      "the same under Nsight Compute: what bounds each kernel, and what its warps wait for");
+      "the same under Nsight Compute: what bounds each kernel, and what its warps wait for; with "
+      "--ladder as a table");
   app.add_flag("--sanitize", options.sanitize,
                "the same under compute-sanitizer: memcheck, racecheck, initcheck and synccheck");
   duet::add_isolation(app, &isolation);

@@ -85,6 +85,8 @@ int run(int argc, char** argv) {
   app.add_option("--out", options.out, "write the results as JSON")->type_name("FILE");
   app.add_option("--report", options.report, "write the results as a page for the browser")
       ->type_name("FILE.html");
+  app.add_option("--svg", options.svg, "write a training step and its layers as a picture")
+      ->type_name("FILE.svg");
   app.add_option("--into", options.into,
                  "write the layers' table between <!-- compare --> and <!-- /compare --> of a page")
       ->type_name("FILE");

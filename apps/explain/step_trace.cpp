@@ -15,21 +15,31 @@ namespace {
 
 constexpr size_t kColumns = 100;
 
-/// What a network's layer calls its memory.
-std::map<uintptr_t, std::string> names_of(const Net::Node& node) {
-  std::map<uintptr_t, std::string> names;
+struct NamedRegion {
+  std::string name;
+  uintptr_t begin;
+  size_t bytes;
+};
+
+NamedRegion region(const std::string& name, const void* memory, size_t bytes) {
+  return {name, reinterpret_cast<uintptr_t>(memory), bytes};
+}
+
+/// What a layer calls its memory; the first that fits is the best.
+std::vector<NamedRegion> regions_of(const Net& net, const Net::Node& node) {
+  std::vector<NamedRegion> regions;
   const auto add = [&](const std::string& name, const std::vector<Tensor>& tensors) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i]) continue;
       const std::string number = tensors.size() > 1 ? std::to_string(i + 1) : "";
-      names.emplace(reinterpret_cast<uintptr_t>(tensors[i].memory), name + number);
+      regions.push_back(region(name + number, tensors[i].memory, tensors[i].bytes()));
     }
   };
   const auto add_parameters = [&](const std::string& before, const std::vector<Tensor>& tensors) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       if (!tensors[i]) continue;
-      names.emplace(reinterpret_cast<uintptr_t>(tensors[i].memory),
-                    before + node.layer->parameters()[i].name);
+      regions.push_back(
+          region(before + node.layer->parameters()[i].name, tensors[i].memory, tensors[i].bytes()));
     }
   };
   add("x", node.tensors.x);
@@ -38,10 +48,11 @@ std::map<uintptr_t, std::string> names_of(const Net::Node& node) {
   add("dy", node.tensors.dy);
   add_parameters("", node.tensors.w);
   add_parameters("d", node.tensors.dw);
-  if (node.tensors.state.memory) {
-    names.emplace(reinterpret_cast<uintptr_t>(node.tensors.state.memory), "state");
+  if (const Tensor& state = node.tensors.state) {
+    regions.push_back(region("state", state.memory, state.bytes()));
   }
-  return names;
+  regions.push_back(region("workspace", net.workspace().data(), net.workspace().bytes()));
+  return regions;
 }
 
 /// Objects by what was set in them last.
@@ -83,22 +94,28 @@ class Objects {
   std::map<std::string, std::string> texts_;
 };
 
-std::string memory_text(uintptr_t address, const std::map<uintptr_t, std::string>& names) {
+/// "x", "workspace + 1024 bytes". A tensor that is changed in place has two names: then the
+/// argument's own, if it is one of them.
+std::string memory_text(const RecordedArgument& argument, const std::vector<NamedRegion>& regions) {
+  const uintptr_t address = address_of(argument);
   if (address == 0) return "nullptr";
-  const auto found = names.find(address);
-  if (found != names.end()) return found->second;
-  char text[32];
-  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(address));
-  return text;
+  const NamedRegion* best = nullptr;
+  for (const NamedRegion& one : regions) {
+    if (address < one.begin || address >= one.begin + std::max<size_t>(one.bytes, 1)) continue;
+    if (!best || (one.begin == best->begin && one.name == argument.name)) best = &one;
+  }
+  if (!best) return argument.text();
+  if (address == best->begin) return best->name;
+  return best->name + " + " + std::to_string(address - best->begin) + " bytes";
 }
 
 std::string call_text(const Record& record, const Objects& objects,
-                      const std::map<uintptr_t, std::string>& names) {
+                      const std::vector<NamedRegion>& regions) {
   std::string text, line = "  " + record.name + "(";
   for (size_t i = 0; i < record.arguments.size(); ++i) {
     const RecordedArgument& argument = record.arguments[i];
     std::string value = argument.kind == "object"   ? objects.text_of(argument)
-                        : argument.kind == "memory" ? memory_text(address_of(argument), names)
+                        : argument.kind == "memory" ? memory_text(argument, regions)
                         : argument.kind == "algorithm" || argument.kind == "bytes"
                             ? "..."
                             : argument.text();
@@ -140,12 +157,13 @@ std::string step_trace(Setup& setup) {
   Net net(setup.layers, weights, context);
   const Buffer step(Device::kGpu, sizeof(uint64_t));
   Objects objects;
-  const auto see_all = [&](const std::vector<Record>& records) {
-    for (const Record& record : records) {
-      if (record.kind == Record::Kind::kCall) objects.see(record);
-    }
-  };
-  see_all(take_records());
+  std::vector<NamedRegion> own;  // what implementations took when they were made
+  for (const Record& record : take_records()) {
+    if (record.kind == Record::Kind::kCall) objects.see(record);
+    if (record.kind != Record::Kind::kAllocation) continue;
+    own.push_back({"memory of " + std::to_string(record.bytes) + " bytes",
+                   std::stoull(record.name, nullptr, 16), record.bytes});
+  }
   std::string text;
   if (recorder_stands_in()) {
     text +=
@@ -155,7 +173,8 @@ std::string step_trace(Setup& setup) {
   for (const Net::Call& call : net.calls()) {
     net.run(call, static_cast<const uint64_t*>(step.data()));
     context.synchronize();
-    const auto names = names_of(*call.node);
+    std::vector<NamedRegion> regions = regions_of(net, *call.node);
+    regions.insert(regions.end(), own.rbegin(), own.rend());  // the latest first: memory is reused
     text += call.step->label + "\n";
     bool any = false;
     for (const Record& record : take_records()) {
@@ -165,7 +184,7 @@ std::string step_trace(Setup& setup) {
       }
       if (record.kind != Record::Kind::kCall) continue;
       objects.see(record);
-      text += call_text(record, objects, names);
+      text += call_text(record, objects, regions);
     }
     if (!any) text += "  nothing\n";
   }

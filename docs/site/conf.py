@@ -33,6 +33,8 @@ templates_path = [str(pathlib.Path(__file__).parent)]
 html_copy_source = False
 html_show_copyright = False
 html_show_sourcelink = False
+html_use_index = False
+html_show_search_summary = False  # it would fetch pages, which a browser refuses to pages from disk
 
 # The pages under a page, by caption. GitHub has links for that; Sphinx wants lists.
 layers = "/framework/layers/*/README"

@@ -15,7 +15,9 @@
 #include "compare/ladder.h"
 #include "compare/measuring_child.h"
 #include "compare/outputs.h"
+#include "compare/problem.h"
 #include "compare/puzzle.h"
+#include "compare/records.h"
 #include "compare/results_json.h"
 #include "compare/sanitize.h"
 #include "compare/suite_summary.h"
@@ -66,7 +68,8 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
   ProblemSource source = options.problems;
   if (ladder) {
     source.shapes = ladder->shapes.string();
-    if (options.write) check_ladder(*ladder, all.device, options.force);
+    if (options.write && options.ncu) check_bounds(*ladder);
+    if (options.write && !options.ncu) check_ladder(*ladder, all.device, options.force);
   }
   all.problems = read_problems(source, all.device);
   check_outputs({{"--out", options.out},
@@ -256,6 +259,28 @@ int summarise_suites(const BenchOptions& options, std::ostream& out) {
 
 }  // namespace
 
+namespace {
+
+// bench --ladder LAYER --ncu: what bounds each rung, and with --write into the layer's page.
+int profile_ladder(const BenchOptions& options, const Ladder& ladder,
+                   const std::vector<ImplCall>& calls, std::ostream& out) {
+  const std::vector<std::string> found = find_bounds(calls, out);
+  std::vector<LadderBound> bounds;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    bounds.push_back({problem_argument(*calls[i].layer), std::string(to_string(calls[i].pass)),
+                      calls[i].id, found[i]});
+  }
+  const std::string text =
+      bounds_markdown(bounds, environment_record(), options.command, now_text());
+  out << "\n" << text;
+  if (!options.write) return kExitDone;
+  write_bounds(ladder, text);
+  spdlog::info("wrote what bounds the kernels into {}", ladder.page.string());
+  return kExitDone;
+}
+
+}  // namespace
+
 int run_bench(const BenchOptions& options, std::ostream& out) {
   if (!options.from.empty()) return summarise_suites(options, out);
   if (options.watch) return watch_kernels(options, out);
@@ -270,6 +295,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (options.sanitize || options.once || options.ncu) {
     const Selected all = select(options, ladder);
     const auto calls = calls_of(all.selections);
+    if (options.ncu && ladder) return profile_ladder(options, *ladder, calls, out);
     if (options.ncu) {
       profile_calls(calls, out);
       return kExitDone;

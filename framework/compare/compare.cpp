@@ -15,6 +15,7 @@
 #include "compare/outputs.h"
 #include "compare/report.h"
 #include "compare/results_json.h"
+#include "compare/step_chart.h"
 #include "compare/summary.h"
 #include "compare/tables.h"
 #include "core/error.h"
@@ -51,6 +52,7 @@ void check_files(const CompareOptions& options) {
   }
   check_outputs({{"--out", options.out},
                  {"--report", options.report},
+                 {"--svg", options.svg},
                  {"--markdown", options.markdown},
                  {"--into", options.into}},
                 inputs);
@@ -76,6 +78,10 @@ void check_options(const CompareOptions& options) {
       throw ConfigError("--into " + options.into +
                         ": the layers' table belongs there, and --only leaves 'layers' out");
     }
+  }
+  if (!options.svg.empty() && options.from.empty() && !wants(options, "layers")) {
+    throw ConfigError("--svg " + options.svg +
+                      ": the picture shows the layers, and --only leaves 'layers' out");
   }
   check_files(options);
 }
@@ -123,6 +129,7 @@ ExitCode write(const CompareOptions& options, const Results& results) {
   add(options.into, "the layers' table: in",
       [&] { return page_with_table(options.into, results); });
   add(options.report, "report, for a browser:", [&] { return report_html(results); });
+  add(options.svg, "a picture of a step:", [&] { return step_chart_svg(results); });
   return code;
 }
 

@@ -22,6 +22,7 @@ struct CompareOptions {
   std::string from;                  // results to read instead of measuring
   std::string out;                   // results.json
   std::string report;                // the page for a browser
+  std::string svg;                   // the first batch's step as a picture
   std::string markdown;
   std::string into;  // a page whose part between <!-- compare --> and <!-- /compare --> is replaced
   bool isolate = false;  // measure in a child process, and on where an implementation ends it.

@@ -8,6 +8,7 @@
 
 #include "compare/bench_problems.h"
 #include "compare/bench_selection.h"
+#include "compare/ncu_report.h"
 #include "core/command.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
@@ -63,6 +64,25 @@ std::string disassembled(const std::string& tool, const std::string& kernel,
   return shown.output;
 }
 
+// What Nsight Compute prints of one call.
+std::string profiled(const ImplCall& call, const std::string& ncu, const std::string& options,
+                     const std::string& bench) {
+  InterruptGuard::check();
+  const std::string command = shell_word(ncu) + options + once_command(call, bench);
+  CommandResult result = run_command(command);
+  const bool ran = result.output.find(": ran once") != std::string::npos;
+  if (result.code != 0 || !ran) {
+    throw RunError("Nsight Compute did not finish (docs/profiling.md says what it needs): " +
+                   command + "\n" + result.output);
+  }
+  return std::move(result.output);
+}
+
+std::string find_ncu() {
+  return find_cuda_tool("ncu", "--ncu", "cuda-nsight-compute-13-0", path_variable());
+}
+std::string this_program() { return fs::read_symlink("/proc/self/exe").string(); }
+
 void show_launch(const KernelLaunch& launch, const std::string& tool, const std::string& cubin,
                  std::ostream& out) {
   out << to_string(launch.pass) << ", line " << launch.line << ": " << launch.registers
@@ -75,23 +95,32 @@ void show_launch(const KernelLaunch& launch, const std::string& tool, const std:
 void profile_calls(const std::vector<ImplCall>& calls, const std::string& ncu,
                    const std::string& bench, std::ostream& out) {
   for (const ImplCall& call : calls) {
-    InterruptGuard::check();
-    const std::string command = shell_word(ncu) + kSections + once_command(call, bench);
-    const CommandResult profiled = run_command(command);
-    const bool ran = profiled.output.find(": ran once") != std::string::npos;
-    if (profiled.code != 0 || !ran) {
-      throw RunError("Nsight Compute did not finish (docs/profiling.md says what it needs): " +
-                     command + "\n" + profiled.output);
-    }
-    out << text_of(call) << "\n" << without_progress(profiled.output) << std::flush;
+    out << text_of(call) << "\n"
+        << without_progress(profiled(call, ncu, kSections, bench)) << std::flush;
   }
 }
 
 void profile_calls(const std::vector<ImplCall>& calls, std::ostream& out) {
   const InterruptGuard guard;
-  const std::string bench = fs::read_symlink("/proc/self/exe").string();
-  profile_calls(calls, find_cuda_tool("ncu", "--ncu", "cuda-nsight-compute-13-0", path_variable()),
-                bench, out);
+  profile_calls(calls, find_ncu(), this_program(), out);
+}
+
+std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, const std::string& ncu,
+                                     const std::string& bench, std::ostream& tell) {
+  std::vector<std::string> bounds;
+  for (const ImplCall& call : calls) {
+    const std::string options = " --csv --print-units base --nvtx --nvtx-include \"" +
+                                once_range(call.pass) + "/\" --metrics " + bound_metrics() + " ";
+    bounds.push_back(bound_by(read_ncu_csv(profiled(call, ncu, options, bench))));
+    tell << text_of(call) << " " << (bounds.back().empty() ? "not counted" : bounds.back()) << "\n"
+         << std::flush;
+  }
+  return bounds;
+}
+
+std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, std::ostream& tell) {
+  const InterruptGuard guard;
+  return find_bounds(calls, find_ncu(), this_program(), tell);
 }
 
 void show_machine_code(const BenchOptions& options, const std::string& path, std::ostream& out) {

@@ -26,6 +26,10 @@ MarkedText read_marked_text(const Ladder& ladder) {
   return duet::read_marked_text(ladder.page, first_line(ladder.layer), kEnd);
 }
 
+MarkedText read_marked_bounds(const Ladder& ladder) {
+  return duet::read_marked_text(ladder.page, "<!-- ncu:" + ladder.layer + " -->", "<!-- /ncu -->");
+}
+
 // ---- the table ----
 
 /// The rows of one problem, a pass each.
@@ -139,6 +143,32 @@ bool can_be_written(const BenchResults& results) {
 
 void write_ladder(const Ladder& ladder, const BenchResults& results) {
   write_file(ladder.page, read_marked_text(ladder).with(ladder_markdown(results)));
+}
+
+std::string bounds_markdown(const std::vector<LadderBound>& bounds,
+                            const EnvironmentRecord& environment, const std::string& command,
+                            const std::string& date) {
+  std::string text = "| problem | pass | implementation | bound by |\n|---|---|---|---|\n";
+  for (const LadderBound& bound : bounds) {
+    text += "| `" + bound.problem + "` | " + bound.pass + " | `" + bound.implementation + "` | " +
+            (bound.text.empty() ? kNotMeasured : bound.text) + " |\n";
+  }
+  BenchResults where;
+  where.device = "gpu";
+  where.environment = environment;
+  where.command = command;
+  where.date = date;
+  return text +
+         "\nThe unit that came nearest to its peak, as Nsight Compute counted, with the clock at "
+         "its base "
+         "rate and empty caches.\n" +
+         measured_on_text(where) + "\n";
+}
+
+void check_bounds(const Ladder& ladder) { read_marked_bounds(ladder); }
+
+void write_bounds(const Ladder& ladder, const std::string& markdown) {
+  write_file(ladder.page, read_marked_bounds(ladder).with(markdown));
 }
 
 std::string ladder_markdown(const BenchResults& results) {

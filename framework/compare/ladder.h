@@ -1,12 +1,16 @@
 // The measured table in a layer's README, written by bench alone: between the lines
 //   <!-- bench:conv2d -->
 //   <!-- /bench -->
-// of framework/layers/conv2d/README.md stands what the shapes of bench.yaml in that folder took. Other
-// pages quote it (docs/pages.sh).
+// of framework/layers/conv2d/README.md stands what the shapes of bench.yaml in that folder took, and between
+//   <!-- ncu:conv2d -->
+//   <!-- /ncu -->
+// what bounds the kernels there, as Nsight Compute counted (bench --ladder conv2d --ncu). Other pages quote
+// both (docs/pages.sh).
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "compare/results.h"
 #include "device/device.h"
@@ -32,6 +36,19 @@ void check_ladder(const Ladder& ladder, Device device, bool force);
 bool can_be_written(const BenchResults& results);
 /// Replaces the table; every other byte stays. Throws ConfigError, RunError.
 void write_ladder(const Ladder& ladder, const BenchResults& results);
+
+/// What bounds an implementation in a pass of a problem; compare/ncu_report.h has the words.
+struct LadderBound {
+  std::string problem, pass, implementation, text;
+};
+/// A row each, and where, when and how they were counted.
+std::string bounds_markdown(const std::vector<LadderBound>& bounds,
+                            const EnvironmentRecord& environment, const std::string& command,
+                            const std::string& date);
+/// Whether the page has the lines for them. Throws ConfigError if it has not.
+void check_bounds(const Ladder& ladder);
+/// Replaces what stands between those lines. Throws ConfigError, RunError.
+void write_bounds(const Ladder& ladder, const std::string& markdown);
 
 /// For each problem a row for each implementation and a column for each pass, and where, when and
 /// how it was measured.

@@ -15,6 +15,7 @@
 #include "compare/distinct.h"
 #include "compare/format.h"
 #include "compare/measuring_child.h"
+#include "compare/ncu_report.h"
 #include "compare/results_json.h"
 #include "compare/watch_text.h"
 #include "core/command.h"
@@ -82,21 +83,6 @@ std::string passes_of_puzzle(const std::string& starter) {
 }
 
 // The fields of a line, whose quotes hold commas.
-std::vector<std::string> fields_of(const std::string& line) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (const char c : line) {
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (c == ',' && !quoted) {
-      fields.emplace_back();
-    } else if (c != '\r') {
-      fields.back() += c;
-    }
-  }
-  return fields;
-}
-
 class Puzzle {
  public:
   Puzzle(const BenchOptions& options, std::ostream& out)
@@ -337,21 +323,9 @@ std::string rungs_text(const BenchRow& row, const std::string& id) {
 
 int64_t sum_of_metric(const std::string& csv, const std::string& metric) {
   int64_t sum = 0;
-  size_t name = 0, value = 0;  // the columns
-  std::istringstream lines(csv);
-  for (std::string line; std::getline(lines, line);) {
-    const std::vector<std::string> fields = fields_of(line);
-    const auto column = [&](const char* title) {
-      return static_cast<size_t>(std::find(fields.begin(), fields.end(), title) - fields.begin());
-    };
-    if (column("Metric Name") < fields.size() && column("Metric Value") < fields.size()) {
-      name = column("Metric Name");
-      value = column("Metric Value");
-    } else if (value > 0 && std::max(name, value) < fields.size() && fields[name] == metric) {
-      std::string digits = fields[value];
-      std::erase(digits, ',');
-      sum += std::llround(std::strtod(digits.c_str(), nullptr));
-    }
+  for (const ProfiledKernel& kernel : read_ncu_csv(csv)) {
+    const auto found = kernel.metrics.find(metric);
+    if (found != kernel.metrics.end()) sum += std::llround(found->second);
   }
   return sum;
 }

@@ -10,6 +10,7 @@
 #include "core/command.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
+#include "device/range.h"
 #include "measure/examine.h"
 #include "user_kernels/user_kernels.h"
 
@@ -58,6 +59,8 @@ std::string text_of(const ImplCall& call) {
          std::string(to_string(call.pass)) + " " + call.id + ":";
 }
 
+std::string once_range(Pass pass) { return "once " + std::string(to_string(pass)); }
+
 std::string once_command(const ImplCall& call, const std::string& bench) {
   return shell_word(bench) + " " + std::string(call.layer->type()) + " --shape " +
          shell_word(problem_argument(*call.layer)) + " --pass " +
@@ -102,6 +105,7 @@ void run_once(const ImplCall& call, Context& context) {
     const Buffer workspace(device, implementation->workspace_bytes(pass));
     const Run run{context, workspace.data(), workspace.bytes(),
                   static_cast<const uint64_t*>(step.views()[0].memory)};
+    const Range range(once_range(pass));
     implementation->run(pass, run, tensors);
     context.synchronize();
   }

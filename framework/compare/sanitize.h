@@ -41,6 +41,9 @@ std::string find_cuda_tool(const std::string& name, const std::string& option,
                            const std::string& package, const std::string& path);
 std::string find_sanitizer(const std::string& path);
 
+/// The range (device/range.h) around a pass that run_once() runs: "once forward".
+std::string once_range(Pass pass);
+
 /// For a shell: the program `bench` that runs `call` once.
 std::string once_command(const ImplCall& call, const std::string& bench);
 /// "conv2d n=64,c=64,... forward custom_naive:"

@@ -122,16 +122,6 @@ std::string attribute(const char* name, double value) {
   return std::string(" ") + name + "=\"" + number(value) + "\"";
 }
 
-// At most kMostLetters; all but the first byte of a letter begin with the bits 10.
-std::string shortened(const std::string& text) {
-  size_t letters = 0;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if ((text[i] & 0xC0) == 0x80) continue;
-    if (++letters > kMostLetters) return text.substr(0, i) + "…";
-  }
-  return text;
-}
-
 // Of all passes that run, each once.
 std::vector<std::string> implementations_of(const ResolvedLayer& layer) {
   std::vector<std::string> ids;
@@ -150,7 +140,8 @@ std::string family_class(const std::vector<std::string>& ids) {
 
 std::string text_line(const Box& box, double y, const char* style, const std::string& text) {
   return "<text class=\"" + std::string(style) + "\"" + attribute("x", box.corner.x + 14) +
-         attribute("y", box.corner.y + y) + ">" + xml_text(shortened(text)) + "</text>";
+         attribute("y", box.corner.y + y) + ">" + xml_text(shortened(text, kMostLetters)) +
+         "</text>";
 }
 
 std::string box_svg(const Box& box, const std::string& family,

@@ -75,6 +75,8 @@ class Net {
   Weights& weights() const { return weights_; }
   /// The gradients of all trained parameters, laid out as weights().trained().
   Tensor gradients() const { return {weights_.trained().desc, gradient_memory_.data()}; }
+  /// What each call may use while it runs.
+  const Buffer& workspace() const { return workspace_; }
   /// With the weights, which other nets may share.
   size_t memory_bytes() const;
   /// Of activations and their gradients; and what they would take if none shared memory.

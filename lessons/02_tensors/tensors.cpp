@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 2, kC = 3, kH = 4, kW = 5;
+// end constants
 
 // region offset
 /// What a descriptor says: where element (n, c, h, w) lies, counted in elements.

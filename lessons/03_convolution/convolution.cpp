@@ -4,6 +4,7 @@
 
 #include "../lesson.h"
 
+// region fields
 struct Convolution {
   const char* name;
   int n = 2, c = 3, h = 8, w = 9;  // x
@@ -15,6 +16,7 @@ struct Convolution {
     return 1 + (size + 2 * pad - ((kernel - 1) * dilation + 1)) / stride;
   }
 };
+// end fields
 
 // region plain
 /// The definition, as loops.

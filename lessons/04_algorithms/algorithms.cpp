@@ -4,7 +4,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 8, kC = 32, kH = 28, kK = 64, kR = 3;  // 3x3, padding 1: y is as large as x
+// end constants
 
 const char* name_of(int algorithm) {
   static const char* const names[CUDNN_CONVOLUTION_FWD_ALGO_COUNT] = {
@@ -72,11 +74,13 @@ void teach() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
   const Descriptors d;
+  // region memory
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
   const std::vector<float> w = lesson::random_values(kK * kC * kR * kR, 2);
   const std::vector<double> expected = plain(x, w);
   const lesson::Array<float> xs(x), ws(w), ys(expected.size());
   const float one = 1, zero = 0;
+  // end memory
 
   // region guess
   constexpr int kMost = 2 * CUDNN_CONVOLUTION_FWD_ALGO_COUNT;  // each in up to two math types

@@ -3,8 +3,10 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 3, kC = 4, kH = 9, kW = 8, kK = 5, kR = 3;  // 3x3, padding 1, stride 2
 constexpr int kPad = 1, kStride = 2, kP = 5, kQ = 4;
+// end constants
 
 struct Descriptors {
   cudnnTensorDescriptor_t x, y, bias;
@@ -61,8 +63,10 @@ void teach() {
   });
   for (size_t i = 0; i < dy.size(); ++i) db[i / (kP * kQ) % kK] += dy[i];
 
+  // region memory
   const lesson::Array<float> xs(x), ws(w), dys(dy), dxs(x.size()), dws(w.size()), dbs(kK);
   const float one = 1, zero = 0;
+  // end memory
 
   // region data
   cudnnConvolutionBwdDataAlgoPerf_t data;

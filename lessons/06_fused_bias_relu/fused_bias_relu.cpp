@@ -3,8 +3,10 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 8, kC = 32, kH = 28, kK = 32, kR = 3;  // 3x3, padding 1
 constexpr float kHalf = 0.5f;
+// end constants
 
 struct Descriptors {
   cudnnTensorDescriptor_t x, y, bias;
@@ -53,12 +55,14 @@ void teach() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
   const Descriptors d;
+  // region memory
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
   const std::vector<float> w = lesson::random_values(kK * kC * kR * kR, 2);
   const std::vector<float> b = lesson::random_values(kK, 3);
   const std::vector<float> z = lesson::random_values(kN * kK * kH * kH, 4);
   const lesson::Array<float> xs(x), ws(w), bs(b), zs(z), ys(z.size());
   const float one = 1, zero = 0;
+  // end memory
   const auto algorithm = CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM;
   size_t bytes = 0;
   CHECK(cudnnGetConvolutionForwardWorkspaceSize(cudnn, d.x, d.w, d.convolution, d.y, algorithm,

@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 2, kC = 3, kH = 7, kW = 6, kWindow = 3, kStride = 2, kPad = 1, kP = 4, kQ = 3;
+// end constants
 
 struct Descriptors {
   cudnnTensorDescriptor_t x, y;

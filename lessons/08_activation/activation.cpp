@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kCount = 2 * 3 * 5 * 7;
+// end constants
 
 // region plain
 struct Activation {
@@ -46,11 +48,13 @@ void teach() {
   cudnnActivationDescriptor_t activation;
   CHECK(cudnnCreateActivationDescriptor(&activation));
 
+  // region memory
   std::vector<float> x = lesson::random_values(kCount, 1);
   for (float& value : x) value *= 4;
   const std::vector<float> dy = lesson::random_values(kCount, 2);
   const lesson::Array<float> xs(x), dys(dy), ys(kCount), dxs(kCount);
   const float one = 1, zero = 0;
+  // end memory
 
   // region both
   const Activation all[] = {{"sigmoid", CUDNN_ACTIVATION_SIGMOID, 0},

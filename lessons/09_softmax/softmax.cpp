@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 3, kC = 4, kH = 2, kW = 5;
+// end constants
 
 // region plain
 /// y and dx in the rows of `mode`: all of an image, or the channels of a pixel.
@@ -39,10 +41,12 @@ void teach() {
   cudnnTensorDescriptor_t tensor;
   CHECK(cudnnCreateTensorDescriptor(&tensor));
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
+  // region memory
   std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
   const std::vector<float> dy = lesson::random_values(x.size(), 2);
   const lesson::Array<float> xs(x), dys(dy), ys(x.size()), dxs(x.size());
   const float one = 1, zero = 0;
+  // end memory
   std::vector<double> y, dx;
 
   // region both

@@ -3,10 +3,12 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 4, kC = 8, kH = 5, kW = 6, kPixels = kH * kW, kM = kN * kPixels;
 constexpr double kEps = 1e-5,
                  kFactor = 0.1;  // kFactor weighs the new batch in the running averages
 constexpr float kOne = 1, kZero = 0;
+// end constants
 
 struct Descriptors {
   cudnnTensorDescriptor_t x, channel;
@@ -73,6 +75,7 @@ void teach() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
   const Descriptors d;
+  // region memory
   const auto x = lesson::random_values(kN * kC * kPixels, 1),
              dy = lesson::random_values(x.size(), 2);
   const auto scale = lesson::random_values(kC, 3), bias = lesson::random_values(kC, 4);
@@ -80,6 +83,7 @@ void teach() {
   const Expected e = plain(x, dy, scale, bias, means, variances);
   const lesson::Array<float> xs(x), dys(dy), scales(scale), biases(bias), ys(x.size());
   const lesson::Array<float> mean(kC), inverse(kC), dxs(x.size()), dscale(kC), dbias(kC);
+  // end memory
 
   for (const auto mode : {CUDNN_BATCHNORM_SPATIAL, CUDNN_BATCHNORM_SPATIAL_PERSISTENT}) {
     std::printf("%s\n", mode == CUDNN_BATCHNORM_SPATIAL ? "spatial" : "spatial persistent");

@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 2, kC = 3, kH = 4, kW = 5, kCount = kN * kC * kH * kW;
+// end constants
 
 int channel_of(int i) { return i / (kH * kW) % kC; }
 
@@ -15,11 +17,13 @@ void teach() {
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
   CHECK(cudnnSetTensor4dDescriptor(channel, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, kC, 1, 1));
   CHECK(cudnnSetTensor4dDescriptor(rows, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, 1));
+  // region memory
   std::vector<float> a = lesson::random_values(kCount, 1);
   for (float& value : a) value += 1.5f;  // positive, for the root
   const auto b = lesson::random_values(kCount, 2), c = lesson::random_values(kC, 3);
   const lesson::Array<float> as(a), bs(b), cs(c), ys(kCount);
   const float one = 1, zero = 0, two = 2, half = 0.5f;
+  // end memory
 
   // region op
   cudnnOpTensorDescriptor_t op;

@@ -8,7 +8,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 8, kC = 32, kH = 28, kK = 64, kR = 3;  // 3x3, padding 1, NHWC, half precision
+// end constants
 
 // region part
 using Attribute = cudnnBackendAttributeName_t;

@@ -3,10 +3,12 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kT = 5, kN = 3, kX = 6, kH = 7;  // steps, sequences, values of x and of h
 const std::vector<int> kLengths = {5, 2, 4};   // steps that each sequence has
 constexpr float kPadding = 0;                  // what y gets in the steps that are padding
 const size_t kStates = static_cast<size_t>(kN) * kH;
+// end constants
 
 // region plain
 /// Matrix and bias of one gate: where they begin in the weight space, counted in floats.

@@ -3,10 +3,12 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kN = 2, kQ = 4, kK = 6;  // sequences, queries and keys of each
 constexpr int kSize = 8, kValue = 5;   // values of a query or key, and of a row of v
 constexpr double kScale = 0.35355339;  // 1 / sqrt(kSize)
 const std::vector<int> kQueries = {kQ, kQ}, kKeys = {kK, 3};  // the second sequence has 3 keys
+// end constants
 // The keys that query i sees: from lo[i] up to, not including, hi[i].
 const std::vector<int> kFromFirst(kQ, 0), kToLast(kQ, kK);
 

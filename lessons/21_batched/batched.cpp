@@ -3,9 +3,11 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kCount = 500, kM = 12, kN = 20, kK = 16;  // c = a b, row-major, kCount times
 constexpr int kA = kM * kK, kB = kK * kN, kC = kM * kN;
 constexpr float kOne = 1, kZero = 0;
+// end constants
 
 std::vector<double> plain(const std::vector<float>& a, const std::vector<float>& b) {
   std::vector<double> c;
@@ -23,9 +25,11 @@ std::vector<double> plain(const std::vector<float>& a, const std::vector<float>&
 void teach() {
   cublasHandle_t cublas;
   CHECK(cublasCreate(&cublas));
+  // region memory
   const auto a = lesson::random_values(kCount * kA, 1), b = lesson::random_values(kCount * kB, 2);
   const std::vector<double> expected = plain(a, b);
   const lesson::Array<float> as(a), bs(b);
+  // end memory
 
   // region loop
   const lesson::Array<float> looped(kCount * kC);

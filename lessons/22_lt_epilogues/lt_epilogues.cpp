@@ -4,7 +4,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kRows = 512, kIn = 384, kOut = 256;  // y = relu(x w^T + b), all row-major
+// end constants
 
 // region plain
 std::vector<double> plain(const std::vector<float>& x, const std::vector<float>& w,
@@ -67,9 +69,11 @@ void teach() {
   const auto x = lesson::random_values(kRows * kIn, 1), w = lesson::random_values(kOut * kIn, 2);
   const auto b = lesson::random_values(kOut, 3);
   const std::vector<double> expected = plain(x, w, b);
+  // region memory
   const lesson::Array<float> xs(x), ws(w), bs(b), ys(expected.size());
   const lesson::Array<char> workspace(size_t{32} << 20);
   const float one = 1, zero = 0;
+  // end memory
   const auto multiply = [&](const Product& p, const cublasLtMatmulHeuristicResult_t& choice) {
     CHECK(cublasLtMatmul(lt, p.operation, &one, ws.data(), p.w, xs.data(), p.x, &zero, ys.data(),
                          p.y, ys.data(), p.y, &choice.algo, workspace.data(), workspace.bytes(),

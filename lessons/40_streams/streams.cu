@@ -4,7 +4,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kCount = 1 << 23, kChunks = 8, kRounds = 1500;
+// end constants
 
 // region kernel
 /// kRounds steps of a random generator on every value: whole numbers, so exact anywhere.

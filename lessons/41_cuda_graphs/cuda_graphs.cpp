@@ -4,7 +4,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kLayers = 20, kRows = 32, kWidth = 48;  // x = relu(x w), 20 times
+// end constants
 
 /// The layers one after the other, in double.
 std::vector<double> plain(const std::vector<float>& input, const std::vector<float>& w,

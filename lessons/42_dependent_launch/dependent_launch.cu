@@ -1,7 +1,9 @@
 // Lesson 42: programmatic dependent launch: a kernel starts while the one before it still runs.
 #include "../lesson.h"
 
+// region constants
 constexpr int kCount = 1 << 16, kKernels = 200;
+// end constants
 
 // region kernel
 /// One of a chain: adds 1 to every value.

@@ -5,8 +5,11 @@
 
 namespace cg = cooperative_groups;
 
+// region constants
 constexpr int kRows = 256, kWidth = 65536, kThreads = 512;  // y = x - mean of its row
+// end constants
 
+// region sum
 /// The sum over a block, for all its threads.
 __device__ float block_sum(float value) {
   __shared__ float sums[kThreads / 32];
@@ -18,6 +21,7 @@ __device__ float block_sum(float value) {
   __syncthreads();
   return total;
 }
+// end sum
 
 // region cluster
 /// A row is 256 KB, too large for one block's shared memory: each block of a cluster holds a part.

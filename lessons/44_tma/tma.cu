@@ -3,9 +3,11 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kHeight = 4000, kWidth = 6000;  // y = sum of the four neighbours - 4 x; outside is 0
 constexpr int kTileH = 16, kTileW = 64;       // of y, for one block of 256 threads
 constexpr int kBoxH = kTileH + 2, kBoxW = kTileW + 8;  // of x: rows of whole 16 bytes
+// end constants
 
 // region barrier
 /// A barrier in shared memory that counts arriving bytes (PTX ISA, "mbarrier").

@@ -3,7 +3,9 @@
 
 #include "../lesson.h"
 
+// region constants
 constexpr int kSize = 64;  // d (64 x 64, float) = a * b^T; a and b: 64 rows of 64 bfloat16
+// end constants
 
 // region layout
 /// Where element (row, column) of an operand lies: rows of 128 bytes, whose 8 pieces of 16 bytes are

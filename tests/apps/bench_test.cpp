@@ -251,6 +251,7 @@ TEST(BenchProcess, RunsEachImplementationOnce) {
                  kExitDone);
   EXPECT_OUTCOME(folder.run(std::string(kTinyLinear) + "--once --out r.json"), kExitUsage,
                  "measure nothing");
+  EXPECT_OUTCOME(folder.run("--ladder linear --once"), kExitUsage, "goes with --ncu alone");
 }
 
 TEST(BenchProcess, SanitizesKernelsOfAGpuAlone) {

@@ -30,8 +30,9 @@ struct CompareFolder : TrainerFolder {
 
 TEST(Compare, PrintsTablesAndWritesEveryFile) {
   const CompareFolder folder;
-  const Outcome outcome =
-      folder.compare("--out a/results.json --markdown a/results.md --report a/report.html");
+  const Outcome outcome = folder.compare(
+      "--out a/results.json --markdown a/results.md --report a/report.html "
+      "--svg a/step.svg");
   EXPECT_OUTCOME(outcome, kExitDone, "64 training and 32 validation images",
                  "cpu_reference (no cpu_blas)", "a/results.json");
   const std::vector<std::string> lines = lines_of(outcome.out);
@@ -56,6 +57,7 @@ TEST(Compare, PrintsTablesAndWritesEveryFile) {
   EXPECT_FALSE(results["environment"]["cpu"].get<std::string>().empty());
   EXPECT_TRUE(has(results["command"].get<std::string>(), "compare --config tiny.yaml"));
   EXPECT_TRUE(has(folder.read("a/results.md"), "cpu_blas"));
+  EXPECT_TRUE(has(folder.read("a/step.svg"), "A training step of tiny", "cpu_reference", "conv1"));
   EXPECT_EQ(fs::exists(folder / "a/report.html"), report_available());
 }
 
@@ -377,6 +379,8 @@ TEST(Compare, WrongUseIsTold) {
       {tiny + "--out .", {"--out", "is a folder"}},
       {tiny + "--out file/r.json", {"--out file/r.json", "cannot be written"}},
       {tiny + "--report file/r.html", {"--report file/r.html", "cannot be written"}},
+      {tiny + "--svg file/r.svg", {"--svg file/r.svg", "cannot be written"}},
+      {tiny + "--svg r.svg --only training", {"--svg r.svg", "leaves 'layers' out"}},
       {tiny + "--markdown .", {"--markdown", "is a folder"}},
       {tiny + "--out " + std::string(300, 'x'), {"--out", "xxx: cannot be written", "too long"}},
       {tiny + "--markdown " + std::string(252, 'x'), {"--markdown", "too long"}},

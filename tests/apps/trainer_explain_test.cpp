@@ -74,6 +74,9 @@ TEST_F(TrainerExplain, TraceListsEveryCallOfAStep) {
                   "  kernel of Duet's: softmax_cross_entropy_pick_kernel\n",
                   "fc1 backward_filter cudnn_cublas\n", "wDesc {DATA_FLOAT TENSOR_NCHW"));
   EXPECT_LT(text.find("loss forward"), text.find("loss backward"));
+  // Memory by what the layer calls it, and no address.
+  EXPECT_TRUE(has(text, "x x,", "y workspace"));
+  EXPECT_EQ(text.find("0x"), std::string::npos) << text;
   EXPECT_OUTCOME(explain("--backend cpu --trace"), kExitUsage, "runs on the CPU",
                  "--backend cudnn");
 }

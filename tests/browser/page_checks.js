@@ -1,11 +1,20 @@
 // What the browser test asks of a page.
 
-// A colour as [red, green, blue], however it was written.
+// A colour as [red, green, blue, alpha], however it was written.
+const colours = new Map();
+function rgba(text) {
+  if (!colours.has(text)) {
+    const canvas = document.createElementNS("http://www.w3.org/1999/xhtml", "canvas");
+    const context = canvas.getContext("2d", {willReadFrequently: true});
+    context.fillStyle = text;
+    context.fillRect(0, 0, 1, 1);
+    colours.set(text, [...context.getImageData(0, 0, 1, 1).data]);
+  }
+  return colours.get(text);
+}
+
 function rgb(text) {
-  const context = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
-  context.fillStyle = text;
-  context.fillRect(0, 0, 1, 1);
-  return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  return rgba(text).slice(0, 3);
 }
 
 function axisOf(scale) {
@@ -126,20 +135,31 @@ function contrast(one, other) {
   return (high + 0.05) / (low + 0.05);
 }
 
-function behind(element) {
-  for (let node = element; node; node = node.parentElement) {
-    const colour = getComputedStyle(node).backgroundColor;
-    if (colour !== "rgba(0, 0, 0, 0)" && colour !== "transparent") return rgb(colour);
+// What lies behind an element's text: backgrounds may be translucent. `known` remembers elements.
+function behind(element, known = new Map()) {
+  if (!element) return [255, 255, 255];
+  if (!known.has(element)) {
+    const layer = rgba(getComputedStyle(element).backgroundColor);
+    const share = layer[3] / 255;
+    const below = share === 1 ? layer : behind(element.parentElement, known);
+    known.set(element, [0, 1, 2].map((i) => below[i] + (layer[i] - below[i]) * share));
   }
-  return [255, 255, 255];
+  return known.get(element);
+}
+
+// Colours change at once from now on.
+function withoutTransitions() {
+  document.head.append(Object.assign(document.createElement("style"),
+    {textContent: "* { transition: none !important }"}));
 }
 
 // [contrast, text] of every element that has text of its own.
 function contrasts() {
+  const known = new Map();
   return [...document.querySelectorAll("body *")]
     .filter((element) => !element.closest("script,canvas") && [...element.childNodes].some((node) =>
       node.nodeType === Node.TEXT_NODE && node.textContent.trim() !== ""))
-    .map((element) => [contrast(rgb(getComputedStyle(element).color), behind(element)),
+    .map((element) => [contrast(rgb(getComputedStyle(element).color), behind(element, known)),
       element.textContent.slice(0, 60)]);
 }
 
@@ -168,6 +188,34 @@ function beyond(width) {
     }
     return true;
   }).map((element) => `${element.tagName} ${element.className} ${element.textContent.slice(0, 40)}`);
+}
+
+// How wide the page is, and what the boxes of a selector hold.
+function widths(selector) {
+  return [document.documentElement, ...document.querySelectorAll(selector)].map((box) => box.scrollWidth);
+}
+
+// [source, whether it was loaded] of every picture.
+function pictures() {
+  return [...document.images].map((image) => [image.src, image.complete && image.naturalWidth > 0]);
+}
+
+// A chart that is the whole document: texts, in its own units, and how bars and they stand out.
+function drawn() {
+  const fill = (element) => rgb(getComputedStyle(element).fill);
+  const page = fill(document.querySelector(".page"));
+  const texts = [...document.querySelectorAll("text")].map((text) => {
+    const box = text.getBBox();
+    return {words: text.textContent, size: parseFloat(getComputedStyle(text).fontSize),
+      contrast: contrast(fill(text), page), left: box.x, right: box.x + box.width,
+      middle: box.y + box.height / 2, height: box.height};
+  });
+  const overlaps = texts.flatMap((a, i) => texts.slice(i + 1)
+    .filter((b) => a.left < b.right && b.left < a.right &&
+      Math.abs(a.middle - b.middle) < 0.3 * (a.height + b.height))
+    .map((b) => `${a.words} and ${b.words}`));
+  return {texts, overlaps, width: document.documentElement.viewBox.baseVal.width,
+    bars: [...document.querySelectorAll("rect:not(.page)")].map((bar) => contrast(fill(bar), page))};
 }
 
 // Notes how the page is when it is printed.

@@ -1,77 +1,29 @@
 """Opens reports in a headless browser and looks at what was drawn.
 
-usage: report_test.py WRITE_REPORT [TEST...]   (report_test.sh finds a Python that has Selenium)
+usage: run.sh report_test.py WRITE_REPORT [TEST...]
 Every expected position is worked out here, from the numbers of the results.
 """
 import base64
 import json
 import math
-import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
-import unittest
 
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
+import browser
 
-SKIPPED = 77
 WRITE_REPORT = ""
-LIBRARY = (pathlib.Path(__file__).parent / "page_checks.js").read_text()
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-def find_tool(names):
-    return next((path for path in map(shutil.which, names) if path), None)
-
-
-def start_browser():
-    options = Options()
-    options.binary_location = find_tool(BROWSERS)
-    for argument in (
-        "--headless=new",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--hide-scrollbars",
-        "--host-resolver-rules=MAP * ~NOTFOUND",
-    ):
-        options.add_argument(argument)
-    if os.geteuid() == 0:
-        options.add_argument("--no-sandbox")  # Chromium refuses to run as root otherwise
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(service=Service(find_tool(("chromedriver",))), options=options)
-
-
-class ReportTest(unittest.TestCase):
+class ReportTest(browser.BrowserTest):
     @classmethod
     def setUpClass(cls):
-        cls.folder = pathlib.Path(tempfile.mkdtemp())
-        cls.browser = start_browser()
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.browser.quit()
-        shutil.rmtree(cls.folder)
-
-    def script(self, code, *arguments):
-        return self.browser.execute_script(LIBRARY + code, *arguments)
-
-    def command(self, name, **parameters):
-        return self.browser.execute_cdp_cmd(name, parameters)
-
-    def emulate(self, scheme="light", media="", width=1280, height=900):
-        self.command(
-            "Emulation.setDeviceMetricsOverride",
-            width=width, height=height, deviceScaleFactor=1, mobile=width < 500,
-        )
-        self.command(
-            "Emulation.setEmulatedMedia",
-            media=media, features=[{"name": "prefers-color-scheme", "value": scheme}],
-        )
+        super().setUpClass()
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
 
     def open(self, kind, **emulated):
         """Opens a report; returns its results. What the browser complains of is a failure."""
@@ -82,10 +34,6 @@ class ReportTest(unittest.TestCase):
         self.browser.get(page.as_uri())
         self.check_log()
         return json.loads(results.read_text())
-
-    def check_log(self):
-        complaints = [entry["message"] for entry in self.browser.get_log("browser")]
-        self.assertEqual(complaints, [])
 
     def charts(self):
         return self.script("return charts();")
@@ -450,7 +398,4 @@ def position(axis, value):
 
 if __name__ == "__main__":
     WRITE_REPORT = sys.argv[1]
-    if not find_tool(BROWSERS) or not find_tool(("chromedriver",)):
-        print("skipped: no Chromium with its driver (Debian: apt-get install chromium chromium-driver)")
-        sys.exit(SKIPPED)
-    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=2)
+    browser.main(sys.argv[2:])

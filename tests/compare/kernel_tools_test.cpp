@@ -59,6 +59,27 @@ TEST_F(KernelTools, NcuProfilesACallThatRunsOnce) {
                   "--once --quiet"));
 }
 
+TEST_F(KernelTools, BoundsAreCountedOfTheCallsOwnPass) {
+  const auto layer =
+      make_layer("linear", {.name = "", .keys = {{"out_features", "3"}}, .x = {{{4, 5}}}});
+  const std::string ncu = tool(
+      "ncu",
+      "echo \"$@\" > \"${0%/*}/call.txt\"\n"
+      "echo 'linear custom_naive: ran once'\n"
+      "echo '\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"'\n"
+      "echo '\"0\",\"naive(int)\",\"lts__throughput.avg.pct_of_peak_sustained_elapsed\",\"81\"'\n");
+  const auto bounds =
+      find_bounds({{layer.get(), Pass::kBackwardData, "custom_naive"}}, ncu, "/bin/bench", out_);
+  EXPECT_EQ(bounds, std::vector<std::string>{"L2, 81% of its peak"});
+  EXPECT_TRUE(has(out_.str(), "linear n=4,in=5,out=3 backward_data custom_naive: L2, 81%"));
+  EXPECT_TRUE(
+      has(folder_.read("call.txt"),
+          "--csv --print-units base --nvtx --nvtx-include once "
+          "backward_data/ --metrics gpu__time_duration.sum,",
+          "/bin/bench linear --shape n=4,in=5,out=3 --pass backward_data --impl custom_naive "
+          "--once"));
+}
+
 TEST_F(KernelTools, NcuThatFailsIsToldInItsWords) {
   const auto layer =
       make_layer("linear", {.name = "", .keys = {{"out_features", "3"}}, .x = {{{4, 5}}}});

@@ -80,6 +80,7 @@ TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
     const Ladder ladder = find_ladder(type, root);
     EXPECT_EQ(ladder.shapes, shapes);
     check_ladder(ladder, Device::kGpu, false);
+    check_bounds(ladder);
     for (const BenchProblem& problem : problems) {
       EXPECT_EQ(problem.layer->type(), type);
       EXPECT_NE(problem.name, "") << type;
@@ -87,6 +88,24 @@ TEST(Ladder, EveryListOfShapesIsSoundAndHasItsPlace) {
     ++count;
   }
   EXPECT_GE(count, 12u);
+}
+
+TEST_F(LadderTree, BoundsHaveAPlaceOfTheirOwn) {
+  const std::string marks = "<!-- ncu:linear -->\nold\n<!-- /ncu -->\nend\n";
+  write("README.md", kBefore + std::string("a table\n<!-- /bench -->\n") + marks);
+  const Ladder ladder = find_ladder("linear", root_.path());
+  check_bounds(ladder);
+  write_bounds(ladder, bounds_markdown({{"n=64,in=5,out=3", "forward", "custom_naive", "L2, 81%"},
+                                        {"n=64,in=5,out=3", "forward", "cudnn_cublas", ""}},
+                                       results("gpu").environment, "bench --ladder linear --ncu",
+                                       "2026-11-25T12:00:00Z"));
+  EXPECT_TRUE(has(page(), "a table\n",
+                  "| `n=64,in=5,out=3` | forward | `custom_naive` | L2, 81% |\n",
+                  "| `cudnn_cublas` | - |", "NVIDIA H200",
+                  "2026-11-25: `bench --ladder linear --ncu`", "<!-- /ncu -->\nend\n"));
+  EXPECT_EQ(page().find("old"), std::string::npos);
+  write("README.md", kBefore + std::string("a table\n") + kAfter);
+  EXPECT_TRUE(has(error_of<ConfigError>([&] { check_bounds(ladder); }), "<!-- ncu:linear -->"));
 }
 
 /// What has a row in a page's tables: "| `custom_naive` | ...".

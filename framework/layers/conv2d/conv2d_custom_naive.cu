@@ -48,11 +48,11 @@ __global__ void conv2d_forward_naive_kernel(Conv2dProblem pr, int64_t count, con
                                             T* y) {
   const int64_t i = thread_index();
   if (i >= count) return;
+  // region forward
   const auto [n, k, p, q] = position_of<L>(i, pr.k, pr.p, pr.q);
   const int channels = pr.c / pr.groups;
   const int first_channel = k / (pr.k / pr.groups) * channels;
   Accumulator<T> sum = b ? b[k] : Accumulator<T>(0);
-  // region forward
   for (int c = 0; c < channels; ++c) {
     for (int r = 0; r < pr.r; ++r) {
       const int h = p * pr.stride_h + r * pr.dilation_h - pr.pad_h;

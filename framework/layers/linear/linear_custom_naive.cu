@@ -17,18 +17,18 @@ __device__ int64_t global_thread() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
 }
 
+// region forward
 template <class T>
 __global__ void linear_forward_naive_kernel(LinearProblem p, const T* x, const Accumulator<T>* w,
                                             const Accumulator<T>* b, T* y) {
   const int64_t index = global_thread();
-  // region forward
   const int64_t n = index / p.out, o = index % p.out;
   if (n >= p.n) return;
   Accumulator<T> sum = b ? b[o] : Accumulator<T>(0);
   for (int64_t i = 0; i < p.in; ++i) sum += x[n * p.in + i] * w[o * p.in + i];
   y[index] = T(p.relu ? ReluFunction{}.forward(sum) : sum);
-  // end forward
 }
+// end forward
 
 template <class T>
 __global__ void linear_backward_data_naive_kernel(LinearProblem p, const T* dy,

@@ -28,12 +28,12 @@ __device__ void copy_tile(float (&tile)[kTile][kTile + 1], const T* matrix, int 
 template <bool kInnerA, bool kInnerB, class TA, class TB, class TC>
 __global__ void __launch_bounds__(kTile* kTile)
     linear_tiled_kernel(linear::StoredProduct<TA, TB, TC> p) {
+  // region loop
   __shared__ float a[kTile][kTile + 1];  // + 1: a column's elements stand in 32 banks
   __shared__ float b[kTile][kTile + 1];  // [column][k]
   const int row = blockIdx.y * kTile + threadIdx.y, column = blockIdx.x * kTile + threadIdx.x;
   const bool ones = p.row_sums && column == p.n;
   float sum = 0.0f;
-  // region loop
   for (int first = 0; first < p.k; first += kTile) {
     copy_tile<kInnerA>(a, p.a, p.m, p.k, blockIdx.y * kTile, first);
     copy_tile<kInnerB>(b, p.b, p.n, p.k, blockIdx.x * kTile, first);

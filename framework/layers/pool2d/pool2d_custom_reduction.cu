@@ -19,20 +19,20 @@ constexpr int kThreads = kCombineThreads;
 
 __device__ __forceinline__ float plus(float a, float b) { return a + b; }
 
+// region plane
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_planes_kernel(int planes, int pixels, const T* x, T* y) {
   wait_for_primary();
   const int plane = blockIdx.x * kCombineWarps + threadIdx.x / 32;
   if (plane >= planes) return;  // a whole warp
-  // region plane
   const T* from = x + static_cast<int64_t>(plane) * pixels;
   float sum = 0.0f;
   for (int i = threadIdx.x % 32; i < pixels; i += 32) sum += from[i];
   sum = warp_combine(sum, 1, plus);
   if (threadIdx.x % 32 == 0) y[plane] = T(sum / static_cast<float>(pixels));
-  // end plane
 }
+// end plane
 
 constexpr int kSmallPixels = 64, kSmallPlanes = 128;  // of a plane; of a block, and its threads
 
@@ -72,13 +72,13 @@ __global__ void __launch_bounds__(kSmallPlanes)
   // end small
 }
 
+// region channels
 /// `lanes` channels a block, a power of two up to 32; the grid is images x groups of channels.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     global_avg_pool2d_forward_channels_kernel(int channels, int pixels, int lanes, const T* x,
                                               T* y) {
   wait_for_primary();
-  // region channels
   const int c = blockIdx.y * lanes + threadIdx.x % lanes;
   const T* from = x + static_cast<int64_t>(blockIdx.x) * pixels * channels;
   float sum = 0.0f;
@@ -88,11 +88,11 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   sum = block_combine(sum, lanes, plus);
-  // end channels
   if (threadIdx.x < lanes && c < channels) {
     y[blockIdx.x * channels + c] = T(sum / static_cast<float>(pixels));
   }
 }
+// end channels
 
 /// dy of an element is that of `inner` neighbours in a row, in NCHW; of its channel in NHWC.
 template <class T>

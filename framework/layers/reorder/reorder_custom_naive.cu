@@ -10,18 +10,18 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// region element
 template <class T>
 __global__ void reorder_naive_kernel(unsigned elements, unsigned rows, unsigned columns,
                                      const T* from, T* to) {
-  // region element
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= elements) return;
   const unsigned column = i % columns;
   const unsigned row = i / columns % rows;
   const unsigned image = i / columns / rows;
   to[(image * columns + column) * rows + row] = from[i];
-  // end element
 }
+// end element
 
 template <class T>
 class ReorderCustomNaive : public ReorderImpl {

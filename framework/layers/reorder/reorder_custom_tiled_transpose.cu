@@ -25,6 +25,7 @@ struct Tiles {
 
 // The pad of one element a tile row puts the 32 elements of a tile column into 32 banks; bfloat16
 // take a bank each too.
+// region turn
 template <class T>
 __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
   wait_for_primary();
@@ -34,7 +35,6 @@ __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
   const int64_t image = static_cast<int64_t>(blockIdx.x / t.across / t.down) * t.rows * t.columns;
   const int x = threadIdx.x % kSide, y = threadIdx.x / kSide;
 
-  // region turn
   const int column = across * kSide + x;
 #pragma unroll
   for (int k = 0; k < kSide; k += kThreads / kSide) {
@@ -52,8 +52,8 @@ __global__ void reorder_square_kernel(Tiles t, const T* from, T* to) {
       to[image + static_cast<int64_t>(target) * t.rows + row] = T(tile[x][y + k]);
     }
   }
-  // end turn
 }
+// end turn
 
 // Exact for 0 <= i < 2048 and 1 <= divisor <= 2048: i + 0.5 is never near a multiple of the
 // divisor. A few instructions, where an integer division by a variable is about twenty.

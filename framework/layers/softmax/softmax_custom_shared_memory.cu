@@ -8,6 +8,7 @@
 namespace duet {
 namespace {
 
+// region tree
 struct Block {
   static constexpr int kThreads = 256, kBlock = 256;
 
@@ -17,7 +18,6 @@ struct Block {
     __syncthreads();  // values[0] may still be read from the call before
     values[threadIdx.x] = value;
     __syncthreads();
-    // region tree
 #pragma unroll
     for (int half = kThreads / 2; half > 0; half /= 2) {
       if (threadIdx.x < half) {
@@ -25,10 +25,10 @@ struct Block {
       }
       __syncthreads();
     }
-    // end tree
     return values[0];
   }
 };
+// end tree
 
 template <class T>
 using SoftmaxCustomSharedMemory = softmax_teams::SoftmaxByTeams<Block, T>;

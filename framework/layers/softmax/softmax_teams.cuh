@@ -21,6 +21,7 @@ struct Rows {
         columns(static_cast<int>(problem.columns())) {}
 };
 
+// region walk
 /// The walks of a thread over its team's row; columns are `inner` values apart.
 template <class Team>
 struct Walk {
@@ -37,7 +38,9 @@ struct Walk {
     }
   }
 };
+// end walk
 
+// region walks
 /// softmax(x) = exp(x - max) / sum
 struct Statistics {
   float max = -INFINITY, sum = 0.0f;
@@ -46,15 +49,14 @@ struct Statistics {
 
 template <class Team, class T>
 __device__ __forceinline__ Statistics statistics_of(const Walk<Team>& walk, const T* x) {
-  // region walks
   Statistics s;
   walk.for_each([&](int64_t i) { s.max = fmaxf(s.max, float{x[i]}); });
   s.max = Team::combine(s.max, [](float a, float b) { return fmaxf(a, b); });
   walk.for_each([&](int64_t i) { s.sum += expf(x[i] - s.max); });
   s.sum = Team::combine(s.sum, [](float a, float b) { return a + b; });
   return s;
-  // end walks
 }
+// end walks
 
 template <class Team, class T>
 __global__ void __launch_bounds__(Team::kBlock)

@@ -1,0 +1,27 @@
+// What Nsight Compute says of kernels, as `ncu --csv` prints it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace duet {
+
+/// One launch of a kernel, and its metrics by their names.
+struct ProfiledKernel {
+  std::string name;
+  std::map<std::string, double> metrics;
+};
+
+/// The launches in `text`, in their order. What else is printed there is passed over, and so is a
+/// metric that has no number.
+std::vector<ProfiledKernel> read_ncu_csv(const std::string& text);
+
+/// The metrics that bound_by() reads, as --metrics takes them.
+std::string bound_metrics();
+/// What bounds the launch that took longest: "DRAM, 91% of its peak", or where no unit comes to 60% of its
+/// peak, as in Nsight Compute's own rule, "latency: warps wait for loads from memory; ...". Of several
+/// launches it is named. Empty if there is none, or its metrics are missing.
+std::string bound_by(const std::vector<ProfiledKernel>& launches);
+
+}  // namespace duet
