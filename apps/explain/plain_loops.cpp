@@ -311,6 +311,9 @@ std::optional<PlainLoops> plain_loops(const Layer& layer, Pass pass) {
   if (is({"batch_norm2d_relu_pool"})) {
     return plain::batch_norm_relu_pool(as<BatchNormReluPoolLayer>(layer).problem(), pass);
   }
+  if (is({"batch_norm1d_relu_softmax"})) {
+    return plain::batch_norm_relu_softmax(as<BatchNormReluSoftmaxLayer>(layer).problem(), pass);
+  }
   if (is({"relu", "leaky_relu", "sigmoid", "tanh", "silu"})) {
     return activation_loops(as<ActivationLayer>(layer).problem(), pass);
   }

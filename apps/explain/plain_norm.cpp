@@ -1,4 +1,4 @@
-// Batch normalisation, alone and with relu and pooling behind it.
+// Batch normalisation, alone and with relu and pooling or softmax behind it.
 #include "plain_parts.h"
 
 namespace duet::plain {
@@ -167,6 +167,44 @@ Expected plain_y(size_t i) {
   dz_values.assign(z_values.size(), 0);
   for (size_t i = 0; i < dy_values.size(); ++i) {
     if (z_values[largest_for(i)] > 0) dz_values[largest_for(i)] += dy_values[i];
+  }
+)";
+  add_norm_gradients(loops, d.norm, "dz_values");
+  return loops;
+}
+
+PlainLoops batch_norm_relu_softmax(const BatchNormReluSoftmaxProblem& d, Pass pass) {
+  PlainLoops loops = {.functions = norm_sizes(d.norm) + R"(
+std::vector<float> z_values, dz_values;
+std::vector<double> s_values;  // the softmax of relu's outputs
+)" + norm_forward("z"),
+                      .prepare = kStatistics};
+  loops.prepare += "  // z is what relu reads.\n" + keep_all("z", d.norm.x.elements());
+  loops.prepare += R"(  s_values.assign(z_values.size(), 0);
+  for (size_t row = 0; row < z_values.size(); row += channels) {
+    double largest = 0, sum = 0;  // no output of relu is below 0
+    for (size_t i = row; i < row + channels; ++i) largest = std::fmax(largest, z_values[i]);
+    for (size_t i = row; i < row + channels; ++i) {
+      s_values[i] = std::exp(std::fmax(z_values[i], 0.0) - largest);
+      sum += s_values[i];
+    }
+    for (size_t i = row; i < row + channels; ++i) s_values[i] /= sum;
+  }
+)";
+  if (pass == Pass::kForward) {
+    loops.functions += "\nExpected plain_y(size_t i) { return within(0, s_values[i]); }\n";
+    loops.outputs = {output("y", 1, d.dtype, 1e-4)};
+    add_running(loops);
+    return loops;
+  }
+  loops.prepare += R"(  // Its gradient: softmax's, where z is above 0.
+  dz_values.assign(z_values.size(), 0);
+  for (size_t row = 0; row < z_values.size(); row += channels) {
+    double sum = 0;
+    for (size_t i = row; i < row + channels; ++i) sum += s_values[i] * dy_values[i];
+    for (size_t i = row; i < row + channels; ++i) {
+      if (z_values[i] > 0) dz_values[i] = float(s_values[i] * (dy_values[i] - sum));
+    }
   }
 )";
   add_norm_gradients(loops, d.norm, "dz_values");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
+#include "layers/batch_norm_relu_softmax/batch_norm_relu_softmax.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "layers/linear/linear.h"
 #include "plain_loops.h"
@@ -24,6 +25,7 @@ PlainLoops average_pool(const Pool2dProblem& d, Pass pass);
 PlainLoops conv2d_pool_relu(const Conv2dPoolReluProblem& d, Pass pass);
 PlainLoops batch_norm(const BatchNormProblem& d, Pass pass);
 PlainLoops batch_norm_relu_pool(const BatchNormReluPoolProblem& d, Pass pass);
+PlainLoops batch_norm_relu_softmax(const BatchNormReluSoftmaxProblem& d, Pass pass);
 
 /// Sizes of a pooling, and functions that look for the largest value of a window of `x`; the sizes'
 /// names begin with `prefix`.

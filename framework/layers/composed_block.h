@@ -28,6 +28,31 @@ std::optional<std::string> part_unsupported(std::string_view layer,
   return reason;
 }
 
+/// True of "custom_composed", which keeps another state than the fused kernels of its family.
+inline bool is_composed(std::string_view id) { return id.ends_with("_composed"); }
+
+/// Where an entry of `list` can run every pass of `problem`, as a layer by itself would have it run: the
+/// first of `family` that is preferred in all, or else the first at all. nullptr where there is none.
+template <class P>
+const ImplEntry<P>* choice_of(const std::vector<ImplEntry<P>>& list, Family family,
+                              const P& problem, const std::vector<Pass>& passes,
+                              size_t workspace_limit) {
+  const auto in_all = [&](auto&& holds) {
+    return std::all_of(passes.begin(), passes.end(), holds);
+  };
+  const ImplEntry<P>* first = nullptr;
+  for (const ImplEntry<P>& entry : list) {
+    if (family_of(entry.id) != family || unstored(problem.dtype, entry.dtypes)) continue;
+    if (!in_all([&](Pass pass) { return !entry.unsupported(problem, pass); })) continue;
+    if (!first) first = &entry;
+    const auto is_preferred = [&](Pass pass) {
+      return entry.preferred && entry.preferred(problem, pass, workspace_limit);
+    };
+    if (in_all(is_preferred)) return &entry;
+  }
+  return first;
+}
+
 /// The first part has the parameters. Where it has three passes, its backward_filter comes behind the
 /// backward passes of the others, and backward_data finds their gradient made.
 ///

@@ -6,6 +6,7 @@
 #include "layers/add/add.h"
 #include "layers/batch_norm/batch_norm.h"
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
+#include "layers/batch_norm_relu_softmax/batch_norm_relu_softmax.h"
 #include "layers/concat/concat.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
@@ -31,6 +32,7 @@ const std::vector<const LayerType*>& layer_types() {
       &avg_pool2d_type(),
       &batch_norm1d_type(),
       &batch_norm1d_relu_type(),
+      &batch_norm1d_relu_softmax_type(),
       &batch_norm2d_type(),
       &batch_norm2d_relu_type(),
       &batch_norm2d_relu_pool_type(),

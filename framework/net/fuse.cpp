@@ -11,8 +11,8 @@ using Sequence = std::vector<BlockPart>;
 
 // A block and the sequence of its parts.
 struct Match {
-  const LayerType* block = nullptr;
-  const Sequence* parts = nullptr;
+  const LayerType* block;
+  const Sequence* parts;
 };
 
 // Whether the layers from `first` are `parts`, each the only reader of the one before it.
@@ -28,16 +28,18 @@ bool stands_at(const NetSpec& spec, size_t first, const Sequence& parts) {
   return true;
 }
 
-// The longest that stands there.
-Match match_at(const NetSpec& spec, size_t first) {
-  Match best;
+// Those that stand there, the longest first.
+std::vector<Match> matches_at(const NetSpec& spec, size_t first) {
+  std::vector<Match> matches;
   for (const LayerType* type : layer_types()) {
     for (const Sequence& parts : type->replaces) {
-      const bool longer = !best.parts || parts.size() > best.parts->size();
-      if (longer && stands_at(spec, first, parts)) best = {type, &parts};
+      if (stands_at(spec, first, parts)) matches.push_back({type, &parts});
     }
   }
-  return best;
+  std::stable_sort(matches.begin(), matches.end(), [](const Match& a, const Match& b) {
+    return a.parts->size() > b.parts->size();
+  });
+  return matches;
 }
 
 std::string hindrance_of(const Layer& block, const NetSpec& spec, size_t first, size_t parts) {
@@ -66,33 +68,7 @@ ConfigNode block_keys(const NetSpec& spec, size_t first, const Sequence& parts) 
   return keys;
 }
 
-}  // namespace
-
-const LayerType* block_type_of(std::string_view type) {
-  for (const LayerType* block : layer_types()) {
-    for (const Sequence& parts : block->replaces) {
-      if (parts.front().type == type) return block;
-    }
-  }
-  return nullptr;
-}
-
-std::string unknown_name(const Layer& layer, const BackendChoice& backend) {
-  const auto list = layer.implementations();
-  const auto is_known = [&](const std::string& name) {
-    return name.empty() || name == kAuto || family_from(name) ||
-           std::any_of(list.begin(), list.end(), [&](const auto& info) { return info.id == name; });
-  };
-  if (!is_known(backend.name)) return backend.name;
-  for (const auto& [pass, name] : backend.passes) {
-    if (!is_known(name)) return name;
-  }
-  return "";
-}
-
-std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i) {
-  const Match match = match_at(spec, i);
-  if (!match.block) return {};
+std::optional<FusedBlock> block_of(const Match& match, const NetSpec& spec, size_t i) {
   const LayerSpec& head = spec.layers[i];
   FusedBlock block{.prefix = head.name, .parts = match.parts->size()};
   block.spec.name = head.name;
@@ -111,6 +87,39 @@ std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i) {
   block.spec.backend = head.backend;
   block.hindrance = hindrance_of(*block.spec.layer, spec, i, block.parts);
   return block;
+}
+
+}  // namespace
+
+std::vector<const LayerType*> block_types_of(std::string_view type) {
+  std::vector<const LayerType*> blocks;
+  for (const LayerType* block : layer_types()) {
+    const auto starts = [&](const Sequence& parts) { return parts.front().type == type; };
+    if (std::any_of(block->replaces.begin(), block->replaces.end(), starts))
+      blocks.push_back(block);
+  }
+  return blocks;
+}
+
+std::string unknown_name(const Layer& layer, const BackendChoice& backend) {
+  const auto list = layer.implementations();
+  const auto is_known = [&](const std::string& name) {
+    return name.empty() || name == kAuto || family_from(name) ||
+           std::any_of(list.begin(), list.end(), [&](const auto& info) { return info.id == name; });
+  };
+  if (!is_known(backend.name)) return backend.name;
+  for (const auto& [pass, name] : backend.passes) {
+    if (!is_known(name)) return name;
+  }
+  return "";
+}
+
+std::vector<FusedBlock> blocks_at(const NetSpec& spec, size_t i) {
+  std::vector<FusedBlock> blocks;
+  for (const Match& match : matches_at(spec, i)) {
+    if (auto block = block_of(match, spec, i)) blocks.push_back(std::move(*block));
+  }
+  return blocks;
 }
 
 }  // namespace duet

@@ -1,9 +1,9 @@
 // Which neighbouring layers become one block layer.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "net/spec.h"
 
@@ -16,15 +16,15 @@ struct FusedBlock {
   std::string hindrance = {};  // why its layers must run one by one, or empty
 };
 
-/// The block that starts at layer `i`, or nothing: the longest sequence that a layer type replaces
-/// (LayerType::replaces), where nobody else reads what stands between its layers. It is hindered
+/// The blocks that may start at layer `i`, the longest first: of the sequences that layer types replace
+/// (LayerType::replaces), those where nobody else reads what stands between the layers. One is hindered
 /// where a layer names a layout, where one behind the first names an implementation, and where the
-/// first names one that the block does not have. Whether the block can run is for the caller to
+/// first names one that the block does not have. Whether a block can run is for the caller to
 /// find out.
-std::optional<FusedBlock> fuse_at(const NetSpec& spec, size_t i);
+std::vector<FusedBlock> blocks_at(const NetSpec& spec, size_t i);
 
-/// The type of the blocks that start with such a layer, or nullptr.
-const LayerType* block_type_of(std::string_view type);
+/// The types of the blocks that start with such a layer.
+std::vector<const LayerType*> block_types_of(std::string_view type);
 
 /// The first name that `backend` gives and `layer` does not know: which is neither a family, nor
 /// kAuto, nor in its list. Empty if there is none.

@@ -1,58 +1,72 @@
-// Initial values. Computed on the CPU in every arm, so that all start from the same bits.
-#include <cmath>
-#include <numbers>
+// Initial values, and what each kind of them means.
+#include "net/initialise.h"
 
-#include "device/philox.h"
+#include <algorithm>
+#include <cmath>
+
+#include "core/parallel.h"
 #include "net/weights.h"
 
 namespace duet {
 namespace {
 
-// Half-width of the uniform interval, or standard deviation of the normal, of `init`.
-double scale_of(const ParameterSpec& spec) {
-  const double in = static_cast<double>(spec.fan_in), out = static_cast<double>(spec.fan_out);
+InitialValues values_of(const ParameterSpec& spec, uint64_t seed, uint32_t index) {
+  using Kind = InitialValues::Kind;
+  const auto in = static_cast<double>(spec.fan_in), out = static_cast<double>(spec.fan_out);
+  const auto drawn = [&](Kind kind, double scale) {
+    return InitialValues{kind, scale, seed, kStreamInit + index};
+  };
   switch (spec.init) {
     case Init::kDefault:  // PyTorch's kaiming_uniform_(a = sqrt(5)), and its bias
-      return 1.0 / std::sqrt(in);
+      return drawn(Kind::kUniform, 1.0 / std::sqrt(in));
     case Init::kXavierUniform:
-      return std::sqrt(6.0 / (in + out));
+      return drawn(Kind::kUniform, std::sqrt(6.0 / (in + out)));
     case Init::kXavierNormal:
-      return std::sqrt(2.0 / (in + out));
+      return drawn(Kind::kNormal, std::sqrt(2.0 / (in + out)));
     case Init::kHeUniform:
-      return std::sqrt(6.0 / in);
+      return drawn(Kind::kUniform, std::sqrt(6.0 / in));
     case Init::kHeNormal:
-      return std::sqrt(2.0 / in);
+      return drawn(Kind::kNormal, std::sqrt(2.0 / in));
     case Init::kZeros:
+      return {.scale = 0.0};
     case Init::kOnes:
-      return 0.0;
+      return {.scale = 1.0};
   }
-  return 0.0;
+  return {};
 }
-
-double unit(uint32_t word) { return (word + 0.5) * 0x1p-32; }  // in (0, 1)
 
 }  // namespace
 
 std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint32_t index) {
-  if (spec.init == Init::kOnes) {
-    return std::vector<float>(static_cast<size_t>(spec.desc.elements()), 1.0f);
-  }
-  const double scale = scale_of(spec);
-  const bool normal = spec.init == Init::kXavierNormal || spec.init == Init::kHeNormal;
-  std::vector<float> values(spec.desc.elements());
-  for (size_t block = 0; block * 4 < values.size(); ++block) {
-    const Philox4 words = philox_block(seed, 0, kStreamInit + index, static_cast<uint32_t>(block));
-    for (size_t j = 0; j < 4 && block * 4 + j < values.size(); ++j) {
-      double value = 2.0 * unit(words.v[j]) - 1.0;
-      if (normal) {  // Box-Muller: words 0,1 make values 0,1; words 2,3 make values 2,3
-        const double radius = std::sqrt(-2.0 * std::log(unit(words.v[j & 2])));
-        const double angle = 2.0 * std::numbers::pi * unit(words.v[(j & 2) + 1]);
-        value = radius * (j & 1 ? std::sin(angle) : std::cos(angle));
-      }
-      values[block * 4 + j] = static_cast<float>(scale * value);
+  const InitialValues how = values_of(spec, seed, index);
+  const int64_t count = spec.desc.elements();
+  std::vector<float> values(static_cast<size_t>(count));
+  constexpr int64_t kOperations = 300;  // a block
+  parallel_ranges((count + 3) / 4, kOperations, [&](int64_t first, int64_t last) {
+    for (int64_t block = first; block < last; ++block) {
+      float of_block[4];
+      initial_block(how, static_cast<uint32_t>(block), of_block);
+      std::copy_n(of_block, std::min<int64_t>(4, count - 4 * block), values.data() + 4 * block);
     }
-  }
+  });
   return values;
+}
+
+void Weights::initialise(uint64_t seed) {
+#if DUET_WITH_CUDA
+  if (device_ == Device::kGpu) {
+    Context context(device_);
+    context.synchronize();  // what is queued may read them
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      queue_initial_values(context, values_of(parameters_[i].spec, seed, static_cast<uint32_t>(i)),
+                           view(parameters_[i]));
+    }
+    return context.synchronize();
+  }
+#endif
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    write(parameters_[i], initial_values(parameters_[i].spec, seed, static_cast<uint32_t>(i)));
+  }
 }
 
 }  // namespace duet

@@ -34,22 +34,20 @@ class Resolver {
 
   std::vector<ResolvedLayer> run(int64_t classes) {
     for (size_t i = 0; i < spec_.layers.size();) {
-      const auto block = spec_.fuse ? fuse_at(spec_, i) : std::nullopt;
-      std::string hindrance;
-      if (block) {
-        hindrance = !block->hindrance.empty() ? block->hindrance : hidden_id(*block, i);
-        if (hindrance.empty() && add(block->spec, block->prefix, &hindrance)) {
-          i += block->parts;
-          sources_[i - 1] = last_output();
-          continue;
-        }
+      std::vector<FusedBlock> hindered;
+      size_t parts = spec_.fuse ? add_block(i, &hindered) : 0;
+      if (parts == 0) {
+        const LayerSpec& layer = spec_.layers[i];
+        if (layer.layer->takes_labels()) check_classes(layer, classes);
+        if (names_block_only(layer, hindered)) return {};
+        if (!add(layer, layer.name, nullptr)) return {};  // the shapes after it are unknown
+        parts = 1;
       }
-      const LayerSpec& layer = spec_.layers[i];
-      if (layer.layer->takes_labels()) check_classes(layer, classes);
-      if (names_block_only(layer, hindrance)) return {};
-      if (!add(layer, layer.name, nullptr)) return {};  // the shapes after it are unknown
-      if (!hindrance.empty()) result_.back().unfused = block->spec.name + ": " + hindrance;
-      sources_[i++] = last_output();
+      if (!hindered.empty()) {
+        result_.back().unfused = hindered[0].spec.name + ": " + hindered[0].hindrance;
+      }
+      i += parts;
+      sources_[i - 1] = last_output();
     }
     return with_splits();
   }
@@ -61,15 +59,34 @@ class Resolver {
                        [&](const ImplInfo& info) { return info.id == spec_.backend.name; });
   }
 
+  // Adds the longest block at layer `i` that can run, and returns how many layers it replaces; 0 if
+  // there is none.
+  size_t add_block(size_t i, std::vector<FusedBlock>* hindered) {
+    for (FusedBlock& block : blocks_at(spec_, i)) {
+      if (block.hindrance.empty()) block.hindrance = hidden_id(block, i);
+      if (block.hindrance.empty() && add(block.spec, block.prefix, &block.hindrance)) {
+        return block.parts;
+      }
+      if (!block.hindrance.empty()) hindered->push_back(std::move(block));
+    }
+    return 0;
+  }
+
   // Where a layer that runs by itself names what only a block has: a mistake.
-  bool names_block_only(const LayerSpec& spec, const std::string& hindrance) {
+  bool names_block_only(const LayerSpec& spec, const std::vector<FusedBlock>& hindered) {
     const std::string name = spec.backend ? unknown_name(*spec.layer, *spec.backend) : "";
     if (name.empty()) return false;
+    std::string blocks;
+    for (const LayerType* block : block_types_of(spec.layer->type())) {
+      const auto list = block->implementations();
+      const auto is_named = [&](const ImplInfo& info) { return info.id == name; };
+      if (std::none_of(list.begin(), list.end(), is_named)) continue;
+      blocks += (blocks.empty() ? "" : " and ") + std::string(block->name);
+    }
     errors_.add(spec.backend->mark, label_of(spec.name, *spec.layer) + ": '" + name +
-                                        "' is an implementation of " +
-                                        std::string(block_type_of(spec.layer->type())->name) +
+                                        "' is an implementation of " + blocks +
                                         " alone, and the layer is not fused" +
-                                        (hindrance.empty() ? "" : ": " + hindrance));
+                                        (hindered.empty() ? "" : ": " + hindered[0].hindrance));
     return true;
   }
 
@@ -83,8 +100,9 @@ class Resolver {
     return "";
   }
 
-  // Why a block cannot run as `choices` say, or "". A pass that its convolution names must go on
-  // with the state of those that would run otherwise: else it is not the only thing to change.
+  // Why a block cannot run as `chosen` says, or "". What its first layer names is that layer's choice:
+  // the others stay in their family, and a pass must go on with the state of those that it does not
+  // name, else it is not the only thing to change.
   std::string hindrance_of(const LayerSpec& spec, const ResolvedLayer& block,
                            const Choice& chosen) const {
     const Layer& layer = *block.layer;
@@ -97,6 +115,11 @@ class Resolver {
     plain.backend.reset();
     const std::vector<PassChoice> usual =
         choose(spec_, plain, layer, needs_gradients(block.inputs)).passes;
+    const auto family = [](const std::string& id) { return id.substr(0, id.find('_')); };
+    const auto is_only = [&](const PassChoice& choice) {
+      return choice.id == block.passes[0].id && family(choice.id) == family(usual[0].id);
+    };
+    if (!usual.empty() && std::all_of(block.passes.begin(), block.passes.end(), is_only)) return "";
     for (size_t i = 0; i < block.passes.size(); ++i) {
       const PassChoice& choice = block.passes[i];
       if (i < usual.size() && share_state(layer, choice.id, usual[i].id)) continue;

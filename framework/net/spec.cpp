@@ -143,7 +143,7 @@ std::optional<BackendChoice> read_layer_backend(ConfigReader& reader, const Laye
   for (auto& [pass, name] : node->entries) load_backend(name, reader.path(), reader.errors());
   std::vector<std::string> known;
   add_ids(type, &known);
-  if (const LayerType* block = block_type_of(type.name)) add_ids(*block, &known);
+  for (const LayerType* block : block_types_of(type.name)) add_ids(*block, &known);
   if (node->kind == ConfigNode::Kind::kScalar) {
     choice.name = node->scalar;
     if (!check_backend_name(choice.name, known, choice.mark, reader.path(), reader.errors())) {

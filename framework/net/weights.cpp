@@ -53,12 +53,6 @@ Weights::Weights(const std::vector<ResolvedLayer>& layers, uint64_t seed, Device
   initialise(seed);
 }
 
-void Weights::initialise(uint64_t seed) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    write(parameters_[i], initial_values(parameters_[i].spec, seed, static_cast<uint32_t>(i)));
-  }
-}
-
 Tensor Weights::flat(const Buffer& memory) {
   return {{{static_cast<int64_t>(memory.bytes() / sizeof(float))}}, memory.data()};
 }

@@ -35,7 +35,7 @@ class Weights {
   static Tensor view(const Parameter& parameter, const Tensor& memory);
   size_t memory_bytes() const { return trained_.bytes() + buffers_.bytes(); }
 
-  /// The values they start with.
+  /// Gives them the values they start with, on their device. Synchronous.
   void initialise(uint64_t seed);
 
   /// A parameter's values on the CPU in PyTorch's order (KCRS), and back. `memory` is laid out as

@@ -6,6 +6,7 @@ std::vector<LayerCase> add_cases();
 std::vector<LayerCase> avg_pool2d_cases();
 std::vector<LayerCase> batch_norm1d_cases();
 std::vector<LayerCase> batch_norm1d_relu_cases();
+std::vector<LayerCase> batch_norm1d_relu_softmax_cases();
 std::vector<LayerCase> batch_norm2d_cases();
 std::vector<LayerCase> batch_norm2d_relu_cases();
 std::vector<LayerCase> batch_norm2d_relu_pool_cases();
@@ -42,6 +43,7 @@ const std::vector<CasesOfType>& layer_cases() {
       {"avg_pool2d", avg_pool2d_cases()},
       {"batch_norm1d", batch_norm1d_cases()},
       {"batch_norm1d_relu", batch_norm1d_relu_cases()},
+      {"batch_norm1d_relu_softmax", batch_norm1d_relu_softmax_cases()},
       {"batch_norm2d", batch_norm2d_cases()},
       {"batch_norm2d_relu", batch_norm2d_relu_cases()},
       {"batch_norm2d_relu_pool", batch_norm2d_relu_pool_cases()},

@@ -469,6 +469,70 @@ TEST(Net, BatchNormAndReluAreABlock) {
   EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
 }
 
+// The longest block that can run: of three layers, else of the first two.
+TEST(Net, BatchNormReluAndSoftmaxAreABlock) {
+  const auto resolved = [](const std::string& backend, const std::string& of_norm = "",
+                           const std::string& of_softmax = "") {
+    return make_network("backend: " + backend +
+                            "\ndata: {dataset: synthetic_images, batch: 2}\n"
+                            "layers:\n"
+                            "  - {type: flatten}\n"
+                            "  - {name: norm, type: batch_norm1d, eps: 0.5" +
+                            of_norm +
+                            "}\n"
+                            "  - {name: relu, type: relu}\n"
+                            "  - {name: soft, type: softmax" +
+                            of_softmax +
+                            "}\n"
+                            "  - {name: fc, type: linear, out_features: 10}\n"
+                            "  - {type: mse}\n",
+                        {{2, 1, 6, 6}})
+        .layers;
+  };
+  const auto names = [&](const auto&... texts) {
+    std::vector<std::string> all;
+    for (const ResolvedLayer& layer : resolved(texts...)) {
+      const std::string type(layer.layer->type());
+      if (type.starts_with("batch_norm") || type == "relu" || type == "softmax") {
+        all.push_back(layer.name + " " + type + " " + layer.passes[0].id);
+      }
+    }
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string block = "norm+relu+soft batch_norm1d_relu_softmax ";
+  const std::string two = "norm+relu batch_norm1d_relu ";
+  const auto layers = resolved("cpu");
+  EXPECT_EQ(layers[1].parameter_prefix, "norm");
+  EXPECT_TRUE(has(layers[1].layer->problem_text(), "eps=0.5"));
+  EXPECT_EQ(layers[1].unfused, "");
+  EXPECT_EQ(names("cpu"), (Texts{block + "cpu_reference"}));
+  EXPECT_EQ(names("cpu", ", backend: cpu_reference"), (Texts{block + "cpu_reference"}));
+  EXPECT_EQ(names("cpu\nfuse: false"),
+            (Texts{"norm batch_norm1d cpu_reference", "relu relu cpu_reference",
+                   "soft softmax cpu_reference"}));
+  EXPECT_EQ(names("cpu", "", ", backend: cpu_reference"),
+            (Texts{two + "cpu_reference", "soft softmax cpu_reference"}));
+  EXPECT_EQ(resolved("cpu", "", ", backend: cpu_reference")[1].unfused,
+            "norm+relu+soft: soft names an implementation of its own");
+  EXPECT_EQ(names("cpu\nmath: bf16"), (Texts{two + "cpu_reference", "soft softmax cpu_reference"}));
+  if (!built_with_cuda()) return;
+  EXPECT_EQ(names("custom"), (Texts{block + "custom_cluster"}));
+  EXPECT_EQ(names("custom\nmath: bf16"), (Texts{block + "custom_cluster"}));
+  EXPECT_EQ(names("custom", ", backend: custom_composed"), (Texts{block + "custom_composed"}));
+  EXPECT_EQ(names("custom_two_pass"),
+            (Texts{two + "custom_two_pass", "soft softmax custom_online"}));
+  EXPECT_EQ(names("custom", ", backend: custom_welford"),
+            (Texts{two + "custom_welford", "soft softmax custom_online"}));
+  EXPECT_EQ(names("cudnn"), (Texts{block + "cudnn"}));
+  EXPECT_EQ(names("custom", ", backend: custom_composed", ", backend: custom_naive"),
+            (Texts{two + "custom_composed", "soft softmax custom_naive"}));
+  EXPECT_TRUE(has(
+      error_of<ConfigError>([&] { resolved("custom\nfuse: false", ", backend: custom_composed"); }),
+      "'custom_composed' is an implementation of batch_norm1d_relu and "
+      "batch_norm1d_relu_softmax alone, and the layer is not fused"));
+}
+
 TEST(Net, AddAndReluAreABlockThatSumsTheGradientsOfItsReaders) {
   const auto resolved = [](const std::string& backend) {
     const TestNetwork network =

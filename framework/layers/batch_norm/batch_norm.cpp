@@ -2,6 +2,8 @@
 
 #include <charconv>
 
+#include "layers/composed_block.h"
+
 namespace duet {
 
 // Each in the file of its name.
@@ -15,6 +17,7 @@ ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent();
 ImplEntry<BatchNormProblem> batch_norm_relu_cpu_reference();
 ImplEntry<BatchNormProblem> batch_norm_relu_cudnn();
 ImplEntry<BatchNormProblem> batch_norm_relu_cudnn_persistent();
+ImplEntry<BatchNormProblem> batch_norm_relu_custom_composed();
 
 std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
   static std::vector<ImplEntry<BatchNormProblem>> list = {
@@ -37,6 +40,7 @@ std::vector<ImplEntry<BatchNormProblem>>& batch_norm_relu_impls() {
     batch_norm_custom_welford(),
     batch_norm_custom_cluster(),
     batch_norm_custom_two_pass(),
+    batch_norm_relu_custom_composed(),
     batch_norm_relu_cudnn(),
     batch_norm_relu_cudnn_persistent(),
 #endif
@@ -130,6 +134,11 @@ BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, co
   outputs_ = {x};
   parameters_ = batch_norm_parameters(problem);
   return problem;
+}
+
+bool BatchNormLayer::shares_state(std::string_view a, std::string_view b) const {
+  if (!relu_) return LayerOf::shares_state(a, b);
+  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b);
 }
 
 std::optional<std::string> BatchNormLayer::untrainable() const { return problem().untrainable(); }

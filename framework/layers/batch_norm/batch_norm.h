@@ -62,12 +62,14 @@ BatchNormProblem batch_norm_problem(const BatchNormParams& params, const TensorD
 std::vector<ParameterSpec> batch_norm_parameters(const BatchNormProblem& problem);
 
 /// How large the values are whose differences are taken (Layer::sizes()), without any relu: `dy` is
-/// what reaches y before it. And y before any relu. Values as Layer::sizes() has them.
+/// what reaches y before it. And y before any relu. Values as Layer::sizes() has them. `dy_squares` is
+/// for a dy that is not given but computed: the squares of its own sizes.
 std::vector<std::vector<double>> batch_norm_sizes(const BatchNormProblem& problem, Pass pass,
                                                   bool training,
                                                   const std::vector<std::vector<double>>& x,
                                                   const std::vector<std::vector<double>>& w,
-                                                  const std::vector<std::vector<double>>& dy);
+                                                  const std::vector<std::vector<double>>& dy,
+                                                  const std::vector<double>* dy_squares = nullptr);
 std::vector<double> batch_norm_values(const BatchNormProblem& problem, bool training,
                                       const std::vector<std::vector<double>>& x,
                                       const std::vector<std::vector<double>>& w);
@@ -82,9 +84,7 @@ class BatchNormLayer : public LayerOf<BatchNormLayer, BatchNormProblem> {
   BatchNormLayer(ConfigReader& reader, int rank, bool relu);
 
   /// With relu, each family keeps its own kind of state from forward.
-  bool shares_state(std::string_view a, std::string_view b) const override {
-    return relu_ ? family_of(a) == family_of(b) : LayerOf::shares_state(a, b);
-  }
+  bool shares_state(std::string_view a, std::string_view b) const override;
   std::optional<std::string> untrainable() const override;
   SavedTensors saved(Pass) const override { return {.x = true}; }
   /// Where what relu reads is nearly 0, in training or in evaluation.

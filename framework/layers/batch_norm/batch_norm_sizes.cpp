@@ -24,8 +24,13 @@ class Sizes {
  public:
   /// `dy` may be empty where backward() is not asked for.
   Sizes(const BatchNormProblem& problem, bool training, const Values& x, const Values& w,
-        const Values& dy)
-      : problem_(problem), training_(training), x_(x[0]), w_(w), dy_(dy.empty() ? x_ : dy[0]) {}
+        const Values& dy, const std::vector<double>* dy_squares = nullptr)
+      : problem_(problem),
+        training_(training),
+        x_(x[0]),
+        w_(w),
+        dy_(dy.empty() ? x_ : dy[0]),
+        dy_squares_(dy_squares) {}
 
   /// y before any relu, computed as the definition says.
   std::vector<double> normalised() const {
@@ -67,10 +72,11 @@ class Sizes {
       };
       double dbias = 0, dweight = 0, dbias_square = 0, dweight_square = 0;
       for_each(c, [&](int64_t i) {
+        const double z = (x_[i] - s.mean) * s.inverse;
         dbias += dy_[i];
-        dweight += dy_[i] * (x_[i] - s.mean) * s.inverse;
-        dbias_square += square(dy_[i]);
-        dweight_square += square(dy_[i]) * z_square(i);
+        dweight += dy_[i] * z;
+        dbias_square += square(dy_[i]) + computed(i);
+        dweight_square += square(dy_[i]) * z_square(i) + computed(i) * square(z);
       });
       dbias_square += square(dbias);
       dweight_square += square(dweight) + s.shift_square * square(s.inverse * dbias);
@@ -81,7 +87,8 @@ class Sizes {
       const double part = training_ ? 1 / count() : 0;
       for_each(c, [&](int64_t i) {
         const double z = (x_[i] - s.mean) * s.inverse;
-        const double squares = square(dy_[i]) + part * (dbias_square + square(z) * dweight_square) +
+        const double squares = square(dy_[i]) + computed(i) +
+                               part * (dbias_square + square(z) * dweight_square) +
                                z_square(i) * square(part * dweight);
         sizes[0][i] = size_of_squares(square(s.weight * s.inverse) * squares);
       });
@@ -91,6 +98,7 @@ class Sizes {
 
  private:
   double count() const { return static_cast<double>(problem_.count()); }
+  double computed(int64_t i) const { return dy_squares_ ? (*dy_squares_)[i] : 0; }
 
   Statistics measure(int64_t c) const {
     Statistics s;
@@ -134,13 +142,14 @@ class Sizes {
   const std::vector<double>& x_;
   const Values& w_;
   const std::vector<double>& dy_;
+  const std::vector<double>* const dy_squares_;  // or null
 };
 
 }  // namespace
 
 Values batch_norm_sizes(const BatchNormProblem& problem, Pass pass, bool training, const Values& x,
-                        const Values& w, const Values& dy) {
-  const Sizes sizes(problem, training, x, w, dy);
+                        const Values& w, const Values& dy, const std::vector<double>* dy_squares) {
+  const Sizes sizes(problem, training, x, w, dy, dy_squares);
   return pass == Pass::kForward ? sizes.forward() : sizes.backward();
 }
 std::vector<double> batch_norm_values(const BatchNormProblem& problem, bool training,

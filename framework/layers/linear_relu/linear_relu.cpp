@@ -29,12 +29,16 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
   return part_unsupported("relu", relu_impls(), ids.relu, relu_problem(problem), other);
 }
 
-template <const Parts& ids>
-std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Context& context) {
+std::unique_ptr<Implementation> compose(const Parts& ids, const LinearProblem& problem,
+                                        Context& context) {
   auto block = std::make_unique<ComposedBlock>();
   block->add("linear", linear_impls(), ids.linear, problem, problem.x_desc(), context);
   block->add("relu", relu_impls(), ids.relu, relu_problem(problem), problem.y_desc(), context);
   return block;
+}
+template <const Parts& ids>
+std::unique_ptr<Implementation> make_composed(const LinearProblem& problem, Context& context) {
+  return compose(ids, problem, context);
 }
 
 #if DUET_WITH_CUDA
@@ -113,6 +117,20 @@ std::unique_ptr<Implementation> make_fused(const LinearProblem& problem, Context
   return std::make_unique<FusedBlock>(ids, problem, context);
 }
 
+/// What a linear layer of the family would run by, then relu: what the fused ones are compared with.
+template <Family family>
+std::optional<std::string> composed_unsupported(const LinearProblem& problem, Pass) {
+  if (choice_of(linear_impls(), family, problem, three_passes(), 0)) return {};
+  return "linear has no implementation of " + std::string(to_string(family)) + " for all passes";
+}
+template <Family family>
+std::unique_ptr<Implementation> make_choice(const LinearProblem& problem, Context& context) {
+  const auto* const linear =
+      choice_of(linear_impls(), family, problem, three_passes(), context.workspace_limit());
+  return compose({linear->id, family == Family::kCustom ? "custom_vectorized" : "cudnn"}, problem,
+                 context);
+}
+
 /// Where linear prefers it in all passes: the block runs them by one implementation.
 template <const Parts& ids>
 bool preferred(const LinearProblem& problem, Pass, size_t workspace_limit) {
@@ -171,9 +189,17 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
      .unsupported = unsupported<kNaive>,
      .make = make_fused<kNaive>,
      .dtypes = gpu_dtypes()},
+    {.id = "custom_composed",
+     .unsupported = composed_unsupported<Family::kCustom>,
+     .make = make_choice<Family::kCustom>,
+     .dtypes = gpu_dtypes()},
     {.id = kCublas.linear,
      .unsupported = unsupported<kCublas>,
      .make = make_fused<kCublas>,
+     .dtypes = gpu_dtypes()},
+    {.id = "cudnn_composed",
+     .unsupported = composed_unsupported<Family::kCudnn>,
+     .make = make_choice<Family::kCudnn>,
      .dtypes = gpu_dtypes()},
 #endif
   };
@@ -183,6 +209,10 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
 LinearReluLayer::LinearReluLayer(ConfigReader& reader)
     : LayerOf("linear_relu", linear_relu_impls(), three_passes()),
       params_(LinearParams::read(reader)) {}
+
+bool LinearReluLayer::shares_state(std::string_view a, std::string_view b) const {
+  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b);
+}
 
 LinearProblem LinearReluLayer::infer(const std::vector<TensorDesc>& inputs,
                                      const LayerOptions& options) {

@@ -4,8 +4,8 @@
 //
 // Input, keys and parameters: linear's. The gradient is linear's for dz, which is dy where y > 0 (or
 // is NaN) and else 0.
-// Every implementation keeps dz as its state, from backward_filter to backward_data; those of the CPU
-// keep linear's own output before it.
+// Every fused implementation keeps dz as its state, from backward_filter to backward_data; those of the
+// CPU and the composed ones keep linear's own output before it.
 #pragma once
 
 #include "layers/linear/linear.h"
@@ -23,9 +23,7 @@ class LinearReluLayer : public LayerOf<LinearReluLayer, LinearProblem> {
     return {.x = first, .y = first};
   }
   bool chooses_per_pass() const override { return false; }
-  bool shares_state(std::string_view a, std::string_view b) const override {
-    return family_of(a) == family_of(b);
-  }
+  bool shares_state(std::string_view a, std::string_view b) const override;
   /// Where x w^T + b is nearly 0.
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
               std::vector<std::vector<double>>& dy) const override;

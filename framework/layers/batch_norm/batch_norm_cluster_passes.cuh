@@ -1,0 +1,156 @@
+// Both passes of batch normalisation by clusters whose threads keep their values in registers, for
+// batch_norm's custom_cluster and for layers that do more with the values on their way.
+#pragma once
+
+#include "layers/batch_norm/batch_norm_cluster.cuh"
+
+namespace duet::batch_norm {
+
+/// Vectors that a thread keeps of x; in backward it keeps half as many of x and of dy.
+template <class F>
+constexpr int kKept = F::V == 4 ? 8 : 16;
+
+/// The thread's part of its channels: it has every so many vectors from its first, so that the
+/// neighbours of a warp read neighbours in memory.
+template <class F>
+struct Part {
+  int first, step;  // units
+  int channel;
+  bool inside;  // the channel exists
+
+  __device__ __forceinline__ explicit Part(const Walk& walk)
+      : first(static_cast<int>(blockIdx.y * kThreads + threadIdx.x) / walk.lanes),
+        step(walk.splits * kThreads / walk.lanes),
+        channel(first_channel<F>(walk)),
+        inside(channel < walk.channels) {}
+
+  __device__ __forceinline__ int offset(const Walk& walk, int unit) const {
+    if constexpr (!F::kPlanes) return unit * walk.channels + channel;
+    const int plane = unit / walk.vectors;
+    return (plane * walk.channels + channel) * walk.inner + (unit - plane * walk.vectors) * F::V;
+  }
+
+  /// Calls kept(i, offset) for the first `count` vectors and again(offset) for the others.
+  template <int count, class Kept, class Again>
+  __device__ __forceinline__ void for_each(const Walk& walk, Kept kept, Again again) const {
+    if (!inside) return;
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int unit = first + i * step;
+      if (unit < walk.units) kept(i, offset(walk, unit));
+    }
+    for (int unit = first + count * step; unit < walk.units; unit += step) {
+      again(offset(walk, unit));
+    }
+  }
+};
+
+/// The statistics of the batch, of which `kept` are the thread's first values. REQUIRES: the block then
+/// comes to wait_for_readers().
+template <class F>
+__device__ __forceinline__ Statistics<F> statistics_of_cluster(
+    const Walk& walk, const Part<F>& part, const typename F::Value* x,
+    Vector<float, F::V> (&kept)[kKept<F>], float (&var)[F::kChannels]) {
+  constexpr int kCount = kKept<F>;
+  using Values = Vector<float, F::V>;
+  __shared__ ClusterSum<F, float> total, total_squares;
+  const auto plus = [](float a, float b) { return a + b; };
+
+  float sums[F::kChannels] = {};
+  const auto add_sum = [&](const Values& values) {
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += values.v[k];
+  };
+  // region keep
+  part.template for_each<kCount>(
+      walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); },
+      [&](int offset) { add_sum(load<F::V>(x + offset)); });
+  part.template for_each<kCount>(
+      walk, [&](int i, int) { add_sum(kept[i]); }, [](int) {});
+  // end keep
+  total(walk, sums, plus);
+  Statistics<F> s;
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) s.mean[k] = sums[k] / walk.count;
+
+  float squares[F::kChannels] = {};
+  const auto add_squares = [&](const Values& values) {
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const float difference = values.v[k] - s.mean[F::channel_of(k)];
+      squares[F::channel_of(k)] += difference * difference;
+    }
+  };
+  part.template for_each<kCount>(
+      walk, [&](int i, int) { add_squares(kept[i]); },
+      [&](int offset) { add_squares(load<F::V>(x + offset)); });
+  total_squares(walk, squares, plus);
+  done_reading(walk);
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    var[k] = squares[k] / walk.count;
+    s.inverse[k] = 1.0f / sqrtf(var[k] + walk.eps);
+  }
+  return s;
+}
+
+/// All that backward writes. gradient(offset, affine, x, dy) is what reaches the layer, before any relu
+/// of its own: of the vectors x and dy, which lie at `offset`.
+template <class F, class Gradient>
+__device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
+                                                        const Backward<typename F::Value>& t,
+                                                        Gradient gradient) {
+  constexpr int kCount = kKept<F> / 2;
+  using Values = Vector<float, F::V>;
+  __shared__ ClusterSum<F, Sums> total;
+  const Part<F> part(walk);
+  Values x[kCount], dy[kCount];
+  part.template for_each<kCount>(
+      walk,
+      [&](int i, int offset) {
+        x[i] = load<F::V>(t.x + offset);
+        dy[i] = load<F::V>(t.dy + offset);
+      },
+      [](int) {});
+
+  const auto s = statistics_of_backward<F>(walk, t);
+  const Affine<F> affine = affine_of<F>(walk, t, s);
+  const auto load_gradient = [&](int offset, const Values& values) {
+    return gradient(offset, affine, values, load<F::V>(t.dy + offset));
+  };
+  Sums sums[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
+  part.template for_each<kCount>(
+      walk,
+      [&](int i, int offset) {
+        dy[i] = gradient(offset, affine, x[i], dy[i]);
+        add_gradients<F>(x[i], dy[i], s, affine, sums);
+      },
+      [&](int offset) {
+        const Values values = load<F::V>(t.x + offset);
+        add_gradients<F>(values, load_gradient(offset, values), s, affine, sums);
+      });
+  total(walk, sums, add);
+  done_reading(walk);
+  const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
+  keep_gradients<F>(walk, t, sums);
+  if (t.dx != nullptr) {
+    part.template for_each<kCount>(
+        walk, [&](int i, int offset) { store(t.dx + offset, input_gradient(x[i], dy[i])); },
+        [&](int offset) {
+          const Values values = load<F::V>(t.x + offset);
+          store(t.dx + offset, input_gradient(values, load_gradient(offset, values)));
+        });
+  }
+  wait_for_readers(walk);
+}
+
+/// Units that a block keeps in backward, half as many as in forward.
+inline int units_kept(const BatchNormProblem& problem) {
+  const int of_thread = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
+                                                    : kKept<Form<float, true, 1, false>>;
+  return units_at_once(walk_of(problem, false)) * of_thread / 2;
+}
+
+}  // namespace duet::batch_norm
