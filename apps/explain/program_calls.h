@@ -51,9 +51,10 @@ class ProgramCalls {
 
   const RecordedLayer& recorded_;
   const Selection& selection_;
-  std::map<std::string, std::string> objects_;   // names of objects, by their tokens
-  std::map<std::string, std::string> kinds_;     // of the graph API's descriptors, likewise
-  std::map<std::string, std::string> packs_;     // the plans of its variant packs, by tokens
+  std::map<std::string, std::string> objects_;  // names of objects, by their tokens
+  std::map<std::string, std::string> kinds_;    // of the graph API's descriptors, likewise
+  /// The plan of a variant pack, a plan's engine configuration, its engine, and that one's graph; tokens.
+  std::map<std::string, std::string> made_of_;
   std::map<const Record*, std::string> suffix_;  // of calls with a question of their own
   std::map<uintptr_t, std::string> held_;        // names of memory that the layer holds
   std::set<std::string> names_, used_memory_, commented_, scalars_, host_;

@@ -103,12 +103,16 @@ void ProgramCalls::name_descriptors() {
       kinds_[record->argument("descriptor").text()] = record->argument("descriptorType").text();
     }
     if (record->name == "cudnnBackendExecute") {
-      packs_[record->argument("variantPack").text()] = record->argument("executionPlan").text();
+      made_of_[record->argument("variantPack").text()] = record->argument("executionPlan").text();
     }
     if (record->name != "cudnnBackendSetAttribute") continue;
     const std::string attribute = record->argument("attributeName").text();
     const nlohmann::json& all = record->argument("arrayOfElements").value.at("all");
-    if (attribute == "CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS") {
+    if (attribute == "CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG" ||
+        attribute == "CUDNN_ATTR_ENGINECFG_ENGINE" ||
+        attribute == "CUDNN_ATTR_ENGINE_OPERATION_GRAPH") {
+      made_of_[record->argument("descriptor").text()] = all[0].get<std::string>();
+    } else if (attribute == "CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS") {
       numbers = all.get<std::vector<int64_t>>();
     } else if (attribute == "CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS") {
       for (size_t i = 0; i < numbers.size(); ++i) {
@@ -140,7 +144,7 @@ void ProgramCalls::name_descriptors() {
 std::string ProgramCalls::value(const Record& record, const std::string& attribute,
                                 const std::string& type, const nlohmann::json& value) {
   if (attribute == "CUDNN_ATTR_VARIANT_PACK_WORKSPACE") {
-    return objects_.at(packs_.at(record.argument("descriptor").text())) + "_workspace";
+    return objects_.at(made_of_.at(record.argument("descriptor").text())) + "_workspace";
   }
   if (type == "void*") return memory(record, {"memory", "memory", "void", value});
   if (type == "cudnnBackendDescriptor_t" || type == "cudnnHandle_t") {
@@ -158,10 +162,9 @@ std::string ProgramCalls::descriptor(const Record& record) {
   const bool makes = record.name == "cudnnBackendCreateDescriptor";
   if (!recorded_.measured && is_part_of_plan(kind)) {
     if (record.name != "cudnnBackendFinalize" || kind != kPlan) return "";
-    std::string graph, cudnn;
-    for (const auto& [other, other_kind] : kinds_) {
-      if (other_kind == "CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR") graph = objects_.at(other);
-    }
+    const std::string& engine = made_of_.at(made_of_.at(token));
+    const std::string& graph = objects_.at(made_of_.at(engine));
+    std::string cudnn;
     for (const auto& [other, other_name] : objects_) {
       if (other_name.starts_with("cudnn")) cudnn = other_name;
     }

@@ -97,6 +97,7 @@ std::vector<LeastValues> least_values() {
       {"batch_norm2d_relu_pool",
        with(image, {{"pool_kernel", "2"}}),
        {kImage + kQuarter + 4 * kC, 2 * kImage + kQuarter + 3 * kC}},
+      {"batch_norm1d_relu_softmax", row, {60 + 4 * 5, 90 + 3 * 5}},
       {"layer_norm", row, {60 + 2 * 5, 90 + 3 * 5}},
       {"linear", to_two, {30 + kW + kB + 12, 30 + 12 + kW + kB, 12 + kW + 30}},
       {"linear_relu", to_two, {30 + kW + kB + 12, 30 + 2 * 12 + kW + kB, 12 + kW + 30}},

@@ -161,6 +161,14 @@ def norms():
                 [shape],
                 **wide,
             )
+    for training in (True, False):
+        yield case(
+            "batch_norm1d_relu_softmax",
+            lambda w, x, t=training: F.softmax(F.relu(norm(w, x, t)), -1),
+            [[7, 3]],
+            of(3),
+            training=training,
+        )
     yield case(
         "batch_norm2d",
         lambda w, x: norm(w, x, True, 0.3, 0.01),

@@ -90,7 +90,8 @@ TEST(LayerLists, AnEntrySaysWhatItStores) {
                                               "custom_im2col",
                                               "custom_mma",
                                               "custom_naive",
-                                              "cudnn"};
+                                              "cudnn",
+                                              "cudnn_graph"};
   for (const ImplInfo& info : layer->implementations()) {
     const auto reason = layer->unsupported(info.id, Pass::kForward);
     if (in_both.count(info.id)) {

@@ -34,6 +34,7 @@ class BatchNormReluSoftmaxLayer
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
               std::vector<std::vector<double>>& dy) const override;
   bool cancels() const override { return true; }
+  SavedTensors saved(Pass) const override { return {.x = true}; }
   std::vector<std::vector<double>> sizes(Pass pass, bool training,
                                          const std::vector<std::vector<double>>& x,
                                          const std::vector<std::vector<double>>& w,
