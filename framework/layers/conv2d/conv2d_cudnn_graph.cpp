@@ -14,7 +14,7 @@
 // tf32 and bf16 without Winograd's transform and FFT.
 //
 // A family's choice is this in tf32 and bf16, and in fp32 where the legacy API was measured to lack the
-// fastest engine: with strides and with 1x1 filters (README.md). Elsewhere in fp32 both run the same
+// fastest engine: in backward_data with strides and with 1x1 filters (README.md). Elsewhere in fp32 both run the same
 // engines, and conv2d cudnn has fewer to try and starts sooner.
 //
 // In bf16 the weights, which are float32, are rounded into the workspace at each call. The bias and
@@ -359,9 +359,10 @@ class Conv2dCudnnGraph : public Conv2dImpl {
   std::optional<Conv2dBiasGradient> bias_gradient_;
 };
 
-bool preferred(const Conv2dProblem& problem, Pass, size_t) {
-  return problem.math != Math::kFP32 || problem.stride_h * problem.stride_w > 1 ||
-         problem.r * problem.s == 1;
+bool preferred(const Conv2dProblem& problem, Pass pass, size_t) {
+  if (problem.math != Math::kFP32) return true;
+  return pass == Pass::kBackwardData &&
+         (problem.stride_h * problem.stride_w > 1 || problem.r * problem.s == 1);
 }
 
 }  // namespace
