@@ -46,6 +46,12 @@ inline void require(CUresult result) {
   }
 }
 
+template <class T>
+constexpr CUtensorMapDataType data_type() {
+  return std::is_same_v<T, float> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32
+                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+}
+
 }  // namespace tensor_copy
 
 /// The tensor of bfloat16 or float at `from` as copy_box() takes it. The first axis has pitch 1, and its
@@ -65,12 +71,10 @@ CUtensorMap tensor_map(const T* from, const std::array<TensorAxis, 4>& axes) {
     steps[i] = axes[i].step;
   }
   CUtensorMap map;
-  tensor_copy::require(encode(
-      &map,
-      std::is_same_v<T, float> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT32 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-      4, const_cast<T*>(from), sizes, pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  tensor_copy::require(encode(&map, tensor_copy::data_type<T>(), 4, const_cast<T*>(from), sizes,
+                              pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -79,21 +83,21 @@ inline constexpr int kMostPositions = 1024;
 /// Images [n][height][width][channels] at `from` as copy_positions() takes them: each with rows and
 /// columns of zeros, `before` above and left of it, and `after` (0 and more) below and right of it.
 /// REQUIRES: `from` and `channels` are multiples of 16 bytes, and at most kMostPositions.
-inline CUtensorMap position_map(const bfloat16* from, int n, int height, int width, int channels,
-                                std::array<int, 2> before, std::array<int, 2> after,
-                                int positions) {
+template <class T>
+CUtensorMap position_map(const T* from, int n, int height, int width, int channels,
+                         std::array<int, 2> before, std::array<int, 2> after, int positions) {
   static const auto encode =
       tensor_copy::encoder<decltype(cuTensorMapEncodeIm2col)>("cuTensorMapEncodeIm2col");
   const cuuint64_t sizes[] = {cuuint64_t(channels), cuuint64_t(width), cuuint64_t(height),
                               cuuint64_t(n)};
-  const cuuint64_t row = cuuint64_t(width) * channels * sizeof(bfloat16);
-  const cuuint64_t pitches[] = {channels * sizeof(bfloat16), row, row * height};
+  const cuuint64_t row = cuuint64_t(width) * channels * sizeof(T);
+  const cuuint64_t pitches[] = {channels * sizeof(T), row, row * height};
   const int lower[] = {-before[1], -before[0]}, upper[] = {after[1], after[0]};
   const cuuint32_t steps[] = {1, 1, 1, 1};
   CUtensorMap map;
   tensor_copy::require(encode(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<bfloat16*>(from), sizes, pitches, lower,
-      upper, 64, positions, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      &map, tensor_copy::data_type<T>(), 4, const_cast<T*>(from), sizes, pitches, lower, upper,
+      128 / sizeof(T), positions, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
@@ -111,7 +115,7 @@ __device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, i
 #endif
 }
 
-// As copy_box(): 64 channels, from `channel` on, of the positions of a position_map() that follow each
+// As copy_box(): 128 bytes of channels, from `channel` on, of the positions of a position_map() that follow each
 // other from (n, row, column) on, through rows and images and their zeros; rows and columns count from
 // `-before` on.
 __device__ __forceinline__ void copy_positions(void* shared, const CUtensorMap& map, int channel,

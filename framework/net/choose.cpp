@@ -180,13 +180,21 @@ Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& lay
 
 std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Family family,
                                      Pass pass, bool gradient) {
+  // What forward runs by needs to know how to do the rest; for these there may be better.
+  std::optional<std::string> forward;
+  if (!layer.chooses_per_pass() && pass != Pass::kForward) {
+    forward = choose_of(spec, layer, family, Pass::kForward, gradient);
+    if (!forward) return {};
+  }
   std::optional<std::string> first;
   for (const ImplInfo& info : layer.implementations()) {
     if (family_of(info.id) != family || has_own_masks(info.id)) continue;
     if (!spec.fp32_in_parts && multiplies_in_parts(info.id)) continue;
-    if (why_unsupported(layer, info.id, pass, gradient)) continue;
-    const Pass asked = layer.chooses_per_pass() ? pass : Pass::kForward;
-    if (layer.preferred(info.id, asked, workspace_limit(spec))) return std::string(info.id);
+    if (forward ? !layer.shares_state(*forward, info.id) || layer.unsupported(info.id, pass)
+                : why_unsupported(layer, info.id, pass, gradient).has_value()) {
+      continue;
+    }
+    if (layer.preferred(info.id, pass, workspace_limit(spec))) return std::string(info.id);
     if (!first) first = std::string(info.id);
   }
   return first;

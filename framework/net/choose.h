@@ -27,7 +27,8 @@ struct Choice {
 Choice choose(const NetSpec& spec, const LayerSpec& layer_spec, const Layer& layer, bool gradient);
 
 /// What `family` runs that pass by in a network of that workspace limit and `fp32_in_parts`: the first of its implementations that can and is
-/// preferred (ImplEntry::preferred), or else the first that can. Nothing: none can.
+/// preferred (ImplEntry::preferred), or else the first that can. Nothing: none can. Of a layer whose passes share
+/// state, forward's can do all passes, and the others' go on with what it keeps.
 std::optional<std::string> choose_of(const NetSpec& spec, const Layer& layer, Family family,
                                      Pass pass, bool gradient = true);
 

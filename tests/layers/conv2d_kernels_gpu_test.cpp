@@ -170,8 +170,10 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
                               std::vector<std::pair<std::string, std::string>> keys) {
     keys.emplace_back("out_channels", std::to_string(filters));
     LayerCase c{.name = name, .keys = keys, .x = {x}};
-    c.options.math = Math::kBF16;
-    check_math("conv2d", c, {"custom_wgmma_halo"});
+    for (Math math : {Math::kBF16, Math::kTF32}) {
+      c.options.math = math;
+      check_math("conv2d", c, {"custom_wgmma_halo"});
+    }
   };
   check_halo("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
@@ -181,6 +183,7 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("many_tiles", 328, image(70, 136, 11, 11), {{"kernel", "[3, 1]"}});
   check_halo("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("wide", 64, image(1, 64, 4, 224), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("c64_k64", 64, image(40, 64, 13, 13), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 

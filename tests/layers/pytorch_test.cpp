@@ -148,7 +148,12 @@ TEST_P(PyTorch, ImplementationsRoundNoMoreThanTheyMay) {
       if (passes.empty() || passes[0] != Pass::kForward) continue;
       CaseRig rig(layer, fixture.c, info.id, fixture.data, passes);
       for (Pass pass : passes) {
-        rig.run(pass);
+        try {
+          rig.run(pass);
+        } catch (const UnsupportedError&) {  // of cuDNN's batch norm
+          EXPECT_TRUE(!fixture.c.training && pass != Pass::kForward) << info.id;
+          continue;
+        }
         const std::vector<NamedValues> expected = fixture.expected(pass);
         const std::vector<NamedValues> found = rig.outputs(pass);
         ASSERT_EQ(found.size(), expected.size());

@@ -33,6 +33,7 @@ TEST_F(AutoOnGpu, TrainsLikeTheFamilies) {
         for (const AutoCandidate& candidate : choice.candidates) {
           if (is_double(candidate.id)) continue;
           EXPECT_EQ(candidate.fault, "") << layer.name << " " << candidate.id;
+          if (candidate.far_slower) continue;  // has no exact time
           EXPECT_GE(candidate.microseconds, chosen(choice).microseconds);
         }
       }

@@ -107,6 +107,32 @@ TEST(Resolve, OneValueAChannelCannotBeTrained) {
   make(2);
 }
 
+// A block whose passes share state: at this batch dw by wgmma in tf32 would mostly write rasters.
+TEST(ChooseOf, BlocksChooseForEachPassWhatSharesForwardsState) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const TestNetwork network = make_network(
+      "backend: cpu_reference\n"
+      "math: tf32\n"
+      "data: {dataset: synthetic_images, batch: 1024}\n"
+      "layers:\n"
+      "  - {type: conv2d_pool_relu, out_channels: 128, kernel: 3, pool_kernel: 2}\n"
+      "  - {type: flatten}\n"
+      "  - {type: linear, out_features: 10}\n"
+      "  - {type: softmax_cross_entropy}\n",
+      {{1024, 64, 13, 13}});
+  const Layer& layer = *network.layers[0].layer;
+  ASSERT_FALSE(layer.chooses_per_pass());
+  const auto chosen = [&](Family family, Pass pass) {
+    return choose_of(NetSpec{}, layer, family, pass);
+  };
+  EXPECT_EQ(chosen(Family::kCustom, Pass::kForward), "custom_wgmma");
+  EXPECT_EQ(chosen(Family::kCustom, Pass::kBackwardFilter), "custom_winograd");
+  EXPECT_EQ(chosen(Family::kCustom, Pass::kBackwardData), "custom_wgmma");
+  for (Pass pass : layer.passes()) {
+    EXPECT_EQ(chosen(Family::kCudnn, pass), chosen(Family::kCudnn, Pass::kForward));
+  }
+}
+
 TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const TestNetwork network = make_network(

@@ -11,6 +11,7 @@
 //           (backward_filter in tf32: 1); backward_filter in bf16: images that boxes of 16 to 64
 //           positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d_wgmma.cuh"
+#include "layers/conv2d/halo_convolution.cuh"
 
 namespace duet {
 
@@ -21,7 +22,10 @@ using Conv2dCustomWgmma = Conv2dWgmma<T, false>;
 
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma() {
   auto entry = gpu_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported);
-  entry.preferred = wgmma_convolution_preferred;
+  entry.preferred = [](const Conv2dProblem& problem, Pass pass, size_t limit) {
+    return wgmma_convolution_preferred(problem, pass, limit) &&
+           !halo_convolution_preferred(problem, pass);
+  };
   return entry;
 }
 

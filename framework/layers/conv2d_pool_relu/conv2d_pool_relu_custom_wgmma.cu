@@ -2,8 +2,12 @@
 // Mapping:  as conv2d custom_wgmma, in boxes of whole windows. The sums of a tile go through shared
 //           memory, where a thread pools a window of eight filters.
 // Traffic:  as conv2d custom_wgmma, but y is the pooled one plus half a byte of argmax an element.
-//           Backward unpools dy while it stages it.
+//           Backward unpools dy while it stages it, and brings a tile of it once for all taps
+//           (conv2d custom_wgmma_halo) where it can.
 // Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
+#include <optional>
+
+#include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
@@ -73,16 +77,18 @@ template <class T>
 class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
-      : Conv2dPoolReluImpl(problem), convolution_(problem.conv, context.workspace_limit()) {}
+      : Conv2dPoolReluImpl(problem), convolution_(problem.conv, context.workspace_limit()) {
+    if (halo_convolution_preferred(problem.conv, Pass::kBackwardData)) halo_.emplace(problem.conv);
+  }
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? convolution_.window_workspace_bytes()
-                                  : convolution_.workspace_bytes(pass);
+    if (pass == Pass::kForward) return convolution_.window_workspace_bytes();
+    return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    return pass == Pass::kForward ? convolution_.window_plan().template text<T>()
-                                  : convolution_.text(pass);
+    if (pass == Pass::kForward) return convolution_.window_plan().template text<T>();
+    return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
@@ -92,7 +98,9 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    convolution_.backward_data(run, dy, state.data<uint32_t>(), w, dx);
+    const auto* const argmax = state.data<uint32_t>();
+    by_halo(Pass::kBackwardData) ? halo_->backward_data(run, dy, argmax, w, dx)
+                                 : convolution_.backward_data(run, dy, argmax, w, dx);
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
@@ -101,6 +109,8 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
  private:
+  bool by_halo(Pass pass) const { return pass == Pass::kBackwardData && halo_; }
+
   template <Layout kLayout>
   void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y, const Tensor& state) {
@@ -121,6 +131,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
   const WgmmaConvolution<T> convolution_;
+  std::optional<HaloConvolution<T>> halo_;
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {

@@ -131,14 +131,10 @@ std::unique_ptr<Implementation> make_choice(const LinearProblem& problem, Contex
                  context);
 }
 
-/// Where linear prefers it in all passes: the block runs them by one implementation.
+/// Where linear prefers it.
 template <const Parts& ids>
-bool preferred(const LinearProblem& problem, Pass, size_t workspace_limit) {
-  const auto& entry = entry_of(linear_impls(), ids.linear);
-  const auto& passes = three_passes();
-  return std::all_of(passes.begin(), passes.end(), [&](Pass pass) {
-    return !entry.unsupported(problem, pass) && entry.preferred(problem, pass, workspace_limit);
-  });
+bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) {
+  return entry_of(linear_impls(), ids.linear).preferred(problem, pass, workspace_limit);
 }
 #endif
 

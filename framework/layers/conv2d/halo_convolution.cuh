@@ -1,0 +1,179 @@
+// A convolution of stride 1 by wgmma whose tile of the image is brought once for all taps
+// (kernels/wgmma_halo.cuh), operands staged (staged_convolution.cuh): forward and backward_data.
+#pragma once
+
+#include "kernels/wgmma_halo.cuh"
+#include "layers/conv2d/wgmma_convolution.cuh"
+
+namespace duet {
+
+/// How a pass of a convolution becomes a product: the image that its taps read and what results.
+struct HaloProblem {
+  int columns;  // output channels
+  HaloGeometry geometry;
+
+  /// REQUIRES: `d` has its channels and filters padded; strides of 1, and no more padding than taps reach.
+  HaloProblem(const Conv2dProblem& d, Pass pass)
+      : columns(pass == Pass::kForward ? d.k : d.c),
+        geometry(pass == Pass::kForward
+                     ? HaloGeometry(d.n, d.h, d.w, d.c, {d.r, 1, -d.pad_h, d.dilation_h},
+                                    {d.s, 1, -d.pad_w, d.dilation_w}, d.p, d.q)
+                     : HaloGeometry(d.n, d.p, d.q, d.k, {d.r, 1, d.pad_h, -d.dilation_h},
+                                    {d.s, 1, d.pad_w, -d.dilation_w}, d.h, d.w)) {}
+};
+
+/// Which tile multiplies a problem of T.
+template <class T>
+class HaloPlan {
+ public:
+  HaloPlan(const HaloProblem& problem, int multiprocessors) {
+    const HaloGeometry& g = problem.geometry;
+    const int blocks = ceil_div(g.channels, kStepDepth<T>), steps = blocks * g.taps();
+    for_tiles([&]<class Tile>(Tile, int number) {
+      constexpr size_t kShared = 228 * 1024,
+                       kOfSystem = 1024;  // of a multiprocessor, and of a block
+      const int rows = g.rows(Tile::kPositions);
+      if (rows > kMostPositions) return;
+      if (halo_smem_bytes<Tile>(rows, blocks) > kShared / Tile::kBlocks - kOfSystem) return;
+      // In cycles of a Hopper multiprocessor, which multiplies 64 by kN by 128 bytes of terms in 2 kN, for each
+      // warpgroup; copies come at 24 bytes a cycle.
+      const int row_tiles = ceil_div(problem.columns, Tile::kRows);
+      const int64_t tiles = int64_t{row_tiles} * ceil_div(g.positions(), Tile::kPositions);
+      const int64_t mine = (tiles + multiprocessors - 1) / multiprocessors;
+      const double copies =
+          (double(steps) * Tile::kStageBytes + double(blocks) * rows * kRowBytes) / 24;
+      // Nothing hides what a block that is alone waits for, and least of all its beginning and end.
+      const bool alone = Tile::kBlocks == 1;
+      const double product = std::max(steps * 4. * Tile::kN, copies) * (alone ? 1.35 : 1);
+      const double around = (4000 + Tile::kResultBytes / 16) * (alone ? 2. : 1.);
+      const double cost =
+          double(mine) * product + double((mine + Tile::kBlocks - 1) / Tile::kBlocks) * around;
+      if (number_ >= 0 && cost >= cycles_) return;
+      number_ = number, cycles_ = cost;
+    });
+  }
+
+  bool any() const { return number_ >= 0; }
+  /// Calls visit(tile). REQUIRES: any().
+  template <class Visit>
+  void with_tile(Visit visit) const {
+    for_tiles([&]<class Tile>(Tile tile, int number) {
+      if (number == number_) visit(tile);
+    });
+  }
+  std::string text() const {
+    std::string text;
+    with_tile([&]<class Tile>(Tile) {
+      text = "tile " + std::to_string(Tile::kRows) + "x" + std::to_string(Tile::kPositions) +
+             (std::is_same_v<T, float> ? ", wgmma tf32" : ", wgmma bf16");
+    });
+    return text;
+  }
+
+ private:
+  /// Panels of output channels, positions of a warpgroup, stages, blocks on a multiprocessor.
+  template <class Visit>
+  static void for_tiles(Visit visit) {
+    visit(HaloTile<2, 128, 3, 2>{}, 0);
+    visit(HaloTile<1, 128, 4, 2>{}, 1);
+    visit(HaloTile<1, 256, 6, 1>{}, 2);
+    visit(HaloTile<1, 64, 4, 2>{}, 3);
+    visit(HaloTile<1, 128, 4, 1>{}, 4);
+  }
+
+  int number_ = -1;
+  double cycles_ = 0;
+};
+
+inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
+  if (auto reason = tensor_cores_only(d, pass)) return reason;
+  if (pass == Pass::kBackwardFilter) return "has no backward_filter";
+  if (d.stride_h != 1 || d.stride_w != 1) return "takes strides of 1";
+  if (d.r * d.s == 1) return "brings a tile once for all taps, and here is one";
+  if (d.pad_h > (d.r - 1) * d.dilation_h || d.pad_w > (d.s - 1) * d.dilation_w) {
+    return "takes as much padding as the taps reach, and no more";
+  }
+  if (auto reason = wgmma_shape_unsupported(d, pass)) return reason;
+  const HaloProblem problem(d, pass);
+  if (!(d.math == Math::kBF16 ? HaloPlan<bfloat16>(problem, 1).any()
+                              : HaloPlan<float>(problem, 1).any())) {
+    return "has no room in shared memory for the rows of a tile and those around it; take narrower "
+           "images";
+  }
+  return {};
+}
+
+/// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
+/// columns, 64 to 512 channels.
+inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
+  if (halo_convolution_unsupported(d, pass)) return false;
+  const HaloProblem problem(d, pass);
+  const HaloGeometry& g = problem.geometry;
+  const double results = double(g.images) * g.out_height * g.out_width;
+  if (results < 0.7 * g.positions()) return false;
+  if (d.math == Math::kBF16) return problem.columns <= 64 || pass == Pass::kForward;
+  return g.rows(0) <= 128;  // float's tiles have little room for a wider halo
+}
+
+/// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
+/// nothing is pooled.
+template <class T>
+class HaloConvolution : StagedConvolution<T> {
+ public:
+  explicit HaloConvolution(const Conv2dProblem& problem) : StagedConvolution<T>(problem) {}
+
+  size_t workspace_bytes(Pass pass) const { return this->staged_bytes(pass); }
+  std::string text(Pass pass) const { return plan(pass).text(); }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
+               const Tensor& y) const {
+    const auto [image, weights] = this->stage_x_and_weights(run, x, w);
+    launch(Pass::kForward, image, bias, y, run, by_row(weights, this->problem_.k));
+  }
+  void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
+                     const Tensor& dx) const {
+    constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
+    const auto [image, weights] = this->stage_dy_and_weights(run, dy, argmax, w, kTurned);
+    if constexpr (kTurned) {
+      launch(Pass::kBackwardData, image, nullptr, dx, run, by_row(weights, this->problem_.c));
+    } else {
+      launch(Pass::kBackwardData, image, nullptr, dx, run,
+             [&, filters = weights](const HaloGeometry& g, int) {
+               return WeightByChannel(filters, this->problem_.k, g.taps(), this->padded_.c);
+             });
+    }
+  }
+
+ private:
+  HaloPlan<T> plan(Pass pass) const {
+    return {HaloProblem(this->padded_, pass), likely_multiprocessor_count()};
+  }
+  /// Weights [row][tap][channel] for launch().
+  static auto by_row(const T* weights, int rows) {
+    return [=](const HaloGeometry& g, int tile_rows) {
+      return WeightByRow<T>(weights, rows, g.taps(), g.channels, tile_rows);
+    };
+  }
+  template <class WeightsOf>
+  void launch(Pass pass, const T* image, const float* bias, const Tensor& out, const Run& run,
+              WeightsOf weights_of) const {
+    const HaloProblem p(this->padded_, pass);
+    const HaloGeometry& g = p.geometry;
+    const int channels = pass == Pass::kForward ? this->problem_.k : this->problem_.c;
+    plan(pass).with_tile([&]<class Tile>(Tile) {
+      const HaloImages<T> a(g, image, Tile::kPositions);
+      this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+        launch_wgmma_halo<Tile>(
+            weights_of(g, Tile::kRows), a, channels,
+            HaloResult<kLayout, T>{out.data<T>(), bias, channels, g.out_height * g.out_width},
+            run.stream());
+      });
+    });
+  }
+};
+
+// Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.
+extern template class HaloConvolution<bfloat16>;
+extern template class HaloConvolution<float>;
+
+}  // namespace duet
