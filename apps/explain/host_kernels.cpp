@@ -5,7 +5,8 @@
 namespace duet {
 namespace {
 
-// They use on_gpu() and from_gpu() of the program, and its sizes and functions x_at(), w_at(), y_at().
+// They use on_gpu() and from_gpu() of the program, and its sizes and functions x_at(), w_at(), y_at(),
+// kept().
 
 constexpr const char* kConvert = R"(
 /// Stands for a kernel of Duet's: the same values in another type.
@@ -156,6 +157,18 @@ void unpick(const int* labels, const float* weight, const float* dloss, float* d
 }
 )";
 
+constexpr const char* kDropout = R"(
+/// Stands for a kernel of Duet's: from / (1 - the share) where it is kept, else 0.
+void dropout(const float* from, float* to, size_t count) {
+  const std::vector<double> values = from_gpu(from, count);
+  std::vector<float> results;
+  for (size_t i = 0; i < count; ++i) {
+    results.push_back(kept(i) ? float(values[i] / (1 - double(dropped))) : 0.0f);
+  }
+  put(results, to);
+}
+)";
+
 }  // namespace
 
 std::string host_function(const std::string& kernel) {
@@ -164,7 +177,7 @@ std::string host_function(const std::string& kernel) {
       {"im2col nhwc", kIm2colNhwc}, {"col2im nchw", kCol2imNchw},
       {"col2im nhwc", kCol2imNhwc}, {"into_planes", kIntoPlanes},
       {"from_planes", kFromPlanes}, {"pick", kPick},
-      {"unpick", kUnpick}};
+      {"unpick", kUnpick},          {"dropout", kDropout}};
   const auto found = functions.find(kernel);
   return found == functions.end() ? "" : found->second;
 }

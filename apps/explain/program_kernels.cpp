@@ -71,6 +71,10 @@ std::string ProgramCalls::kernel(const Record& record) {
            line("unpick",
                 pointer(3) + ", " + pointer(4) + ", " + pointer(5) + ",\n         " + pointer(6));
   }
+  if (name == "dropout_recompute_kernel" || name == "dropout_recompute_nhwc_kernel") {
+    return says("dropout", "cuDNN's dropout would draw a mask of its own.") +
+           line("dropout", pointer(4) + ", " + pointer(5) + ", " + number(3));
+  }
   if (name == "cudaMemcpyAsync") {
     const auto any = [&](size_t i) {
       RecordedArgument argument = record.arguments.at(i);
