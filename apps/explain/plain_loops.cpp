@@ -184,70 +184,6 @@ $split  return exactly($from_values[from_at(n, c, h, w)]);
   return loops;
 }
 
-PlainLoops softmax_cross_entropy_loops(const Layer& layer, Pass pass) {
-  for (const char* key : {"label_smoothing", "class_weights", "labels=mixed"}) {
-    if (layer.problem_text().find(key) != std::string::npos) {
-      throw UnsupportedError("explain has no plain loop for softmax_cross_entropy with " +
-                             std::string(key));
-    }
-  }
-  const TensorDesc& x = layer.inputs()[0];
-  const int64_t rows = x.shape[0], classes = x.shape[1];
-  PlainLoops loops;
-  loops.functions = fill(R"(constexpr size_t rows = $rows, classes = $classes;
-
-/// log of exp(x) / the sum of exp(x) over the row; the maximum is subtracted, so that nothing overflows.
-double log_softmax(size_t row, size_t j) {
-  const float* x = &x_values[row * classes];
-  double largest = x[0], sum = 0;
-  for (size_t k = 0; k < classes; ++k) largest = std::fmax(largest, x[k]);
-  for (size_t k = 0; k < classes; ++k) sum += std::exp(x[k] - largest);
-  return x[j] - largest - std::log(sum);
-}
-)",
-                         {{"rows", rows}, {"classes", classes}});
-  if (pass == Pass::kForward) {
-    loops.functions += R"(
-// loss = the mean of -log_softmax at the labels
-Expected plain_loss(size_t) {
-  Expected sum;
-  for (size_t n = 0; n < rows; ++n) {
-    sum.add(-log_softmax(n, size_t(labels_values[n])) / double(rows));
-  }
-  return sum;
-}
-
-// hits = rows whose largest value is the label's, and all rows
-Expected plain_hits(size_t i) {
-  if (i == 1) return exactly(double(rows));
-  size_t hits = 0;
-  for (size_t n = 0; n < rows; ++n) {
-    size_t best = 0;
-    for (size_t j = 1; j < classes; ++j) {
-      if (x_values[n * classes + j] > x_values[n * classes + best]) best = j;
-    }
-    hits += best == size_t(labels_values[n]);
-  }
-  return exactly(double(hits));
-}
-)";
-    loops.outputs = {output("loss", 1, DType::kFloat32), {"hits", 1, 0.0, "whole numbers"}};
-    return loops;
-  }
-  loops.functions += R"(
-// dx = dloss / rows * (softmax(x) - 1 at the label)
-Expected plain_dx(size_t i) {
-  const size_t n = i / classes, j = i % classes;
-  Expected sum;
-  sum.add(dloss_values[0] / double(rows) * std::exp(log_softmax(n, j)));
-  if (j == size_t(labels_values[n])) sum.add(-dloss_values[0] / double(rows));
-  return sum;
-}
-)";
-  loops.outputs = {output("dx", classes, x.dtype)};
-  return loops;
-}
-
 template <class L>
 const L& as(const Layer& layer) {
   return dynamic_cast<const L&>(layer);
@@ -292,7 +228,9 @@ std::optional<PlainLoops> plain_loops(const Layer& layer, Pass pass) {
   if (is({"softmax_dropout"})) {
     return plain::softmax_dropout(problem_of<SoftmaxDropoutProblem>(layer), pass);
   }
-  if (is({"softmax_cross_entropy"})) return softmax_cross_entropy_loops(layer, pass);
+  if (is({"softmax_cross_entropy"})) {
+    return plain::softmax_cross_entropy(problem_of<SoftmaxCrossEntropyProblem>(layer), pass);
+  }
   if (is({"concat"})) return concat_loops(layer, pass);
   if (is({"reorder"})) return reorder_loops(layer.inputs()[0], layer.outputs()[0], pass);
   return {};

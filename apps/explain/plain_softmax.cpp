@@ -33,9 +33,10 @@ std::string philox_mask(const DropoutProblem& d) {
   const DropoutMask mask(d);
   std::string element = "i";
   if (mask.channels_last) {
-    element = fill("(i / $channels / $pixels * $channels + i % $channels) * $pixels + "
-                   "i / $channels % $pixels",
-                   {{"channels", mask.channels}, {"pixels", mask.pixels}});
+    element = fill(
+        "(i / $channels / $pixels * $channels + i % $channels) * $pixels + "
+        "i / $channels % $pixels",
+        {{"channels", mask.channels}, {"pixels", mask.pixels}});
   }
   return fill(R"(
 /// Duet's mask at step 0, the same by every implementation: Philox4x32-10 makes four words of the
@@ -96,8 +97,7 @@ PlainLoops dropout(const DropoutProblem& d, Pass pass) {
   PlainLoops loops;
   loops.found = "y";
   loops.functions =
-      share_of(d) +
-      fill(R"(
+      share_of(d) + fill(R"(
 /// y as the calls gave it. cuDNN draws the mask and shows it nowhere else: no x is 0, so that what is
 /// not 0 in y was kept.
 std::vector<double> y_found;
@@ -108,7 +108,7 @@ Expected plain_$to(size_t i) {
   return kept(i) ? within(0, $from_values[i] / (1 - double(dropped))) : exactly(0);
 }
 )",
-           {{"to", forward ? "y" : "dx"}, {"from", forward ? "x" : "dy"}});
+                         {{"to", forward ? "y" : "dx"}, {"from", forward ? "x" : "dy"}});
   loops.checks = R"(
   // As many are kept as asked for, but for five standard deviations.
   const double asked = y_found.size() * (1 - double(dropped));

@@ -278,8 +278,15 @@ class Writer {
         text += "  for (float& value : weight_values) value = 1 + value / 2;\n";
       }
       if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
-      if (memory.name == "labels") {
+      if (memory.name == "labels" && memory.desc.shape.rank() == 1) {
         text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i * 7 % classes);\n";
+      } else if (memory.name == "labels") {
+        text += R"(  for (size_t n = 0; n < rows; ++n) {
+    labels_values[3 * n] = float(n * 7 % classes);
+    labels_values[3 * n + 1] = float(n * 3 % classes);
+    labels_values[3 * n + 2] = float(n * 9973 % size_t(whole + 1));
+  }
+)";
       }
       if (memory.name == "dloss") text += "  dloss_values[0] = 1;\n";
     }
@@ -334,8 +341,7 @@ class Writer {
            "    return 3;\n"
            "  }\n" +
            special_values() + "\n" + setup_ + questions_ + memory_lines() + "\n" +
-           commented("The calls.") + run_ + "\n" + commented("The comparison.") +
-           comparisons() +
+           commented("The calls.") + run_ + "\n" + commented("The comparison.") + comparisons() +
            "  return wrong == 0 ? 0 : 1;\n}\n";
   }
 
