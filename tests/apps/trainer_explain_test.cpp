@@ -52,6 +52,10 @@ TEST_F(TrainerExplain, ABlockGoesByThePartsToo) {
 TEST_F(TrainerExplain, NamesWhatThereIs) {
   EXPECT_OUTCOME(explain("--backend cudnn --layer conv2"), kExitUsage, "no layer 'conv2'",
                  "did you mean 'conv1'", "the network has conv1");
+  EXPECT_OUTCOME(folder_.run("explain " DUET_SOURCE_DIR
+                             "/configs/lenet5_fashion.yaml --backend cudnn --layer rellu1"),
+                 kExitUsage, "no layer 'rellu1'", "did you mean 'relu1'",
+                 "the network has conv1+relu1+pool1, conv2+relu2+pool2");
   EXPECT_OUTCOME(explain("--backend cudnn"), kExitUsage, "--layer is missing",
                  "the network has conv1");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --pass backwards"), kExitUsage,
