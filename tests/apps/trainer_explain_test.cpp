@@ -62,11 +62,24 @@ TEST_F(TrainerExplain, NamesWhatThereIs) {
                  "runs no pass 'backwards'", "it runs forward, backward_filter, backward_data");
   EXPECT_OUTCOME(explain("--backend cpu --layer fc1"), kExitUsage, "by cpu_blas",
                  "no implementation of the cudnn family", "cudnn_cublas");
+  EXPECT_OUTCOME(explain("--backend custom --layer fc1"), kExitUsage, "by custom_",
+                 "Take --backend with one of cudnn_cublas");
+  EXPECT_OUTCOME(explain("--backend auto --layer fc1"), kExitUsage, "by what 'auto' will choose",
+                 "Take --backend with one of cudnn_cublas");
   EXPECT_OUTCOME(explain("--backend cudnn --layer flatten"), kExitUsage,
                  "layer flatten (flatten) runs no pass 'forward'; it runs none");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --trace"), kExitUsage, "--trace");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --out none/fc1.cpp"), kExitFailure,
                  "could not write none/fc1.cpp");
+}
+
+TEST(TrainerExplainWithoutCuda, SaysSo) {
+  if (built_with_cuda()) GTEST_SKIP() << "built with CUDA";
+  const TrainerFolder folder;
+  for (const char* what : {"--layer fc1", "--trace"}) {
+    EXPECT_OUTCOME(folder.run(std::string("explain tiny.yaml --backend cpu ") + what),
+                   kExitUnsupported, "this build has no CUDA");
+  }
 }
 
 TEST_F(TrainerExplain, TraceListsEveryCallOfAStep) {
