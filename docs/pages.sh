@@ -10,7 +10,8 @@
 #   <!-- machine: LAYER -->                       where that table was measured
 # An ID that no row of a measured table has is a mistake, unless the line "Not measured yet: `ID`, `ID`." of the
 # table names it: it came after the table, and the next that bench writes has no such line. So is a rung of a
-# course page ("## N. ") without a picture, a line "- **Bytes.**", a line "- **Bound by**" or code from a file.
+# course page ("## N. ") without a picture, a line "- **Bytes.**", a line "- **Bound by**" or code from a file, and a
+# page without a part "Tried, and did not pay".
 # This complains where a page holds something else, or with --write puts it right. usage: pages.sh [--write]
 set -euo pipefail
 
@@ -171,10 +172,12 @@ check_rungs() {
     !inside && /^- \*\*Bytes\.\*\* / { bytes = 1 }
     !inside && /^- \*\*Bound by\*\* / { bound = 1 }
     !inside && /^<!-- code: / { code = 1 }
+    !inside && /^##+ Tried, and did not pay$/ { tried = 1 }
     { before = $0 }
     END {
       ends()
       if (!rungs) { print FILENAME ": has no rung"; failed = 1 }
+      if (!tried) { print FILENAME ": has no part \"Tried, and did not pay\""; failed = 1 }
       exit failed
     }' "$1"
 }

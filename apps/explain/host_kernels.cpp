@@ -5,7 +5,8 @@
 namespace duet {
 namespace {
 
-// They use on_gpu() and from_gpu() of the program, and its sizes and functions x_at(), w_at(), y_at().
+// They use on_gpu() and from_gpu() of the program, and its sizes and functions x_at(), w_at(), y_at(),
+// kept(), target(), weight_of(), label_of().
 
 constexpr const char* kConvert = R"(
 /// Stands for a kernel of Duet's: the same values in another type.
@@ -123,36 +124,48 @@ void from_planes(const float* planes, float scale, const float* bias, Images ima
 )";
 
 constexpr const char* kPick = R"(
-/// Stands for a kernel of Duet's: the mean of -log_softmax at the labels, and how many rows are right.
-void pick(const float* logits, const float* log_softmax, const int* labels, float* loss, int* hits,
-          float* weight) {
+/// Stands for a kernel of Duet's: the mean of -log_softmax at the targets, and how many rows are right.
+void pick(const float* logits, const float* log_softmax, float* loss, int* hits, float* weight) {
   const std::vector<double> x = from_gpu(logits, rows * classes);
   const std::vector<double> logs = from_gpu(log_softmax, rows * classes);
-  const std::vector<double> label = from_gpu(labels, rows);
-  double sum = 0;
+  double sum = 0, weights = 0;
   int right = 0;
   for (size_t n = 0; n < rows; ++n) {
-    sum -= logs[n * classes + size_t(label[n])];
     size_t best = 0;
-    for (size_t j = 1; j < classes; ++j) {
+    for (size_t j = 0; j < classes; ++j) {
+      sum -= target(n, j) * logs[n * classes + j];
       if (x[n * classes + j] > x[n * classes + best]) best = j;
     }
-    right += best == size_t(label[n]);
+    weights += weight_of(n);
+    right += best == label_of(n);
   }
-  put({float(sum / rows)}, loss);
+  put({float(sum / weights)}, loss);
   put({float(right), float(rows)}, hits);
-  put({float(rows)}, weight);
+  put({float(weights)}, weight);
 }
 )";
 
 constexpr const char* kUnpick = R"(
-/// Stands for a kernel of Duet's: the gradient of log_softmax, -dloss / rows at each row's label.
-void unpick(const int* labels, const float* weight, const float* dloss, float* d_log_softmax) {
-  const std::vector<double> label = from_gpu(labels, rows);
+/// Stands for a kernel of Duet's: the gradient of log_softmax, -dloss / the weight of all rows * target.
+void unpick(const float* weight, const float* dloss, float* d_log_softmax) {
   const double scale = from_gpu(dloss, 1)[0] / from_gpu(weight, 1)[0];
-  std::vector<float> gradient(rows * classes, 0.0f);
-  for (size_t n = 0; n < rows; ++n) gradient[n * classes + size_t(label[n])] = float(-scale);
+  std::vector<float> gradient;
+  for (size_t i = 0; i < rows * classes; ++i) {
+    gradient.push_back(float(-scale * target(i / classes, i % classes)));
+  }
   put(gradient, d_log_softmax);
+}
+)";
+
+constexpr const char* kDropout = R"(
+/// Stands for a kernel of Duet's: from / (1 - the share) where it is kept, else 0.
+void dropout(const float* from, float* to, size_t count) {
+  const std::vector<double> values = from_gpu(from, count);
+  std::vector<float> results;
+  for (size_t i = 0; i < count; ++i) {
+    results.push_back(kept(i) ? float(values[i] / (1 - double(dropped))) : 0.0f);
+  }
+  put(results, to);
 }
 )";
 
@@ -164,7 +177,7 @@ std::string host_function(const std::string& kernel) {
       {"im2col nhwc", kIm2colNhwc}, {"col2im nchw", kCol2imNchw},
       {"col2im nhwc", kCol2imNhwc}, {"into_planes", kIntoPlanes},
       {"from_planes", kFromPlanes}, {"pick", kPick},
-      {"unpick", kUnpick}};
+      {"unpick", kUnpick},          {"dropout", kDropout}};
   const auto found = functions.find(kernel);
   return found == functions.end() ? "" : found->second;
 }

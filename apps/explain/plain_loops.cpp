@@ -19,16 +19,22 @@ PlainLoops::Output output(const std::string& name, int64_t terms, DType dtype, d
   return {name, terms, in_float, "sums in float32, in another order"};
 }
 
-std::string shortest(double value) {
+namespace {
+
+template <class T>
+std::string shortest_as(T value, int most, T (*read)(const std::string&, size_t*)) {
   char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  for (int digits = 1; digits < 17; ++digits) {
-    char shorter[40];
-    std::snprintf(shorter, sizeof shorter, "%.*g", digits, value);
-    if (std::stod(shorter) == value) return shorter;
+  for (int digits = 1; digits <= most; ++digits) {
+    std::snprintf(text, sizeof text, "%.*g", digits, static_cast<double>(value));
+    if (read(text, nullptr) == value) break;
   }
   return text;
 }
+
+}  // namespace
+
+std::string shortest(double value) { return shortest_as<double>(value, 17, std::stod); }
+std::string shortest(float value) { return shortest_as<float>(value, 9, std::stof); }
 
 }  // namespace plain
 
@@ -117,47 +123,6 @@ Expected plain_y(size_t i) {
 
 // ---- others ----
 
-PlainLoops softmax_loops(const TensorDesc& x, Pass pass) {
-  const int64_t columns = x.shape[x.shape.rank() - 1];
-  const int64_t inner = x.shape.rank() == 4 && x.layout == Layout::kNHWC ? x.shape[1] : 1;
-  PlainLoops loops;
-  loops.functions =
-      fill(R"(// A row has `columns` values, each `inner` elements behind the one before.
-constexpr size_t columns = $columns, inner = $inner;
-size_t row_of(size_t i) { return i / (columns * inner) * (columns * inner) + i % inner; }
-
-/// exp(x) / the sum of exp(x) over the row; the maximum is subtracted, so that nothing overflows.
-double softmax(size_t i) {
-  const size_t row = row_of(i);
-  double largest = x_values[row], sum = 0;
-  for (size_t j = 0; j < columns; ++j) largest = std::fmax(largest, x_values[row + j * inner]);
-  for (size_t j = 0; j < columns; ++j) sum += std::exp(x_values[row + j * inner] - largest);
-  return std::exp(x_values[i] - largest) / sum;
-}
-)",
-           {{"columns", columns}, {"inner", inner}});
-  if (pass == Pass::kForward) {
-    loops.functions += "\nExpected plain_y(size_t i) { return within(0, softmax(i)); }\n";
-    loops.outputs = {output("y", 2 * columns, x.dtype)};
-    return loops;
-  }
-  loops.functions += R"(
-// dx = y * (dy - the sum of dy * y over the row)
-Expected plain_dx(size_t i) {
-  const size_t row = row_of(i);
-  Expected sum;
-  sum.add(dy_values[i]);
-  for (size_t j = 0; j < columns; ++j) {
-    const size_t at = row + j * inner;
-    sum.add(-double(dy_values[at]) * softmax(at));
-  }
-  return {sum.value * softmax(i), sum.size * softmax(i)};
-}
-)";
-  loops.outputs = {output("dx", 2 * columns * columns, x.dtype)};
-  return loops;
-}
-
 PlainLoops concat_loops(const Layer& layer, Pass pass) {
   const TensorDesc& y = layer.outputs()[0];
   const bool nhwc = y.shape.rank() == 4 && y.layout == Layout::kNHWC;
@@ -219,73 +184,13 @@ $split  return exactly($from_values[from_at(n, c, h, w)]);
   return loops;
 }
 
-PlainLoops softmax_cross_entropy_loops(const Layer& layer, Pass pass) {
-  for (const char* key : {"label_smoothing", "class_weights", "labels=mixed"}) {
-    if (layer.problem_text().find(key) != std::string::npos) {
-      throw UnsupportedError("explain has no plain loop for softmax_cross_entropy with " +
-                             std::string(key));
-    }
-  }
-  const TensorDesc& x = layer.inputs()[0];
-  const int64_t rows = x.shape[0], classes = x.shape[1];
-  PlainLoops loops;
-  loops.functions = fill(R"(constexpr size_t rows = $rows, classes = $classes;
-
-/// log of exp(x) / the sum of exp(x) over the row; the maximum is subtracted, so that nothing overflows.
-double log_softmax(size_t row, size_t j) {
-  const float* x = &x_values[row * classes];
-  double largest = x[0], sum = 0;
-  for (size_t k = 0; k < classes; ++k) largest = std::fmax(largest, x[k]);
-  for (size_t k = 0; k < classes; ++k) sum += std::exp(x[k] - largest);
-  return x[j] - largest - std::log(sum);
-}
-)",
-                         {{"rows", rows}, {"classes", classes}});
-  if (pass == Pass::kForward) {
-    loops.functions += R"(
-// loss = the mean of -log_softmax at the labels
-Expected plain_loss(size_t) {
-  Expected sum;
-  for (size_t n = 0; n < rows; ++n) {
-    sum.add(-log_softmax(n, size_t(labels_values[n])) / double(rows));
-  }
-  return sum;
-}
-
-// hits = rows whose largest value is the label's, and all rows
-Expected plain_hits(size_t i) {
-  if (i == 1) return exactly(double(rows));
-  size_t hits = 0;
-  for (size_t n = 0; n < rows; ++n) {
-    size_t best = 0;
-    for (size_t j = 1; j < classes; ++j) {
-      if (x_values[n * classes + j] > x_values[n * classes + best]) best = j;
-    }
-    hits += best == size_t(labels_values[n]);
-  }
-  return exactly(double(hits));
-}
-)";
-    loops.outputs = {output("loss", 1, DType::kFloat32), {"hits", 1, 0.0, "whole numbers"}};
-    return loops;
-  }
-  loops.functions += R"(
-// dx = dloss / rows * (softmax(x) - 1 at the label)
-Expected plain_dx(size_t i) {
-  const size_t n = i / classes, j = i % classes;
-  Expected sum;
-  sum.add(dloss_values[0] / double(rows) * std::exp(log_softmax(n, j)));
-  if (j == size_t(labels_values[n])) sum.add(-dloss_values[0] / double(rows));
-  return sum;
-}
-)";
-  loops.outputs = {output("dx", classes, x.dtype)};
-  return loops;
-}
-
 template <class L>
 const L& as(const Layer& layer) {
   return dynamic_cast<const L&>(layer);
+}
+template <class P>
+const P& problem_of(const Layer& layer) {
+  return dynamic_cast<const HasProblem<P>&>(layer).problem();
 }
 
 }  // namespace
@@ -318,8 +223,14 @@ std::optional<PlainLoops> plain_loops(const Layer& layer, Pass pass) {
     return activation_loops(as<ActivationLayer>(layer).problem(), pass);
   }
   if (is({"add", "add_relu", "split"})) return sum_loops(layer, pass);
-  if (is({"softmax"})) return softmax_loops(layer.inputs()[0], pass);
-  if (is({"softmax_cross_entropy"})) return softmax_cross_entropy_loops(layer, pass);
+  if (is({"softmax"})) return plain::softmax(layer.inputs()[0], pass);
+  if (is({"dropout"})) return plain::dropout(problem_of<DropoutProblem>(layer), pass);
+  if (is({"softmax_dropout"})) {
+    return plain::softmax_dropout(problem_of<SoftmaxDropoutProblem>(layer), pass);
+  }
+  if (is({"softmax_cross_entropy"})) {
+    return plain::softmax_cross_entropy(problem_of<SoftmaxCrossEntropyProblem>(layer), pass);
+  }
   if (is({"concat"})) return concat_loops(layer, pass);
   if (is({"reorder"})) return reorder_loops(layer.inputs()[0], layer.outputs()[0], pass);
   return {};

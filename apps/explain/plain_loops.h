@@ -20,6 +20,10 @@ struct PlainLoops {
   };
   std::string functions;  // with the sizes that they use
   std::string prepare;    // the lines of what must be computed before, or empty
+  /// An output of which the loops read NAME_found, what the calls gave: a mask that a library draws
+  /// stands nowhere else. Or empty.
+  std::string found;
+  std::string checks;  // the lines of what else must hold, or empty
   std::vector<Output> outputs;
 };
 

@@ -244,12 +244,13 @@ class Writer {
       const bool bytes = memory.role == Role::kState || memory.role == Role::kWorkspace;
       const std::string type = bytes ? "char" : element_type(memory.desc.dtype);
       const std::string name = memory.role == Role::kWorkspace ? "scratch" : memory.name;
+      const std::string count =
+          memory.role == Role::kState && calls_.asks_for_state()
+              ? "state_bytes"
+              : std::to_string(bytes ? static_cast<int64_t>(memory.bytes) : memory.desc.elements());
       const std::string what = memory.role == Role::kRead
                                    ? "on_gpu<" + type + ">(" + memory.name + "_values)"
-                                   : "room_on_gpu<" + type + ">(" +
-                                         std::to_string(bytes ? static_cast<int64_t>(memory.bytes)
-                                                              : memory.desc.elements()) +
-                                         ")";
+                                   : "room_on_gpu<" + type + ">(" + count + ")";
       text += "  " + type + "* " + name + " = " + what + ";" +
               (memory.role == Role::kState ? "  // from forward to backward" : "") + "\n";
     }
@@ -277,24 +278,44 @@ class Writer {
         text += "  for (float& value : weight_values) value = 1 + value / 2;\n";
       }
       if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
-      if (memory.name == "labels") {
+      if (memory.name == "labels" && memory.desc.shape.rank() == 1) {
         text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i * 7 % classes);\n";
+      } else if (memory.name == "labels") {
+        text += R"(  for (size_t n = 0; n < rows; ++n) {
+    labels_values[3 * n] = float(n * 7 % classes);
+    labels_values[3 * n + 1] = float(n * 3 % classes);
+    labels_values[3 * n + 2] = float(n * 9973 % size_t(whole + 1));
+  }
+)";
       }
       if (memory.name == "dloss") text += "  dloss_values[0] = 1;\n";
+    }
+    if (layer.type() == "dropout") {
+      text += "  for (float& value : x_values) value = value == 0 ? 1 : value;\n";
     }
     return text;
   }
 
+  /// The elements of an output. Throws UnsupportedError if no call has it.
+  int64_t written_elements(const std::string& name) const {
+    const auto is_it = [&](const NamedMemory& memory) { return memory.name == name; };
+    const auto found = std::find_if(recorded_.memory.begin(), recorded_.memory.end(), is_it);
+    if (found != recorded_.memory.end() && calls_.memory().count(name)) {
+      return found->desc.elements();
+    }
+    throw UnsupportedError("explain: the calls of " + std::string(to_string(recorded_.pass)) +
+                           " do not write " + name);
+  }
+
   std::string comparisons() const {
     std::string text;
+    if (const std::string& name = loops_.found; !name.empty()) {
+      text += "  " + name + "_found = from_gpu(" + name + ", " +
+              std::to_string(written_elements(name)) + ");\n";
+    }
+    if (!loops_.prepare.empty()) text += "  prepare();\n";
     for (const PlainLoops::Output& output : loops_.outputs) {
-      const auto is_it = [&](const NamedMemory& memory) { return memory.name == output.name; };
-      const auto found = std::find_if(recorded_.memory.begin(), recorded_.memory.end(), is_it);
-      if (found == recorded_.memory.end() || !calls_.memory().count(output.name)) {
-        throw UnsupportedError("explain: the calls of " + std::string(to_string(recorded_.pass)) +
-                               " do not write " + output.name);
-      }
-      const int64_t count = found->desc.elements();
+      const int64_t count = written_elements(output.name);
       const double terms = static_cast<double>(count) * static_cast<double>(output.terms);
       int64_t step = static_cast<int64_t>(std::ceil(terms / kMostTerms));
       if (step > 1) {
@@ -308,11 +329,10 @@ class Writer {
               std::to_string(count) + "), plain_" + output.name + ", " + limit + ", " +
               std::to_string(step) + ");  // " + output.reason + "\n";
     }
-    return text;
+    return text + loops_.checks;
   }
 
   std::string main_function() const {
-    std::string scalars;
     return "\nint main() {\n"
            "  int gpus = 0;\n"
            "  if (cudaGetDeviceCount(&gpus) != cudaSuccess || gpus == 0) {\n"
@@ -321,8 +341,7 @@ class Writer {
            "    return 3;\n"
            "  }\n" +
            special_values() + "\n" + setup_ + questions_ + memory_lines() + "\n" +
-           commented("The calls.") + run_ + "\n" + commented("The comparison.") +
-           (loops_.prepare.empty() ? "" : "  prepare();\n") + comparisons() +
+           commented("The calls.") + run_ + "\n" + commented("The comparison.") + comparisons() +
            "  return wrong == 0 ? 0 : 1;\n}\n";
   }
 

@@ -63,13 +63,16 @@ std::string ProgramCalls::kernel(const Record& record) {
   }
   if (name == "softmax_cross_entropy_pick_kernel") {
     return says("pick", "the loss of the logarithms; cuDNN has none.") +
-           line("pick", pointer(3) + ", " + pointer(4) + ", " + pointer(5) + ", " + pointer(8) +
-                            ", " + pointer(9) + ",\n       " + pointer(10));
+           line("pick", pointer(3) + ", " + pointer(4) + ", " + pointer(8) + ", " + pointer(9) +
+                            ",\n       " + pointer(10));
   }
   if (name == "softmax_cross_entropy_unpick_kernel") {
     return says("unpick", "the gradient that the softmax is given.") +
-           line("unpick",
-                pointer(3) + ", " + pointer(4) + ", " + pointer(5) + ",\n         " + pointer(6));
+           line("unpick", pointer(4) + ", " + pointer(5) + ",\n         " + pointer(6));
+  }
+  if (name == "dropout_recompute_kernel" || name == "dropout_recompute_nhwc_kernel") {
+    return says("dropout", "cuDNN's dropout would draw a mask of its own.") +
+           line("dropout", pointer(4) + ", " + pointer(5) + ", " + number(3));
   }
   if (name == "cudaMemcpyAsync") {
     const auto any = [&](size_t i) {

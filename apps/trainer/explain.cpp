@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
+#include <sstream>
 
 #include "commands.h"
 #include "core/error.h"
@@ -22,17 +23,19 @@ std::vector<std::string> cudnn_ids(const Layer& layer) {
 
 /// The layer of that name, or the block that it is a part of.
 const ResolvedLayer& find_layer(const std::vector<ResolvedLayer>& layers, const std::string& name) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, parts;
   for (const ResolvedLayer& layer : layers) {
-    if (layer.name == name ||
-        ("+" + layer.name + "+").find("+" + name + "+") != std::string::npos) {
-      return layer;
+    std::istringstream all(layer.name);
+    for (std::string part; std::getline(all, part, '+');) {
+      if (part == name) return layer;
+      parts.push_back(part);
     }
+    if (layer.name == name) return layer;
     names.push_back(layer.name);
   }
   const std::string there = "the network has " + join(names);
   if (name.empty()) throw ConfigError("explain: --layer is missing; " + there);
-  throw ConfigError("explain: no layer '" + name + "'" + did_you_mean(name, names) + "; " + there);
+  throw ConfigError("explain: no layer '" + name + "'" + did_you_mean(name, parts) + "; " + there);
 }
 
 const PassChoice& find_pass(const ResolvedLayer& layer, const std::string& name) {

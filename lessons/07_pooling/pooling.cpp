@@ -124,6 +124,10 @@ void teach() {
   plain(CUDNN_POOLING_MAX, x, dy, y, dx);
   y[0] = NAN;
   lesson::compare("CUDNN_PROPAGATE_NAN", ys.host(), y);
+  d.set(CUDNN_POOLING_MAX_DETERMINISTIC, CUDNN_NOT_PROPAGATE_NAN);
+  CHECK(cudnnPoolingForward(cudnn, d.pooling, &one, d.x, sicks.data(), &zero, d.y, ys.data()));
+  std::printf("CUDNN_NOT_PROPAGATE_NAN: %g; the largest of the others is %g\n", ys.host()[0],
+              std::max({x[1], x[kW], x[kW + 1]}));
   // end nan
 
   // region wrong

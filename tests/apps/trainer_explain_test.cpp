@@ -52,17 +52,34 @@ TEST_F(TrainerExplain, ABlockGoesByThePartsToo) {
 TEST_F(TrainerExplain, NamesWhatThereIs) {
   EXPECT_OUTCOME(explain("--backend cudnn --layer conv2"), kExitUsage, "no layer 'conv2'",
                  "did you mean 'conv1'", "the network has conv1");
+  EXPECT_OUTCOME(folder_.run("explain " DUET_SOURCE_DIR
+                             "/configs/lenet5_fashion.yaml --backend cudnn --layer rellu1"),
+                 kExitUsage, "no layer 'rellu1'", "did you mean 'relu1'",
+                 "the network has conv1+relu1+pool1, conv2+relu2+pool2");
   EXPECT_OUTCOME(explain("--backend cudnn"), kExitUsage, "--layer is missing",
                  "the network has conv1");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --pass backwards"), kExitUsage,
                  "runs no pass 'backwards'", "it runs forward, backward_filter, backward_data");
   EXPECT_OUTCOME(explain("--backend cpu --layer fc1"), kExitUsage, "by cpu_blas",
                  "no implementation of the cudnn family", "cudnn_cublas");
+  EXPECT_OUTCOME(explain("--backend custom --layer fc1"), kExitUsage, "by custom_",
+                 "Take --backend with one of cudnn_cublas");
+  EXPECT_OUTCOME(explain("--backend auto --layer fc1"), kExitUsage, "by what 'auto' will choose",
+                 "Take --backend with one of cudnn_cublas");
   EXPECT_OUTCOME(explain("--backend cudnn --layer flatten"), kExitUsage,
                  "layer flatten (flatten) runs no pass 'forward'; it runs none");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --trace"), kExitUsage, "--trace");
   EXPECT_OUTCOME(explain("--backend cudnn --layer fc1 --out none/fc1.cpp"), kExitFailure,
                  "could not write none/fc1.cpp");
+}
+
+TEST(TrainerExplainWithoutCuda, SaysSo) {
+  if (built_with_cuda()) GTEST_SKIP() << "built with CUDA";
+  const TrainerFolder folder;
+  for (const char* what : {"--layer fc1", "--trace"}) {
+    EXPECT_OUTCOME(folder.run(std::string("explain tiny.yaml --backend cpu ") + what),
+                   kExitUnsupported, "this build has no CUDA");
+  }
 }
 
 TEST_F(TrainerExplain, TraceListsEveryCallOfAStep) {
