@@ -32,6 +32,8 @@ struct Transfer {
   bool begun = false;         // bytes have come
   std::string write_error{};  // why they could not be kept
   bool too_long = false;
+  int64_t other_size =
+      -1;  // of the whole file, as the server announces it: not the published one's
 };
 
 size_t keep(const char* bytes, size_t, size_t count, void* user) {
@@ -40,6 +42,13 @@ size_t keep(const char* bytes, size_t, size_t count, void* user) {
     transfer.begun = true;
     long status = 0;
     curl_easy_getinfo(transfer.curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_off_t announced = -1;
+    curl_easy_getinfo(transfer.curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+    const int64_t size = (status == 206 ? transfer.there : 0) + announced;
+    if (announced >= 0 && size != transfer.file.bytes) {
+      transfer.other_size = size;
+      return 0;
+    }
     if (status != 206 && transfer.there > 0) {  // the server sends all of it again
       if (ftruncate(transfer.to.get(), 0) != 0 || lseek(transfer.to.get(), 0, SEEK_SET) != 0) {
         transfer.write_error = std::strerror(errno);
@@ -117,6 +126,10 @@ std::string transfer_from(const std::string& url, const PublishedFile& file, con
   if (!transfer.write_error.empty()) {
     throw RunError(part.string() + ": " + transfer.write_error + "; make room for " +
                    human(file.bytes - size_of(part)) + " more and download again: it goes on");
+  }
+  if (transfer.other_size >= 0) {
+    return "has another file than the published, of " + human(transfer.other_size) + " and not " +
+           human(file.bytes);
   }
   if (transfer.too_long) {
     fs::remove(part);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
@@ -33,24 +34,54 @@ std::string text_of(const duet::ConfigNode& node) {
   return "[" + duet::join(items) + "]";
 }
 
-// The keys that the layer reads, with their defaults. Of those without one the required ones are
-// named in the errors.
-std::vector<Key> keys_of(const duet::LayerType& type) {
+// What the layer reads of a map with these values, defaults written in; and the mistakes in it.
+struct Read {
   duet::ConfigNode node = duet::ConfigNode::map();
-  duet::ConfigErrors errors("");
-  duet::ConfigReader reader(node, "layer", errors);
-  type.make(reader);
+  std::vector<std::string> asked;
   std::string mistakes;
+};
+Read read_keys(const duet::LayerType& type, const std::map<std::string, std::string>& values) {
+  Read read;
+  for (const auto& [key, value] : values) {
+    read.node.at_or_add(key) = duet::ConfigNode::of(value);
+  }
+  duet::ConfigErrors errors("");
+  duet::ConfigReader reader(read.node, "layer", errors);
+  type.make(reader);
+  read.asked = reader.asked();
   try {
     errors.raise_if_any();
   } catch (const duet::Error& error) {
-    mistakes = error.what();
+    read.mistakes = error.what();
   }
+  return read;
+}
+
+// The keys that the layer reads, with their defaults. Of those without one the required ones are
+// named in the errors; a default that is the value of a required key changes with that.
+std::vector<Key> keys_of(const duet::LayerType& type) {
+  const Read none = read_keys(type, {});
+  std::map<std::string, std::string> small, large;
+  for (const std::string& name : none.asked) {
+    if (none.mistakes.find("key '" + name + "' is missing") == std::string::npos) continue;
+    small[name] = std::to_string(2 + small.size());
+    large[name] = std::to_string(50 + large.size());
+  }
+  const Read first = read_keys(type, small), second = read_keys(type, large);
   std::vector<Key> keys;
-  for (const std::string& name : reader.asked()) {
-    const duet::ConfigNode* value = node.find(name);
-    const bool required = mistakes.find("key '" + name + "' is missing") != std::string::npos;
-    keys.push_back({name, required ? "required" : value ? text_of(*value) : "optional", required});
+  for (const std::string& name : none.asked) {
+    if (small.count(name)) {
+      keys.push_back({name, "required", true});
+      continue;
+    }
+    const duet::ConfigNode *value = first.node.find(name), *other = second.node.find(name);
+    std::string text = value ? text_of(*value) : "optional";
+    if (value && other && text != text_of(*other)) {
+      for (const auto& [source, given] : small) {
+        if (text.find(given) != std::string::npos) text = "as " + source;
+      }
+    }
+    keys.push_back({name, text, false});
   }
   return keys;
 }
@@ -65,14 +96,18 @@ std::unique_ptr<duet::Layer> sample_of(const duet::LayerType& type, duet::Math m
   const std::vector<std::vector<duet::TensorDesc>> inputs = {
       {images}, {images, images}, {features}, {features, features}, {features, labels}};
   const std::vector<std::string> values = {"64", "3", "nchw", "nhwc"};
+  const std::string pools_by = "pool_kernel";  // of blocks, which are for windows of 2x2
   std::vector<std::string> required;
+  bool pools = false;
   for (const Key& key : keys_of(type)) {
-    if (key.required) required.push_back(key.name);
+    if (key.name == pools_by) pools = true;
+    if (key.required && key.name != pools_by) required.push_back(key.name);
   }
   size_t combinations = 1;
   for (size_t i = 0; i < required.size(); ++i) combinations *= values.size();
   for (size_t number = 0; number < combinations; ++number) {
     duet::ConfigNode node = duet::ConfigNode::map();
+    if (pools) node.at_or_add(pools_by) = duet::ConfigNode::of("2");
     for (size_t i = 0, rest = number; i < required.size(); ++i, rest /= values.size()) {
       node.at_or_add(required[i]) = duet::ConfigNode::of(values[rest % values.size()]);
     }
@@ -197,6 +232,22 @@ std::string id_of(const std::filesystem::path& file) {
   return name.starts_with(folder + "_") ? name.substr(folder.size() + 1) : "";
 }
 
+// Whether a file is that of an implementation, as its comment begins ("dropout cudnn_own_masks: ...", "TYPE
+// cpu_reference, custom_composed: ..."), or by its name where that names none.
+bool is_of(const ImplementationComment& comment, const std::string& id) {
+  std::string head = comment.text.substr(0, comment.text.find_first_of(":."));
+  std::replace_if(
+      head.begin(), head.end(), [](char c) { return c == ',' || c == '\n'; }, ' ');
+  bool names_one = false;
+  std::istringstream words(head);
+  for (std::string word; words >> word;) {
+    if (word == id) return true;
+    const std::string family = word.substr(0, word.find('_'));
+    names_one |= word == "cudnn" || (word != family && duet::family_from(family));
+  }
+  return !names_one && id_of(comment.file) == id;
+}
+
 // The comment that a file of kernels begins with.
 std::string head_of(const std::string& source) {
   std::istringstream lines(source);
@@ -219,7 +270,7 @@ bool describe_implementation(const std::string& id, bool as_json) {
   json files = json::array();
   std::string text;
   for (const ImplementationComment& comment : kImplementationComments) {
-    if (id_of(comment.file) != id) continue;
+    if (!is_of(comment, id)) continue;
     files.push_back({{"file", "framework/layers/" + comment.file}, {"text", comment.text}});
     text += "framework/layers/" + comment.file + ":\n" + comment.text + "\n";
   }

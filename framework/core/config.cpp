@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "core/error.h"
+#include "core/open_range.h"
 
 namespace duet {
 namespace {
@@ -66,9 +67,13 @@ std::string describe(const ConfigNode& node) {
 
 // A limit that only the machine sets is told to those who passed it.
 std::string range_text(double min, double max, double found) {
+  const bool above_zero = min == kAboveZero;
+  const std::string least = above_zero ? " above 0" : " of at least " + format_number(min);
   if (std::isinf(max) || (max >= ConfigReader::kMaxInteger && found <= max)) {
-    return std::isinf(min) ? "" : " of at least " + format_number(min);
+    return std::isinf(min) ? "" : least;
   }
+  if (max == kBelowOne) return least + " and below 1";
+  if (above_zero) return least + " and at most " + format_number(max);
   return " from " + format_number(min) + " to " + format_number(max);
 }
 

@@ -23,29 +23,49 @@ struct Keys {
 };
 
 // Whole numbers below the number of classes are the classes; other labels are names.
-bool are_numbers(const std::vector<std::string>& labels, int64_t classes) {
-  return std::all_of(labels.begin(), labels.end(), [&](const std::string& label) {
-    int64_t number = -1;
-    const char* end = label.data() + label.size();
-    const auto [parsed, error] = std::from_chars(label.data(), end, number);
-    return error == std::errc() && parsed == end && number >= 0 && number < classes &&
-           label == std::to_string(number);
-  });
+bool is_number(const std::string& label, int64_t classes) {
+  int64_t number = -1;
+  const char* end = label.data() + label.size();
+  const auto [parsed, error] = std::from_chars(label.data(), end, number);
+  return error == std::errc() && parsed == end && number >= 0 && number < classes &&
+         label == std::to_string(number);
+}
+
+// The first row whose label is one too many: no number where others are, or a name beyond `classes` of
+// them. The count of rows if there is none.
+size_t first_too_many(const std::vector<std::string>& labels, int64_t classes, bool numbers) {
+  std::set<std::string> names;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    names.insert(labels[i]);
+    const bool fits =
+        numbers ? is_number(labels[i], classes) : static_cast<int64_t>(names.size()) <= classes;
+    if (!fits) return i;
+  }
+  return labels.size();
 }
 
 std::vector<std::string> names_of(const fs::path& file, const CsvTable& table, int64_t classes) {
-  if (are_numbers(table.labels, classes)) return numbered_classes(classes);
+  const auto numbers =
+      std::count_if(table.labels.begin(), table.labels.end(),
+                    [&](const std::string& label) { return is_number(label, classes); });
+  if (static_cast<size_t>(numbers) == table.labels.size()) return numbered_classes(classes);
   const std::set<std::string> names(table.labels.begin(), table.labels.end());
   if (static_cast<int64_t>(names.size()) == classes) return {names.begin(), names.end()};
   std::vector<std::string> some;
   for (const std::string& name : names) {
     if (some.size() < 10) some.push_back(printable(name));
   }
-  throw DataError(file.string() + ": its labels have " + std::to_string(names.size()) +
-                  " values (" + join(some) + (names.size() > 10 ? ", ..." : "") +
-                  "), and data.classes is " + std::to_string(classes) +
-                  ": they must be as many names, or whole numbers from 0 to " +
-                  std::to_string(classes - 1));
+  std::string place = file.string();
+  const size_t row = first_too_many(table.labels, classes, numbers > 0);
+  if (row < table.labels.size()) {
+    place += ":" + std::to_string(table.lines[row]) + ": the label '" +
+             printable(table.labels[row]) + "' is one too many";
+  }
+  throw DataError(
+      place + ": the labels have " + std::to_string(names.size()) +
+      (names.size() == 1 ? " value (" : " values (") + join(some) +
+      (names.size() > 10 ? ", ..." : "") + "), and data.classes is " + std::to_string(classes) +
+      ": they must be as many names, or whole numbers from 0 to " + std::to_string(classes - 1));
 }
 
 Split split_of(const fs::path& file, CsvTable table, const std::vector<std::string>& names) {

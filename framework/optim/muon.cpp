@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/open_range.h"
 #include "core/parallel.h"
 #include "core/single_threaded_blas.h"
 
@@ -174,22 +175,21 @@ std::unique_ptr<MuonDevice> make_muon_cpu(const OptimizerTensors& tensors, const
 }
 
 std::unique_ptr<Optimizer> make_muon(ConfigReader& reader) {
-  const double below_one = std::nextafter(1.0, 0.0);
   double rate = read_learning_rate(reader, "learning_rate", 0.001);
   if (rate == 0.0) {
     reader.error("learning_rate", "expected a number above 0");
     rate = 1.0;
   }
   MuonRule rule;
-  rule.momentum = static_cast<float>(reader.number("momentum", 0.95, 0.0, below_one));
+  rule.momentum = static_cast<float>(reader.number("momentum", 0.95, 0.0, kBelowOne));
   rule.nesterov = reader.flag("nesterov", true);
   rule.weight_decay = static_cast<float>(reader.number("weight_decay", 0.1, 0.0));
   rule.match_rms_adamw =
       reader.choice("adjust_lr_fn", {"original", "match_rms_adamw"}, "original") != "original";
   rule.adamw.rate =
       static_cast<float>(read_learning_rate(reader, "adamw_learning_rate", 0.001) / rate);
-  rule.adamw.beta1 = reader.number("beta1", 0.9, 0.0, below_one);
-  rule.adamw.beta2 = reader.number("beta2", 0.999, 0.0, below_one);
+  rule.adamw.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
+  rule.adamw.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);
   rule.adamw.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
   rule.adamw.weight_decay = rule.weight_decay;
   rule.adamw.decoupled = true;

@@ -1,14 +1,13 @@
 // The list of optimizers.
 #include <cmath>
 
+#include "core/open_range.h"
 #include "optim/muon.h"
 #include "optim/optimizer.h"
 #include "optim/update.h"
 
 namespace duet {
 namespace {
-
-const double kBelowOne = std::nextafter(1.0, 0.0);
 
 template <class Rule>
 class RuleUpdate : public Update {
@@ -98,13 +97,11 @@ std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
 OptimizerOptions read_options(ConfigReader& reader) {
   OptimizerOptions options;
   if (reader.raw("clip_norm")) {
-    options.clip_norm = reader.number("clip_norm", {}, 0.0, 1e30);
-    if (options.clip_norm == 0.0) reader.error("clip_norm", "expected a number above 0");
+    options.clip_norm = reader.number("clip_norm", {}, kAboveZero, 1e30);
   }
   if (reader.raw("decay_biases")) options.decay_biases = reader.flag("decay_biases");
   if (reader.raw("ema")) {
-    options.ema = reader.number("ema", {}, 0.0, kBelowOne);
-    if (options.ema == 0.0) reader.error("ema", "expected a number above 0 and below 1");
+    options.ema = reader.number("ema", {}, kAboveZero, kBelowOne);
   }
   return options;
 }

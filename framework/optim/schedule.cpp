@@ -88,11 +88,14 @@ ScheduleRule Schedule::rule(double learning_rate, int64_t steps_per_epoch) const
 std::string Schedule::misfit(double learning_rate, int64_t steps_per_epoch, int64_t steps) const {
   const auto at = [](int64_t step) { return std::to_string(step); };
   const int64_t before = warmup.in_steps(steps_per_epoch), end = total.in_steps(steps_per_epoch);
+  const ScheduleRule of_steps = rule(learning_rate, steps_per_epoch);
+  const auto last = static_cast<uint64_t>(std::max<int64_t>(0, steps - 1));
+  const auto is_zero = [&](uint64_t step) { return of_steps.rate(step) == 0.0f; };
+  if (is_zero(0) && is_zero(last / 2) && is_zero(last)) {
+    return "the learning rate is 0 at every step: no weight changes";
+  }
   char rate[32];
-  std::snprintf(
-      rate, sizeof rate, "%.3g",
-      static_cast<double>(rule(learning_rate, steps_per_epoch)
-                              .rate(static_cast<uint64_t>(std::max<int64_t>(0, steps - 1)))));
+  std::snprintf(rate, sizeof rate, "%.3g", static_cast<double>(of_steps.rate(last)));
   const std::string ended = "the training at step " + at(steps) + ", with a rate of " + rate;
   if (before > 0 && before >= steps) {
     return "the warm-up of the learning rate ends at step " + at(before) + ", and " + ended;

@@ -30,7 +30,7 @@ struct Schedule {
   /// Behind its end a cosine goes on, and the others stay at their last rate.
   ScheduleRule rule(double learning_rate, int64_t steps_per_epoch) const;
   /// What of it does not go with a training of so many steps, or "": it ends before or after that, its
-  /// warm-up outlasts it, or no step comes.
+  /// warm-up outlasts it, no step comes, or the rate is always 0.
   std::string misfit(double learning_rate, int64_t steps_per_epoch, int64_t steps) const;
 };
 

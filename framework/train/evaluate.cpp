@@ -48,18 +48,19 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   if (!std::isfinite(metrics.loss)) {
     throw RunError(checkpoint.string() + ": the validation loss of its weights is not finite");
   }
+  const double rate = per_second(metrics.rows, seconds);
   nlohmann::json result = {{"name", spec.name},
                            {"backend", spec.backend.name},
                            {"dataset", data.name},
                            {"checkpoint", checkpoint.string()},
-                           {"images_per_second", per_second(metrics.rows, seconds)}};
+                           {"images_per_second", rate}};
   result.update(evaluation_json(data, metrics));
   const std::string top5 =
       std::isnan(metrics.top5) ? "" : fmt::format(", top-5 {:.2f}%", 100.0 * metrics.top5);
-  const std::string text =
-      fmt::format("{}: validation loss {:.4f}, accuracy {:.2f}% of {} images{}\n{}",
-                  checkpoint.string(), metrics.loss, 100.0 * metrics.accuracy,
-                  format_count(metrics.rows), top5, classes_text(data, metrics));
+  const std::string text = fmt::format(
+      "{}: validation loss {:.4f}, accuracy {:.2f}% of {} images{}, {} images/s\n{}",
+      checkpoint.string(), metrics.loss, 100.0 * metrics.accuracy, format_count(metrics.rows), top5,
+      format_count(std::llround(rate)), classes_text(data, metrics));
   std::fputs(options.json ? (json_text(result) + "\n").c_str() : text.c_str(), stdout);
 }
 

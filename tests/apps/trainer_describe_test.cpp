@@ -40,6 +40,23 @@ TEST(TrainerDescribe, LayersHaveKeysAndWhatIsSupported) {
   }
 }
 
+TEST(TrainerDescribe, ADefaultMayBeTheValueOfAnotherKey) {
+  const TrainerFolder folder;
+  const json pool = described(folder, "max_pool2d")["keys"];
+  EXPECT_EQ(pool["kernel"], "required");
+  EXPECT_EQ(pool["stride"], "as kernel");
+  EXPECT_EQ(pool["padding"], "0");
+  const json block = described(folder, "conv2d_pool_relu");
+  EXPECT_EQ(block["keys"]["pool_stride"], "as pool_kernel");
+  EXPECT_EQ(block["keys"]["stride"], "1");
+  // The sample pools by windows of 2x2, as the kernels do.
+  for (const json& row : block["implementations"]) {
+    if (row["implementation"] == "custom_fused" && row["math"] == "fp32") {
+      EXPECT_EQ(row["supported"], "yes") << row;
+    }
+  }
+}
+
 TEST(TrainerDescribe, EveryLayerIsDescribed) {
   const TrainerFolder folder;
   for (const LayerType* type : layer_types()) {
@@ -71,6 +88,18 @@ TEST(TrainerDescribe, ImplementationsSayWhatTheirFilesSay) {
   }
   EXPECT_TRUE(conv2d);
   EXPECT_EQ(naive["layers"].empty(), !DUET_WITH_CUDA);
+  // A file may begin with the ids of several.
+  const auto names_file = [&](const char* id, const std::string& name) {
+    const json files = described(folder, id)["files"];
+    for (const json& file : files) {
+      if (file["file"] == "framework/layers/" + name) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(names_file("custom_composed", "conv2d_pool_relu/conv2d_pool_relu_composed.cpp"));
+  EXPECT_TRUE(names_file("cudnn_persistent", "batch_norm/batch_norm_cudnn.cpp"));
+  EXPECT_TRUE(names_file("cudnn_own_masks", "dropout/dropout_cudnn.cpp"));
+  EXPECT_FALSE(names_file("cudnn", "dropout/dropout_cudnn.cpp"));
   const Outcome reference = folder.run("describe cpu_reference");
   EXPECT_TRUE(has(reference.out, "framework/layers/linear/linear_cpu_reference.cpp:\nlinear",
                   "softmax_cross_entropy", "yes"));

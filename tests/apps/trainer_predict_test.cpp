@@ -132,7 +132,7 @@ TEST_F(TrainedNetwork, EvaluatesAsItsEpochDid) {
         << more;
   }
   const Outcome text = folder_.run("evaluate --quiet --checkpoint " + last);
-  EXPECT_TRUE(has(text.out, last + ": validation loss", "% of 32 images"));
+  EXPECT_TRUE(has(text.out, last + ": validation loss", "% of 32 images", " images/s"));
   EXPECT_EQ(text.err, "");
   EXPECT_FALSE(fs::exists(folder_ / "runs"));
 }

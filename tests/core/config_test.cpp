@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/open_range.h"
 #include "support/text.h"
 
 namespace duet {
@@ -113,6 +114,20 @@ TEST(Config, Ranges) {
   EXPECT_TRUE(has(mistakes(map_of({{"k", "9"}}), read), "from 1 to 8"));
   EXPECT_NE(mistakes(map_of({{"p", "1.5"}}), [](ConfigReader& r) { r.number("p", 0.5, 0, 1); }),
             "");
+}
+
+TEST(Config, RangesThatAreOpen) {
+  const auto of = [](const char* value, double min, double max) {
+    return mistakes(map_of({{"p", value}}), [&](ConfigReader& r) { r.number("p", 0.5, min, max); });
+  };
+  EXPECT_EQ(of("1e-300", kAboveZero, kBelowOne) + of("0.9999", kAboveZero, kBelowOne), "");
+  for (const char* bad : {"0", "1", "-1", "nan"}) {
+    EXPECT_TRUE(has(of(bad, kAboveZero, kBelowOne),
+                    std::string("expected a number above 0 and below 1, found '") + bad));
+  }
+  EXPECT_TRUE(has(of("1", 0, kBelowOne), "expected a number of at least 0 and below 1, found '1'"));
+  EXPECT_TRUE(has(of("0", kAboveZero, 8), "expected a number above 0 and at most 8, found '0'"));
+  EXPECT_TRUE(has(of("0", kAboveZero, 1e30), "expected a number above 0, found '0'"));
 }
 
 TEST(Config, AllMistakesAtOnceInFileOrder) {

@@ -88,6 +88,13 @@ TEST_F(Csv, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_TRUE(has(error("a,b,label\n1,\"2\"3,x\n"), ":2: a quoted field is followed by other"));
   EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2,y\n1,2,z\n"), "labels have 3 values (x, y, z)",
                   "data.classes is 2"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n\n1,2,y\n1,2,z\n1,2,x\n"),
+                  "train.csv:5: the label 'z' is one too many: the labels have 3 values"));
+  EXPECT_TRUE(
+      has(error("a,b,label\n1,2,0\n1,2,7\n1,2,1\n"),
+          "train.csv:3: the label '7' is one too many: the labels have 3 values (0, 1, 7)"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2,-1\n1,2,0\n1,2,1\n"), "train.csv:2: the label '-1'"));
+  EXPECT_TRUE(has(error("a,b,label\n1,2,x\n1,2,x\n"), "train.csv: the labels have 1 value (x)"));
   EXPECT_TRUE(has(error("a,b,label\n"), "train.csv: holds no rows"));
   EXPECT_TRUE(has(error(""), "train.csv: holds no rows"));
   EXPECT_TRUE(has(error(std::string("a,b,label\n1,\0,x\n", 16)), ":2: holds a byte 0", "UTF-8"));

@@ -112,7 +112,7 @@ TEST_F(Download, AsksTheNextMirrorAndTellsWhatEachDid) {
   const WebServer wrong([&](const Request&) {
     return Answer{"200 OK", std::string(content_.size(), 'x')};
   });
-  const WebServer longer([&](const Request&) { return Answer{"200 OK", content_ + "more"}; });
+  const WebServer longer([&](const Request&) { return Answer{"200 OK", content_ + "more", -2}; });
   const WebServer good([&](const Request& request) { return whole(request); });
   const std::string told =
       download_from({gone.url(), wrong.url(), longer.url(), "http://127.0.0.1:1"});
@@ -124,6 +124,23 @@ TEST_F(Download, AsksTheNextMirrorAndTellsWhatEachDid) {
   EXPECT_TRUE(fs::is_empty(folder_ / "some"));
   EXPECT_EQ(download_from({gone.url(), wrong.url(), longer.url(), good.url()}), "");
   EXPECT_TRUE(got() == content_);
+}
+
+TEST_F(Download, AFileOfAnotherSizeIsNotBegun) {
+  const WebServer shorter([&](const Request&) { return Answer{"200 OK", "<html>sign in</html>"}; });
+  const WebServer longer([&](const Request& request) {
+    Answer answer = whole(request);
+    answer.body += "more";
+    return answer;
+  });
+  fs::create_directories(folder_ / "some");
+  folder_.write("some/a.bin.part", content_.substr(0, 5));
+  const std::string told = download_from({shorter.url(), longer.url()});
+  EXPECT_TRUE(has(told, {shorter.url() + "/a.bin: has another file than the published, of 20 bytes "
+                                         "and not 300000 bytes",
+                         longer.url() + "/a.bin: has another file than the published, of 300004"}))
+      << told;
+  EXPECT_EQ(folder_.read("some/a.bin.part"), content_.substr(0, 5));
 }
 
 TEST_F(Download, WhatHasComeStays) {

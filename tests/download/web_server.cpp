@@ -63,9 +63,10 @@ void WebServer::serve() {
     }
     const Answer answer = answer_(request);
     const int64_t size = static_cast<int64_t>(answer.body.size());
-    send_all(connection, "HTTP/1.1 " + answer.status + "\r\nContent-Length: " +
-                             std::to_string(answer.length >= 0 ? answer.length : size) +
-                             "\r\nConnection: close\r\n\r\n" +
+    const int64_t length = answer.length == -1 ? size : answer.length;
+    const std::string announced =
+        length >= 0 ? "\r\nContent-Length: " + std::to_string(length) : "";
+    send_all(connection, "HTTP/1.1 " + answer.status + announced + "\r\nConnection: close\r\n\r\n" +
                              answer.body.substr(0, answer.stop >= 0 ? answer.stop : size));
     close(connection);
   }

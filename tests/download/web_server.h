@@ -18,7 +18,7 @@ class WebServer {
   };
   struct Answer {
     std::string status = "200 OK", body = {};
-    int64_t length = -1;  // as announced; -1: the body's
+    int64_t length = -1;  // as announced; -1: the body's; -2: none is
     int64_t stop = -1;    // bytes of the body that are sent; -1: all
   };
   explicit WebServer(std::function<Answer(const Request&)> answer);

@@ -6,6 +6,7 @@
 #include "device/philox.h"
 #include "layers/own_masks.h"
 #include "support/case_rig.h"
+#include "support/text.h"
 
 namespace duet {
 
@@ -28,6 +29,18 @@ std::vector<LayerCase> dropout_cases() {
 }
 
 namespace {
+
+TEST(Dropout, TheShareThatIsDroppedIsBelowOne) {
+  const auto mistake = [](const char* p) {
+    return error_of([&] {
+      make_layer("dropout", {.name = "", .keys = {{"p", p}}, .x = {{{4, 4}}}});
+    });
+  };
+  for (const char* p : {"1", "1.5", "-0.1", "nan"}) {
+    EXPECT_TRUE(has(mistake(p), "p: expected a number of at least 0 and below 1, found")) << p;
+  }
+  EXPECT_TRUE(has(mistake("0.9999999999"), "p: is 1 as a float"));
+}
 
 /// Runs `c` on ones, with every implementation that can run here and draws our masks, and calls
 /// check(id, y, dx).

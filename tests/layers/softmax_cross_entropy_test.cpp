@@ -3,8 +3,11 @@
 #include <cmath>
 #include <limits>
 
+#include "core/config.h"
 #include "core/labels.h"
+#include "layers/layers.h"
 #include "support/case_rig.h"
+#include "support/text.h"
 
 namespace duet {
 
@@ -100,6 +103,26 @@ TEST(SoftmaxCrossEntropy, KnownValues) {
     const double expected[] = {0.25, -0.25, -0.75, 0.75};
     for (int i = 0; i < 4; ++i) EXPECT_NEAR(r.dx[i], expected[i], 1e-6) << r.id << " dx " << i;
   }
+}
+
+TEST(SoftmaxCrossEntropy, RefusesWhatIsNoWeight) {
+  const auto mistake = [](std::vector<std::string> weights) {
+    ConfigNode node = ConfigNode::map(), list{.kind = ConfigNode::Kind::kList};
+    for (const std::string& weight : weights) list.items.push_back(ConfigNode::of(weight));
+    node.at_or_add("class_weights") = list;
+    ConfigErrors errors("net.yaml");
+    ConfigReader reader(node, "loss", errors);
+    find_layer_type("softmax_cross_entropy")->make(reader);
+    return error_of([&] { errors.raise_if_any(); });
+  };
+  EXPECT_EQ(mistake({"0", "1"}), "");
+  EXPECT_TRUE(has(mistake({"1", "-1"}), "class_weights: expected numbers from 0 to 1e6"));
+  EXPECT_TRUE(has(mistake({"1e7", "1"}), "class_weights: expected numbers from 0 to 1e6"));
+  EXPECT_TRUE(has(mistake({"0", "0"}), "class_weights: expected a number above 0 among them"));
+  EXPECT_TRUE(has(mistake({}), "class_weights: expected a number above 0 among them"));
+  const std::string nan = mistake({"1", ".nan"});
+  EXPECT_TRUE(has(nan, "class_weights: expected a number or a list of numbers, found '.nan'"));
+  EXPECT_EQ(nan.find("above 0"), std::string::npos) << nan;
 }
 
 TEST(SoftmaxCrossEntropy, SmallDifferencesOfLargeLogits) {

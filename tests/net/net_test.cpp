@@ -617,6 +617,11 @@ TEST(Net, SaysWhatIsNotFusedAndWhy) {
   expect_unfused(one_block("cpu_reference\nmath: bf16"),
                  "no implementation of conv2d_pool_relu that is asked for can run it here");
   if (!built_with_cuda()) return;
+  EXPECT_TRUE(has(
+      error_of<ConfigError>([] { one_block("custom", ", backend: {forward: custom_composed}"); }),
+      "forward is to run by custom_composed, which keeps another state"));
+  EXPECT_EQ(ids_of(one_block("custom", ", backend: custom_composed")[0]),
+            std::vector<std::string>(3, "custom_composed"));
   expect_unfused(one_block("custom", ", backend: {forward: custom_naive}"),
                  "conv names custom_naive, which the block has not");
   expect_unfused(one_block("custom_naive"), "the block has no custom_naive");

@@ -6,7 +6,7 @@ set -euo pipefail
 
 trainer=$1
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-for python in python3 /usr/bin/python3; do
+for python in "$here/../../build/python/venv/bin/python" python3 /usr/bin/python3; do
   if "$python" -c 'import tensorboard' >/dev/null 2>&1; then
     scratch=$(mktemp -d)
     trap 'rm -rf "$scratch"' EXIT
@@ -30,5 +30,5 @@ YAML
     exit
   fi
 done
-echo "skipped: no Python has TensorBoard (pip install tensorboard, e.g. in a virtual environment that comes first in PATH)"
+echo "skipped: no Python has TensorBoard ('./duet test' installs it in build/python/venv where it can)"
 exit 77

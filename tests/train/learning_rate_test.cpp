@@ -86,6 +86,19 @@ TEST(LearningRate, SchedulesOfOtherLengthsThanTheTrainingAreToldOf) {
   EXPECT_EQ(misfit("{type: step, step_size: 9, per: step}"), "");
 }
 
+TEST(LearningRate, ARateThatChangesNothingIsToldOf) {
+  const auto misfit = [](const std::string& yaml, double rate) {
+    return read(yaml, 2).misfit(rate, 5, 10);
+  };
+  const char* const zero = "the learning rate is 0 at every step: no weight changes";
+  EXPECT_EQ(misfit("{type: constant}", 0.0), zero);
+  EXPECT_EQ(misfit("{type: constant}", 1e-60), zero);  // 0 as a float
+  EXPECT_EQ(misfit("{type: linear, start_factor: 0, end_factor: 0}", 0.1), zero);
+  EXPECT_EQ(misfit("{type: linear, start_factor: 0, end_factor: 1}", 0.1), "");
+  EXPECT_EQ(misfit("{type: exponential, gamma: 0}", 0.1), "");
+  EXPECT_EQ(misfit("{type: constant, warmup_epochs: 1}", 0.1), "");
+}
+
 // tests/pytorch/make_schedules.py. A rate is a float, which PyTorch has in double, made from the one
 // before.
 TEST(LearningRate, IsPyTorchs) {

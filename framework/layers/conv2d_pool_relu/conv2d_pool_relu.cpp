@@ -1,11 +1,15 @@
 #include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 
+#include "layers/composed_block.h"
+
 namespace duet {
 
-// The first three in conv2d_pool_relu_composed.cpp, the others each in the file of its name.
+// Those of the CPU, custom_composed and those of cudnn in conv2d_pool_relu_composed.cpp, the others each
+// in the file of its name.
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph();
+ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_composed();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
@@ -22,6 +26,7 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_custom_wgmma(),
     conv2d_pool_relu_custom_mma(),
     conv2d_pool_relu_custom_fused(),
+    conv2d_pool_relu_custom_composed(),
     conv2d_pool_relu_cudnn(),
     conv2d_pool_relu_cudnn_graph(),
 #endif
@@ -39,6 +44,10 @@ Conv2dPoolReluLayer::Conv2dPoolReluLayer(ConfigReader& reader)
     : LayerOf("conv2d_pool_relu", conv2d_pool_relu_impls(), three_passes()),
       params_{.conv = Conv2dParams::read(reader),
               .pool = Pool2dParams::read(reader, PoolKind::kMax, "pool_")} {}
+
+bool Conv2dPoolReluLayer::shares_state(std::string_view a, std::string_view b) const {
+  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b);
+}
 
 Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& inputs,
                                                  const LayerOptions& options) {

@@ -8,7 +8,8 @@
 // Keys: conv2d's; and pool_kernel (required; k or [r, s]), pool_stride (default: pool_kernel),
 // pool_padding 0. Parameters: conv2d's.
 // Each family keeps its own kind of state from forward (the hand-written ones a packed argmax, the
-// others z and its gradient), so that the passes may run by implementations of one family.
+// others and custom_composed z and its gradient), so that the passes may run by implementations of one
+// family.
 #pragma once
 
 #include "layers/conv2d/conv2d.h"
@@ -40,9 +41,7 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluLayer, Conv2dPoolReluPr
 
   double flops(Pass) const override { return 2.0 * static_cast<double>(problem().conv.products()); }
   bool chooses_per_pass() const override { return false; }
-  bool shares_state(std::string_view a, std::string_view b) const override {
-    return family_of(a) == family_of(b);
-  }
+  bool shares_state(std::string_view a, std::string_view b) const override;
   /// Where the two largest of a window, or the largest and 0, are nearly equal.
   void settle(const std::vector<std::vector<double>>& x, const std::vector<std::vector<double>>& w,
               std::vector<std::vector<double>>& dy) const override;

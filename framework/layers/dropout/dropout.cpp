@@ -2,6 +2,8 @@
 
 #include <sstream>
 
+#include "core/open_range.h"
+
 namespace duet {
 
 // Each in the file of its name.
@@ -61,9 +63,9 @@ class DropoutLayer : public LayerOf<DropoutLayer, DropoutProblem> {
 }  // namespace
 
 float read_dropout_share(ConfigReader& reader) {
-  const auto p = static_cast<float>(reader.number("p", 0.5, 0.0, 1.0));
+  const auto p = static_cast<float>(reader.number("p", 0.5, 0.0, kBelowOne));
   if (p < 1.0f) return p;
-  reader.error("p", "p must be less than 1");
+  reader.error("p", "is 1 as a float; expected a number below 1");
   return 0.5f;
 }
 

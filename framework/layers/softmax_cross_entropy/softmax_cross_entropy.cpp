@@ -54,7 +54,8 @@ class SoftmaxCrossEntropyLayer
     }
     if (!reader.raw("class_weights")) return;
     double sum = 0.0;
-    for (double weight : reader.numbers("class_weights", {})) {
+    // {1.0}: what is no list of numbers has been told.
+    for (double weight : reader.numbers("class_weights", {1.0})) {
       if (!(weight >= 0.0 && weight <= kMostWeight)) {
         reader.error("class_weights", "expected numbers from 0 to 1e6");
         return;

@@ -1,0 +1,18 @@
+// Batch normalisation and relu as the first parts of a composed block.
+#pragma once
+
+#include "layers/batch_norm/batch_norm.h"
+#include "layers/composed_block.h"
+
+namespace duet {
+
+/// Ids in the lists of batch normalisation and relu. Without one of relu both are one part, by `norm` of
+/// the list of their own block, or by custom_cluster, with the same limits, where that list prefers it.
+struct BatchNormReluParts {
+  std::string_view norm, relu;
+
+  std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass pass) const;
+  void add_to(ComposedBlock& block, const BatchNormProblem& problem, Context& context) const;
+};
+
+}  // namespace duet
