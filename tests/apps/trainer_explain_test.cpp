@@ -17,7 +17,7 @@ class TrainerExplain : public testing::Test {
     if (!built_with_cuda()) GTEST_SKIP() << "built without CUDA";
   }
   Outcome explain(const std::string& arguments) const {
-    return folder_.run("explain tiny.yaml " + arguments);
+    return folder_.run("explain tiny.yaml " + arguments, {.cublaslt = true});
   }
   TrainerFolder folder_;
 };
@@ -41,7 +41,8 @@ TEST_F(TrainerExplain, WritesAProgramOfOnePass) {
 TEST_F(TrainerExplain, ABlockGoesByThePartsToo) {
   const Outcome outcome = folder_.run(
       "explain " DUET_SOURCE_DIR
-      "/configs/lenet5_fashion.yaml --backend cudnn --layer relu1 --pass backward_filter");
+      "/configs/lenet5_fashion.yaml --backend cudnn --layer relu1 --pass backward_filter",
+      {.cublaslt = true});
   EXPECT_OUTCOME(outcome, kExitDone);
   // Backward goes on from what forward left.
   EXPECT_TRUE(has(outcome.out, "conv1+relu1+pool1 of lenet5_fashion", "---- forward",

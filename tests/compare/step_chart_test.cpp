@@ -73,7 +73,9 @@ TEST(StepChart, BarsAreAsLongAsTheTimes) {
       EXPECT_EQ(bars[i].arm, arm);
       EXPECT_NEAR(bars[i].width / bars[0].width, us / step_us, 1e-4) << labels[i / arms];
       EXPECT_EQ(values[i], format_significant(us));
-      if (i > 0) EXPECT_GT(bars[i].y, bars[i - 1].y);
+      if (i > 0) {
+        EXPECT_GT(bars[i].y, bars[i - 1].y);
+      }
     }
     const auto ratios = texts_of(svg, "ratio end");
     ASSERT_EQ(ratios.size(), arms == 2 ? labels.size() : 0u);

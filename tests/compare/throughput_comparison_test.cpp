@@ -25,11 +25,11 @@ json rows_of(StepTimer& timer, const std::vector<int64_t>& batches) {
   return rows;
 }
 
-constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
+constexpr TimingPlan kShortBlocks = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
 
 TEST(ThroughputComparison, MeasuresEveryBatchThatFits) {
   const SmallComparison small({"cpu_blas", "cpu_reference"});
-  StepTimer timer(small.arms, small.dataset, kShort);
+  StepTimer timer(small.arms, small.dataset, kShortBlocks);
   const json rows = rows_of(timer, {1, 32, 65});
   ASSERT_EQ(rows.size(), 3u);
   for (size_t i = 0; i < 2; ++i) {
@@ -58,7 +58,7 @@ TEST(ThroughputComparison, SaysWhatIsWrongAtABatch) {
                               {"type: linear", "type: linear, backend: cpu_double_wrong_above"}});
   const auto arms = read_arms(folder.options({"cpu_blas", (folder / "cheat.yaml").string()}));
   const Dataset dataset = arms[0].setup().dataset.load({});
-  StepTimer timer(arms, dataset, kShort);
+  StepTimer timer(arms, dataset, kShortBlocks);
   const json rows = rows_of(timer, {32, 64});
   EXPECT_TRUE(rows[0]["arms"][1]["faults"].empty());
   EXPECT_TRUE(rows[0]["arms"][1].contains("training_us"));
@@ -81,7 +81,7 @@ TEST(ThroughputComparison, AnArmThatTheMachineCannotHoldIsNotTheEnd) {
        {"layers.conv1.out_channels=128", "layers.fc1.out_features=120000000"}) {
     arms[1].options.assignments.push_back(assignment);
   }
-  StepTimer timer(arms, small.dataset, kShort);
+  StepTimer timer(arms, small.dataset, kShortBlocks);
   const json rows = rows_of(timer, {16});
   EXPECT_TRUE(rows[0]["arms"][0].contains("training_us"));
   EXPECT_TRUE(has(rows[0]["arms"][1]["error"].get<std::string>(), "out of memory"));

@@ -16,9 +16,9 @@
 namespace duet {
 namespace {
 
-struct Arm {
-  explicit Arm(Device device, const DatasetInfo& info, const Split& split, BatchOptions options,
-               Layout layout, DType dtype = DType::kFloat32)
+struct BatchesArm {
+  explicit BatchesArm(Device device, const DatasetInfo& info, const Split& split,
+                      BatchOptions options, Layout layout, DType dtype = DType::kFloat32)
       : context(device),
         batches(context, info, split, options),
         x_desc{{options.batch, info.channels, info.height, info.width}, dtype, layout},
@@ -67,12 +67,12 @@ TEST_P(BatchesGpuIn, HaveTheBitsOfTheCpu) {
       for (const bool shuffle : {false, true}) {
         for (const int64_t batch : {1, 10, 64}) {
           const BatchOptions options{.batch = batch, .seed = 5, .shuffle = shuffle};
-          Arm cpu(Device::kCpu, info, split, options, layout, GetParam());
-          Arm gpu(Device::kGpu, info, split, options, layout, GetParam());
+          BatchesArm cpu(Device::kCpu, info, split, options, layout, GetParam());
+          BatchesArm gpu(Device::kGpu, info, split, options, layout, GetParam());
           const uint64_t epoch = static_cast<uint64_t>(cpu.batches.per_epoch());
           for (uint64_t step : {uint64_t{0}, epoch - 1, epoch, 3 * epoch + epoch / 2,
                                 (uint64_t{1} << 32) - 1, (uint64_t{1} << 40) + 7}) {
-            for (Arm* arm : {&cpu, &gpu}) {
+            for (BatchesArm* arm : {&cpu, &gpu}) {
               arm->set_step(step);
               arm->gather();
             }
@@ -121,10 +121,10 @@ TEST_P(BatchesGpuIn, AugmentToTheBitsOfTheCpu) {
     for (const Augment& augment : augments()) {
       for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
         const BatchOptions options{.batch = 64, .seed = 9, .shuffle = true, .augment = augment};
-        Arm cpu(Device::kCpu, info, split, options, layout, GetParam());
-        Arm gpu(Device::kGpu, info, split, options, layout, GetParam());
+        BatchesArm cpu(Device::kCpu, info, split, options, layout, GetParam());
+        BatchesArm gpu(Device::kGpu, info, split, options, layout, GetParam());
         for (const uint64_t step : {uint64_t{0}, uint64_t{2}, uint64_t{5}, uint64_t{1} << 40}) {
-          for (Arm* arm : {&cpu, &gpu}) {
+          for (BatchesArm* arm : {&cpu, &gpu}) {
             arm->set_step(step);
             arm->gather();
           }
@@ -145,10 +145,10 @@ TEST_P(BatchesGpuIn, NumbersHaveTheBitsOfTheCpu) {
   for (int i = 0; i < 100; ++i) split.labels.push_back(i % 10);
   for (const bool shuffle : {false, true}) {
     const BatchOptions options{.batch = 32, .seed = 2, .shuffle = shuffle};
-    Arm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
-    Arm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
+    BatchesArm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
+    BatchesArm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
     for (const uint64_t step : {0, 3, 7}) {
-      for (Arm* arm : {&cpu, &gpu}) {
+      for (BatchesArm* arm : {&cpu, &gpu}) {
         arm->set_step(step);
         arm->gather();
       }
@@ -168,9 +168,9 @@ TEST_P(BatchesGpuIn, StreamedThroughAGraphTheyHaveTheBitsOfTheCpu) {
     for (const Augment& augment : some) {
       for (const bool shuffle : {false, true}) {
         BatchOptions options{.batch = 64, .seed = 9, .shuffle = shuffle, .augment = augment};
-        Arm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
+        BatchesArm cpu(Device::kCpu, info, split, options, Layout::kNCHW, GetParam());
         options.stream = Stream::kMemory;
-        Arm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
+        BatchesArm gpu(Device::kGpu, info, split, options, Layout::kNCHW, GetParam());
         gpu.set_step(0);
         gpu.batches.stage(0);
         gpu.gather();
@@ -203,8 +203,8 @@ TEST_P(BatchesGpuIn, StreamedThroughAGraphTheyHaveTheBitsOfTheCpu) {
 TEST_F(BatchesGpu, AnotherBatchThanTheStagedOneIsNotANumber) {
   const DatasetInfo info = make_info(1, 4, 4);
   const Split split = make_split(info, 100);
-  Arm gpu(Device::kGpu, info, split, {.batch = 8, .shuffle = true, .stream = Stream::kMemory},
-          Layout::kNCHW);
+  BatchesArm gpu(Device::kGpu, info, split,
+                 {.batch = 8, .shuffle = true, .stream = Stream::kMemory}, Layout::kNCHW);
   for (uint64_t step = 0; step < 6; ++step) gpu.batches.stage(step);
   gpu.set_step(1);
   gpu.gather();
@@ -218,8 +218,8 @@ TEST_F(BatchesGpu, AGraphFollowsTheStep) {
   const DatasetInfo info = make_info(1, 28, 28);
   const Split split = make_split(info, 1000);
   const BatchOptions options{.batch = 64, .seed = 1, .shuffle = true};
-  Arm cpu(Device::kCpu, info, split, options, Layout::kNCHW);
-  Arm gpu(Device::kGpu, info, split, options, Layout::kNCHW);
+  BatchesArm cpu(Device::kCpu, info, split, options, Layout::kNCHW);
+  BatchesArm gpu(Device::kGpu, info, split, options, Layout::kNCHW);
   gpu.set_step(0);
   gpu.gather();
   StepGraph graph(gpu.context, [&] { gpu.gather(); });

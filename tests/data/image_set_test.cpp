@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kPictures = DUET_SOURCE_DIR "/tests/data/pictures/";
+const std::string kPictureFolder = DUET_SOURCE_DIR "/tests/data/pictures/";
 
 const json& pillow() {
   static const json pictures =
@@ -33,7 +33,7 @@ Image image_of(const json& object) {
 }
 
 std::string content_of(const std::string& name) {
-  std::ifstream file(kPictures + name, std::ios::binary);
+  std::ifstream file(kPictureFolder + name, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
@@ -96,7 +96,7 @@ TEST(ImageSet, AJpegIsTurnedAsItsExifSays) {
   const std::string segment = std::string("\xff\xe1") + static_cast<char>(length >> 8) +
                               static_cast<char>(length & 255) + data;
   folder.write("turned.jpg", jpeg.substr(0, 2) + segment + jpeg.substr(2));
-  const Image plain = read_image_file(kPictures + "colour.jpg");
+  const Image plain = read_image_file(kPictureFolder + "colour.jpg");
   const Image turned = read_image_file(folder / "turned.jpg");
   EXPECT_EQ(turned.height, plain.width);
   EXPECT_EQ(turned.width, plain.height);
@@ -107,7 +107,7 @@ TEST(ImageSet, ReadsInOrderChannelByChannel) {
   Dataset data;
   const PictureRules rules{.channels = 3, .height = 4, .width = 5};
   const Split split = read_labelled_files(
-      {{kPictures + "grey.png", 4}, {kPictures + "colour.png", 2}}, rules, data);
+      {{kPictureFolder + "grey.png", 4}, {kPictures + "colour.png", 2}}, rules, data);
   EXPECT_EQ(split.labels, std::vector<int32_t>({4, 2}));
   ASSERT_EQ(split.images.size(), 120u);
   for (size_t c = 0; c < 3; ++c) EXPECT_EQ(split.images[20 * c], 175);
@@ -123,10 +123,10 @@ TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
   folder.write("half.jpg", content_of("colour.jpg").substr(0, 300));
   folder.write("text.png", "hello");
   const std::vector<LabelledFile> files = {
-      {folder / "half.png", 0},    {kPictures + "colour.png", 1},
-      {folder / "half.jpg", 2},    {kPictures + "cmyk.jpg", 3},
-      {folder / "text.png", 4},    {kPictures + "transparent.png", 5},
-      {kPictures + "huge.png", 6}, {kPictures + "grey.png", 7}};
+      {folder / "half.png", 0},         {kPictureFolder + "colour.png", 1},
+      {folder / "half.jpg", 2},         {kPictureFolder + "cmyk.jpg", 3},
+      {folder / "text.png", 4},         {kPictureFolder + "transparent.png", 5},
+      {kPictureFolder + "huge.png", 6}, {kPictures + "grey.png", 7}};
   PictureRules rules{.channels = 3, .height = 4, .width = 5};
   Dataset data;
   const std::string message = error_of<DataError>([&] { read_labelled_files(files, rules, data); });
@@ -157,7 +157,7 @@ TEST(ImageSet, AnotherSizeIsAMistakeEvenWithSkip) {
   const PictureRules rules{.channels = 1, .height = 8, .width = 6, .skip = true};
   Dataset data;
   EXPECT_TRUE(has(error_of<DataError>([&] {
-                    read_labelled_files({{kPictures + "grey.png", 0}}, rules, data);
+                    read_labelled_files({{kPictureFolder + "grey.png", 0}}, rules, data);
                   }),
                   "grey.png: is 5x4 pixels (width x height), and data.size is 6x8",
                   "data.resize: 8"));

@@ -11,7 +11,7 @@ namespace duet {
 namespace {
 
 // cuDNN's backward pass is that of training, whatever the mode.
-const std::vector<std::string> kOnlyTraining = {"cudnn"};
+const std::vector<std::string> kPoolOnlyTraining = {"cudnn"};
 
 LayerCase pooled(LayerCase c, const std::string& kernel = "2") {
   c.keys.emplace_back("pool_kernel", kernel);
@@ -53,7 +53,7 @@ std::vector<LayerCase> batch_norm2d_relu_pool_cases() {
     LayerCase evaluation = cases[i], plain = cases[i];
     evaluation.name += "_evaluation";
     evaluation.training = false;
-    evaluation.forward_only_by = kOnlyTraining;
+    evaluation.forward_only_by = kPoolOnlyTraining;
     plain.name += "_plain";
     plain.keys.emplace_back("affine", "false");
     cases.insert(cases.end(), {evaluation, plain});
@@ -71,7 +71,7 @@ std::vector<LayerCase> batch_norm2d_relu_pool_cases() {
 namespace {
 
 // One channel of two 2x2 images, 1 2 3 6 and 0 4 0 8: mean 3, variance 7.25 (8.2857 unbiased).
-LayerCase by_hand(bool training) {
+LayerCase pool_by_hand(bool training) {
   return pooled({.name = "by_hand",
                  .keys = {{"eps", "1.75"}, {"momentum", "0.25"}},
                  .x = {{{2, 1, 2, 2}}},
@@ -101,12 +101,12 @@ void expect_near(const NamedValues& found, const std::vector<double>& expected) 
 // As BatchNorm2d(1, eps=1.75, momentum=0.25), ReLU and MaxPool2d(2) of PyTorch, worked out by hand.
 TEST(BatchNormReluPool, ValuesAndGradientsOfPyTorch) {
   const std::vector<double> x = {1, 2, 3, 6, 0, 4, 0, 8};
-  const auto y = outputs_of(by_hand(true), x, 3, Pass::kForward);
+  const auto y = outputs_of(pool_by_hand(true), x, 3, Pass::kForward);
   ASSERT_EQ(y.size(), 3u);
   expect_near(y[0], {1 + 3 * 1.0, 1 + 3 * 5.0 / 3});
   expect_near(y[1], {0.75 * 2 + 0.25 * 3});
   expect_near(y[2], {0.75 * 8 + 0.25 * 7.25 * 8 / 7});
-  const auto d = outputs_of(by_hand(true), x, 3, Pass::kBackward);
+  const auto d = outputs_of(pool_by_hand(true), x, 3, Pass::kBackward);
   ASSERT_EQ(d.size(), 3u);
   const double dweight = 10 * 1 + 20 * 5.0 / 3, dbias = 30;
   expect_near(d[1], {dweight});
@@ -123,12 +123,12 @@ TEST(BatchNormReluPool, ValuesAndGradientsOfPyTorch) {
 TEST(BatchNormReluPool, TheLargestAfterBatchNormalisation) {
   const std::vector<double> x = {7, 9, 8, 7, 30, 30, 30, 30};
   const double scale = -1 / std::sqrt(9.75);
-  const auto y = outputs_of(by_hand(false), x, -1, Pass::kForward)[0];
+  const auto y = outputs_of(pool_by_hand(false), x, -1, Pass::kForward)[0];
   EXPECT_EQ(y.values, (std::vector<double>{0, 0}));
-  EXPECT_NEAR(
-      outputs_of(by_hand(false), {1, 0, 0, 3, 30, 30, 30, 30}, -1, Pass::kForward)[0].values[0],
-      1 - 2 * scale, 1e-12);
-  expect_near(outputs_of(by_hand(false), {1, 0, 0, 3, 30, 30, 30, 30}, -1, Pass::kBackward)[0],
+  EXPECT_NEAR(outputs_of(pool_by_hand(false), {1, 0, 0, 3, 30, 30, 30, 30}, -1, Pass::kForward)[0]
+                  .values[0],
+              1 - 2 * scale, 1e-12);
+  expect_near(outputs_of(pool_by_hand(false), {1, 0, 0, 3, 30, 30, 30, 30}, -1, Pass::kBackward)[0],
               {0, 10 * scale, 0, 0, 0, 0, 0, 0});
 }
 

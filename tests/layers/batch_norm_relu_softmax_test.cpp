@@ -48,7 +48,7 @@ std::vector<LayerCase> batch_norm1d_relu_softmax_cases() {
 namespace {
 
 // Two features over four rows: 1 2 3 6 has mean 3 and variance 3.5; 0 4 0 4 has 2 and 4.
-LayerCase by_hand(bool training) {
+LayerCase softmax_by_hand(bool training) {
   return {.name = "by_hand",
           .keys = {{"eps", "0.5"}, {"momentum", "0.25"}},
           .x = {{{4, 2}}},
@@ -86,8 +86,8 @@ std::vector<NamedValues> outputs_of(const LayerCase& c, const ByHand& hand, Pass
 
 TEST(BatchNormReluSoftmax, ValuesAndGradientsOfPyTorch) {
   const ByHand hand;
-  const auto y = outputs_of(by_hand(true), hand, Pass::kForward);
-  const auto d = outputs_of(by_hand(true), hand, Pass::kBackward);
+  const auto y = outputs_of(softmax_by_hand(true), hand, Pass::kForward);
+  const auto d = outputs_of(softmax_by_hand(true), hand, Pass::kBackward);
   ASSERT_EQ(y.size(), 3u);  // with the running statistics
   ASSERT_EQ(d.size(), 3u);
   EXPECT_NEAR(y[0].values[0], 0.5, 1e-12);  // relu leaves two zeros
@@ -115,8 +115,8 @@ TEST(BatchNormReluSoftmax, EvaluationReadsTheBuffers) {
   ByHand hand;
   hand.mean = {2, 10};
   hand.inverse = {1 / std::sqrt(8.5), 1 / std::sqrt(4.5)};
-  const auto y = outputs_of(by_hand(false), hand, Pass::kForward);
-  const auto d = outputs_of(by_hand(false), hand, Pass::kBackward);
+  const auto y = outputs_of(softmax_by_hand(false), hand, Pass::kForward);
+  const auto d = outputs_of(softmax_by_hand(false), hand, Pass::kBackward);
   for (size_t i = 0; i < 8; ++i) {
     EXPECT_NEAR(y[0].values[i], hand.y(i), 1e-12) << i;
     const double dx = hand.weight[i % 2] * hand.inverse[i % 2] * hand.dz(i);

@@ -18,7 +18,7 @@ std::vector<LayerCase> batch_norm2d_relu_cases() { return batch_norm2d_cases(); 
 namespace {
 
 // Two features over four rows: 1 2 3 6 has mean 3 and variance 3.5; 0 4 0 4 has 2 and 4.
-LayerCase by_hand(bool training) {
+LayerCase relu_by_hand(bool training) {
   return {.name = "by_hand",
           .keys = {{"eps", "0.5"}, {"momentum", "0.25"}},
           .x = {{{4, 2}}},
@@ -48,13 +48,13 @@ void expect_near(const NamedValues& found, const std::vector<double>& expected) 
 TEST(BatchNormRelu, ValuesAndGradientsOfPyTorch) {
   const std::vector<double> x = {1, 0, 2, 4, 3, 0, 6, 4};
   const double z = 2 / std::sqrt(4.5);
-  const auto y = outputs_of(by_hand(true), x, Pass::kForward);
+  const auto y = outputs_of(relu_by_hand(true), x, Pass::kForward);
   ASSERT_EQ(y.size(), 3u);  // with the running statistics, which relu leaves alone
   expect_near(y[0], {0, 0, 0, z - 0.5, 1, 0, 5.5, z - 0.5});
   expect_near(y[1], {0.75 * 2 + 0.25 * 3, 0.75 * 10 + 0.25 * 2});
   expect_near(y[2], {0.75 * 8 + 0.25 * 14 / 3, 0.75 * 4 + 0.25 * 16 / 3});
   // dy comes through in rows 3 and 4 of the first feature, and in 2 and 4 of the second.
-  const auto d = outputs_of(by_hand(true), x, Pass::kBackward);
+  const auto d = outputs_of(relu_by_hand(true), x, Pass::kBackward);
   ASSERT_EQ(d.size(), 3u);
   expect_near(d[1], {36 * 1.5, 58 * z});
   expect_near(d[2], {16 + 36, 9 + 49});
@@ -66,14 +66,14 @@ TEST(BatchNormRelu, ValuesAndGradientsOfPyTorch) {
 TEST(BatchNormRelu, EvaluationReadsTheBuffers) {
   const std::vector<double> x = {1, 0, 2, 14, 3, 0, 6, 14};
   const double a = 3 / std::sqrt(8.5), b = 1 / std::sqrt(4.5);
-  expect_near(outputs_of(by_hand(false), x, Pass::kForward)[0],
+  expect_near(outputs_of(relu_by_hand(false), x, Pass::kForward)[0],
               {0, 0, 1, 4 * b - 0.5, 1 + a, 0, 1 + 4 * a, 4 * b - 0.5});
-  expect_near(outputs_of(by_hand(false), x, Pass::kBackward)[0],
+  expect_near(outputs_of(relu_by_hand(false), x, Pass::kBackward)[0],
               {0, 0, 4 * a, 9 * b, 16 * a, 0, 36 * a, 49 * b});
 }
 
 TEST(BatchNormRelu, NanStaysNan) {
-  const auto y = outputs_of(by_hand(false), {NAN, 0, 2, NAN, 3, 0, 6, 4}, Pass::kForward)[0];
+  const auto y = outputs_of(relu_by_hand(false), {NAN, 0, 2, NAN, 3, 0, 6, 4}, Pass::kForward)[0];
   EXPECT_TRUE(std::isnan(y.values[0]));
   EXPECT_TRUE(std::isnan(y.values[3]));
   EXPECT_EQ(y.values[1], 0);

@@ -7,7 +7,7 @@
 
 namespace duet {
 
-/// Empty at first, and gone at the end.
+/// Empty at first, and gone at the end; in memory where the system has room for that.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "device/device.h"
 #include "train/safetensors.h"
 
 namespace duet {
@@ -41,8 +42,14 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
   std::istringstream stream(arguments);
   for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
   std::vector<std::string> environment = options.environment;
+  std::string preload = options.preload;
+#ifdef DUET_PRELOAD_CUBLASLT
+  static const bool without_gpu = !gpu_available();
+  if (without_gpu && !options.cublaslt)
+    preload += std::string(preload.empty() ? "" : ":") + DUET_PRELOAD_CUBLASLT;
+#endif
+  if (!preload.empty()) environment.push_back("LD_PRELOAD=" + preload);
   if (!options.preload.empty()) {
-    environment.push_back("LD_PRELOAD=" + options.preload);
     // The library brings libstdc++, whose operator delete comes before AddressSanitizer's then.
     environment.push_back("ASAN_OPTIONS=verify_asan_link_order=0:alloc_dealloc_mismatch=0");
   }
@@ -61,9 +68,10 @@ pid_t TrainerFolder::start(const std::string& arguments, const Options& options,
   const std::vector<char*> argv = pointers(words), envp = pointers(environment);
   const std::string out = *this / "stdout", err = *this / "stderr";
 
-  const pid_t process = fork();
+  // fork() would copy the tables of 30,000 pages that cuBLASLt's relocations changed.
+  const pid_t process = vfork();
   if (process != 0) return process;
-  // In the child, where only simple system calls are allowed.
+  // In the child, which has this process's memory: only simple system calls.
   const int flags = O_WRONLY | O_CREAT | O_TRUNC;
   if (chdir(path().c_str()) != 0 || dup2(open("/dev/null", O_RDONLY), 0) < 0 ||
       dup2(open(out.c_str(), flags, 0600), 1) < 0 ||

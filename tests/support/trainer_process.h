@@ -35,6 +35,7 @@ class TrainerFolder : public TemporaryFolder {
     std::optional<size_t> most_file_bytes = {};  // a write beyond fails, as on a full disk
     bool terminal = false;                       // standard error is a terminal
     std::vector<int> closed = {};                // of the descriptors 0 to 2
+    bool cublaslt = false;                       // NVIDIA's, see preload/cublaslt.cpp
   };
   /// Runs `trainer ARGUMENTS...` to its end; words are split at blanks, and '' is an empty one.
   Outcome run(const std::string& arguments, const Options& options) const;
