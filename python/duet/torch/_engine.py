@@ -158,20 +158,22 @@ def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: S
     """The gradients that are wanted, of inputs and then of parameters."""
     device = x[0].device
     dy = [g if g is None else _like(g, desc) for g, desc in zip(dy, prepared.outputs)]
-    dx = [_empty(desc, device) if want else None for desc, want in zip(prepared.inputs, wanted)]
+    # Inputs and parameters are as the layer reads them, so that a gradient is like its tensor.
+    dx = [torch.empty_like(t) if want else None for t, want in zip(x, wanted)]
     # A pass gives the gradients of all parameters. A block's backward_data goes on with what its backward_filter
     # left, and a layer of two passes has one for all.
     parts = len(prepared.backward_passes) == 2 and not prepared.reads_output
     filter = any(wanted[len(x):]) or not parts
-    dw = [_empty(p.desc, device) if filter and p.trained else None for p in prepared.parameters]
+    dw = [torch.empty_like(t) if filter and p.trained else None for t, p in zip(w, prepared.parameters)]
+    addresses = [_addresses(tensors) for tensors in (x, w, y, dy, dx, dw)]
+    kept = 0 if state is None else state.data_ptr()
+    stream = _stream(prepared, device) if prepared.gpu else 0
     for name in prepared.backward_passes:
         if name == "backward_filter" and not filter or name == "backward_data" and dx[0] is None:
             continue
         workspace = prepared.workspace[name]
         scratch = _bytes(workspace, device) if workspace else None
-        prepared.backward(name, _addresses(x), _addresses(w), _addresses(y), _addresses(dy), _addresses(dx),
-                          _addresses(dw), 0 if state is None else state.data_ptr(),
-                          0 if scratch is None else scratch.data_ptr(), _stream(prepared, device), training)
+        prepared.backward(name, *addresses, kept, 0 if scratch is None else scratch.data_ptr(), stream, training)
     return [g if want else None for g, want in zip([*dx, *dw], wanted)]
 
 
@@ -218,8 +220,12 @@ class _Run(torch.autograd.Function):
         return tuple(y)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *dy: Tensor | None) -> Any:
+        # Only where it is to be differentiated itself (create_graph) somebody has to be told that it cannot be.
+        return _Run.once(ctx, *dy) if torch.is_grad_enabled() else _Run.gradients(ctx, *dy)
+
+    @staticmethod
+    def gradients(ctx: Any, *dy: Tensor | None) -> Any:
         if dy[0] is None:
             return (None,) * len(ctx.needs_input_grad)
         prepared = ctx.prepared
@@ -233,6 +239,12 @@ class _Run(torch.autograd.Function):
         gradients = _backward(prepared, saved[:ctx.inputs], w, y, dy, state, ctx.needs_input_grad[3:],
                               ctx.training)
         return (None, None, None, *gradients)
+
+    once = staticmethod(torch.autograd.function.once_differentiable(gradients.__func__))
+
+
+# torch's own apply() looks again for transforms, which call() has done, and takes as long as the rest of a small layer.
+_run = super(torch.autograd.Function, _Run).apply
 
 
 # ---- operators ----
@@ -401,7 +413,7 @@ def call(spec: Spec, x: tuple[Tensor, ...], w: tuple[Tensor, ...] = (), training
                                "differentiate with torch.autograd")
     prepared = _find(spec, x, nhwc, gradient)
     if gradient:
-        made = _Run.apply(prepared, training, len(x), *x, *w)
+        made = _run(prepared, training, len(x), *x, *w)
         y = [made] if len(prepared.outputs) == 1 else list(made)
     else:
         y, _ = _forward(prepared, x, w, training)
