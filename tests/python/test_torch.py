@@ -363,6 +363,27 @@ class Operators(unittest.TestCase):
             torch.testing.assert_close(compiled, eager)
 
 
+class Functions(unittest.TestCase):
+    """duet.ops on torch's tensors."""
+
+    def test_arrays_of_another_place_are_refused(self):
+        x, labels = torch.randn(3, 4), torch.tensor([0, 1, 2])
+        meta = lambda tensor: tensor.to("meta")
+        _, backward = duet.ops.relu(x, grad=True)
+        for call, error, message in [
+            (lambda: duet.ops.cross_entropy(x, labels), duet.UnsupportedError, r"target.int\(\) for labels"),
+            (lambda: duet.ops.cross_entropy(x, meta(labels.int())), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.add(x, meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.linear(x, meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.relu(x.to_sparse()), duet.UnsupportedError, r"torch.sparse_coo.*x.to_dense\(\)"),
+            (lambda: backward(meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: backward(x.numpy()), TypeError, "dy is an array of numpy, and the input was one of torch"),
+        ]:
+            with self.subTest(message), self.assertRaisesRegex(error, message):
+                call()
+        torch.testing.assert_close(backward(torch.ones_like(x))[0], (x > 0).float())
+
+
 class Replace(unittest.TestCase):
     def test_by_family_class_and_name(self):
         model = small_network()
