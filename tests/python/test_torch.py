@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import inspect
 import os
 import pickle
 import subprocess
@@ -187,6 +188,22 @@ class Modules(unittest.TestCase):
 
     def test_repr_names_backend_and_version(self):
         self.assertRegex(repr(dt.Linear(3, 4, backend="cpu_blas")), r"backend='cpu_blas'.*duet='\d")
+
+    def test_signatures_are_torchs_with_backend_and_math(self):
+        for name in dt.__all__:
+            made = getattr(dt, name)
+            if not (isinstance(made, type) and issubclass(made, nn.Module)):
+                continue
+            of_torch = list(inspect.signature(getattr(nn, name)).parameters)
+            wanted = [each for each in of_torch if each not in ("args", "kwargs")] + ["backend", "math"]
+            self.assertEqual(list(inspect.signature(made).parameters), wanted, name)
+
+        class Mine(dt.Linear):
+            def __init__(self, size):
+                super().__init__(size, size)
+
+        self.assertEqual(list(inspect.signature(Mine).parameters), ["size"])
+        self.assertEqual(Mine(3)(torch.randn(2, 3)).shape, (2, 3))
 
     def test_pickle(self):
         module = dt.Conv2d(3, 4, 3, backend="cpu_reference")
