@@ -52,7 +52,8 @@ TEST_F(UserKernelsApps, AFileForTheCpuIsMeasuredTunedAndTrains) {
   EXPECT_TRUE(has(measured.out, "cpu_mine", "ok 0%", "source "));
   const Outcome tuned = bench_.run(problem + "--tune --quick", home_);
   EXPECT_OUTCOME(tuned, kExitDone);
-  EXPECT_TRUE(has(tuned.out, "CHUNK")) << tuned.out;
+  EXPECT_TRUE(has(tuned.out, "CHUNK", "--tune --device cpu --quick")) << tuned.out;
+  EXPECT_FALSE(has(tuned.out, "--impl cpu_mine[")) << "which bench knows in --tune alone";
 
   folder_.write("net.yaml",
                 changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
