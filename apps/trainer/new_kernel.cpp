@@ -32,7 +32,7 @@ void new_kernel(const std::string& type, const std::string& name, duet::Device d
   duet::write_file(path, duet::starter_text(type, own, device));
   std::printf(
       "wrote %s. Check it, time it, and see both again at every save:\n"
-      "  %s %s --kernels . --shape %s --watch\n",
+      "  %s %s --kernels . --shape %s%s --watch\n",
       path.c_str(), duet::as_started("bench").c_str(), type.c_str(),
-      duet::starter_shape(type).c_str());
+      duet::starter_shape(type).c_str(), device == duet::Device::kCpu ? " --device cpu" : "");
 }

@@ -82,8 +82,12 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
         all.problems.begin(), all.problems.end(),
         [&](const BenchProblem& problem) { return problem.layer->type() == file.type; });
     if (asked && file.device != all.device) {
-      spdlog::warn("{} {} is left out: it runs on the {}", file.type, file.id,
-                   file.device == Device::kCpu ? "CPU" : "GPU");
+      const bool cpu = file.device == Device::kCpu;
+      spdlog::warn("{} {} is left out, neither compiled nor checked: it runs on the {}{}",
+                   file.type, file.id, cpu ? "CPU" : "GPU",
+                   cpu                ? ", by --device cpu"
+                   : !gpu_available() ? ", and there is none; --watch compiles it all the same"
+                                      : "");
     }
   }
   const bool choice = options.choice || (!source.suites.empty() && options.impls.empty());

@@ -199,9 +199,12 @@ class Bench {
   // The options that a row was measured with.
   std::string how() const {
     std::string text;
-    if (!options_.impls.empty()) text += " --impl " + join(options_.impls, ",");
+    // Ids with values, as custom_mine[BLOCK=64], are there in --tune alone.
+    const bool tunes = !options_.impls.empty() && options_.impls[0].ends_with(']');
+    if (tunes) text += " --tune";
+    if (!options_.impls.empty() && !tunes) text += " --impl " + join(options_.impls, ",");
     if (options_.choice) text += " --choice";
-    if (options_.impls.empty() && device_ == Device::kCpu) text += " --device cpu";
+    if ((options_.impls.empty() || tunes) && device_ == Device::kCpu) text += " --device cpu";
     if (options_.quick) text += " --quick";
     if (options_.cold) text += " --cold";
     if (options_.check_only) text += " --check-only";

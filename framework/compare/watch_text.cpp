@@ -106,6 +106,7 @@ std::string KernelHistory::text() const {
 std::string compiled_text(const CompiledKernels& made) {
   std::string text =
       made.cached ? "  compiled before" : "  compiled in " + format_seconds(made.seconds);
+  if (made.device == Device::kCpu) return text + "\n";  // a function of the host has none of these
   for (const KernelLaunch& launch : made.launches) {
     text += "\n    " + std::string(to_string(launch.pass)) + ", line " +
             std::to_string(launch.line) + ": " + std::to_string(launch.registers) + " registers, " +

@@ -125,7 +125,7 @@ bool check_backend_name(const std::string& name, const std::vector<std::string>&
   }
   if (is_kernel_path(name)) return false;  // told already
   const std::string hint = family_hint(name);
-  const bool own = name.starts_with("custom_");
+  const bool own = name.starts_with("custom_") || name.starts_with("cpu_");
   errors.add(
       mark,
       path + ": backend: unknown implementation '" + name + "'" +

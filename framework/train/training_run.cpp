@@ -21,6 +21,7 @@
 #include "train/dataset_metadata.h"
 #include "train/progress.h"
 #include "train/version.h"
+#include "user_kernels/kernel_file.h"
 
 namespace duet {
 namespace {
@@ -191,15 +192,26 @@ void TrainingRun::start_folder(const fs::path& checkpoint) {
   spdlog::info("events for TensorBoard: tensorboard --logdir {}", folder_->path().string());
 }
 
-// Copies of the user's kernels that run, as they were read.
+// Copies of the user's kernels that run, as they were read. Those of another source under the same name,
+// which epochs before this were trained with, go to kernels/earlier/HASH/.
 void TrainingRun::write_kernels() const {
-  for (const auto& kernels : kernels_of(setup_.layers)) {
-    for (const auto& [name, text] : copy_of(kernels->file())) {
-      const fs::path place = "kernels" / name;
+  const auto write = [&](const fs::path& folder, const KernelFile& file) {
+    for (const auto& [name, text] : copy_of(file)) {
+      const fs::path place = folder / name;
       std::error_code error;
       fs::create_directories((folder_->path() / place).parent_path(), error);
       folder_->write(place.string(), text);
     }
+  };
+  for (const auto& kernels : kernels_of(setup_.layers)) {
+    const KernelFile& file = kernels->file();
+    const fs::path kept = folder_->path() / "kernels" / file.path.filename();
+    std::error_code error;
+    if (fs::exists(kept, error)) {
+      const KernelFile earlier = read_kernel_file(kept);
+      if (earlier.hash != file.hash) write(fs::path("kernels") / "earlier" / earlier.hash, earlier);
+    }
+    write("kernels", file);
   }
 }
 

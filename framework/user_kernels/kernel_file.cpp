@@ -39,6 +39,18 @@ const Kind* find_kind(const fs::path& path) {
   return nullptr;
 }
 
+// Of a name that follows the rule but for its end, as relu_custom_mine.cpp: what the file should be called.
+std::string name_with_its_extension(const fs::path& path) {
+  if (path.extension() != ".cu" && path.extension() != ".cpp") return "";
+  const std::string stem = path.stem().string();
+  for (const Kind& kind : kKinds) {
+    const size_t id = stem.find("_" + kind.prefix);
+    if (id == std::string::npos || !find_layer_type(stem.substr(0, id))) continue;
+    return path.extension() == kind.extension ? "" : stem + kind.extension;
+  }
+  return "";
+}
+
 std::vector<std::string> layer_names() {
   std::vector<std::string> names;
   for (const LayerType* each : layer_types()) names.emplace_back(each->name);
@@ -206,6 +218,7 @@ int line_of_function(const KernelFile& file, const std::string& name) {
 }
 
 std::vector<fs::path> kernel_files_in(const fs::path& path) {
+  if (path.empty()) throw ConfigError("the path of kernels is empty; a file or a folder is wanted");
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status)) {
@@ -214,6 +227,11 @@ std::vector<fs::path> kernel_files_in(const fs::path& path) {
   if (!fs::is_directory(status)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(path, error)) {
+    const std::string should = name_with_its_extension(entry.path());
+    if (!should.empty()) {
+      spdlog::warn("{}: is left out; kernels of that name are called {}", entry.path().string(),
+                   should);
+    }
     const Kind* kind = find_kind(entry.path());
     if (!kind) continue;
     const std::string stem = entry.path().stem().string(),

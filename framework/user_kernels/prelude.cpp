@@ -126,6 +126,7 @@ constexpr Launch named(const char (&pass)[size], int line, int extras, bool over
 
 #define DUET_ROW(type, name) extern "C" __constant__ duet::type name
 #define DUET_LAUNCH_(pass, overlaps, kernel, ...) \
+  DUET_IS_PASS(pass); \
   DUET_TAKES_##pass(kernel); \
   template __constant__ int duet::kernel_of<__LINE__, kernel>; \
   DUET_ROW(Launch, DUET_JOIN(duet_launch_, __LINE__)) = \
@@ -210,9 +211,17 @@ std::string types_of(const std::vector<KernelTensor>& tensors, const std::string
 // for float alone is refused where the network stores something else.
 std::string signature_macros(const Layer& layer, const KernelInterface& interface,
                              const std::string& stored) {
-  std::string text;
+  std::string any;
+  for (const Pass pass : kPasses) {
+    any += (any.empty() ? "duet::same(#pass, \"" : " || duet::same(#pass, \"") +
+           std::string(to_string(pass)) + "\")";
+  }
   std::vector<std::string> names;
   for (const Pass pass : layer.passes()) names.emplace_back(to_string(pass));
+  // A word that is no pass of any layer; what is one of another layer is told below.
+  std::string text = "#define DUET_IS_PASS(pass) static_assert(" + any + ", \"" +
+                     std::string(kSignatureMark) + std::string(layer.type()) +
+                     " has no pass \" #pass \"; it has " + join(names) + "\")\n";
   for (const Pass pass : kPasses) {
     const std::string name(to_string(pass));
     text += "#define DUET_TAKES_" + name + "(kernel) ";

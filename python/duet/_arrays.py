@@ -195,13 +195,17 @@ def torch_desc(tensor: Any, name: str) -> Desc:
     """Raises in terms of `name` for types and strides that no layer takes."""
     dtype = torch_dtypes().get(tensor.dtype)
     if dtype is None:
+        to = f"{name}.float()" if tensor.is_floating_point() else f"{name}.float(), or {name}.int() for labels"
         raise UnsupportedError(
             f"{name} is {tensor.dtype}: layers take float32, float64 and bfloat16, and labels as "
-            f"int32; convert it, e.g. {name}.float()"
+            f"int32; convert it, e.g. {to}"
         )
+    torch = sys.modules["torch"]
+    if tensor.layout is not torch.strided:
+        raise UnsupportedError(f"{name} is of layout {tensor.layout}: layers take dense tensors; convert it: "
+                               f"{name}.to_dense()")
     if tensor.is_contiguous():
         return Desc(tuple(tensor.shape), dtype)
-    torch = sys.modules["torch"]
     if tensor.dim() == 4 and tensor.is_contiguous(memory_format=torch.channels_last):
         return Desc(tuple(tensor.shape), dtype, "nhwc")
     raise ConfigError(

@@ -51,6 +51,8 @@ class _Call:
         self.x_at = [address for address, _ in seen]
         descs = tuple([desc for _, desc in seen])
         self.device = kind.device(x[0])
+        for array, name in zip(x[1:], names[1:]):
+            self._same_device(array, name)
         self.layer = prepare(layer_type, keys, descs, backend_text(impl), math_of(descs[0].dtype, math), self.device,
                              gradient, seed, stream)
         if training and self.layer.untrainable:
@@ -83,10 +85,13 @@ class _Call:
             same_layout = flat or found.layout == wanted.layout
             if (found.shape, found.dtype) != (wanted.shape, wanted.dtype) or not same_layout:
                 raise ConfigError(f"{name} is {_text(found)}, and {self.layer} takes {_text(wanted)}")
-            if self.kind.device(array) != self.device:
-                raise ConfigError(f"{name} is on another device than the input")
+            self._same_device(array, name)
             addresses.append(address)
         return addresses
+
+    def _same_device(self, array: Any, name: str) -> None:
+        if self.kind.device(array) != self.device:
+            raise ConfigError(f"{name} is on another device than the input")
 
     def _bytes(self, count: int) -> tuple[Any, int]:
         if count == 0:
@@ -113,6 +118,10 @@ class _Call:
             if i >= len(arrays):  # the hits of a loss have no gradient
                 dy_at.append(0)
                 continue
+            if kind_of(arrays[i]) is not kind:
+                raise TypeError(f"dy is an array of {kind_of(arrays[i]).name}, and the input was one of {kind.name}; "
+                                "convert it")
+            self._same_device(arrays[i], "dy")
             address, found = kind.describe(arrays[i], "dy")
             if found.layout != wanted.layout and len(wanted.shape) != 4:
                 found = found._replace(layout=wanted.layout)

@@ -140,10 +140,14 @@ std::pair<uintptr_t, PythonDesc> describe(nb::handle handle, const std::string& 
   const std::string what =
       name + " (" + shape_of(sizes).to_string() + " " + dtype_text(array.dtype()) + ")";
   if (!dtype || array.dtype().lanes != 1) {
+    const auto code = static_cast<nb::dlpack::dtype_code>(array.dtype().code);
+    const bool integer =
+        code == nb::dlpack::dtype_code::Int || code == nb::dlpack::dtype_code::UInt;
     throw UnsupportedError(what +
                            ": layers take float32, float64 and bfloat16, and labels as int32; "
                            "convert it, e.g. " +
-                           name + ".astype('float32')");
+                           name + ".astype('float32')" +
+                           (integer ? ", or " + name + ".astype('int32') for labels" : ""));
   }
   if (!layout) {
     throw ConfigError(what + " has strides " + strides_text(array) +

@@ -128,6 +128,15 @@ void PreparedLayer::choose(const LayerRequest& request) {
   check(asked.name);
   for (const auto& [pass, name] : asked.passes) check(name);
 
+  // Where no gradient is asked for, one that has forward alone will do.
+  const auto listed = std::find_if(list.begin(), list.end(),
+                                   [&](const ImplInfo& info) { return info.id == asked.name; });
+  const bool one = listed != list.end() && !family_from(asked.name) && asked.passes.empty();
+  if (one && !request.gradient && !layer_->unsupported(asked.name, Pass::kForward)) {
+    add_step(Pass::kForward, asked.name);
+    return;
+  }
+
   NetSpec spec;
   spec.backend.name = family;
   spec.math = request.math;

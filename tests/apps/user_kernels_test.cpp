@@ -11,6 +11,7 @@
 #include "net/yaml.h"
 #include "support/trainer_process.h"
 #include "train/config_changes.h"
+#include "user_kernels/kernel_file.h"
 
 namespace duet {
 namespace {
@@ -39,7 +40,9 @@ TEST_F(UserKernelsApps, NewKernelWritesAFileThatIsThenListed) {
 }
 
 TEST_F(UserKernelsApps, AFileForTheCpuIsMeasuredTunedAndTrains) {
-  EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
+  const Outcome made = folder_.run("new-kernel relu mine --device cpu");
+  EXPECT_OUTCOME(made, kExitDone);
+  EXPECT_TRUE(has(made.out, "--device cpu --watch")) << made.out;
   const std::string text = folder_.read("relu_cpu_mine.cpp");
   EXPECT_TRUE(has(text, "// relu cpu_mine: ", "void forward(const"));
   bench_.write("relu_cpu_mine.cpp", "DUET_TUNE(CHUNK, 64, 128);\n" + text);
@@ -49,7 +52,8 @@ TEST_F(UserKernelsApps, AFileForTheCpuIsMeasuredTunedAndTrains) {
   EXPECT_TRUE(has(measured.out, "cpu_mine", "ok 0%", "source "));
   const Outcome tuned = bench_.run(problem + "--tune --quick", home_);
   EXPECT_OUTCOME(tuned, kExitDone);
-  EXPECT_TRUE(has(tuned.out, "CHUNK")) << tuned.out;
+  EXPECT_TRUE(has(tuned.out, "CHUNK", "--tune --device cpu --quick")) << tuned.out;
+  EXPECT_FALSE(has(tuned.out, "--impl cpu_mine[")) << "which bench knows in --tune alone";
 
   folder_.write("net.yaml",
                 changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
@@ -57,6 +61,46 @@ TEST_F(UserKernelsApps, AFileForTheCpuIsMeasuredTunedAndTrains) {
                  kExitDone);
   EXPECT_EQ(folder_.read("run/kernels/relu_cpu_mine.cpp"), text);
   EXPECT_TRUE(has(folder_.read("run/config.yaml"), "cpu_mine"));
+}
+
+TEST_F(UserKernelsApps, ATrainingOnTheCpuIsResumedByNoOtherSourceAndKeepsBoth) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
+  const std::string first = folder_.read("relu_cpu_mine.cpp"), second = "// other\n" + first;
+  folder_.write("net.yaml",
+                changed(kTinyNetwork, {{"type: relu", "type: relu, backend: cpu_mine"}}));
+  const std::string train = "--config net.yaml --backend cpu --kernels . --out run";
+  EXPECT_OUTCOME(folder_.run(train, home_), kExitDone);
+  const Outcome without = folder_.run("evaluate --checkpoint run");
+  EXPECT_OUTCOME(without, kExitUsage, "unknown implementation 'cpu_mine'", "--kernels PATH");
+  const std::string hash = read_kernel_file(folder_ / "run/kernels/relu_cpu_mine.cpp").hash;
+  folder_.write("relu_cpu_mine.cpp", second);
+  EXPECT_OUTCOME(folder_.run(train + " --resume last --epochs 3", home_), kExitUsage,
+                 "sources.relu_cpu_mine: ", "--allow-changes");
+  EXPECT_EQ(folder_.read("run/kernels/relu_cpu_mine.cpp"), first);
+  EXPECT_OUTCOME(folder_.run(train + " --resume last --epochs 3 --allow-changes", home_),
+                 kExitDone);
+  EXPECT_EQ(folder_.read("run/kernels/relu_cpu_mine.cpp"), second);
+  EXPECT_EQ(folder_.read("run/kernels/earlier/" + hash + "/relu_cpu_mine.cpp"), first);
+}
+
+TEST_F(UserKernelsApps, WatchOfAFileForTheCpuTellsOfNoRegisters) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine --device cpu"), kExitDone);
+  bench_.write("relu_cpu_mine.cpp", folder_.read("relu_cpu_mine.cpp"));
+  const Outcome watched =
+      bench_.run_until("relu --shape n=4,in=8 --kernels . --device cpu --quick --watch", "stdout",
+                       SIGINT, "from the save", home_);
+  EXPECT_OUTCOME(watched, kExitDone);
+  EXPECT_TRUE(has(watched.out, "forward: right (", "backward: right (", "x cpu_reference"));
+  EXPECT_FALSE(has(watched.out, "registers")) << watched.out;
+  EXPECT_TRUE(has(bench_.read("relu_cpu_mine.history.jsonl"), "\"us\":"));
+}
+
+TEST_F(UserKernelsApps, AFileOfTheOtherDeviceIsLeftOutAndTold) {
+  EXPECT_OUTCOME(folder_.run("new-kernel relu mine"), kExitDone);
+  bench_.write("relu_custom_mine.cu", folder_.read("relu_custom_mine.cu"));
+  EXPECT_OUTCOME(bench_.run("relu --shape n=4,in=8 --kernels . --device cpu --check-only"),
+                 kExitDone,
+                 "relu custom_mine is left out, neither compiled nor checked: it runs on the GPU");
 }
 
 TEST_F(UserKernelsApps, AFileForTheCpuThatCrashesIsALine) {

@@ -199,7 +199,8 @@ class Mistakes(unittest.TestCase):
              "batch_norm1d.*"),
             (lambda: ops.relu([1.0, 2.0]), TypeError, "not float; try numpy.asarray"),
             (lambda: ops.relu(None), TypeError, "NoneType"),
-            (lambda: ops.cross_entropy(normal(2, 3), np.array([0, 1])), duet.UnsupportedError, "target.*int64"),
+            (lambda: ops.cross_entropy(normal(2, 3), np.array([0, 1])), duet.UnsupportedError,
+             r"target.*int64.*target.astype\('int32'\) for labels"),
         ]:
             with self.subTest(message), self.assertRaisesRegex(error, message):
                 call()
@@ -227,6 +228,8 @@ class Mistakes(unittest.TestCase):
         y, backward = ops.relu(normal(2, 3), grad=True)
         with self.assertRaisesRegex(duet.ConfigError, "dy is 3x2 float32, and the output was 2x3"):
             backward(normal(3, 2))
+        with self.assertRaisesRegex(TypeError, "not NoneType; try numpy.asarray"):
+            backward(None)
         self.assertEqual(backward(np.ones_like(y))[0].shape, (2, 3))
 
     def test_errors_are_the_usual_ones_too(self):
@@ -301,6 +304,18 @@ class Kernels(unittest.TestCase):
         self.assertIn("custom_mine_python", duet.layer_types()["relu"].implementations)
         with self.assertRaisesRegex(duet.UnsupportedError, "'custom_mine_python' runs on the GPU"):
             ops.relu(normal(2, 3), impl="custom_mine_python")
+        duet.__dict__["_kernel_paths"].clear()  # the folder is gone
+
+    def test_a_file_with_forward_alone_serves_without_a_gradient(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "relu_cpu_forward_alone.cpp"), "w") as file:
+                file.write("void forward(const float* x, float* y) {\n"
+                           "  for (int i = 0; i < ELEMENTS; ++i) y[i] = x[i] > 0 ? x[i] : 0;\n}\n")
+            duet.load_kernels(folder)
+            x = normal(2, 3)
+            np.testing.assert_array_equal(ops.relu(x, impl="cpu_forward_alone"), np.maximum(x, 0))
+            with self.assertRaisesRegex(duet.UnsupportedError, "its file has no function backward"):
+                ops.relu(x, impl="cpu_forward_alone", grad=True)
         duet.__dict__["_kernel_paths"].clear()  # the folder is gone
 
     def test_a_plugin_finds_the_library_in_the_module(self):

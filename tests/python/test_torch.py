@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import copy
+import inspect
 import os
 import pickle
 import subprocess
@@ -188,6 +189,22 @@ class Modules(unittest.TestCase):
     def test_repr_names_backend_and_version(self):
         self.assertRegex(repr(dt.Linear(3, 4, backend="cpu_blas")), r"backend='cpu_blas'.*duet='\d")
 
+    def test_signatures_are_torchs_with_backend_and_math(self):
+        for name in dt.__all__:
+            made = getattr(dt, name)
+            if not (isinstance(made, type) and issubclass(made, nn.Module)):
+                continue
+            of_torch = list(inspect.signature(getattr(nn, name)).parameters)
+            wanted = [each for each in of_torch if each not in ("args", "kwargs")] + ["backend", "math"]
+            self.assertEqual(list(inspect.signature(made).parameters), wanted, name)
+
+        class Mine(dt.Linear):
+            def __init__(self, size):
+                super().__init__(size, size)
+
+        self.assertEqual(list(inspect.signature(Mine).parameters), ["size"])
+        self.assertEqual(Mine(3)(torch.randn(2, 3)).shape, (2, 3))
+
     def test_pickle(self):
         module = dt.Conv2d(3, 4, 3, backend="cpu_reference")
         with tempfile.TemporaryDirectory() as folder:
@@ -361,6 +378,27 @@ class Operators(unittest.TestCase):
             results.append([value.detach(), x.grad, *(p.grad for p in model.parameters()), *model.buffers()])
         for eager, compiled in zip(*results):
             torch.testing.assert_close(compiled, eager)
+
+
+class Functions(unittest.TestCase):
+    """duet.ops on torch's tensors."""
+
+    def test_arrays_of_another_place_are_refused(self):
+        x, labels = torch.randn(3, 4), torch.tensor([0, 1, 2])
+        meta = lambda tensor: tensor.to("meta")
+        _, backward = duet.ops.relu(x, grad=True)
+        for call, error, message in [
+            (lambda: duet.ops.cross_entropy(x, labels), duet.UnsupportedError, r"target.int\(\) for labels"),
+            (lambda: duet.ops.cross_entropy(x, meta(labels.int())), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.add(x, meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.linear(x, meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: duet.ops.relu(x.to_sparse()), duet.UnsupportedError, r"torch.sparse_coo.*x.to_dense\(\)"),
+            (lambda: backward(meta(x)), duet.UnsupportedError, "not on 'meta'"),
+            (lambda: backward(x.numpy()), TypeError, "dy is an array of numpy, and the input was one of torch"),
+        ]:
+            with self.subTest(message), self.assertRaisesRegex(error, message):
+                call()
+        torch.testing.assert_close(backward(torch.ones_like(x))[0], (x > 0).float())
 
 
 class Replace(unittest.TestCase):

@@ -221,6 +221,11 @@ TEST_F(CompiledKernelsTest, AKernelWithOtherArgumentsIsRefused) {
                   "relu_custom_mine.cu(2): relu has no pass backward_data; it has "
                   "forward, backward"))
       << other.refusal;
+  const CompiledKernels misspelt = relu(
+      "__global__ void mine(const float* x, float* y) {}\n"
+      "DUET_LAUNCH(forwards, mine, 1, 32);\n");
+  EXPECT_EQ(misspelt.refusal.substr(misspelt.refusal.rfind('/') + 1),
+            "relu_custom_mine.cu(2): relu has no pass forwards; it has forward, backward");
   const CompiledKernels unknown = relu(
       "__global__ void mine(const float* x, float* y, State state) { y[0] = *state.as(); }\n"
       "DUET_LAUNCH(forward, mine, 1, 32);\n");

@@ -90,7 +90,25 @@ TEST_F(KernelFileTest, OfAFolderThoseWithSuchNames) {
   EXPECT_EQ(kernel_files_in(files[0]), std::vector{files[0]});
 }
 
+TEST_F(KernelFileTest, AFileWithTheOtherDevicesEndIsTold) {
+  for (const char* name : {"relu_custom_a.cu", "relu_custom_b.cpp", "relu_cpu_c.cu", "cpu_d.cu"}) {
+    folder_.write(name, "");
+  }
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(kernel_files_in(folder_.path()).size(), 1u);
+  const std::string told =
+      testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(
+      has(told, "relu_custom_b.cpp: is left out; kernels of that name are called relu_custom_b.cu",
+          "relu_cpu_c.cu: is left out; kernels of that name are called relu_cpu_c.cpp"))
+      << told;
+  EXPECT_FALSE(has(told, "cpu_d.cu"));
+}
+
 TEST_F(KernelFileTest, AFolderMustBeOneAndHoldKernels) {
+  EXPECT_TRUE(
+      has(error_of<ConfigError>([&] { kernel_files_in(""); }), "the path of kernels is empty"));
   EXPECT_TRUE(has(error_of<ConfigError>([&] { kernel_files_in(folder_ / "none"); }),
                   "none: there is no such file or folder"));
   EXPECT_TRUE(has(error_of<ConfigError>([&] { kernel_files_in(folder_.path()); }),

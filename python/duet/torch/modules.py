@@ -7,6 +7,7 @@ computed otherwise. `inplace` is accepted and has no effect: results are new ten
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, Mapping
 
 import torch
@@ -19,6 +20,17 @@ from .._layers import backend_text, keys_of, pair
 from ._engine import Spec, call
 
 
+def _signature_of(cls: type) -> inspect.Signature:
+    """torch's, with backend and math; of a class with an __init__ of its own, that of it."""
+    made_by = next(base for base in cls.__mro__ if base is not _Backed and "__init__" in base.__dict__)
+    parameters = list(inspect.signature(made_by.__init__).parameters.values())[1:]  # type: ignore[misc]
+    if not issubclass(made_by, _Backed):
+        named = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+        added = inspect.signature(_Backed.__init__).parameters
+        parameters = [*named, added["backend"], added["math"]]
+    return inspect.Signature(parameters)
+
+
 class _Backed:
     """What all of them share; stands before torch's class among the bases."""
 
@@ -26,6 +38,10 @@ class _Backed:
     math: str
     _spec: Spec
     _type = ""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.__signature__ = _signature_of(cls)  # type: ignore[attr-defined]
 
     def __init__(self, *args: Any, backend: Any = None, math: str = "fp32", **kwargs: Any):
         super().__init__(*args, **kwargs)
