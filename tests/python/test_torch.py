@@ -1,5 +1,6 @@
 """duet.torch beside torch itself, on the CPU."""
 
+import ast
 import concurrent.futures
 import copy
 import inspect
@@ -197,6 +198,17 @@ class Modules(unittest.TestCase):
             of_torch = list(inspect.signature(getattr(nn, name)).parameters)
             wanted = [each for each in of_torch if each not in ("args", "kwargs")] + ["backend", "math"]
             self.assertEqual(list(inspect.signature(made).parameters), wanted, name)
+
+        # Of the stub, but for what only some versions of torch have.
+        with open(os.path.join(os.path.dirname(dt.__file__), "modules.pyi")) as file:
+            stub = {node.name: node for node in ast.parse(file.read()).body if isinstance(node, ast.ClassDef)}
+        self.assertEqual({name for name in stub if name != "_Backed"}, {made.__name__ for made in dt.MODULES.values()})
+        for made in dt.MODULES.values():
+            of_stub = next(node.args for node in stub[made.__name__].body if node.name == "__init__")
+            named = [each.arg for each in [*of_stub.args[1:], *of_stub.kwonlyargs]]
+            here = list(inspect.signature(made).parameters)
+            self.assertEqual([each for each in here if each in named], named, made.__name__)
+            self.assertLessEqual(set(here) - set(named), {"bias"}, made.__name__)
 
         class Mine(dt.Linear):
             def __init__(self, size):

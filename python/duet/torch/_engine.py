@@ -165,7 +165,7 @@ def _backward(prepared: Prepared, x: Sequence[Tensor], w: Sequence[Tensor], y: S
     parts = len(prepared.backward_passes) == 2 and not prepared.reads_output
     filter = any(wanted[len(x):]) or not parts
     dw = [torch.empty_like(t) if filter and p.trained else None for t, p in zip(w, prepared.parameters)]
-    addresses = [_addresses(tensors) for tensors in (x, w, y, dy, dx, dw)]
+    addresses: Any = [_addresses(tensors) for tensors in (x, w, y, dy, dx, dw)]
     kept = 0 if state is None else state.data_ptr()
     stream = _stream(prepared, device) if prepared.gpu else 0
     for name in prepared.backward_passes:
@@ -197,6 +197,25 @@ def _outputs_for_backward(prepared: Prepared, saved: Sequence[Tensor]) -> list[T
             for desc in prepared.outputs]
 
 
+def _gradients(ctx: Any, *dy: Tensor | None) -> Any:
+    if dy[0] is None:
+        return (None,) * len(ctx.needs_input_grad)
+    prepared = ctx.prepared
+    saved = ctx.saved_tensors
+    state = saved[-1] if prepared.state_bytes else None
+    y = _outputs_for_backward(prepared, saved[ctx.count:])
+    w = saved[ctx.inputs:ctx.count]
+    if ctx.buffers:
+        trained, buffers = iter(w), iter(ctx.buffers)
+        w = [next(trained if p.trained else buffers) for p in prepared.parameters]
+    gradients = _backward(prepared, saved[:ctx.inputs], w, y, dy, state, ctx.needs_input_grad[3:],
+                          ctx.training)
+    return (None, None, None, *gradients)
+
+
+_gradients_once = torch.autograd.function.once_differentiable(_gradients)
+
+
 class _Run(torch.autograd.Function):
     """A layer under autograd, on plain tensors."""
 
@@ -222,25 +241,7 @@ class _Run(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *dy: Tensor | None) -> Any:
         # Only where it is to be differentiated itself (create_graph) somebody has to be told that it cannot be.
-        return _Run.once(ctx, *dy) if torch.is_grad_enabled() else _Run.gradients(ctx, *dy)
-
-    @staticmethod
-    def gradients(ctx: Any, *dy: Tensor | None) -> Any:
-        if dy[0] is None:
-            return (None,) * len(ctx.needs_input_grad)
-        prepared = ctx.prepared
-        saved = ctx.saved_tensors
-        state = saved[-1] if prepared.state_bytes else None
-        y = _outputs_for_backward(prepared, saved[ctx.count:])
-        w = saved[ctx.inputs:ctx.count]
-        if ctx.buffers:
-            trained, buffers = iter(w), iter(ctx.buffers)
-            w = [next(trained if p.trained else buffers) for p in prepared.parameters]
-        gradients = _backward(prepared, saved[:ctx.inputs], w, y, dy, state, ctx.needs_input_grad[3:],
-                              ctx.training)
-        return (None, None, None, *gradients)
-
-    once = staticmethod(torch.autograd.function.once_differentiable(gradients.__func__))
+        return _gradients_once(ctx, *dy) if torch.is_grad_enabled() else _gradients(ctx, *dy)
 
 
 # torch's own apply() looks again for transforms, which call() has done, and takes as long as the rest of a small layer.
