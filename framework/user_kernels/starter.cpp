@@ -21,7 +21,8 @@ std::string starter_shape(const std::string& type) {
   if (type == "conv2d") return "n=64,c=64,h=13,w=13,k=128,r=3,s=3";
   if (type == "linear") return "n=64,in=3200,out=256";
   if (type == "max_pool2d") return "n=64,c=64,h=24,w=24,r=2,s=2";
-  return type == "softmax" ? "n=64,in=1000" : "n=64,c=64,h=13,w=13";
+  if (type == "softmax") return "n=64,in=1000";
+  return std::string("n=64,c=64,h=13,w=13") + (type == "reorder" ? ",to=nhwc" : "");
 }
 
 }  // namespace duet

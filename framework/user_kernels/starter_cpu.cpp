@@ -240,13 +240,185 @@ void backward(const float* x, const float* y, const float* dy, float* dx) {
 }
 )host";
 
+constexpr const char* kLeakyRelu = R"host(// leaky_relu cpu_NAME: a loop over the elements.
+//
+//   y = x where x > 0, else SLOPE * x        dx = dy where x > 0, else SLOPE * dy
+//
+// T is float, or bfloat16 where 'math' is bf16.
+
+void forward(const T* x, T* y) {
+#pragma omp parallel for
+  for (long long i = 0; i < ELEMENTS; ++i) {
+    const float value = x[i];
+    y[i] = T(value > 0.0f ? value : SLOPE * value);
+  }
+}
+
+void backward(const T* x, const T* y, const T* dy, T* dx) {
+#pragma omp parallel for
+  for (long long i = 0; i < ELEMENTS; ++i) {
+    const float gradient = dy[i];
+    dx[i] = T(float(x[i]) > 0.0f ? gradient : SLOPE * gradient);
+  }
+}
+)host";
+
+constexpr const char* kSilu = R"host(// silu cpu_NAME: a loop over the elements.
+//
+//   s = 1 / (1 + exp(-x))        y = x * s        dx = dy * s * (1 + x * (1 - s))
+#include <cmath>
+
+static float sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
+
+void forward(const float* x, float* y) {
+#pragma omp parallel for
+  for (long long i = 0; i < ELEMENTS; ++i) y[i] = x[i] * sigmoid(x[i]);
+}
+
+void backward(const float* x, const float* y, const float* dy, float* dx) {
+#pragma omp parallel for
+  for (long long i = 0; i < ELEMENTS; ++i) {
+    const float s = sigmoid(x[i]);
+    dx[i] = dy[i] * s * (1.0f + x[i] * (1.0f - s));
+  }
+}
+)host";
+
+constexpr const char* kGlobalAvgPool2d =
+    R"host(// global_avg_pool2d cpu_NAME: forward a loop over the images, a channel after the other.
+//
+//   y[n,c] = the mean of x[n,c,h,w]        dx[n,c,h,w] = dy[n,c] / (H*W)
+
+// Where pixel i of a channel stands.
+static long long place(long long n, int c, int i) {
+  return NHWC ? (n * (H * W) + i) * C + c : (n * C + c) * (H * W) + i;
+}
+
+void forward(const float* x, float* y) {
+#pragma omp parallel for
+  for (long long n = 0; n < N; ++n) {
+    for (int c = 0; c < C; ++c) {
+      float sum = 0.0f;
+      for (int i = 0; i < H * W; ++i) sum += x[place(n, c, i)];
+      y[n * C + c] = sum / (H * W);
+    }
+  }
+}
+
+void backward(const float* x, const float* y, const float* dy, float* dx) {
+#pragma omp parallel for
+  for (long long n = 0; n < N; ++n) {
+    for (int c = 0; c < C; ++c) {
+      for (int i = 0; i < H * W; ++i) dx[place(n, c, i)] = dy[n * C + c] / (H * W);
+    }
+  }
+}
+)host";
+
+constexpr const char* kReorder = R"host(// reorder cpu_NAME: a loop over the elements as y has them.
+//
+//   y[n,c,h,w] = x[n,c,h,w]        dx[n,c,h,w] = dy[n,c,h,w]
+//
+// x and dx are in nhwc where NHWC is true, else in nchw; y and dy where TO_NHWC is.
+
+static long long place(bool nhwc, long long n, int c, int i) {
+  return nhwc ? (n * (H * W) + i) * C + c : (n * C + c) * (H * W) + i;
+}
+
+static void copy(const float* from, bool from_nhwc, float* to, bool to_nhwc) {
+#pragma omp parallel for
+  for (long long n = 0; n < N; ++n) {
+    for (int c = 0; c < C; ++c) {
+      for (int i = 0; i < H * W; ++i) to[place(to_nhwc, n, c, i)] = from[place(from_nhwc, n, c, i)];
+    }
+  }
+}
+
+void forward(const float* x, float* y) { copy(x, NHWC, y, TO_NHWC); }
+
+void backward(const float* x, const float* y, const float* dy, float* dx) { copy(dy, TO_NHWC, dx, NHWC); }
+)host";
+
+constexpr const char* kBatchNorm2d = R"host(// batch_norm2d cpu_NAME: a loop over the channels.
+//
+//   mean = the mean of a channel's x        var = the mean of (x - mean)^2
+//   x' = (x - mean) / sqrt(var + EPS)       y = w * x' + b
+//   db = sum of dy        dw = sum of dy * x'
+//   dx = w / sqrt(var + EPS) * (dy - db / m - x' * dw / m)        m = N*H*W, the values of a channel
+//
+// Training moves the running mean and variance by MOMENTUM towards these (the variance as var * m / (m - 1)); evaluation
+// uses them in their place, and then dx = w / sqrt(var + EPS) * dy. Without AFFINE w, b, dw and db are null.
+#include <cmath>
+
+DUET_STATE(2 * C * sizeof(float));  // of each channel the mean and 1 / sqrt(var + EPS)
+
+static constexpr int kCount = N * H * W;
+
+// Where value i of a channel stands.
+static long long place(int c, int i) {
+  return NHWC ? (long long)i * C + c : ((long long)(i / (H * W)) * C + c) * (H * W) + i % (H * W);
+}
+
+void forward(const float* x, const float* w, const float* b, float* running_mean, float* running_var, float* y,
+             State state, Training training) {
+  float* const kept = state.as<float>();
+#pragma omp parallel for
+  for (int c = 0; c < C; ++c) {
+    double mean = running_mean[c], var = running_var[c];
+    if (training) {
+      mean = var = 0;
+      for (int i = 0; i < kCount; ++i) mean += x[place(c, i)];
+      mean /= kCount;
+      for (int i = 0; i < kCount; ++i) var += (x[place(c, i)] - mean) * (x[place(c, i)] - mean);
+      var /= kCount;
+      const double unbiased = kCount > 1 ? var * kCount / (kCount - 1) : var;
+      running_mean[c] = float((1 - MOMENTUM) * running_mean[c] + MOMENTUM * mean);
+      running_var[c] = float((1 - MOMENTUM) * running_var[c] + MOMENTUM * unbiased);
+    }
+    kept[c] = float(mean);
+    kept[C + c] = float(1 / std::sqrt(var + EPS));
+    for (int i = 0; i < kCount; ++i) {
+      const float normal = (x[place(c, i)] - kept[c]) * kept[C + c];
+      y[place(c, i)] = AFFINE ? w[c] * normal + b[c] : normal;
+    }
+  }
+}
+
+void backward(const float* x, const float* w, const float* b, const float* running_mean, const float* running_var,
+              const float* y, const float* dy, float* dx, float* dw, float* db, State state, Training training) {
+  const float* const kept = state.as<float>();
+#pragma omp parallel for
+  for (int c = 0; c < C; ++c) {
+    double of_dy = 0, of_products = 0;
+    for (int i = 0; i < kCount; ++i) {
+      of_dy += dy[place(c, i)];
+      of_products += dy[place(c, i)] * ((x[place(c, i)] - kept[c]) * kept[C + c]);
+    }
+    if (dw) dw[c] = float(of_products);
+    if (db) db[c] = float(of_dy);
+    if (!dx) continue;
+    const float scale = (AFFINE ? w[c] : 1.0f) * kept[C + c];
+    for (int i = 0; i < kCount; ++i) {
+      const double normal = (x[place(c, i)] - kept[c]) * kept[C + c];
+      const double mean_part = training ? (of_dy + normal * of_products) / kCount : 0;
+      dx[place(c, i)] = float(scale * (dy[place(c, i)] - mean_part));
+    }
+  }
+}
+)host";
+
 }  // namespace
 
 const StarterTexts& cpu_starters() {
-  static const StarterTexts all = {{"conv2d", kConv2d},
+  static const StarterTexts all = {{"batch_norm2d", kBatchNorm2d},
+                                   {"conv2d", kConv2d},
+                                   {"global_avg_pool2d", kGlobalAvgPool2d},
+                                   {"leaky_relu", kLeakyRelu},
                                    {"linear", kLinear},
                                    {"max_pool2d", kMaxPool2d},
                                    {"relu", kRelu},
+                                   {"reorder", kReorder},
+                                   {"silu", kSilu},
                                    {"softmax", kSoftmax}};
   return all;
 }

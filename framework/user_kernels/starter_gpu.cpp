@@ -239,13 +239,211 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div((long long)N * C * H * W, BLOCK), BLOCK);
 )cuda";
 
+constexpr const char* kLeakyRelu = R"cuda(// leaky_relu custom_NAME: a thread computes one element.
+//
+//   y = x where x > 0, else SLOPE * x        dx = dy where x > 0, else SLOPE * dy
+//
+// All tensors have ELEMENTS elements, of type T: float, or bfloat16 where the network's math is bf16.
+DUET_TUNE(BLOCK, 256, 64, 128, 512);  // threads a block; the first is the default
+
+__global__ void forward(const T* x, T* y) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i >= ELEMENTS) return;
+  const float value = float(x[i]);
+  y[i] = T(value > 0.0f ? value : SLOPE * value);
+}
+DUET_LAUNCH(forward, forward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+
+__global__ void backward(const T* x, const T* y, const T* dy, T* dx) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i >= ELEMENTS) return;
+  const float gradient = float(dy[i]);
+  dx[i] = T(float(x[i]) > 0.0f ? gradient : SLOPE * gradient);
+}
+DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+)cuda";
+
+constexpr const char* kSilu = R"cuda(// silu custom_NAME: a thread computes one element.
+//
+//   s = 1 / (1 + exp(-x))        y = x * s        dx = dy * s * (1 + x * (1 - s))
+DUET_TUNE(BLOCK, 256, 64, 128, 512);  // threads a block; the first is the default
+
+__device__ float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+__global__ void forward(const float* x, float* y) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i < ELEMENTS) y[i] = x[i] * sigmoid(x[i]);
+}
+DUET_LAUNCH(forward, forward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+
+__global__ void backward(const float* x, const float* y, const float* dy, float* dx) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i >= ELEMENTS) return;
+  const float s = sigmoid(x[i]);
+  dx[i] = dy[i] * s * (1.0f + x[i] * (1.0f - s));
+}
+DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+)cuda";
+
+constexpr const char* kGlobalAvgPool2d =
+    R"cuda(// global_avg_pool2d custom_NAME: forward a thread adds up one channel of an image, backward it writes one pixel.
+//
+//   y[n,c] = the mean of x[n,c,h,w]        dx[n,c,h,w] = dy[n,c] / (H*W)
+DUET_TUNE(BLOCK, 128, 32, 64, 256);  // threads a block; the first is the default
+
+// Where pixel i of a channel stands.
+__device__ long long place(long long n, int c, int i) {
+  return NHWC ? (n * (H * W) + i) * C + c : (n * C + c) * (H * W) + i;
+}
+
+__global__ void forward(const float* x, float* y) {
+  const long long nc = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (nc >= (long long)N * C) return;
+  float sum = 0.0f;
+  for (int i = 0; i < H * W; ++i) sum += x[place(nc / C, nc % C, i)];
+  y[nc] = sum / (H * W);
+}
+DUET_LAUNCH(forward, forward, ceil_div((long long)N * C, BLOCK), BLOCK);
+
+__global__ void backward(const float* x, const float* y, const float* dy, float* dx) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i >= ELEMENTS) return;
+  const long long nc = i / (H * W);
+  dx[place(nc / C, nc % C, i % (H * W))] = dy[nc] / (H * W);
+}
+DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+)cuda";
+
+constexpr const char* kReorder =
+    R"cuda(// reorder custom_NAME: a thread copies one element, in the order in which the target has them.
+//
+//   y[n,c,h,w] = x[n,c,h,w]        dx[n,c,h,w] = dy[n,c,h,w]
+//
+// x and dx are in nhwc where NHWC is true, else in nchw; y and dy where TO_NHWC is.
+DUET_TUNE(BLOCK, 256, 64, 128, 512);  // threads a block; the first is the default
+
+// Where element i of a tensor in the one layout stands in the other.
+__device__ long long place(long long i, bool nhwc, bool in_nhwc) {
+  if (nhwc == in_nhwc) return i;
+  const long long n = i / (C * H * W), rest = i % (C * H * W);
+  return nhwc ? n * (C * H * W) + rest % C * (H * W) + rest / C
+              : n * (C * H * W) + rest % (H * W) * C + rest / (H * W);
+}
+
+__global__ void forward(const float* x, float* y) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i < ELEMENTS) y[i] = x[place(i, TO_NHWC, NHWC)];
+}
+DUET_LAUNCH(forward, forward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+
+__global__ void backward(const float* x, const float* y, const float* dy, float* dx) {
+  const long long i = blockIdx.x * (long long)BLOCK + threadIdx.x;
+  if (i < ELEMENTS) dx[i] = dy[place(i, NHWC, TO_NHWC)];
+}
+DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
+)cuda";
+
+constexpr const char* kBatchNorm2d =
+    R"cuda(// batch_norm2d custom_NAME: a block computes one channel, and reads it three times.
+//
+//   mean = the mean of a channel's x        var = the mean of (x - mean)^2
+//   x' = (x - mean) / sqrt(var + EPS)       y = w * x' + b
+//   db = sum of dy        dw = sum of dy * x'
+//   dx = w / sqrt(var + EPS) * (dy - db / m - x' * dw / m)        m = N*H*W, the values of a channel
+//
+// Training moves the running mean and variance by MOMENTUM towards these (the variance as var * m / (m - 1)); evaluation
+// uses them in their place, and then dx = w / sqrt(var + EPS) * dy. Without AFFINE w, b, dw and db are null.
+DUET_STATE(2 * C * sizeof(float));    // of each channel the mean and 1 / sqrt(var + EPS)
+DUET_TUNE(BLOCK, 256, 128, 512);      // threads a block, a power of two; the first is the default
+
+constexpr int kCount = N * H * W;
+
+// Where value i of a channel stands.
+__device__ long long place(int c, int i) {
+  return NHWC ? (long long)i * C + c : ((long long)(i / (H * W)) * C + c) * (H * W) + i % (H * W);
+}
+
+// Of the values of all threads of the block.
+__device__ float sum_of_block(float value) {
+  __shared__ float parts[BLOCK];
+  parts[threadIdx.x] = value;
+  for (int half = BLOCK / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) parts[threadIdx.x] += parts[threadIdx.x + half];
+  }
+  __syncthreads();
+  const float sum = parts[0];
+  __syncthreads();
+  return sum;
+}
+
+__global__ void forward(const float* x, const float* w, const float* b, float* running_mean, float* running_var,
+                        float* y, State state, Training training) {
+  const int c = blockIdx.x;
+  float mean = running_mean[c], var = running_var[c];
+  if (training) {
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < kCount; i += BLOCK) sum += x[place(c, i)];
+    mean = sum_of_block(sum) / kCount;
+    float squares = 0.0f;
+    for (int i = threadIdx.x; i < kCount; i += BLOCK) squares += (x[place(c, i)] - mean) * (x[place(c, i)] - mean);
+    var = sum_of_block(squares) / kCount;
+  }
+  const float scale = 1.0f / sqrtf(var + EPS);
+  if (threadIdx.x == 0) {
+    float* const kept = state.as<float>();
+    kept[c] = mean;
+    kept[C + c] = scale;
+    if (training) {
+      const float unbiased = kCount > 1 ? var * kCount / (kCount - 1) : var;
+      running_mean[c] = (1 - MOMENTUM) * running_mean[c] + MOMENTUM * mean;
+      running_var[c] = (1 - MOMENTUM) * running_var[c] + MOMENTUM * unbiased;
+    }
+  }
+  for (int i = threadIdx.x; i < kCount; i += BLOCK) {
+    const float normal = (x[place(c, i)] - mean) * scale;
+    y[place(c, i)] = AFFINE ? w[c] * normal + b[c] : normal;
+  }
+}
+DUET_LAUNCH(forward, forward, C, BLOCK);
+
+__global__ void backward(const float* x, const float* w, const float* b, const float* running_mean,
+                         const float* running_var, const float* y, const float* dy, float* dx, float* dw, float* db,
+                         State state, Training training) {
+  const int c = blockIdx.x;
+  const float* const kept = state.as<float>();
+  const float mean = kept[c], scale = kept[C + c];
+  float of_dy = 0.0f, of_products = 0.0f;
+  for (int i = threadIdx.x; i < kCount; i += BLOCK) {
+    of_dy += dy[place(c, i)];
+    of_products += dy[place(c, i)] * ((x[place(c, i)] - mean) * scale);
+  }
+  of_dy = sum_of_block(of_dy);
+  of_products = sum_of_block(of_products);
+  if (threadIdx.x == 0 && dw) dw[c] = of_products;
+  if (threadIdx.x == 0 && db) db[c] = of_dy;
+  if (!dx) return;
+  for (int i = threadIdx.x; i < kCount; i += BLOCK) {
+    const float normal = (x[place(c, i)] - mean) * scale;
+    const float mean_part = training ? (of_dy + normal * of_products) / kCount : 0.0f;
+    dx[place(c, i)] = (AFFINE ? w[c] : 1.0f) * scale * (dy[place(c, i)] - mean_part);
+  }
+}
+DUET_LAUNCH(backward, backward, C, BLOCK);
+)cuda";
+
 }  // namespace
 
 const StarterTexts& gpu_starters() {
-  static const StarterTexts all = {{"conv2d", kConv2d},
+  static const StarterTexts all = {{"batch_norm2d", kBatchNorm2d},
+                                   {"conv2d", kConv2d},
+                                   {"global_avg_pool2d", kGlobalAvgPool2d},
+                                   {"leaky_relu", kLeakyRelu},
                                    {"linear", kLinear},
                                    {"max_pool2d", kMaxPool2d},
                                    {"relu", kRelu},
+                                   {"reorder", kReorder},
+                                   {"silu", kSilu},
                                    {"softmax", kSoftmax}};
   return all;
 }

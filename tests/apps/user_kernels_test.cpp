@@ -117,7 +117,7 @@ TEST_F(UserKernelsApps, NewKernelRefusesWhatItCannotWrite) {
   EXPECT_OUTCOME(folder_.run("new-kernel conv3d mine"), kExitUsage, "no layer type 'conv3d'",
                  "did you mean 'conv2d'");
   EXPECT_OUTCOME(folder_.run("new-kernel add mine"), kExitUsage, "no file to begin with for 'add'",
-                 "conv2d, linear");
+                 "batch_norm2d, conv2d, ");
   EXPECT_OUTCOME(folder_.run("new-kernel relu ../mine"), kExitUsage);
   EXPECT_OUTCOME(folder_.run("new-kernel relu Mine"), kExitUsage, "small letters");
   if (!built_with_cuda()) return;
@@ -317,7 +317,7 @@ TEST_F(UserKernelsApps, APuzzleIsWrittenOnceAndThenJudged) {
 
 TEST_F(UserKernelsApps, PuzzlesThatAreNotThereAreNamed) {
   EXPECT_OUTCOME(bench_.run("dropout --puzzle p"), kExitUsage,
-                 "there are puzzles of conv2d, linear");
+                 "there are puzzles of batch_norm2d, conv2d, ");
   EXPECT_OUTCOME(bench_.run("relu --puzzle p --pass backward_data"), kExitUsage,
                  "of relu there are forward, backward");
   EXPECT_OUTCOME(bench_.run("relu --puzzle p --json"), kExitUsage, "--puzzle takes LAYER");

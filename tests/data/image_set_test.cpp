@@ -107,7 +107,7 @@ TEST(ImageSet, ReadsInOrderChannelByChannel) {
   Dataset data;
   const PictureRules rules{.channels = 3, .height = 4, .width = 5};
   const Split split = read_labelled_files(
-      {{kPictureFolder + "grey.png", 4}, {kPictures + "colour.png", 2}}, rules, data);
+      {{kPictureFolder + "grey.png", 4}, {kPictureFolder + "colour.png", 2}}, rules, data);
   EXPECT_EQ(split.labels, std::vector<int32_t>({4, 2}));
   ASSERT_EQ(split.images.size(), 120u);
   for (size_t c = 0; c < 3; ++c) EXPECT_EQ(split.images[20 * c], 175);
@@ -126,7 +126,7 @@ TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
       {folder / "half.png", 0},         {kPictureFolder + "colour.png", 1},
       {folder / "half.jpg", 2},         {kPictureFolder + "cmyk.jpg", 3},
       {folder / "text.png", 4},         {kPictureFolder + "transparent.png", 5},
-      {kPictureFolder + "huge.png", 6}, {kPictures + "grey.png", 7}};
+      {kPictureFolder + "huge.png", 6}, {kPictureFolder + "grey.png", 7}};
   PictureRules rules{.channels = 3, .height = 4, .width = 5};
   Dataset data;
   const std::string message = error_of<DataError>([&] { read_labelled_files(files, rules, data); });
