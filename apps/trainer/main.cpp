@@ -9,12 +9,14 @@
 #include "common/completion.h"
 #include "compare/accuracy_table.h"
 #include "compare/run_report.h"
+#include "core/config.h"
 #include "core/error.h"
 #include "core/program.h"
 #include "train/evaluate.h"
 #include "train/predict.h"
 #include "train/trainer.h"
 #include "train/version.h"
+#include "user_kernels/starter.h"
 
 namespace {
 
@@ -343,7 +345,8 @@ void add_new_kernel(CLI::App& app, Arguments& arguments) {
         const bool cpu = arguments.kernel_device == "cpu";
         ::new_kernel(arguments.what, arguments.name, cpu ? duet::Device::kCpu : duet::Device::kGpu);
       });
-  command->add_option("layer", arguments.what, "the layer type, e.g. conv2d")
+  command
+      ->add_option("layer", arguments.what, "the layer type: " + duet::join(duet::starter_types()))
       ->type_name("LAYER")
       ->required();
   command->add_option("name", arguments.name, "of the kernels: mine is custom_mine, or cpu_mine")

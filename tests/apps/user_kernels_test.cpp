@@ -118,6 +118,7 @@ TEST_F(UserKernelsApps, NewKernelRefusesWhatItCannotWrite) {
                  "did you mean 'conv2d'");
   EXPECT_OUTCOME(folder_.run("new-kernel add mine"), kExitUsage, "no file to begin with for 'add'",
                  "batch_norm2d, conv2d, ");
+  EXPECT_TRUE(has(folder_.run("new-kernel --help").out, "the layer type: batch_norm2d, conv2d,"));
   EXPECT_OUTCOME(folder_.run("new-kernel relu ../mine"), kExitUsage);
   EXPECT_OUTCOME(folder_.run("new-kernel relu Mine"), kExitUsage, "small letters");
   if (!built_with_cuda()) return;

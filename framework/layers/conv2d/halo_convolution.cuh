@@ -116,38 +116,52 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 }
 
 /// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
-/// nothing is pooled.
+/// nothing is pooled. REQUIRES: halo_convolution_unsupported() has no reason for a pass that runs.
 template <class T>
 class HaloConvolution : StagedConvolution<T> {
  public:
-  explicit HaloConvolution(const Conv2dProblem& problem) : StagedConvolution<T>(problem) {}
+  explicit HaloConvolution(const Conv2dProblem& problem)
+      : Staged(problem),
+        forward_(padded_, Pass::kForward),
+        backward_data_(padded_, Pass::kBackwardData) {}
 
-  size_t workspace_bytes(Pass pass) const { return this->staged_bytes(pass); }
-  std::string text(Pass pass) const { return plan(pass).text(); }
+  size_t workspace_bytes(Pass pass) const { return staged_bytes(pass); }
+  std::string text(Pass pass) const {
+    return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
+  }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
                const Tensor& y) const {
-    const auto [image, weights] = this->stage_x_and_weights(run, x, w);
-    launch(Pass::kForward, image, bias, y, run, by_row(weights, this->problem_.k));
+    const auto [image, weights] = stage_x_and_weights(run, x, w);
+    launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run);
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx) const {
     constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
-    const auto [image, weights] = this->stage_dy_and_weights(run, dy, argmax, w, kTurned);
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned);
     if constexpr (kTurned) {
-      launch(Pass::kBackwardData, image, nullptr, dx, run, by_row(weights, this->problem_.c));
+      launch(backward_data_, image, by_row(weights, problem_.c), nullptr, problem_.c, dx, run);
     } else {
-      launch(Pass::kBackwardData, image, nullptr, dx, run,
-             [&, filters = weights](const HaloGeometry& g, int) {
-               return WeightByChannel(filters, this->problem_.k, g.taps(), this->padded_.c);
-             });
+      const auto by_channel = [filters = weights, rows = problem_.k, channels = padded_.c](
+                                  const HaloGeometry& g, int) {
+        return WeightByChannel(filters, rows, g.taps(), channels);
+      };
+      launch(backward_data_, image, by_channel, nullptr, problem_.c, dx, run);
     }
   }
 
  private:
-  HaloPlan<T> plan(Pass pass) const {
-    return {HaloProblem(this->padded_, pass), likely_multiprocessor_count()};
-  }
+  using Staged = StagedConvolution<T>;
+  using Staged::problem_, Staged::padded_, Staged::staged_bytes;
+  using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
+
+  struct Product {
+    HaloProblem problem;
+    HaloPlan<T> plan;
+    Product(const Conv2dProblem& d, Pass pass)
+        : problem(d, pass), plan(problem, likely_multiprocessor_count()) {}
+  };
+
   /// Weights [row][tap][channel] for launch().
   static auto by_row(const T* weights, int rows) {
     return [=](const HaloGeometry& g, int tile_rows) {
@@ -155,12 +169,10 @@ class HaloConvolution : StagedConvolution<T> {
     };
   }
   template <class WeightsOf>
-  void launch(Pass pass, const T* image, const float* bias, const Tensor& out, const Run& run,
-              WeightsOf weights_of) const {
-    const HaloProblem p(this->padded_, pass);
-    const HaloGeometry& g = p.geometry;
-    const int channels = pass == Pass::kForward ? this->problem_.k : this->problem_.c;
-    plan(pass).with_tile([&]<class Tile>(Tile) {
+  void launch(const Product& product, const T* image, WeightsOf weights_of, const float* bias,
+              int channels, const Tensor& out, const Run& run) const {
+    const HaloGeometry& g = product.problem.geometry;
+    product.plan.with_tile([&]<class Tile>(Tile) {
       const HaloImages<T> a(g, image, Tile::kPositions);
       this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
         launch_wgmma_halo<Tile>(
@@ -170,6 +182,8 @@ class HaloConvolution : StagedConvolution<T> {
       });
     });
   }
+
+  const Product forward_, backward_data_;
 };
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.
