@@ -11,8 +11,8 @@ struct FmaTile {
   static constexpr int kM = block_m, kN = block_n, kK = 8;
   static constexpr int kThreadM = 8, kThreadN = thread_n;
   static constexpr int kRowRun = 4, kRun = 4, kSpan = 1, kStages = 2;
-  template <class T>
-  static constexpr bool kStoredAs = false;  // nothing is copied
+  template <class T, int count>
+  static constexpr bool kCopies = false;
   static constexpr int kThreadsX = kN / kThreadN, kThreads = (kM / kThreadM) * kThreadsX;
   // Blocks a multiprocessor, which caps the registers: 128 a thread, but 168 where 128 would spill.
   static constexpr int kMinBlocks = kThreads == 256 ? 2 : kThreadN == 8 ? 3 : 512 / kThreads;
@@ -30,7 +30,7 @@ struct FmaTile {
   }
 
   /// [k][row] in float.
-  template <int rows, bool row_lanes>
+  template <int rows, bool row_lanes, class = float>
   struct Slice {
     using Element = float;
     // Rows are padded by four floats: k-lane stores (8 k x 4 rows a warp) then hit 32 banks.

@@ -3,8 +3,8 @@
 //
 // A slice lies in shared memory as its gather brings it: [row][k] where lanes run along k, [k][row]
 // where they run along rows. ldmatrix takes either, turning the second round, so that nothing is
-// transposed by hand. Rows of shared memory are padded by 16 bytes, so that eight of them, which
-// ldmatrix reads at once, lie in different banks.
+// transposed by hand. Rows of shared memory are padded, so that eight of them, which ldmatrix reads at
+// once, lie in different banks.
 //
 // Of a 16x8 part of the product, lane l holds rows l/4 and l/4 + 8, columns 2 (l%4) and the next.
 #pragma once
@@ -40,8 +40,10 @@ __device__ __forceinline__ void load_matrices(uint32_t (&words)[4], const void* 
 
 /// Operands in bfloat16: those that are stored so are taken as they are, float32 is rounded.
 struct MmaBf16 {
-  using Element = uint16_t;
+  template <class T>
+  using Element = uint16_t;                            // in a slice, of a tensor of T
   static constexpr int kSliceDepth = 32, kDepth = 16;  // of a slice, and of an instruction
+  static constexpr int kLeastCopy = 16;                // bytes
   static constexpr const char* kText = ", mma bf16";
 
   __device__ __forceinline__ static uint16_t operand(bfloat16 value) { return value.bits; }
@@ -85,20 +87,16 @@ struct MmaBf16 {
   }
 };
 
-/// Operands in TF32: float32 in the slices, rounded to nearest, to 11 digits, behind them.
+/// Operands in TF32: float32 in the slices, of which the instruction reads the 19 upper bits.
 struct MmaTf32 {
+  template <class T>
   using Element = uint32_t;
-  static constexpr int kSliceDepth = 16, kDepth = 8;
+  static constexpr int kSliceDepth = 16, kDepth = 8, kLeastCopy = 16;
   static constexpr const char* kText = ", mma tf32";
 
   __device__ __forceinline__ static uint32_t operand(float value) { return __float_as_uint(value); }
   __device__ __forceinline__ static float value(uint32_t element) {
     return __uint_as_float(element);
-  }
-  __device__ __forceinline__ static void round(uint32_t (&words)[4]) {
-#pragma unroll
-    for (uint32_t& word : words)
-      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
   }
 
   __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
@@ -136,18 +134,77 @@ struct MmaTf32 {
   }
 };
 
+/// Operands in TF32 as tensors have them, in 4 bytes and more, rounded behind the slices.
+struct StoredMmaTf32 : MmaTf32 {
+  static constexpr int kLeastCopy = 4;
+
+  __device__ __forceinline__ static void round(uint32_t (&words)[4]) {
+#pragma unroll
+    for (uint32_t& word : words)
+      asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(__uint_as_float(word)));
+  }
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_a(uint32_t (&a)[4], const uint32_t* slice, int row,
+                                                int k) {
+    MmaTf32::load_a<row_lanes, pitch>(a, slice, row, k);
+    round(a);
+  }
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_b(uint32_t (&b)[4], const uint32_t* slice, int col,
+                                                int k) {
+    MmaTf32::load_b<row_lanes, pitch>(b, slice, col, k);
+    round(b);
+  }
+};
+
+/// The same in bfloat16: float32 of A stays float32 in the slices.
+struct StoredMmaBf16 : MmaBf16 {
+  template <class T>
+  using Element = std::conditional_t<std::is_same_v<T, float>, float, uint16_t>;
+  static constexpr int kLeastCopy = 4;
+
+  __device__ __forceinline__ static uint16_t operand(bfloat16 value) { return value.bits; }
+  __device__ __forceinline__ static float operand(float value) { return value; }
+
+  using MmaBf16::load_a;
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_a(uint32_t (&a)[4], const float* slice, int row,
+                                                int k) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int my_row = row + lane / 4 + i % 2 * 8, my_k = k + lane % 4 * 2 + i / 2 * 8;
+      float2 pair;
+      if constexpr (row_lanes) {
+        pair = {slice[my_k * pitch + my_row], slice[(my_k + 1) * pitch + my_row]};
+      } else {
+        pair = *reinterpret_cast<const float2*>(slice + my_row * pitch + my_k);
+      }
+      asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(a[i]) : "f"(pair.y), "f"(pair.x));
+    }
+  }
+};
+
+/// Elements between the rows of a slice, so that what is read at once lies in different banks.
+template <class Element, bool row_lanes>
+constexpr int kSlicePadding = std::is_same_v<Element, float> ? (row_lanes ? 4 : 8)
+                              : row_lanes                    ? 8
+                                                             : 16 / int(sizeof(Element));
+
 /// Warps lie warps_m x warps_n over the tile.
-template <class Mma, int block_m, int block_n, int warps_m, int warps_n, int stages, int min_blocks>
+template <class Mma, int block_m, int block_n, int warps_m, int warps_n, int stages, int min_blocks,
+          int depth = Mma::kSliceDepth>
 struct MmaTile {
-  static constexpr int kM = block_m, kN = block_n, kK = Mma::kSliceDepth;
+  static constexpr int kM = block_m, kN = block_n, kK = depth;
   static constexpr int kThreads = 32 * warps_m * warps_n, kMinBlocks = min_blocks;
   static constexpr int kWarpM = kM / warps_m, kWarpN = kN / warps_n;
   static constexpr int kThreadM = kWarpM / 8, kThreadN = kWarpN / 4;
   static constexpr int kRowRun = 1, kRun = 2, kSpan = 4, kThreadsX = 4 * warps_n;
   static constexpr int kStages = stages;
-  template <class T>
-  static constexpr bool kStoredAs = sizeof(T) == sizeof(typename Mma::Element);
-  static_assert(kWarpM % 32 == 0 && kWarpN % 16 == 0);
+  template <class T, int count>
+  static constexpr bool kCopies = sizeof(T) == sizeof(typename Mma::template Element<T>) &&
+                                  sizeof(T) * count >= Mma::kLeastCopy;
+  static_assert(kWarpM % 32 == 0 && kWarpN % 16 == 0 && kK % Mma::kDepth == 0);
 
   /// acc[4w] to acc[4w + 3] of a thread are rows eight apart: the elements of one window where rows
   /// run through eight windows at a time.
@@ -164,17 +221,20 @@ struct MmaTile {
     return x / 4 * kWarpN + j / 2 * 8 + x % 4 * 2 + j % 2;
   }
 
-  template <int rows, bool row_lanes>
+  template <int rows, bool row_lanes, class Element>
+  static constexpr int kPitch = (row_lanes ? rows : kK) + kSlicePadding<Element, row_lanes>;
+
+  template <int rows, bool row_lanes, class T>
   struct Slice {
-    using Element = typename Mma::Element;
-    static constexpr int kPitch = row_lanes ? rows + 8 : kK + 16 / int(sizeof(Element));
+    using Element = typename Mma::template Element<T>;
+    static constexpr int kPitch = MmaTile::kPitch<rows, row_lanes, Element>;
     static constexpr int kElements = (row_lanes ? kK : rows) * kPitch;
 
     template <class E>
     __device__ __forceinline__ static E* at(E* slice, int row, int k) {
       return slice + (row_lanes ? k * kPitch + row : row * kPitch + k);
     }
-    template <class T, int V>
+    template <int V>
     __device__ __forceinline__ static void put(Element* slice, int row, int k,
                                                const Vector<T, V>& values) {
       Vector<Element, V> operands;
@@ -185,16 +245,16 @@ struct MmaTile {
   };
 
   /// An element of a slice.
-  __device__ __forceinline__ static float value(typename Mma::Element element) {
+  template <class Element>
+  __device__ __forceinline__ static float value(Element element) {
     return Mma::value(element);
   }
 
-  template <bool row_lanes_a, bool row_lanes_b>
-  __device__ __forceinline__ static void multiply(const typename Mma::Element* slice_a,
-                                                  const typename Mma::Element* slice_b,
+  template <bool row_lanes_a, bool row_lanes_b, class ElementA, class ElementB>
+  __device__ __forceinline__ static void multiply(const ElementA* slice_a, const ElementB* slice_b,
                                                   float (&acc)[kThreadM][kThreadN]) {
-    constexpr int kPitchA = Slice<kM, row_lanes_a>::kPitch;
-    constexpr int kPitchB = Slice<kN, row_lanes_b>::kPitch;
+    constexpr int kPitchA = kPitch<kM, row_lanes_a, ElementA>;
+    constexpr int kPitchB = kPitch<kN, row_lanes_b, ElementB>;
     const int m0 = warp() / warps_n * kWarpM, n0 = warp() % warps_n * kWarpN;
 #pragma unroll
     for (int k = 0; k < kK; k += Mma::kDepth) {

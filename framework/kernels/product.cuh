@@ -5,8 +5,8 @@
 //
 // One step of the main loop: a slice of A and B, kK deep, in shared memory is multiplied. Meanwhile
 // the next one travels from global memory to registers, and is then stored to the other of two
-// buffers. Where both operands lie in 16 bytes as the tile takes them they are copied past the
-// registers (cp.async), several slices ahead. One barrier a step.
+// buffers. Where both operands lie as the tile takes them they are copied past the registers
+// (cp.async), several slices ahead. One barrier a step.
 //
 // A gather G maps (row, k) to a value, row being m for A and n for B:
 //   Value       what the tensor stores: float or bfloat16
@@ -28,10 +28,10 @@
 //   kThreadsX           threads that hold different columns; thread_x() is this thread's number
 //   row(i), col(j, x)   the block's row of acc[i][...], and column of acc[...][j] of thread x
 //   kStages             slices in shared memory where they are copied
-//   kStoredAs<T>        whether a T of a tensor can be copied into a slice
-//   kSpan               k that a thread fetches at least where lanes run along k
-//   Slice<rows, row_lanes>   an operand in shared memory: Element, kElements, and put(slice, row, k,
-//               values)
+//   kCopies<T, count>   whether `count` neighbouring T of a tensor are copied into a slice; 4, 8 or 16 bytes
+//   kSpan               k that a thread fetches at least where lanes run along k and nothing is copied
+//   Slice<rows, row_lanes, T>   an operand, of a tensor of T, in shared memory: Element, kElements, and
+//               put(slice, row, k, values)
 //   multiply<row_lanes_a, row_lanes_b>(a, b, acc)   acc += the product of two slices
 #pragma once
 
@@ -43,14 +43,13 @@
 
 namespace duet {
 
-/// Whether 16 bytes of the tensor are 16 bytes of a slice, so that they can be copied.
+/// Whether what is fetched at once lies in the slice as in the tensor, so that it can be copied.
 template <class Gather, class Tile>
 constexpr bool kCopied = [] {
   if constexpr (requires(const Gather& g, typename Gather::Row r, typename Gather::Col c) {
                   g.offset(r, c);
                 }) {
-    return Tile::template kStoredAs<typename Gather::Value> &&
-           sizeof(typename Gather::Value) * Gather::kVec == 16;
+    return Tile::template kCopies<typename Gather::Value, Gather::kVec>;
   }
   return false;
 }();
@@ -71,12 +70,13 @@ __device__ __forceinline__ void fetch_from(const Gather& gather, const typename 
 // One operand's trip from global memory to shared memory.
 template <class Gather, class Tile, int rows>
 struct OperandPipe {
-  using Slice = typename Tile::template Slice<rows, Gather::kRowLanes>;
-  using Element = typename Slice::Element;
   using Value = typename Gather::Value;
+  using Slice = typename Tile::template Slice<rows, Gather::kRowLanes, Value>;
+  using Element = typename Slice::Element;
   static constexpr int kVec = Gather::kVec, kThreads = Tile::kThreads, kDepth = Tile::kK;
   // Values that are stored at once, in kParts fetches.
-  static constexpr int kRun = Gather::kRowLanes || kVec > Tile::kSpan ? kVec : Tile::kSpan;
+  static constexpr int kRun =
+      Gather::kRowLanes || kCopied<Gather, Tile> || kVec > Tile::kSpan ? kVec : Tile::kSpan;
   static constexpr int kParts = kRun / kVec;
   static constexpr int kCount = rows * kDepth / kRun / kThreads;  // stores of a thread for a slice
   static_assert(kCount > 0 && rows * kDepth % (kRun * kThreads) == 0);
@@ -154,8 +154,9 @@ struct OperandPipe {
       const int offset = gather.offset(row_state[j % kSlots], col);
       const auto to = uint32_t(__cvta_generic_to_shared(Slice::at(slice, row_of(j), depth_of(j))));
       // Nothing is read where 0 bytes are; the address must be one all the same.
-      asm volatile("cp.async.ca.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                   "l"(gather.data() + max(offset, 0)), "r"(offset < 0 ? 0 : 16)
+      constexpr int kBytes = sizeof(Value) * kVec;
+      asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to),
+                   "l"(gather.data() + max(offset, 0)), "n"(kBytes), "r"(offset < 0 ? 0 : kBytes)
                    : "memory");
       // end copy
     }
@@ -176,8 +177,10 @@ struct OperandPipe {
 
 template <class Tile, class GatherA, class GatherB>
 struct alignas(16) ProductSmem {
-  using SliceA = typename Tile::template Slice<Tile::kM, GatherA::kRowLanes>;
-  using SliceB = typename Tile::template Slice<Tile::kN, GatherB::kRowLanes>;
+  using SliceA =
+      typename Tile::template Slice<Tile::kM, GatherA::kRowLanes, typename GatherA::Value>;
+  using SliceB =
+      typename Tile::template Slice<Tile::kN, GatherB::kRowLanes, typename GatherB::Value>;
   static_assert(SliceA::kElements * sizeof(typename SliceA::Element) % 16 == 0);
   static constexpr bool kCopies = kCopied<GatherA, Tile> && kCopied<GatherB, Tile>;
   static constexpr int kStages = kCopies ? Tile::kStages : 2;
@@ -270,6 +273,10 @@ __device__ __forceinline__ void compute_product(const GatherA& gather_a, const G
       copy();
       write_cols(step + 1);
     }
+    // Neighbouring lanes share a row that lies in one piece, and read it by 16 bytes.
+    constexpr int kRowThreads = GatherA::kRowLanes ? 1 : Tile::kThreads / Tile::kM;
+    static_assert(!kWantRowSums || Tile::kThreads % Tile::kM == 0);
+    const int row = tid / kRowThreads;
     float row_sum = 0.f;
     int now = 0;
     for (int step = 0; step < steps; ++step) {
@@ -280,15 +287,31 @@ __device__ __forceinline__ void compute_product(const GatherA& gather_a, const G
       const auto& stage = smem.stage[now];
       now = now + 1 == kStages ? 0 : now + 1;
       multiply(stage);
-      if (kWantRowSums && row_sums_out != nullptr && tid < Tile::kM) {
+      if constexpr (kWantRowSums) {
+        using Element = typename Smem::SliceA::Element;
+        constexpr int kVec = GatherA::kRowLanes ? 1 : 16 / sizeof(Element);
+        constexpr int kEach = Tile::kK / kRowThreads;
+        if (row_sums_out != nullptr && row < Tile::kM) {
 #pragma unroll
-        for (int k = 0; k < Tile::kK; ++k)
-          row_sum += Tile::value(*PipeA::Slice::at(stage.a, tid, k));
+          for (int k = 0; k < kEach; k += kVec) {
+            Packed<Element, kVec> packed;
+            packed.word = *reinterpret_cast<const WordOf<sizeof(Element) * kVec>*>(
+                PipeA::Slice::at(stage.a, row, tid % kRowThreads * kEach + k));
+            const Vector<Element, kVec> values = packed.values();
+#pragma unroll
+            for (int e = 0; e < kVec; ++e) row_sum += Tile::value(values.v[e]);
+          }
+        }
       }
     }
     asm volatile("cp.async.wait_group 0;" ::: "memory");
-    static_assert(!kWantRowSums || Tile::kThreads >= Tile::kM);
-    if (kWantRowSums && row_sums_out != nullptr && tid < Tile::kM) row_sums_out[tid] = row_sum;
+    if constexpr (kWantRowSums) {
+#pragma unroll
+      for (int lane = kRowThreads / 2; lane > 0; lane /= 2)
+        row_sum += __shfl_xor_sync(~0u, row_sum, lane);
+      if (row_sums_out != nullptr && row < Tile::kM && tid % kRowThreads == 0)
+        row_sums_out[row] = row_sum;
+    }
     __syncthreads();
   } else {
     float row_sum[PipeA::kSlots][PipeA::kStoredRows] = {};

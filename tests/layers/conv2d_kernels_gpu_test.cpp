@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +94,18 @@ TEST_F(ConvolutionKernels, LargeTiles) {
          .keys = {{"out_channels", "3"}, {"kernel", "1"}},
          .x = {image(3, 60, 107, 106)}},
         ids);
+}
+
+// 1x1 filters with so many positions that the sum of a tile is not cut, and dw in several parts.
+TEST_F(ConvolutionKernels, PointwiseTiles) {
+  for (const auto& [channels, filters, size] :
+       {std::array{64, 264, 28}, {264, 64, 28}, {96, 132, 21}}) {
+    check("conv2d",
+          {.name = "pointwise_c" + std::to_string(channels),
+           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+           .x = {image(40, channels, size, size)}},
+          {"custom_implicit_gemm"});
+  }
 }
 
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {

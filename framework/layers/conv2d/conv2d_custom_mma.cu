@@ -8,6 +8,7 @@
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/mma_convolution.cuh"
+#include "layers/conv2d/pointwise_product.cuh"
 
 namespace duet {
 
@@ -43,7 +44,13 @@ class Conv2dCustomMma : public Conv2dImpl {
 }  // namespace
 
 ImplEntry<Conv2dProblem> conv2d_custom_mma() {
-  return gpu_entry<Conv2dCustomMma>("custom_mma", mma_unsupported);
+  auto entry = gpu_entry<Conv2dCustomMma>("custom_mma", mma_unsupported);
+  entry.make = [](const Conv2dProblem& problem, Context& context) {
+    const auto entry = is_pointwise(problem) ? gpu_entry<Conv2dPointwise, Conv2dProblem>("")
+                                             : gpu_entry<Conv2dCustomMma>("");
+    return entry.make(problem, context);
+  };
+  return entry;
 }
 
 }  // namespace duet

@@ -1,0 +1,332 @@
+// A convolution with filters of 1x1 and stride 1 in NCHW by the warp-wide mma.sync: products of the tensors as
+// they lie, one kernel a pass. Of an image with HW pixels
+//
+//   forward          y [K][HW] = w    [K][C]  * x [C][HW]
+//   backward_data    dx[C][HW] = w^T  [C][K]  * dy[K][HW]
+//   backward_filter  dw[K][C]  = sum over images of dy[K][HW] * x^T[HW][C]
+//
+// mma.sync takes an operand in either order of its axes, so that nothing is turned, and float32 is rounded when a warp
+// takes it from shared memory (kernels/mma_tile.cuh). Where tiles are too few for the GPU the sum of one is cut for the blocks of a
+// cluster, which add up through each other's shared memory.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "kernels/mma_tile.cuh"
+#include "kernels/products.cuh"
+#include "layers/conv2d/conv2d_plane_product.cuh"
+
+namespace duet {
+
+/// Images [n][channel][pixel]: rows are positions (n, pixel), the sum runs over channels.
+template <int vec, class T>
+struct PlaneByPosition : OffsetGather<vec, true, T> {
+  using Col = typename OffsetGather<vec, true, T>::Col;
+  int channels, pixels, positions;
+  FastDivisor by_pixels;
+  __device__ __forceinline__ int row(int position) const {
+    if (position >= positions) return -1;
+    int n, pixel;
+    by_pixels.divmod(position, n, pixel);
+    return n * channels * pixels + pixel;
+  }
+  __device__ __forceinline__ Col col(int channel) const {
+    return {channel < 0 ? -1 : channel * pixels, 0};
+  }
+};
+
+/// The same images: rows are channels, the sum runs over positions.
+template <int vec, class T>
+struct PlaneByChannel : OffsetGather<vec, false, T> {
+  using Col = typename OffsetGather<vec, false, T>::Col;
+  int channels, pixels;
+  FastDivisor by_pixels;
+  __device__ __forceinline__ int row(int channel) const {
+    return channel < channels ? channel * pixels : -1;
+  }
+  __device__ __forceinline__ Col col(int position) const {
+    if (position < 0) return {-1, 0};
+    int n, pixel;
+    by_pixels.divmod(position, n, pixel);
+    return {n * channels * pixels + pixel, 0};
+  }
+};
+
+/// Slices twice as deep as others', as these products are short: fewer barriers.
+template <class Mma>
+struct PointwiseTiles {
+  static constexpr int kDepth = 2 * Mma::kSliceDepth;
+  using Large = MmaTile<Mma, 128, 128, 2, 4, 3, 2, 32>;
+  using Medium = MmaTile<Mma, 64, 64, 2, 2, 4, 2, kDepth>;
+  using Small = Medium;
+  using Narrow = MmaTile<Mma, 32, 64, 1, 4, 4, 3, kDepth>;
+  static constexpr const char* kText = Mma::kText;
+  /// Products that a multiprocessor does in a cycle.
+  static constexpr double kRate = Mma::kDepth == 16 ? 600 : 330;
+};
+
+inline constexpr int kMostRanks = 8;  // of a cluster on every GPU that has them
+
+/// A tile's operands, and when they have been multiplied its sums [row][column].
+template <class Tile, class GatherA, class GatherB>
+union PointwiseSmem {
+  static constexpr int kPitch = Tile::kN + 8;
+  ProductSmem<Tile, GatherA, GatherB> product;
+  float tile[Tile::kM * kPitch];
+};
+
+// blockIdx.x is a tile of columns, y one of rows, z a split of the sum. Neighbours along z are a cluster, which adds up in
+// the order of its blocks and writes one part of the result, `stride` from the next.
+template <class Tile, bool kSums, class GatherA, class GatherB, class T>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
+    pointwise_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
+                     const __grid_constant__ PlaneProduct<T> to, int depth_per_split,
+                     size_t stride) {
+  wait_for_primary();
+  using Smem = PointwiseSmem<Tile, GatherA, GatherB>;
+  constexpr int kVec = 4, kLanes = Tile::kN / kVec, kRowsAtOnce = Tile::kThreads / kLanes;
+  __shared__ float block_sums[kSums ? Tile::kM : 1];
+  Smem& smem = product_smem<Smem>();
+  const int tid = threadIdx.x, n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM;
+  const int k_begin = blockIdx.z * depth_per_split, k_end = min(to.k, k_begin + depth_per_split);
+  const bool sums = kSums && to.row_sums != nullptr && n0 == 0;
+  float acc[Tile::kThreadM][Tile::kThreadN];
+  compute_product<Tile, kSums>(a, b, m0, n0, k_begin, k_end, smem.product, acc,
+                               sums ? block_sums : nullptr);
+#pragma unroll
+  for (int i = 0; i < Tile::kThreadM; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::kThreadN; j += 2)
+      *reinterpret_cast<float2*>(smem.tile + Tile::row(i) * Smem::kPitch +
+                                 Tile::col(j, Tile::thread_x())) = {acc[i][j], acc[i][j + 1]};
+  int ranks = 1, rank = 0;
+#if __CUDA_ARCH__ >= 900
+  const auto cluster = cooperative_groups::this_cluster();
+  ranks = int(cluster.num_blocks()), rank = int(cluster.block_rank());
+  if (ranks > 1) cluster.sync();
+#endif
+  if (ranks == 1) __syncthreads();
+  // The sum of what the blocks of the cluster have at one place.
+  const auto total = [&]<class V, class Add>(V* at, Add add) {
+    V sum = *at;
+#if __CUDA_ARCH__ >= 900
+    if (ranks > 1) {
+      V all[kMostRanks];  // read side by side
+#pragma unroll
+      for (int r = 0; r < kMostRanks; ++r)
+        if (r < ranks) all[r] = *cluster.map_shared_rank(at, r);
+      sum = all[0];
+#pragma unroll
+      for (int r = 1; r < kMostRanks; ++r)
+        if (r < ranks) add(sum, all[r]);
+    }
+#endif
+    return sum;
+  };
+  const size_t part = blockIdx.z / ranks * stride;
+  if (sums && rank == 0 && tid < Tile::kM) {
+    const float sum = total(&block_sums[tid], [](float& s, float v) { s += v; });
+    if (m0 + tid < to.m) to.row_sums[part + m0 + tid] = sum;
+  }
+  const int column = tid % kLanes * kVec;
+  const bool whole = to.pixels % kVec == 0;
+  for (int row = rank * kRowsAtOnce + tid / kLanes; row < Tile::kM; row += ranks * kRowsAtOnce) {
+    const int m = m0 + row, n = n0 + column;
+    if (m >= to.m || n >= to.n) break;
+    auto* const at = reinterpret_cast<float4*>(smem.tile + row * Smem::kPitch + column);
+    const float4 sum = total(
+        at, [](float4& s, const float4& v) { s.x += v.x, s.y += v.y, s.z += v.z, s.w += v.w; });
+    const float shift = to.bias != nullptr ? __ldg(to.bias + m) : 0.f;
+    const Vector<float, kVec> values = {
+        {sum.x + shift, sum.y + shift, sum.z + shift, sum.w + shift}};
+    if (whole) {
+      duet::store(to.c + part + to.offset(m, n), values);
+    } else {
+#pragma unroll
+      for (int e = 0; e < kVec; ++e)
+        if (n + e < to.n) to.c[part + to.offset(m, n + e)] = T(values.v[e]);
+    }
+  }
+#if __CUDA_ARCH__ >= 900
+  if (ranks > 1) cluster.sync();  // others may still read what this block has
+#endif
+}
+
+/// How a product of the rows and columns of `Tiles` is computed: its tile, and splits of its sum, of which `ranks`
+/// make a cluster and each of `parts` leaves a partial result in the workspace.
+template <class Tiles>
+struct PointwisePlan {
+  int rows = 1, columns = 1, depth = 1;
+  TileSize tile = TileSize::kSmall;
+  int ranks = 1, parts = 1, depth_per_split = 1;
+  double cycles = 0;  // an estimate
+
+  PointwisePlan() = default;
+  /// A part leaves `results` floats in the workspace, which may take `limit` bytes.
+  PointwisePlan(int rows_, int columns_, int depth_, size_t results = 0, size_t limit = 0)
+      : rows(rows_), columns(columns_), depth(depth_) {
+    const int multiprocessors = gpu_available() ? multiprocessor_count() : 132;
+    for (const TileSize size : {TileSize::kLarge, TileSize::kSmall, TileSize::kNarrow}) {
+      with_tile<Tiles>(size, [&]<class Tile>(Tile) {
+        const int64_t tiles = int64_t{ceil_div(rows, Tile::kM)} * ceil_div(columns, Tile::kN);
+        const int slices = ceil_div(depth, Tile::kK);
+        for (int blocks = 1; blocks <= kMostRanks; blocks *= 2) {
+          for (int count = 1; count * blocks <= slices && count <= 64; count *= 2) {
+            const double bytes = double(count) * results * sizeof(float);
+            if (count > 1 && (results == 0 || bytes > double(limit))) break;
+            const int each = ceil_div(slices, count * blocks);
+            const int64_t waiting =
+                (tiles * blocks * count + multiprocessors - 1) / multiprocessors;
+            double estimate = multiprocessor_cycles<Tile>(double(waiting), each);
+            if (blocks > 1) estimate += 1000;
+            if (count > 1) estimate += 4500 + 2 * bytes / 2000;
+            if (cycles > 0 && estimate >= cycles) continue;
+            cycles = estimate, tile = size, ranks = blocks, parts = count;
+            depth_per_split = each * Tile::kK;
+          }
+        }
+      });
+    }
+  }
+  std::string text() const {
+    return tile_text<Tiles>(tile) + (ranks > 1 ? ", clusters of " + std::to_string(ranks) : "") +
+           (parts > 1 ? ", " + std::to_string(parts) + " splits" : "");
+  }
+
+ private:
+  /// Of a Hopper multiprocessor for so many blocks, each with so many slices, after one another or side by side: what
+  /// its units take or, with few blocks, the latency of a slice.
+  template <class Tile>
+  static double multiprocessor_cycles(double blocks, int slices) {
+    constexpr double kBegin = 2000, kSlice = 350;
+    const double turns = std::ceil(blocks / Tile::kMinBlocks);
+    const double product = double(Tile::kM) * Tile::kN * Tile::kK / Tiles::kRate;
+    return std::max(turns * (kBegin + slices * kSlice), kBegin + blocks * slices * product);
+  }
+};
+
+/// `to` with its parts `stride` apart.
+template <bool kSums, class Tiles, class GatherA, class GatherB, class T>
+void launch_pointwise(const PointwisePlan<Tiles>& plan, const GatherA& a, const GatherB& b,
+                      const PlaneProduct<T>& to, size_t stride, cudaStream_t stream) {
+  with_tile<Tiles>(plan.tile, [&]<class Tile>(Tile) {
+    const auto kernel = pointwise_kernel<Tile, kSums, GatherA, GatherB, T>;
+    constexpr int kBytes = sizeof(PointwiseSmem<Tile, GatherA, GatherB>);
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    launch({.gridDim =
+                dim3(ceil_div(to.n, Tile::kN), ceil_div(to.m, Tile::kM), plan.ranks * plan.parts),
+            .blockDim = Tile::kThreads,
+            .dynamicSmemBytes = kBytes,
+            .stream = stream},
+           {plan.ranks > 1 ? in_clusters_of(1, 1, plan.ranks) : cudaLaunchAttribute{},
+            overlaps_primary()},
+           kernel, a, b, to, plan.depth_per_split, stride);
+  });
+}
+
+/// Whether Conv2dPointwise computes it, on this GPU or, where there is none, in this build for one.
+inline bool is_pointwise(const Conv2dProblem& d) {
+  if (gpu_available() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 9) return false;
+  return built_for_clusters() && d.layout == Layout::kNCHW && d.r * d.s == 1 && d.stride_h == 1 &&
+         d.stride_w == 1 && d.pad_h == 0 && d.pad_w == 0 && d.c % 4 == 0;
+}
+
+/// x, y and their gradients are stored as T. REQUIRES: is_pointwise(), and that mma_unsupported() has no reason.
+template <class T>
+class Conv2dPointwise : public Conv2dImpl {
+ public:
+  Conv2dPointwise(const Conv2dProblem& d, const Context& context)
+      : Conv2dImpl(d), pixels_(d.h * d.w), positions_(d.n * pixels_) {
+    const size_t workspace_limit = context.workspace_limit();
+    forward_ = {d.k, positions_, d.c};
+    backward_data_ = {d.c, positions_, d.k};
+    backward_filter_ = {d.k, d.c, positions_, partial_stride(d.k, d.c), workspace_limit};
+  }
+
+  size_t workspace_bytes(Pass pass) const override {
+    if (pass != Pass::kBackwardFilter || backward_filter_.parts == 1) return 0;
+    return sizeof(float) * backward_filter_.parts * partial_stride(problem_.k, problem_.c);
+  }
+  std::string detail(Pass pass) const override {
+    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    return (pass == Pass::kForward ? forward_ : backward_data_).text();
+  }
+
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y) override {
+    launch_images(forward_, MatrixByDepth<4>{{w.data<float>()}, problem_.k, problem_.c}, x,
+                  problem_.c, b.data<float>(), y, run);
+  }
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    launch_images(backward_data_, MatrixByRow<4>{{w.data<float>()}, problem_.c}, dy, problem_.k,
+                  nullptr, dx, run);
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    const auto& plan = backward_filter_;
+    const int count = plan.rows * plan.columns;
+    float* const parts = static_cast<float*>(run.workspace);
+    PlaneProduct<float> to{.m = plan.rows,
+                           .n = plan.columns,
+                           .k = plan.depth,
+                           .pixels = plan.columns,
+                           .by_pixels = FastDivisor(plan.columns),
+                           .bias = nullptr,
+                           .c = dw.data<float>(),
+                           .row_sums = db.data<float>()};
+    if (plan.parts > 1) to.c = parts, to.row_sums = parts + count;
+    const size_t stride = partial_stride(plan.rows, plan.columns);
+    by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
+      const FastDivisor by_pixels(pixels_);
+      const PlaneByChannel<vec, T> a{{dy.data<T>()}, problem_.k, pixels_, by_pixels};
+      const PlaneByChannel<vec, T> b{{x.data<T>()}, problem_.c, pixels_, by_pixels};
+      launch_pointwise<true>(plan, a, b, to, stride, run.stream());
+    });
+    if (plan.parts == 1) return;
+    launch_reduce_splits(parts, plan.parts, stride, count + plan.rows, count, dw.data<float>(),
+                         db.data<float>(), run.stream());
+  }
+
+ private:
+  static constexpr bool kHalf = std::is_same_v<T, bfloat16>;
+  using Mma = std::conditional_t<kHalf, StoredMmaBf16, StoredMmaTf32>;
+  using Tiles = PointwiseTiles<Mma>;
+
+  /// Calls f with as many values of a plane as are fetched at once.
+  template <class F>
+  void by_vectors(F f) const {
+    if constexpr (kHalf) {
+      if (pixels_ % 8 == 0) return f(std::integral_constant<int, 8>{});
+    }
+    pixels_ % 4 == 0 ? f(std::integral_constant<int, 4>{}) : f(std::integral_constant<int, 1>{});
+  }
+
+  /// out = weights * images of so many channels.
+  template <class Weights>
+  void launch_images(const PointwisePlan<Tiles>& plan, const Weights& weights, const Tensor& images,
+                     int channels, const float* bias, const Tensor& out, const Run& run) const {
+    const FastDivisor by_pixels(pixels_);
+    by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
+      const PlaneByPosition<vec, T> b{{images.data<T>()}, channels, pixels_, positions_, by_pixels};
+      launch_pointwise<false>(plan, weights, b,
+                              PlaneProduct<T>{.m = plan.rows,
+                                              .n = plan.columns,
+                                              .k = plan.depth,
+                                              .pixels = pixels_,
+                                              .by_pixels = by_pixels,
+                                              .bias = bias,
+                                              .c = out.data<T>(),
+                                              .row_sums = nullptr},
+                              0, run.stream());
+    });
+  }
+
+  const int pixels_, positions_;
+  PointwisePlan<Tiles> forward_, backward_data_, backward_filter_;
+};
+
+// Compiled in conv2d_pointwise.cu and conv2d_pointwise_tf32.cu.
+extern template class Conv2dPointwise<bfloat16>;
+extern template class Conv2dPointwise<float>;
+
+}  // namespace duet
