@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -98,8 +97,8 @@ TEST_F(ConvolutionKernels, LargeTiles) {
 
 // 1x1 filters with so many positions that the sum of a tile is not cut, and dw in several parts.
 TEST_F(ConvolutionKernels, PointwiseTiles) {
-  for (const auto& [channels, filters, size] :
-       {std::array{64, 264, 28}, {264, 64, 28}, {96, 132, 21}}) {
+  constexpr int kProblems[][3] = {{64, 264, 28}, {264, 64, 28}, {96, 132, 21}};
+  for (const auto& [channels, filters, size] : kProblems) {
     check("conv2d",
           {.name = "pointwise_c" + std::to_string(channels),
            .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
