@@ -44,6 +44,7 @@ struct MmaBf16 {
   using Element = uint16_t;                            // in a slice, of a tensor of T
   static constexpr int kSliceDepth = 32, kDepth = 16;  // of a slice, and of an instruction
   static constexpr int kLeastCopy = 16;                // bytes
+  static constexpr bool kInParts = false;              // see StoredMma3xTf32
   static constexpr const char* kText = ", mma bf16";
 
   __device__ __forceinline__ static uint16_t operand(bfloat16 value) { return value.bits; }
@@ -92,6 +93,7 @@ struct MmaTf32 {
   template <class T>
   using Element = uint32_t;
   static constexpr int kSliceDepth = 16, kDepth = 8, kLeastCopy = 16;
+  static constexpr bool kInParts = false;
   static constexpr const char* kText = ", mma tf32";
 
   __device__ __forceinline__ static uint32_t operand(float value) { return __float_as_uint(value); }
@@ -157,7 +159,39 @@ struct StoredMmaTf32 : MmaTf32 {
   }
 };
 
-/// The same in bfloat16: float32 of A stays float32 in the slices.
+/// float32 in parts: a value is head + rest, of 11 digits each, and of the four products of heads and rests three are
+/// summed (kernels/wgmma_split.cuh tells why that is enough). What the units have summed of a slice they leave to ordinary
+/// additions, as they cut sums off where float32 rounds them.
+struct StoredMma3xTf32 : MmaTf32 {
+  static constexpr int kLeastCopy = 4;
+  static constexpr bool kInParts = true;
+  static constexpr const char* kText = ", mma 3xtf32";
+
+  template <int count>
+  struct Parts {
+    uint32_t head[count], rest[count];
+    __device__ __forceinline__ explicit Parts(const uint32_t (&words)[count]) {
+#pragma unroll
+      for (int i = 0; i < count; ++i) {
+        const float value = __uint_as_float(words[i]);
+        asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(head[i]) : "f"(value));
+        rest[i] = __float_as_uint(value - __uint_as_float(head[i]));
+      }
+    }
+  };
+  // Values are taken apart for every product; the compiler does it once.
+  __device__ __forceinline__ static void multiply(float& c0, float& c1, float& c2, float& c3,
+                                                  const uint32_t (&a)[4], uint32_t b0,
+                                                  uint32_t b1) {
+    const Parts<4> of_a(a);
+    const Parts<2> of_b({b0, b1});
+    MmaTf32::multiply(c0, c1, c2, c3, of_a.rest, of_b.head[0], of_b.head[1]);
+    MmaTf32::multiply(c0, c1, c2, c3, of_a.head, of_b.rest[0], of_b.rest[1]);
+    MmaTf32::multiply(c0, c1, c2, c3, of_a.head, of_b.head[0], of_b.head[1]);
+  }
+};
+
+/// Operands in bfloat16 as tensors have them: float32 of A stays float32 in the slices.
 struct StoredMmaBf16 : MmaBf16 {
   template <class T>
   using Element = std::conditional_t<std::is_same_v<T, float>, float, uint16_t>;
@@ -253,6 +287,23 @@ struct MmaTile {
   template <bool row_lanes_a, bool row_lanes_b, class ElementA, class ElementB>
   __device__ __forceinline__ static void multiply(const ElementA* slice_a, const ElementB* slice_b,
                                                   float (&acc)[kThreadM][kThreadN]) {
+    if constexpr (Mma::kInParts) {
+      float sums[kThreadM][kThreadN] = {};
+      add_products<row_lanes_a, row_lanes_b>(slice_a, slice_b, sums);
+#pragma unroll
+      for (int i = 0; i < kThreadM; ++i)
+#pragma unroll
+        for (int j = 0; j < kThreadN; ++j) acc[i][j] += sums[i][j];
+    } else {
+      add_products<row_lanes_a, row_lanes_b>(slice_a, slice_b, acc);
+    }
+  }
+
+ private:
+  template <bool row_lanes_a, bool row_lanes_b, class ElementA, class ElementB>
+  __device__ __forceinline__ static void add_products(const ElementA* slice_a,
+                                                      const ElementB* slice_b,
+                                                      float (&acc)[kThreadM][kThreadN]) {
     constexpr int kPitchA = kPitch<kM, row_lanes_a, ElementA>;
     constexpr int kPitchB = kPitch<kN, row_lanes_b, ElementB>;
     const int m0 = warp() / warps_n * kWarpM, n0 = warp() % warps_n * kWarpN;

@@ -14,6 +14,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_double_buffered();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_register_tiled();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_tiled();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
+ImplEntry<Conv2dProblem> conv2d_custom_mma_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_3xtf32();
@@ -34,6 +35,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_wgmma(),
     conv2d_custom_wgmma_halo(),
     conv2d_custom_mma(),
+    conv2d_custom_mma_3xtf32(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_wgmma_3xtf32(),
     conv2d_custom_depthwise(),

@@ -56,13 +56,13 @@ struct PlaneByChannel : OffsetGather<vec, false, T> {
 template <class Mma>
 struct PointwiseTiles {
   static constexpr int kDepth = 2 * Mma::kSliceDepth;
-  using Large = MmaTile<Mma, 128, 128, 2, 4, 3, 2, 32>;
+  using Large = MmaTile<Mma, 128, 128, 2, 4, 3, Mma::kInParts ? 1 : 2, 32>;
   using Medium = MmaTile<Mma, 64, 64, 2, 2, 4, 2, kDepth>;
   using Small = Medium;
   using Narrow = MmaTile<Mma, 32, 64, 1, 4, 4, 3, kDepth>;
   static constexpr const char* kText = Mma::kText;
   /// Products that a multiprocessor does in a cycle.
-  static constexpr double kRate = Mma::kDepth == 16 ? 600 : 330;
+  static constexpr double kRate = Mma::kDepth == 16 ? 600 : Mma::kInParts ? 110 : 330;
 };
 
 inline constexpr int kMostRanks = 8;  // of a cluster on every GPU that has them
@@ -231,8 +231,9 @@ inline bool is_pointwise(const Conv2dProblem& d) {
          d.stride_w == 1 && d.pad_h == 0 && d.pad_w == 0 && d.c % 4 == 0;
 }
 
-/// x, y and their gradients are stored as T. REQUIRES: is_pointwise(), and that mma_unsupported() has no reason.
-template <class T>
+/// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. REQUIRES:
+/// is_pointwise(), and that gathers_unsupported() has no reason.
+template <class T, bool kSplit = false>
 class Conv2dPointwise : public Conv2dImpl {
  public:
   Conv2dPointwise(const Conv2dProblem& d, const Context& context)
@@ -289,7 +290,8 @@ class Conv2dPointwise : public Conv2dImpl {
 
  private:
   static constexpr bool kHalf = std::is_same_v<T, bfloat16>;
-  using Mma = std::conditional_t<kHalf, StoredMmaBf16, StoredMmaTf32>;
+  using Mma = std::conditional_t<kHalf, StoredMmaBf16,
+                                 std::conditional_t<kSplit, StoredMma3xTf32, StoredMmaTf32>>;
   using Tiles = PointwiseTiles<Mma>;
 
   /// Calls f with as many values of a plane as are fetched at once.
@@ -325,8 +327,9 @@ class Conv2dPointwise : public Conv2dImpl {
   PointwisePlan<Tiles> forward_, backward_data_, backward_filter_;
 };
 
-// Compiled in conv2d_pointwise.cu and conv2d_pointwise_tf32.cu.
+// Compiled in conv2d_pointwise.cu, conv2d_pointwise_tf32.cu and conv2d_custom_mma_3xtf32.cu.
 extern template class Conv2dPointwise<bfloat16>;
 extern template class Conv2dPointwise<float>;
+extern template class Conv2dPointwise<float, true>;
 
 }  // namespace duet
