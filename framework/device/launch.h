@@ -9,14 +9,14 @@
 
 namespace duet {
 
-/// So many neighbouring blocks along x, or x times y times z, run at once and reach each other's shared
+/// So many neighbouring blocks along x, or x times y, run at once and reach each other's shared
 /// memory. Compute capability 9.0; up to 8 on every such GPU.
-inline cudaLaunchAttribute in_clusters_of(int x, int y = 1, int z = 1) {
+inline cudaLaunchAttribute in_clusters_of(int x, int y = 1) {
   cudaLaunchAttribute attribute{};
   attribute.id = cudaLaunchAttributeClusterDimension;
   attribute.val.clusterDim.x = x;
   attribute.val.clusterDim.y = y;
-  attribute.val.clusterDim.z = z;
+  attribute.val.clusterDim.z = 1;
   return attribute;
 }
 

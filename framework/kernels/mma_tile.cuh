@@ -171,12 +171,14 @@ struct StoredMma3xTf32 : MmaTf32 {
   struct Parts {
     uint32_t head[count], rest[count];
     __device__ __forceinline__ explicit Parts(const uint32_t (&words)[count]) {
+      // region parts
 #pragma unroll
       for (int i = 0; i < count; ++i) {
         const float value = __uint_as_float(words[i]);
         asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(head[i]) : "f"(value));
         rest[i] = __float_as_uint(value - __uint_as_float(head[i]));
       }
+      // end parts
     }
   };
   // Values are taken apart for every product; the compiler does it once.

@@ -3,7 +3,8 @@
 //           32x32, or 32x16) sums in pieces of 16x8 that lanes hold together (kernels/mma_tile.cuh);
 //           rows and columns as custom_implicit_gemm's, sums split likewise.
 // Traffic:  as custom_implicit_gemm, in 16-byte fetches: what does not lie with its channels last and
-//           in whole 16 bytes, and the weights, is rewritten first (mma_staging.cuh).
+//           in whole 16 bytes, and the weights, is rewritten first (mma_staging.cuh). Filters of 1x1 with
+//           stride 1 in nchw, on Hopper, are multiplied where they lie (pointwise_product.cuh).
 // Limits:   math tf32 or bf16, groups = 1, 32-bit element numbers, padded height and width below
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"

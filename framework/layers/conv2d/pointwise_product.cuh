@@ -75,8 +75,8 @@ union PointwiseSmem {
   float tile[Tile::kM * kPitch];
 };
 
-// blockIdx.x is a tile of columns, y one of rows, z a split of the sum. Neighbours along z are a cluster, which adds up in
-// the order of its blocks and writes one part of the result, `stride` from the next.
+// blockIdx.x is a tile of columns, y one of rows, with a cluster along y for each: its blocks have parts of the sum, and
+// add up in their order. z is a part of the sum that writes a result of its own, `stride` from the next.
 template <class Tile, bool kSums, class GatherA, class GatherB, class T>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     pointwise_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
@@ -87,8 +87,14 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   constexpr int kVec = 4, kLanes = Tile::kN / kVec, kRowsAtOnce = Tile::kThreads / kLanes;
   __shared__ float block_sums[kSums ? Tile::kM : 1];
   Smem& smem = product_smem<Smem>();
-  const int tid = threadIdx.x, n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM;
-  const int k_begin = blockIdx.z * depth_per_split, k_end = min(to.k, k_begin + depth_per_split);
+  int ranks = 1, rank = 0;
+#if __CUDA_ARCH__ >= 900
+  const auto cluster = cooperative_groups::this_cluster();
+  ranks = int(cluster.num_blocks()), rank = int(cluster.block_rank());
+#endif
+  const int tid = threadIdx.x, n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y / ranks * Tile::kM;
+  const int k_begin = (blockIdx.z * ranks + rank) * depth_per_split;
+  const int k_end = min(to.k, k_begin + depth_per_split);
   const bool sums = kSums && to.row_sums != nullptr && n0 == 0;
   float acc[Tile::kThreadM][Tile::kThreadN];
   compute_product<Tile, kSums>(a, b, m0, n0, k_begin, k_end, smem.product, acc,
@@ -99,10 +105,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     for (int j = 0; j < Tile::kThreadN; j += 2)
       *reinterpret_cast<float2*>(smem.tile + Tile::row(i) * Smem::kPitch +
                                  Tile::col(j, Tile::thread_x())) = {acc[i][j], acc[i][j + 1]};
-  int ranks = 1, rank = 0;
 #if __CUDA_ARCH__ >= 900
-  const auto cluster = cooperative_groups::this_cluster();
-  ranks = int(cluster.num_blocks()), rank = int(cluster.block_rank());
   if (ranks > 1) cluster.sync();
 #endif
   if (ranks == 1) __syncthreads();
@@ -123,7 +126,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
 #endif
     return sum;
   };
-  const size_t part = blockIdx.z / ranks * stride;
+  const size_t part = blockIdx.z * stride;
   if (sums && rank == 0 && tid < Tile::kM) {
     const float sum = total(&block_sums[tid], [](float& s, float v) { s += v; });
     if (m0 + tid < to.m) to.row_sums[part + m0 + tid] = sum;
@@ -214,11 +217,11 @@ void launch_pointwise(const PointwisePlan<Tiles>& plan, const GatherA& a, const 
     constexpr int kBytes = sizeof(PointwiseSmem<Tile, GatherA, GatherB>);
     DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     launch({.gridDim =
-                dim3(ceil_div(to.n, Tile::kN), ceil_div(to.m, Tile::kM), plan.ranks * plan.parts),
+                dim3(ceil_div(to.n, Tile::kN), ceil_div(to.m, Tile::kM) * plan.ranks, plan.parts),
             .blockDim = Tile::kThreads,
             .dynamicSmemBytes = kBytes,
             .stream = stream},
-           {plan.ranks > 1 ? in_clusters_of(1, 1, plan.ranks) : cudaLaunchAttribute{},
+           {plan.ranks > 1 ? in_clusters_of(1, plan.ranks) : cudaLaunchAttribute{},
             overlaps_primary()},
            kernel, a, b, to, plan.depth_per_split, stride);
   });
