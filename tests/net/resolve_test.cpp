@@ -7,6 +7,7 @@
 #include "layers/linear/linear.h"
 #include "net/choose.h"
 #include "support/double_base.h"
+#include "support/layer_case.h"
 #include "support/network.h"
 #include "support/text.h"
 
@@ -131,6 +132,22 @@ TEST(ChooseOf, BlocksChooseForEachPassWhatSharesForwardsState) {
   for (Pass pass : layer.passes()) {
     EXPECT_EQ(chosen(Family::kCudnn, pass), chosen(Family::kCudnn, Pass::kForward));
   }
+}
+
+TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const auto chosen = [](Math math, const std::string& kernel, Layout layout) {
+    LayerCase c = {.keys = {{"out_channels", "64"}, {"kernel", kernel}},
+                   .x = {{{8, 192, 14, 14}, DType::kFloat32, layout}}};
+    c.options.math = math;
+    const auto layer = make_layer("conv2d", math == Math::kBF16 ? in_bf16(c) : c);
+    return choose_of(NetSpec{}, *layer, Family::kCustom, Pass::kForward);
+  };
+  EXPECT_EQ(chosen(Math::kBF16, "1", Layout::kNCHW), "custom_mma");
+  EXPECT_EQ(chosen(Math::kTF32, "1", Layout::kNCHW), "custom_mma");
+  EXPECT_EQ(chosen(Math::kFP32, "1", Layout::kNCHW), "custom_mma_3xtf32");
+  EXPECT_EQ(chosen(Math::kBF16, "1", Layout::kNHWC), "custom_wgmma");
+  EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW), "custom_wgmma_halo");
 }
 
 TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {

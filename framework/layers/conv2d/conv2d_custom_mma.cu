@@ -51,6 +51,9 @@ ImplEntry<Conv2dProblem> conv2d_custom_mma() {
                                              : gpu_entry<Conv2dCustomMma>("");
     return entry.make(problem, context);
   };
+  entry.preferred = [](const Conv2dProblem& problem, Pass, size_t) {
+    return pointwise_preferred(problem);
+  };
   return entry;
 }
 

@@ -12,6 +12,7 @@
 //           positions divide; compute capability 9.0.
 #include "layers/conv2d/conv2d_wgmma.cuh"
 #include "layers/conv2d/halo_convolution.cuh"
+#include "layers/conv2d/pointwise.h"
 
 namespace duet {
 
@@ -24,7 +25,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_wgmma() {
   auto entry = gpu_entry<Conv2dCustomWgmma>("custom_wgmma", wgmma_convolution_unsupported);
   entry.preferred = [](const Conv2dProblem& problem, Pass pass, size_t limit) {
     return wgmma_convolution_preferred(problem, pass, limit) &&
-           !halo_convolution_preferred(problem, pass);
+           !halo_convolution_preferred(problem, pass) && !pointwise_preferred(problem);
   };
   return entry;
 }

@@ -15,6 +15,7 @@
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
+#include "layers/conv2d/pointwise.h"
 
 namespace duet {
 
@@ -225,13 +226,6 @@ void launch_pointwise(const PointwisePlan<Tiles>& plan, const GatherA& a, const 
             overlaps_primary()},
            kernel, a, b, to, plan.depth_per_split, stride);
   });
-}
-
-/// Whether Conv2dPointwise computes it, on this GPU or, where there is none, in this build for one.
-inline bool is_pointwise(const Conv2dProblem& d) {
-  if (gpu_available() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 9) return false;
-  return built_for_clusters() && d.layout == Layout::kNCHW && d.r * d.s == 1 && d.stride_h == 1 &&
-         d.stride_w == 1 && d.pad_h == 0 && d.pad_w == 0 && d.c % 4 == 0;
 }
 
 /// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. REQUIRES:
