@@ -12,7 +12,7 @@ namespace duet {
 namespace {
 
 // cuDNN's backward pass is that of training, whatever the mode.
-const std::vector<std::string> kOnlyTraining = {"cudnn", "cudnn_persistent"};
+const std::vector<std::string> kOnlyTraining = {"cudnn", "cudnn_persistent", "cudnn_graph"};
 
 /// Each case again in evaluation and without weight and bias.
 std::vector<LayerCase> in_all_modes(std::vector<LayerCase> cases) {
