@@ -334,7 +334,7 @@ class DirectMmaConvolution {
 
     constexpr int kFewest = 16;  // windows of a warp
     const int blocks = std::clamp(geometry_.total_windows / (kFewest * kDirectMmaFilterWarps), 1,
-                                  3 * multiprocessors);
+                                  2 * multiprocessors);
     windows_per_warp_ =
         round_up(ceil_div(geometry_.total_windows, blocks * kDirectMmaFilterWarps), 4);
     splits_ = ceil_div(geometry_.total_windows, windows_per_warp_ * kDirectMmaFilterWarps);
