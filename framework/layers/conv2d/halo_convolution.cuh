@@ -81,6 +81,11 @@ class HaloPlan {
     visit(HaloTile<1, 256, 6, 1>{}, 2);
     visit(HaloTile<1, 64, 4, 2>{}, 3);
     visit(HaloTile<1, 128, 4, 1>{}, 4);
+    visit(HaloTile<2, 112, 3, 2>{}, 5);
+    visit(HaloTile<2, 104, 3, 2>{}, 6);
+    visit(HaloTile<1, 112, 4, 2>{}, 7);
+    visit(HaloTile<1, 104, 4, 2>{}, 8);
+    visit(HaloTile<1, 88, 4, 2>{}, 9);
   }
 
   int number_ = -1;
