@@ -106,8 +106,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 /// makes too few blocks.
 Walk walk_of_turns(const BatchNormProblem& problem, int vectors) {
   constexpr int kMostSplits = 256;  // whose sums one block joins
-  const int bytes = vector_length(problem) * static_cast<int>(size_of(problem.dtype));
-  Walk walk = walk_of(problem, false, std::min(128 / bytes, 32));
+  Walk walk = walk_of(problem, false);
   const int step = kThreads / walk.lanes;
   const int fill =
       std::min(ceil_div(2 * multiprocessor_count(), walk.groups), ceil_div(walk.units, 2 * step));

@@ -2,8 +2,8 @@
 //
 // Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
 //   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
-//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels of every so many
-//                       rows
+//   else (NHWC, N x F)  lanes * V channels, of up to 128 bytes, what memory moves at once: a thread
+//                       has V neighbouring channels of every so many rows
 // Values are moved V at a time. A channel may be split between several blocks.
 #pragma once
 
@@ -106,7 +106,7 @@ inline void cut(Walk& walk) {
 
 /// REQUIRES: the problem is supported. One block has a channel, or where `split` as many as fill
 /// the GPU.
-inline Walk walk_of(const BatchNormProblem& problem, bool split, int most_lanes = 32) {
+inline Walk walk_of(const BatchNormProblem& problem, bool split) {
   const int v = vector_length(problem);
   Walk walk = {.channels = static_cast<int>(problem.channels()),
                .inner = static_cast<int>(problem.inner()),
@@ -121,6 +121,7 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split, int most_lanes 
     walk.groups = walk.channels;
   } else {
     walk.vectors = 1;
+    const int most_lanes = std::min(32, 128 / (v * static_cast<int>(size_of(problem.dtype))));
     while (walk.lanes < most_lanes && walk.lanes * v < walk.channels) walk.lanes *= 2;
     walk.groups = (walk.channels + walk.lanes * v - 1) / (walk.lanes * v);
   }
