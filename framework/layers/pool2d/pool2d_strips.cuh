@@ -36,8 +36,10 @@ template <class Visit>
 void with_strip_form(const Pool2dProblem& t, Visit visit) {
   const auto with_pad = [&]<int stride, int pad>() {
     if (t.layout == Layout::kNHWC) return visit(StripForm<false, stride, pad, true>());
-    t.w % 4 == 0 && t.q % 4 == 0 ? visit(StripForm<true, stride, pad, true>())
-                                 : visit(StripForm<true, stride, pad, false>());
+    if constexpr (pad == 1) {  // else W and Q are not both multiples of 4
+      if (t.w % 4 == 0 && t.q % 4 == 0) return visit(StripForm<true, stride, pad, true>());
+    }
+    visit(StripForm<true, stride, pad, false>());
   };
   const auto with_stride = [&]<int stride>() {
     t.pad_h == 0 ? with_pad.template operator()<stride, 0>()
