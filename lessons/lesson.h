@@ -16,8 +16,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace lesson {
@@ -104,6 +106,129 @@ void should_fail(const char* file, int line, const char* call, const Status& sta
 #define SHOULD_FAIL(call, expected) \
   ::lesson::should_fail(__FILE__, __LINE__, #call, (call), (expected))
 
+#ifdef CUDNN_VERSION
+// ---- what cuDNN makes and destroys: its handle and descriptors ----
+
+/// Made, and destroyed when it goes out of scope. It may stand wherever cuDNN wants a T.
+template <class T, cudnnStatus_t (*create)(T*), cudnnStatus_t (*destroy)(T)>
+class Owned {
+ public:
+  Owned() { CHECK(create(&value_)); }
+  ~Owned() { (void)destroy(value_); }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  operator T() const { return value_; }
+
+ private:
+  T value_;
+};
+using Handle = Owned<cudnnHandle_t, cudnnCreate, cudnnDestroy>;
+#define DESCRIPTOR(Kind)                                                                   \
+  using Kind##Descriptor = Owned<cudnn##Kind##Descriptor_t, cudnnCreate##Kind##Descriptor, \
+                                 cudnnDestroy##Kind##Descriptor>
+DESCRIPTOR(Tensor);
+DESCRIPTOR(Filter);
+DESCRIPTOR(Convolution);
+DESCRIPTOR(Pooling);
+DESCRIPTOR(Dropout);
+DESCRIPTOR(RNN);
+DESCRIPTOR(RNNData);
+
+// ---- the same for the graph API (lessons 13 and 17), whose descriptors are of one type ----
+
+// region part
+inline cudnnBackendAttributeType_t type_of(bool) { return CUDNN_TYPE_BOOLEAN; }
+inline cudnnBackendAttributeType_t type_of(int64_t) { return CUDNN_TYPE_INT64; }
+inline cudnnBackendAttributeType_t type_of(float) { return CUDNN_TYPE_FLOAT; }
+inline cudnnBackendAttributeType_t type_of(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
+inline cudnnBackendAttributeType_t type_of(cudnnDataType_t) { return CUDNN_TYPE_DATA_TYPE; }
+inline cudnnBackendAttributeType_t type_of(cudnnConvolutionMode_t) {
+  return CUDNN_TYPE_CONVOLUTION_MODE;
+}
+inline cudnnBackendAttributeType_t type_of(cudnnPointwiseMode_t) {
+  return CUDNN_TYPE_POINTWISE_MODE;
+}
+inline cudnnBackendAttributeType_t type_of(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
+inline cudnnBackendAttributeType_t type_of(cudnnBackendDescriptor_t) {
+  return CUDNN_TYPE_BACKEND_DESCRIPTOR;
+}
+
+/// One descriptor: made, given its attributes, finalized; then it cannot change any more.
+class Part {
+ public:
+  using Attribute = cudnnBackendAttributeName_t;
+
+  explicit Part(cudnnBackendDescriptorType_t type) {
+    CHECK(cudnnBackendCreateDescriptor(type, &descriptor_));
+  }
+  Part(Part&& other) noexcept { *this = std::move(other); }
+  Part& operator=(Part&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  ~Part() {
+    if (descriptor_) (void)cudnnBackendDestroyDescriptor(descriptor_);
+  }
+  cudnnBackendDescriptor_t get() const { return descriptor_; }
+
+  template <class T>
+  Part&& set(Attribute name, T value, cudnnBackendAttributeType_t type = type_of(T{})) {
+    CHECK(cudnnBackendSetAttribute(descriptor_, name, type, 1, &value));
+    return std::move(*this);
+  }
+  template <class T>
+  Part&& set(Attribute name, const std::vector<T>& values,
+             cudnnBackendAttributeType_t type = type_of(T{})) {
+    CHECK(cudnnBackendSetAttribute(descriptor_, name, type, std::ssize(values), values.data()));
+    return std::move(*this);
+  }
+  Part&& finalize() {
+    CHECK(cudnnBackendFinalize(descriptor_));
+    return std::move(*this);
+  }
+  /// What a finalized descriptor knows: a number, or other descriptors, up to `most`.
+  int64_t number(Attribute name) const {
+    int64_t value = 0, count = 0;
+    CHECK(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_INT64, 1, &count, &value));
+    return value;
+  }
+  std::vector<Part> parts(Attribute name, cudnnBackendDescriptorType_t type, int64_t most) const {
+    std::vector<Part> all;
+    std::vector<cudnnBackendDescriptor_t> raw;  // made here, filled by cuDNN
+    while (std::ssize(all) < most) raw.push_back(all.emplace_back(type).get());
+    int64_t count = 0;
+    CHECK(cudnnBackendGetAttribute(descriptor_, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, &count,
+                                   raw.data()));
+    while (std::ssize(all) > count) all.pop_back();
+    return all;
+  }
+
+ private:
+  cudnnBackendDescriptor_t descriptor_ = nullptr;
+};
+// end part
+
+// region execute
+/// Which memory each tensor's number stands for, this time; then the plan runs on it.
+inline cudnnStatus_t execute(cudnnHandle_t cudnn, const Part& plan, const std::vector<int64_t>& ids,
+                             const std::vector<void*>& memory, void* workspace) {
+  const Part pack = Part(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+                        .set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, ids)
+                        .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, memory, CUDNN_TYPE_VOID_PTR)
+                        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, workspace, CUDNN_TYPE_VOID_PTR)
+                        .finalize();
+  return cudnnBackendExecute(cudnn, plan.get(), pack.get());
+}
+// end execute
+
+/// The number of a configuration's engine.
+inline long long engine_of(const Part& configuration) {
+  return configuration.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1)
+      .at(0)
+      .number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+}
+#endif
+
 // ---- memory and values ----
 
 /// Memory of the GPU for so many values. It begins as bytes of 0xff, which are NaN in floating
@@ -149,6 +274,19 @@ inline std::vector<float> random_values(size_t count, uint32_t seed) {
   }
   return values;
 }
+
+#ifdef __CUDA_FP16_H__  // values rounded to half precision, and back
+inline std::vector<__half> halves(const std::vector<float>& values) {
+  std::vector<__half> rounded;
+  for (const float value : values) rounded.push_back(__float2half(value));
+  return rounded;
+}
+inline std::vector<float> floats(const std::vector<__half>& values) {
+  std::vector<float> wide;
+  for (const __half value : values) wide.push_back(__half2float(value));
+  return wide;
+}
+#endif
 
 /// Largest difference between values; infinite where one alone is NaN.
 template <class T, class U>

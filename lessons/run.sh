@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Runs lessons and answers. "gpu": each must end with 0, or with 3 where this GPU is too old for it, and
 # what they print is shown; 77 where there is no GPU. "without-gpu": no GPU is visible to them, and each
-# must say so and end with 3.
-# usage: run.sh gpu|without-gpu PROGRAM...
+# must say so and end with 3. "write": as "gpu", and what a lesson printed, from the GPU's name on, goes into
+# its page, NN_NAME/README.md, between the lines <!-- printed --> and <!-- /printed -->.
+# usage: run.sh gpu|write|without-gpu PROGRAM...
 set -euo pipefail
 
 mode=$1
@@ -22,6 +23,24 @@ fails() {
   failed+=("$1")
   sed 's/^/    /' "$log"
   mistakes=$((mistakes + 1))
+}
+
+# usage: write_page FOLDER
+write_page() {
+  local page
+  page=$(dirname "${BASH_SOURCE[0]}")/$1/README.md
+  grep -qxF '<!-- printed -->' "$page" && grep -qxF '<!-- /printed -->' "$page" || return 1
+  awk -v log_file="$log" '
+    /^<!-- \/printed -->$/ { inside = 0 }
+    !inside
+    /^<!-- printed -->$/ {
+      inside = 1
+      print "What it printed:\n\n```text"
+      while ((getline line < log_file) > 0) if (line ~ /^GPU: / || begun) { begun = 1; print line }
+      print "```"
+    }' "$page" >"$log.page"
+  cat "$log.page" >"$page"
+  rm "$log.page"
 }
 
 for program in "$@"; do
@@ -46,8 +65,12 @@ for program in "$@"; do
     fails "$name" "shows no error"
     continue
   fi
+  if [[ $mode = write && $name != *_answer_* ]] && ! write_page "${name#lesson_}"; then
+    fails "$name" "its page has no lines <!-- printed --> and <!-- /printed -->"
+    continue
+  fi
   right=$((right + 1))
-  if [ "$mode" = gpu ]; then
+  if [ "$mode" != without-gpu ]; then
     echo "== $name"
     cat "$log"
   fi

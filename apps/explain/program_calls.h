@@ -58,6 +58,7 @@ class ProgramCalls {
   std::map<std::string, std::string> kinds_;    // of the graph API's descriptors, likewise
   /// The plan of a variant pack, a plan's engine configuration, its engine, and that one's graph; tokens.
   std::map<std::string, std::string> made_of_;
+  std::set<std::string> products_;               // tokens of the graphs that multiply
   std::map<const Record*, std::string> suffix_;  // of calls with a question of their own
   std::map<uintptr_t, std::string> held_;        // names of memory that the layer holds
   std::set<std::string> names_, used_memory_, commented_, scalars_, host_;

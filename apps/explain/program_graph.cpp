@@ -26,6 +26,11 @@ char* workspace_of(cudnnBackendDescriptor_t plan) {
 }
 )";
 
+constexpr const char* kNumber = R"(
+/// A number that cuDNN reads on the host when the plan is executed.
+void* number(float value) { return new float(value); }
+)";
+
 constexpr const char* kFirstPlan = R"(
 /// The first engine that cuDNN proposes for the graph and whose notes say that its results repeat,
 /// that its sums are not in reduced precision and, unless allowed, that it uses no tensor cores.
@@ -88,7 +93,12 @@ bool is_part_of_plan(const std::string& kind) {
 
 std::string ProgramCalls::graph_functions() const {
   if (!uses("cudnnBackend")) return "";
-  return kFunctions + std::string(recorded_.measured ? "" : kFirstPlan);
+  const bool numbers =
+      std::any_of(selection_.setup.begin(), selection_.setup.end(), [](const Record* record) {
+        return record->name == "cudnnBackendSetAttribute" &&
+               record->argument("attributeName").text() == "CUDNN_ATTR_TENSOR_IS_BY_VALUE";
+      });
+  return kFunctions + std::string(numbers ? kNumber : "") + (recorded_.measured ? "" : kFirstPlan);
 }
 
 /// Tensors by the memory that stands for their numbers, the others by what they describe.
@@ -112,15 +122,26 @@ void ProgramCalls::name_descriptors() {
         attribute == "CUDNN_ATTR_ENGINECFG_ENGINE" ||
         attribute == "CUDNN_ATTR_ENGINE_OPERATION_GRAPH") {
       made_of_[record->argument("descriptor").text()] = all[0].get<std::string>();
+    } else if (attribute == "CUDNN_ATTR_OPERATIONGRAPH_OPS") {
+      for (const nlohmann::json& operation : all) {
+        const std::string& kind = kinds_.at(operation.get<std::string>());
+        if (kind.find("CONVOLUTION") != std::string::npos ||
+            kind.find("MATMUL") != std::string::npos) {
+          products_.insert(record->argument("descriptor").text());
+        }
+      }
     } else if (attribute == "CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS") {
       numbers = all.get<std::vector<int64_t>>();
     } else if (attribute == "CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS") {
       for (size_t i = 0; i < numbers.size(); ++i) {
+        if (all[i].is_number()) memory[numbers[i]] = "number";
+        if (!all[i].is_string()) continue;
         const RecordedArgument address = {"memory", "memory", "void", all[i]};
         const NamedMemory* const found = memory_at(recorded_, address_of(address));
-        // Parameters that were rounded lie in the workspace.
-        const bool tensor = found && found->role != NamedMemory::Role::kWorkspace;
-        memory[numbers[i]] = tensor ? found->name : "rounded";
+        // In the workspace lie rounded parameters, and what passes from graph to graph.
+        memory[numbers[i]] = !found                                         ? "constant"
+                             : found->role == NamedMemory::Role::kWorkspace ? "scratch"
+                                                                            : found->name;
       }
     }
   }
@@ -146,6 +167,11 @@ std::string ProgramCalls::value(const Record& record, const std::string& attribu
   if (attribute == "CUDNN_ATTR_VARIANT_PACK_WORKSPACE") {
     return objects_.at(made_of_.at(record.argument("descriptor").text())) + "_workspace";
   }
+  if (type == "void*" && value.is_number()) {
+    char text[40];
+    std::snprintf(text, sizeof text, "number(%.9g)", value.get<double>());
+    return text;
+  }
   if (type == "void*") return memory(record, {"memory", "memory", "void", value});
   if (type == "cudnnBackendDescriptor_t" || type == "cudnnHandle_t") {
     return objects_.at(value.get<std::string>());
@@ -163,12 +189,15 @@ std::string ProgramCalls::descriptor(const Record& record) {
   if (!recorded_.measured && is_part_of_plan(kind)) {
     if (record.name != "cudnnBackendFinalize" || kind != kPlan) return "";
     const std::string& engine = made_of_.at(made_of_.at(token));
-    const std::string& graph = objects_.at(made_of_.at(engine));
+    const std::string& graph_token = made_of_.at(engine);
+    const std::string& graph = objects_.at(graph_token);
     std::string cudnn;
     for (const auto& [other, other_name] : objects_) {
       if (other_name.starts_with("cudnn")) cudnn = other_name;
     }
-    const bool tensor_cores = recorded_.layer->options().math != Math::kFP32;
+    // What an engine would do to a product does not matter where there is none.
+    const bool tensor_cores =
+        recorded_.layer->options().math != Math::kFP32 || !products_.count(graph_token);
     return "\n" +
            commented(
                "The engine was not measured: no GPU was there when this was written. The first "

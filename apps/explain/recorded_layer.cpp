@@ -135,10 +135,13 @@ void read_contents(RecordedLayer& recorded) {
     }
     running |= record.kind == Record::Kind::kMark;
     if (record.kind != Record::Kind::kCall || !running) continue;
+    std::vector<uintptr_t> addresses = addresses_in(record);
     for (const RecordedArgument& argument : record.arguments) {
-      const uintptr_t address = address_of(argument);
+      if (argument.constant) addresses.push_back(address_of(argument));
+    }
+    for (const uintptr_t address : addresses) {
       auto found = allocations.upper_bound(address);
-      if (!argument.constant || address == 0 || found == allocations.begin()) continue;
+      if (address == 0 || found == allocations.begin()) continue;
       --found;
       const auto& [begin, bytes] = *found;
       const auto is_it = [&, begin = begin](const NamedMemory& m) { return m.address == begin; };

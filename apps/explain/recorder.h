@@ -97,9 +97,13 @@ inline bool begins_with(const std::string& text, const char* begin) {
   return text.rfind(begin, 0) == 0;
 }
 
+/// Whether it points to memory, and that is not the GPU's.
+bool is_on_host(const void* memory);
+
 /// Of those that Duet sets; enum_name() looks at the first values of an enum alone.
 std::string attribute_name(cudnnBackendAttributeName_t name);
-/// {"type": of an element in C++, "all": its values}.
+/// {"type": of an element in C++, "all": its values}. Of pointers those to the host's memory are the
+/// floats there.
 Json attribute_values(cudnnBackendAttributeType_t type, int64_t count, const void* values);
 
 /// {"name", "kind", "type", "value"}. Kinds: object (a library's, by its token), made (an object that

@@ -31,10 +31,17 @@ std::string attribute_of(const Record& record) {
   return second.name == "attr" || second.name == "attributeName" ? second.text() : "";
 }
 
-/// Whether a pass takes anything of those before it: the state, or an output.
+/// Whether a backward pass takes anything of those before it: the state, or an output.
 bool depends_on_earlier(const RecordedLayer& recorded, size_t begin) {
   std::set<const NamedMemory*> written;
   for (size_t i = begin; i < recorded.records.size(); ++i) {
+    // Of cuDNN's graph API nobody says what is written: a gradient, in these passes.
+    for (const uintptr_t address : addresses_in(recorded.records[i])) {
+      const NamedMemory* memory = memory_at(recorded, address);
+      if (!memory) continue;
+      if (memory->role == NamedMemory::Role::kState) return true;
+      if (memory->role == NamedMemory::Role::kWritten && memory->name[0] != 'd') return true;
+    }
     for (const RecordedArgument& argument : recorded.records[i].arguments) {
       const NamedMemory* memory = memory_at(recorded, address_of(argument));
       if (!memory) continue;
@@ -58,7 +65,8 @@ class Selector {
       first_mark = std::min(first_mark, i);
       last_mark = i;
     }
-    begin_ = depends_on_earlier(recorded, last_mark) ? first_mark : last_mark;
+    const bool backward = recorded.pass != Pass::kForward;
+    begin_ = backward && depends_on_earlier(recorded, last_mark) ? first_mark : last_mark;
   }
 
   Selection result() {
@@ -124,6 +132,19 @@ const NamedMemory* memory_at(const RecordedLayer& recorded, uintptr_t address) {
     if (memory.address <= address && address < memory.address + memory.bytes) return &memory;
   }
   return nullptr;
+}
+
+std::vector<uintptr_t> addresses_in(const Record& record) {
+  std::vector<uintptr_t> addresses;
+  for (const RecordedArgument& argument : record.arguments) {
+    if (argument.kind != "values" || argument.value.at("type") != "void*") continue;
+    for (const nlohmann::json& one : argument.value.at("all")) {
+      if (one.is_string() && !one.get<std::string>().empty()) {
+        addresses.push_back(std::stoull(one.get<std::string>(), nullptr, 16));
+      }
+    }
+  }
+  return addresses;
 }
 
 uintptr_t address_of(const RecordedArgument& argument) {

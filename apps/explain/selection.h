@@ -18,6 +18,8 @@ Selection select(const RecordedLayer& recorded);
 
 /// The memory of the layer in which `address` lies, or nullptr.
 const NamedMemory* memory_at(const RecordedLayer& recorded, uintptr_t address);
+/// Those that a variant pack of cuDNN's graph API has.
+std::vector<uintptr_t> addresses_in(const Record& record);
 /// Of an argument that is memory; 0 if it is nullptr or no memory.
 uintptr_t address_of(const RecordedArgument& argument);
 

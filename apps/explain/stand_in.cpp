@@ -150,6 +150,16 @@ int attribute(cudaDeviceAttr attribute) {
   }
 }
 
+/// Of the device that is not there.
+bool was_allocated(const void* memory) {
+  Runtime& all = runtime();
+  const std::lock_guard lock(all.mutex);
+  auto found = all.memory.upper_bound(const_cast<void*>(memory));
+  if (found == all.memory.begin()) return false;
+  --found;
+  return memory < static_cast<const char*>(found->first) + found->second;
+}
+
 template <class T>
 cudaError_t token(T* made) {
   static uintptr_t next = 0x1000;
@@ -158,6 +168,15 @@ cudaError_t token(T* made) {
 }
 
 }  // namespace
+
+bool is_on_host(const void* memory) {
+  if (!memory) return false;
+  if (stands_in()) return !was_allocated(memory);
+  cudaPointerAttributes attributes = {};
+  return cudaPointerGetAttributes(&attributes, memory) == cudaSuccess &&
+         attributes.type == cudaMemoryTypeUnregistered;
+}
+
 }  // namespace duet::recorder
 
 using duet::recorder::next_of;

@@ -268,7 +268,7 @@ namespace {
 // bench --ladder LAYER --ncu: what bounds each rung, and with --write into the layer's page.
 int profile_ladder(const BenchOptions& options, const Ladder& ladder,
                    const std::vector<ImplCall>& calls, std::ostream& out) {
-  const std::vector<std::string> found = find_bounds(calls, out);
+  const std::vector<std::string> found = find_bounds(calls, options, ladder, out);
   std::vector<LadderBound> bounds;
   for (size_t i = 0; i < calls.size(); ++i) {
     bounds.push_back({problem_argument(*calls[i].layer), std::string(to_string(calls[i].pass)),

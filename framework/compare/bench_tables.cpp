@@ -133,7 +133,8 @@ std::string bench_row_text(const BenchRow& row) {
   for (const auto& arm : row.arms) {
     for (const FoundFault& fault : arm->faults) {
       const std::string picture = fault.picture.empty() ? "" : "\n" + fault.picture;
-      wrong += note(arm->implementation + ": " + fault.kind, fault.text + picture);
+      const bool named = fault.text.starts_with(fault.kind + ":");
+      wrong += note(arm->implementation + (named ? "" : ": " + fault.kind), fault.text + picture);
     }
   }
   for (const auto& [id, reason] : row.unsupported) unable += note(id, reason);

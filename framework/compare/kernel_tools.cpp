@@ -10,6 +10,7 @@
 #include "compare/bench_selection.h"
 #include "compare/ncu_report.h"
 #include "core/command.h"
+#include "core/config.h"
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
@@ -64,14 +65,19 @@ std::string disassembled(const std::string& tool, const std::string& kernel,
   return shown.output;
 }
 
-// What Nsight Compute prints of one call.
-std::string profiled(const ImplCall& call, const std::string& ncu, const std::string& options,
-                     const std::string& bench) {
+size_t count_of(const std::string& word, const std::string& text) {
+  size_t count = 0;
+  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size()) ++count;
+  return count;
+}
+
+// What Nsight Compute prints of a command of bench that runs so many calls once.
+std::string profiled(size_t calls, const std::string& ncu, const std::string& options,
+                     const std::string& once) {
   InterruptGuard::check();
-  const std::string command = shell_word(ncu) + options + once_command(call, bench);
+  const std::string command = shell_word(ncu) + options + once;
   CommandResult result = run_command(command);
-  const bool ran = result.output.find(": ran once") != std::string::npos;
-  if (result.code != 0 || !ran) {
+  if (result.code != 0 || count_of(": ran once", result.output) != calls) {
     throw RunError("Nsight Compute did not finish (docs/profiling.md says what it needs): " +
                    command + "\n" + result.output);
   }
@@ -96,7 +102,7 @@ void profile_calls(const std::vector<ImplCall>& calls, const std::string& ncu,
                    const std::string& bench, std::ostream& out) {
   for (const ImplCall& call : calls) {
     out << text_of(call) << "\n"
-        << without_progress(profiled(call, ncu, kSections, bench)) << std::flush;
+        << without_progress(profiled(1, ncu, kSections, once_command(call, bench))) << std::flush;
   }
 }
 
@@ -106,21 +112,36 @@ void profile_calls(const std::vector<ImplCall>& calls, std::ostream& out) {
 }
 
 std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, const std::string& ncu,
-                                     const std::string& bench, std::ostream& tell) {
+                                     const std::string& command, std::ostream& tell) {
+  tell << "Nsight Compute counts " << calls.size() << " calls: " << command << "\n" << std::flush;
+  const std::string options =
+      " --csv --print-units base --clock-control none --nvtx --nvtx-include regex:once/ "
+      "--metrics " +
+      bound_metrics() + " ";
+  const auto kernels = read_ncu_csv(profiled(calls.size(), ncu, options, command));
   std::vector<std::string> bounds;
   for (const ImplCall& call : calls) {
-    const std::string options = " --csv --print-units base --nvtx --nvtx-include \"" +
-                                once_range(call.pass) + "/\" --metrics " + bound_metrics() + " ";
-    bounds.push_back(bound_by(read_ncu_csv(profiled(call, ncu, options, bench))));
-    tell << text_of(call) << " " << (bounds.back().empty() ? "not counted" : bounds.back()) << "\n"
-         << std::flush;
+    bounds.push_back(bound_by(kernels_in(once_range(call), kernels)));
+    tell << text_of(call) << " " << (bounds.back().empty() ? "not counted" : bounds.back()) << "\n";
   }
   return bounds;
 }
 
-std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, std::ostream& tell) {
+std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls,
+                                     const BenchOptions& options, const Ladder& ladder,
+                                     std::ostream& tell) {
   const InterruptGuard guard;
-  return find_bounds(calls, find_ncu(), this_program(), tell);
+  std::string command = shell_word(this_program()) + " --shapes " + shell_word(ladder.shapes);
+  const auto add = [&](const std::string& option, const std::string& value) {
+    if (!value.empty()) command += " " + option + " " + shell_word(value);
+  };
+  add("--impl", join(options.impls, ","));
+  add("--pass", join(options.passes, ","));
+  add("--batch", options.problems.batch);
+  add("--math", options.problems.math);
+  if (options.choice) command += " --choice";
+  command += kernel_options(ladder.layer) + " --once --quiet";
+  return find_bounds(calls, find_ncu(), command, tell);
 }
 
 void show_machine_code(const BenchOptions& options, const std::string& path, std::ostream& out) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compare/bench.h"
+#include "compare/ladder.h"
 #include "compare/sanitize.h"
 
 namespace duet {
@@ -14,12 +15,14 @@ void profile_calls(const std::vector<ImplCall>& calls, const std::string& ncu,
 /// The same with the tool of this machine and this program, which must be bench.
 void profile_calls(const std::vector<ImplCall>& calls, std::ostream& out);
 
-/// What bounds each call, as text (compare/ncu_report.h), one after the other; `tell` hears of each as it is
-/// found. Only the kernels of the call's own pass are counted. Throws as profile_calls().
+/// What bounds each call, as text (compare/ncu_report.h), where `command` runs all of them once; `tell` hears
+/// what was found. Only the kernels of the calls' own passes are counted. Throws as profile_calls().
 std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, const std::string& ncu,
-                                     const std::string& bench, std::ostream& tell);
-/// The same with the tool of this machine and this program, which must be bench.
-std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, std::ostream& tell);
+                                     const std::string& command, std::ostream& tell);
+/// The same of the ladder of `options`, with the tool of this machine and this program, which must be bench.
+std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls,
+                                     const BenchOptions& options, const Ladder& ladder,
+                                     std::ostream& tell);
 
 /// Prints the machine code of the kernels of files for the problems and passes of `options`, launch by launch,
 /// by cuobjdump of `path` (as $PATH). Needs no GPU. Throws UnsupportedError without the tool, ConfigError where

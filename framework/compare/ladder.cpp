@@ -159,9 +159,8 @@ std::string bounds_markdown(const std::vector<LadderBound>& bounds,
   where.command = command;
   where.date = date;
   return text +
-         "\nThe unit that came nearest to its peak, as Nsight Compute counted, with the clock at "
-         "its base "
-         "rate and empty caches.\n" +
+         "\nThe unit that came nearest to its peak, as Nsight Compute counted, from empty "
+         "caches.\n" +
          measured_on_text(where) + "\n";
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <sstream>
 
 #include "compare/format.h"
@@ -91,12 +92,16 @@ std::string short_name(const std::string& name) {
 std::vector<ProfiledKernel> read_ncu_csv(const std::string& text) {
   std::vector<ProfiledKernel> kernels;
   std::map<std::string, size_t> columns;
+  std::optional<size_t> ranges;
   std::string last_id;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::vector<std::string> fields = fields_of(line);
     if (fields.size() > 3 && fields.front() == "ID") {
-      for (size_t i = 0; i < fields.size(); ++i) columns[fields[i]] = i;
+      for (size_t i = 0; i < fields.size(); ++i) {
+        columns[fields[i]] = i;
+        if (fields[i].find("Push/Pop_Range") != std::string::npos) ranges = i;
+      }
       continue;
     }
     if (!columns.contains("Kernel Name") || !columns.contains("Metric Name") ||
@@ -104,7 +109,7 @@ std::vector<ProfiledKernel> read_ncu_csv(const std::string& text) {
       continue;
     }
     if (kernels.empty() || fields[0] != last_id) {
-      kernels.push_back({fields[columns["Kernel Name"]], {}});
+      kernels.push_back({fields[columns["Kernel Name"]], {}, ranges ? fields[*ranges] : ""});
     }
     last_id = fields[0];
     std::string digits = fields[columns["Metric Value"]];
@@ -116,6 +121,16 @@ std::vector<ProfiledKernel> read_ncu_csv(const std::string& text) {
     }
   }
   return kernels;
+}
+
+std::vector<ProfiledKernel> kernels_in(const std::string& range,
+                                       const std::vector<ProfiledKernel>& kernels) {
+  std::vector<ProfiledKernel> inside;
+  for (const ProfiledKernel& kernel : kernels) {
+    // "1  <default domain>:RANGE:none:none:none:none:none:none"
+    if (kernel.ranges.find(":" + range + ":") != std::string::npos) inside.push_back(kernel);
+  }
+  return inside;
 }
 
 std::string bound_metrics() {

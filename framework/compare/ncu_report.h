@@ -11,11 +11,16 @@ namespace duet {
 struct ProfiledKernel {
   std::string name;
   std::map<std::string, double> metrics;
+  std::string ranges;  // those that it was launched in, as ncu prints them; empty without --nvtx
 };
 
 /// The launches in `text`, in their order. What else is printed there is passed over, and so is a
 /// metric that has no number.
 std::vector<ProfiledKernel> read_ncu_csv(const std::string& text);
+
+/// Those of `kernels` that were launched in the range of this name.
+std::vector<ProfiledKernel> kernels_in(const std::string& range,
+                                       const std::vector<ProfiledKernel>& kernels);
 
 /// The metrics that bound_by() reads, as --metrics takes them.
 std::string bound_metrics();

@@ -59,7 +59,10 @@ std::string text_of(const ImplCall& call) {
          std::string(to_string(call.pass)) + " " + call.id + ":";
 }
 
-std::string once_range(Pass pass) { return "once " + std::string(to_string(pass)); }
+std::string once_range(const ImplCall& call) {
+  const std::string text = text_of(call);
+  return "once " + text.substr(0, text.size() - 1);
+}
 
 std::string once_command(const ImplCall& call, const std::string& bench) {
   return shell_word(bench) + " " + std::string(call.layer->type()) + " --shape " +
@@ -68,10 +71,11 @@ std::string once_command(const ImplCall& call, const std::string& bench) {
          kernel_options(call.layer->type()) + " --once --quiet";
 }
 
-void run_once(const ImplCall& call, Context& context) {
+namespace {
+
+void run_once(const ImplCall& call, const LayerData& data, Context& context) {
   const Layer& layer = *call.layer;
   const Device device = context.device();
-  const LayerData data = random_data(layer, 1);
   Tensors x(device), y(device), dx(device), dy(device), w(device), dw(device);
   for (size_t i = 0; i < data.x.size(); ++i) {
     x.add(layer.inputs()[i], data.x[i]);
@@ -105,18 +109,24 @@ void run_once(const ImplCall& call, Context& context) {
     const Buffer workspace(device, implementation->workspace_bytes(pass));
     const Run run{context, workspace.data(), workspace.bytes(),
                   static_cast<const uint64_t*>(step.views()[0].memory)};
-    const Range range(once_range(pass));
+    const Range range(pass == call.pass ? once_range(call) : std::string(to_string(pass)));
     implementation->run(pass, run, tensors);
     context.synchronize();
   }
 }
 
+}  // namespace
+
 ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out) {
   const InterruptGuard guard;
   Context context(device);
+  const Layer* drawn = nullptr;  // that `data` is of
+  LayerData data;
   for (const ImplCall& call : calls) {
     InterruptGuard::check();
-    run_once(call, context);
+    if (call.layer != drawn) data = random_data(*call.layer, 1);
+    drawn = call.layer;
+    run_once(call, data, context);
     out << text_of(call) << " ran once\n";
   }
   return kExitDone;

@@ -18,12 +18,9 @@ struct ImplCall {
   std::string id;
 };
 
-/// Runs the passes that `call` needs, then its own, once, on random data; checks and times nothing.
-/// Every tensor is an allocation of its own, exactly as large as it must be, so that a sanitizer
-/// sees each access beyond it. Waits for the device.
-void run_once(const ImplCall& call, Context& context);
-
-/// Does that with every call on `device` and prints a line a call.
+/// Runs the passes that each call needs, then its own, once, on random data, and prints a line a call;
+/// checks and times nothing. Every tensor is an allocation of its own, exactly as large as it must be, so
+/// that a sanitizer sees each access beyond it. Waits for the device.
 ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out);
 
 /// What one tool of compute-sanitizer found.
@@ -41,8 +38,9 @@ std::string find_cuda_tool(const std::string& name, const std::string& option,
                            const std::string& package, const std::string& path);
 std::string find_sanitizer(const std::string& path);
 
-/// The range (device/range.h) around a pass that run_once() runs: "once forward".
-std::string once_range(Pass pass);
+/// The range (device/range.h) in which run_once() runs the call's own pass: "once linear n=4,in=5,out=3
+/// forward custom_naive". No other range begins so.
+std::string once_range(const ImplCall& call);
 
 /// For a shell: the program `bench` that runs `call` once.
 std::string once_command(const ImplCall& call, const std::string& bench);

@@ -1,20 +1,10 @@
 #include "device/cudnn_graph.h"
 
-#include <iterator>
-
-#include "core/error.h"
+#include <algorithm>
+#include <numeric>
 
 namespace duet::gpu {
 namespace {
-
-constexpr size_t kMostProposals = 64;  // of each of cuDNN's heuristics
-
-/// How far apart neighbours along each of four sizes lie, in the order N C H W.
-std::vector<int64_t> strides_of(const std::vector<int64_t>& sizes, Layout layout) {
-  const int64_t c = sizes[1], h = sizes[2], w = sizes[3];
-  if (layout == Layout::kNHWC) return {c * h * w, 1, c * w, c};
-  return {c * h * w, h * w, w, 1};
-}
 
 BackendDescriptor convolution_of(const ConvolutionSettings& how) {
   const std::vector<int64_t> padding = {how.pad_h, how.pad_w};
@@ -30,66 +20,43 @@ BackendDescriptor convolution_of(const ConvolutionSettings& how) {
   return descriptor;
 }
 
-bool has(const std::vector<cudnnBackendNumericalNote_t>& notes, cudnnBackendNumericalNote_t note) {
-  return std::find(notes.begin(), notes.end(), note) != notes.end();
-}
-
-bool allowed(const BackendDescriptor& engine, const EngineLimits& limits) {
-  const auto notes = engine.notes<cudnnBackendNumericalNote_t>(
-      CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  return (limits.transforms ||
-          (!has(notes, CUDNN_NUMERICAL_NOTE_FFT) && !has(notes, CUDNN_NUMERICAL_NOTE_WINOGRAD))) &&
-         !has(notes, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) &&
-         !has(notes, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
-         (limits.tensor_cores || (!has(notes, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) &&
-                                  !has(notes, CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)));
-}
-
-/// What `configuration`, one of cuDNN's proposals, says, if it is allowed.
-std::optional<EngineConfiguration> read(const BackendDescriptor& configuration,
-                                        const EngineLimits& limits) {
-  const std::vector<BackendDescriptor> engine =
-      configuration.descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
-  if (engine.empty() || !allowed(engine[0], limits)) return {};
-  EngineConfiguration found = {.engine = engine[0].number(CUDNN_ATTR_ENGINE_GLOBAL_INDEX),
-                               .knobs = {}};
-  for (const BackendDescriptor& choice :
-       configuration.descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
-                                 CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
-    found.knobs[choice.knob()] = choice.number(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE);
+cudnnResampleMode_t resample_mode(cudnnPoolingMode_t mode) {
+  switch (mode) {
+    case CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING:
+      return CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING;
+    case CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING:
+      return CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING;
+    default:
+      return CUDNN_RESAMPLE_MAXPOOL;
   }
-  return found;
 }
 
-/// `configuration` as an engine configuration of cuDNN's, made ready to run.
-BackendDescriptor plan_of(Context& context, OperationGraph& graph,
-                          const EngineConfiguration& configuration) {
-  const cudnnBackendDescriptor_t whole = graph.get(context.cudnn());
-  BackendDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, whole)
-      .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, configuration.engine)
+BackendDescriptor pooling_of(const PoolingSettings& how) {
+  const auto both = [](int h, int w) { return std::vector<cudnnFraction_t>{{h, 1}, {w, 1}}; };
+  const cudnnResampleMode_t mode = resample_mode(how.mode);
+  BackendDescriptor descriptor(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
+  descriptor.set(CUDNN_ATTR_RESAMPLE_MODE, mode)
+      .set(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
+      .set(CUDNN_ATTR_RESAMPLE_PADDING_MODE,
+           mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD)
+      .set(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, int64_t{2})
+      .set(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, both(how.window_h, how.window_w))
+      .set(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, both(how.pad_h, how.pad_w))
+      .set(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, both(how.pad_h, how.pad_w))
+      .set(CUDNN_ATTR_RESAMPLE_STRIDES, both(how.stride_h, how.stride_w))
       .finalize();
-  std::vector<BackendDescriptor> choices;
-  std::vector<cudnnBackendDescriptor_t> raw;
-  for (const auto& [type, value] : configuration.knobs) {
-    BackendDescriptor& choice = choices.emplace_back(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    choice.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type))
-        .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
-        .finalize();
-    raw.push_back(choice.get());
-  }
-  BackendDescriptor chosen(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-  chosen.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine.get());
-  if (!raw.empty()) chosen.set(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, raw);
-  chosen.finalize();
-  BackendDescriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-  plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, context.cudnn())
-      .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, chosen.get())
-      .finalize();
-  return plan;
+  return descriptor;
 }
 
 }  // namespace
+
+GraphShape graph_shape(const TensorDesc& desc) {
+  const int64_t n = cudnn_size(desc.shape, 0), c = cudnn_size(desc.shape, 1);
+  const int64_t h = cudnn_size(desc.shape, 2), w = cudnn_size(desc.shape, 3);
+  if (desc.layout == Layout::kNHWC) return {{n, c, h, w}, {c * h * w, 1, c * w, c}};
+  return {{n, c, h, w}, {c * h * w, h * w, w, 1}};
+}
 
 size_t BackendDescriptor::read(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                size_t most, void* values) const {
@@ -122,18 +89,27 @@ std::vector<BackendDescriptor> BackendDescriptor::descriptors(cudnnBackendAttrib
   return all;
 }
 
-OperationGraph::Tensor OperationGraph::add_tensor(const TensorDesc& desc, bool passes_on) {
-  std::vector<int64_t> sizes;
-  for (int i = 0; i < 4; ++i) sizes.push_back(cudnn_size(desc.shape, i));
-  const auto id = static_cast<Tensor>(tensors_.size() + 1);
-  tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR)
-      .set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(desc.dtype))
-      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(sizes, desc.layout))
+OperationGraph::Tensor OperationGraph::number(size_t rank) {
+  const std::vector<int64_t> ones(rank, 1);
+  return add_tensor({ones, ones}, CUDNN_DATA_FLOAT, sizeof(float), Place::kHost);
+}
+
+OperationGraph::Tensor OperationGraph::add_tensor(const GraphShape& shape, cudnnDataType_t type,
+                                                  size_t bytes_each, Place place) {
+  const Tensor id = first_ + static_cast<Tensor>(tensors_.size());
+  BackendDescriptor& tensor = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape.sizes)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, shape.strides)
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
-      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, passes_on)
-      .finalize();
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, place == Place::kPassedOn);
+  if (place == Place::kHost) tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
+  tensor.finalize();
+  if (place == Place::kPassedOn) return id;
+  const auto elements =
+      std::accumulate(shape.sizes.begin(), shape.sizes.end(), int64_t{1}, std::multiplies<>());
+  memory_.push_back({id, type, static_cast<size_t>(elements) * bytes_each, place == Place::kHost});
   return id;
 }
 
@@ -175,17 +151,120 @@ void OperationGraph::convolve_backward_filter(const ConvolutionSettings& how, Te
       .finalize();
 }
 
-void OperationGraph::combine(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y) {
-  settings_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
-      .set(CUDNN_ATTR_POINTWISE_MODE, mode)
-      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
+void OperationGraph::multiply(Tensor a, Tensor b, Tensor c) {
+  settings_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
+      .set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT)
       .finalize();
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, settings_.back().get())
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, settings_.back().get())
+      .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))
+      .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
+      .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(c))
+      .finalize();
+}
+
+void OperationGraph::sum(Tensor x, Tensor y) {
+  settings_.emplace_back(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
+      .set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD)
+      .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .finalize();
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, settings_.back().get())
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))
+      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y))
+      .finalize();
+}
+
+BackendDescriptor& OperationGraph::pointwise(cudnnPointwiseMode_t mode) {
+  BackendDescriptor& how = settings_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  how.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  if (mode == CUDNN_POINTWISE_RELU_FWD) {
+    how.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN);
+  }
+  how.finalize();
+  return operations_.emplace_back(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how.get());
+}
+
+void OperationGraph::combine(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y) {
+  pointwise(mode)
       .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(x))
       .set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, at(b))
       .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(y))
       .finalize();
+}
+
+void OperationGraph::apply(cudnnPointwiseMode_t mode, Tensor x, Tensor y) {
+  pointwise(mode)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(x))
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, at(y))
+      .finalize();
+}
+
+void OperationGraph::relu_backward(Tensor x, Tensor dy, Tensor dx) {
+  pointwise(CUDNN_POINTWISE_RELU_BWD)
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, at(x))
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, at(dy))
+      .set(CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, at(dx))
+      .finalize();
+}
+
+void OperationGraph::normalize(const Normalization& t) {
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MODE, CUDNN_BATCH_NORM)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_PHASE, CUDNN_NORM_FWD_TRAINING)
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_XDESC, at(t.x))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_SCALE_DESC, at(t.weight))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_BIAS_DESC, at(t.bias))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EPSILON_DESC, at(t.epsilon))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_EXP_AVG_FACTOR_DESC, at(t.momentum))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_MEAN_DESC, at(t.running_mean))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INPUT_RUNNING_VAR_DESC, at(t.running_var))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_YDESC, at(t.y))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_MEAN_DESC, at(t.mean))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_INV_VARIANCE_DESC, at(t.inverse_deviation))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_MEAN_DESC, at(t.next_running_mean))
+      .set(CUDNN_ATTR_OPERATION_NORM_FWD_OUTPUT_RUNNING_VAR_DESC, at(t.next_running_var))
+      .finalize();
+}
+
+void OperationGraph::normalize_backward(const NormalizationBackward& t) {
+  operations_.emplace_back(CUDNN_BACKEND_OPERATION_NORM_BACKWARD_DESCRIPTOR)
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MODE, CUDNN_BATCH_NORM)
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_XDESC, at(t.x))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DYDESC, at(t.dy))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_SCALE_DESC, at(t.weight))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_MEAN_DESC, at(t.mean))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_INV_VARIANCE_DESC, at(t.inverse_deviation))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DXDESC, at(t.dx))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, at(t.dweight))
+      .set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, at(t.dbias))
+      .finalize();
+}
+
+void OperationGraph::pool(const PoolingSettings& how, Tensor x, Tensor y, Tensor positions) {
+  settings_.push_back(pooling_of(how));
+  BackendDescriptor& operation =
+      operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, settings_.back().get())
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, at(x))
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, at(y));
+  if (positions) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, at(positions));
+  operation.finalize();
+}
+
+void OperationGraph::pool_backward(const PoolingSettings& how, Tensor dy, Tensor dx,
+                                   Tensor positions, Tensor x, Tensor y) {
+  settings_.push_back(pooling_of(how));
+  BackendDescriptor& operation =
+      operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
+  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, settings_.back().get())
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, at(dy))
+      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, at(dx));
+  if (positions) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, at(positions));
+  if (x) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC, at(x));
+  if (y) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC, at(y));
+  operation.finalize();
 }
 
 cudnnBackendDescriptor_t OperationGraph::get(cudnnHandle_t cudnn) {
@@ -204,92 +283,6 @@ cudnnBackendDescriptor_t OperationGraph::get(cudnnHandle_t cudnn) {
 int64_t OperationGraph::engines(cudnnHandle_t cudnn) {
   get(cudnn);
   return whole_->number(CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT);
-}
-
-std::string EngineConfiguration::to_string() const {
-  std::string text = "engine " + std::to_string(engine);
-  if (!knobs.empty()) text += ", knobs";
-  for (const auto& [type, value] : knobs) {
-    text += " " + std::to_string(type) + "=" + std::to_string(value);
-  }
-  return text;
-}
-
-TuningCache::Entry EngineConfiguration::to_entry() const {
-  TuningCache::Entry entry = {{"engine", engine}};
-  for (const auto& [type, value] : knobs) entry["knob_" + std::to_string(type)] = value;
-  return entry;
-}
-
-std::optional<EngineConfiguration> EngineConfiguration::from_entry(
-    const TuningCache::Entry& entry) {
-  const auto engine = entry.find("engine");
-  if (engine == entry.end()) return {};
-  EngineConfiguration found = {.engine = engine->second, .knobs = {}};
-  for (int64_t type = 0; type < CUDNN_KNOB_TYPE_COUNTS; ++type) {
-    const auto knob = entry.find("knob_" + std::to_string(type));
-    if (knob != entry.end()) found.knobs[type] = knob->second;
-  }
-  return found;
-}
-
-std::vector<EngineConfiguration> proposed_engines(Context& context, OperationGraph& graph,
-                                                  const EngineLimits& limits) {
-  std::vector<EngineConfiguration> all;
-  for (const cudnnBackendHeurMode_t mode :
-       {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    try {
-      BackendDescriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-      heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get(context.cudnn()))
-          .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
-          .finalize();
-      for (const BackendDescriptor& proposal : heuristics.descriptors(
-               CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostProposals)) {
-        const auto found = duet::gpu::read(proposal, limits);
-        if (found && std::find(all.begin(), all.end(), *found) == all.end()) all.push_back(*found);
-      }
-    } catch (const DeviceError&) {
-      // No engine of this kind; the next heuristic may know one.
-    }
-  }
-  // In fp32 the heuristics name engines that use tensor cores and leave out many that do not.
-  for (int64_t number = 0; number < graph.engines(context.cudnn()); ++number) {
-    const auto is_it = [&](const EngineConfiguration& one) { return one.engine == number; };
-    if (std::any_of(all.begin(), all.end(), is_it)) continue;
-    try {
-      BackendDescriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-      engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph.get(context.cudnn()))
-          .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, number)
-          .finalize();
-      if (allowed(engine, limits)) all.push_back({.engine = number, .knobs = {}});
-    } catch (const DeviceError&) {
-      // Not for this graph.
-    }
-  }
-  return all;
-}
-
-ExecutionPlan::ExecutionPlan(Context& context, OperationGraph& graph,
-                             const EngineConfiguration& configuration)
-    : configuration_(configuration), plan_(plan_of(context, graph, configuration)) {
-  workspace_ = static_cast<size_t>(plan_.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-}
-
-void ExecutionPlan::run(Context& context,
-                        const std::vector<std::pair<OperationGraph::Tensor, void*>>& memory,
-                        void* workspace) const {
-  std::vector<int64_t> tensors;
-  std::vector<void*> addresses;
-  for (const auto& [tensor, address] : memory) {
-    tensors.push_back(tensor);
-    addresses.push_back(address);
-  }
-  BackendDescriptor pack(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
-  pack.set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, tensors)
-      .set_memory(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, addresses)
-      .set_memory(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {workspace})
-      .finalize();
-  DUET_CUDNN(cudnnBackendExecute(context.cudnn(), plan_.get(), pack.get()));
 }
 
 }  // namespace duet::gpu

@@ -1,23 +1,19 @@
 // cuDNN's graph API: operations on tensors are said first, as a graph; cuDNN proposes engines that run
 // all of it, with settings ("knobs"); one of them, made ready for the GPU, is an execution plan, which
 // runs on memory given at each call. Everything is a cudnnBackendDescriptor_t: made, given attributes
-// by name, finalized. Include only in files that are compiled with CUDA.
+// by name, finalized. Here are the descriptors and the graph; device/graph_plans.h has the engines and
+// the plans. Include only in files that are compiled with CUDA.
 #pragma once
 
 #include <cudnn.h>
 
-#include <algorithm>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "core/tensor.h"
 #include "device/check.h"
-#include "device/context.h"
 #include "device/cudnn_descriptors.h"
-#include "device/tuning_cache.h"
 
 namespace duet::gpu {
 
@@ -85,6 +81,23 @@ class BackendDescriptor {
   static cudnnBackendAttributeType_t type_of(cudnnPointwiseMode_t) {
     return CUDNN_TYPE_POINTWISE_MODE;
   }
+  static cudnnBackendAttributeType_t type_of(cudnnReduceTensorOp_t) {
+    return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendNormMode_t) {
+    return CUDNN_TYPE_NORM_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnBackendNormFwdPhase_t) {
+    return CUDNN_TYPE_NORM_FWD_PHASE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnResampleMode_t) {
+    return CUDNN_TYPE_RESAMPLE_MODE;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnPaddingMode_t) { return CUDNN_TYPE_PADDING_MODE; }
+  static cudnnBackendAttributeType_t type_of(cudnnNanPropagation_t) {
+    return CUDNN_TYPE_NAN_PROPOGATION;
+  }
+  static cudnnBackendAttributeType_t type_of(cudnnFraction_t) { return CUDNN_TYPE_FRACTION; }
   static cudnnBackendAttributeType_t type_of(cudnnBackendHeurMode_t) {
     return CUDNN_TYPE_HEUR_MODE;
   }
@@ -104,22 +117,45 @@ class BackendDescriptor {
   cudnnBackendDescriptor_t handle_ = nullptr;
 };
 
+/// The sizes of a tensor in a graph, and how many elements lie from one to the next along each.
+struct GraphShape {
+  std::vector<int64_t> sizes, strides;
+};
+/// Four sizes, in the order N C H W: see cudnn_size().
+GraphShape graph_shape(const TensorDesc& desc);
+
 /// Operations, each on tensors that were added before it. A tensor is named by a number.
 class OperationGraph {
  public:
   using Tensor = int64_t;
+  /// What a plan is given memory for.
+  struct Memory {
+    Tensor tensor = 0;
+    cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    size_t bytes = 0;
+    bool on_host = false;
+  };
 
-  OperationGraph() = default;
+  /// Numbers begin with `first`: graphs that are run one after the other are easier to read apart.
+  explicit OperationGraph(Tensor first = 1) : first_(first) {}
   OperationGraph(OperationGraph&&) = default;
   OperationGraph& operator=(OperationGraph&&) = default;
 
-  /// A tensor whose memory is given at each run, 16-byte aligned. cuDNN sees four sizes: see
-  /// cudnn_size().
-  Tensor tensor(const TensorDesc& desc) { return add_tensor(desc, false); }
+  /// A tensor whose memory is given at each run, 16-byte aligned.
+  Tensor tensor(const TensorDesc& desc) { return tensor(graph_shape(desc), desc.dtype); }
+  Tensor tensor(const GraphShape& shape, DType dtype) {
+    return add_tensor(shape, cudnn_type(dtype), size_of(dtype), Place::kMemory);
+  }
   /// One in float32 that passes from operation to operation without memory.
-  Tensor intermediate(TensorDesc desc) {
-    desc.dtype = DType::kFloat32;
-    return add_tensor(desc, true);
+  Tensor intermediate(const TensorDesc& desc) { return intermediate(graph_shape(desc)); }
+  Tensor intermediate(const GraphShape& shape) {
+    return add_tensor(shape, CUDNN_DATA_FLOAT, sizeof(float), Place::kPassedOn);
+  }
+  /// A float that the host has, of `rank` sizes of 1: its memory is read when the plan is run.
+  Tensor number(size_t rank = 4);
+  /// Which pixel of its window each value of a max pooling's y was: a byte each.
+  Tensor positions(const TensorDesc& y) {
+    return add_tensor(graph_shape(y), CUDNN_DATA_INT8, 1, Place::kMemory);
   }
 
   // Sums are in float32. What each computes is cudnnConvolutionForward's, cudnnConvolutionBackwardData's
@@ -127,70 +163,54 @@ class OperationGraph {
   void convolve(const ConvolutionSettings& how, Tensor x, Tensor w, Tensor y);
   void convolve_backward_data(const ConvolutionSettings& how, Tensor dy, Tensor w, Tensor dx);
   void convolve_backward_filter(const ConvolutionSettings& how, Tensor x, Tensor dy, Tensor dw);
-  /// y = mode(x, b), sizes of 1 in b spread over x's.
+  /// c = a b, each 1 x rows x columns.
+  void multiply(Tensor a, Tensor b, Tensor c);
+  /// y = the sums of x along the sizes that y has as 1.
+  void sum(Tensor x, Tensor y);
+  /// y = mode(x, b), sizes of 1 in b spread over x's; or mode(x).
   void combine(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y);
+  void apply(cudnnPointwiseMode_t mode, Tensor x, Tensor y);
+  /// dx = dy where x > 0, else 0.
+  void relu_backward(Tensor x, Tensor dy, Tensor dx);
+
+  /// Batch normalisation in training: cudnnBatchNormalizationForwardTraining. The running statistics
+  /// after it may have the memory of those before it.
+  struct Normalization {
+    Tensor x, weight, bias, epsilon, momentum, running_mean, running_var;
+    Tensor y, mean, inverse_deviation, next_running_mean, next_running_var;
+  };
+  void normalize(const Normalization& t);
+  /// cudnnBatchNormalizationBackward.
+  struct NormalizationBackward {
+    Tensor x, dy, weight, mean, inverse_deviation;
+    Tensor dx, dweight, dbias;
+  };
+  void normalize_backward(const NormalizationBackward& t);
+
+  /// cudnnPoolingForward. 0 for `positions`: none are written.
+  void pool(const PoolingSettings& how, Tensor x, Tensor y, Tensor positions = 0);
+  /// Of a maximum by the positions that forward left, or by x and y (else 0).
+  void pool_backward(const PoolingSettings& how, Tensor dy, Tensor dx, Tensor positions = 0,
+                     Tensor x = 0, Tensor y = 0);
 
   /// All of it, finalized at the first call: from then on nothing can be added.
   cudnnBackendDescriptor_t get(cudnnHandle_t cudnn);
   /// How many engines cuDNN has for graphs; they are numbered from 0 on.
   int64_t engines(cudnnHandle_t cudnn);
+  const std::vector<Memory>& memory() const { return memory_; }
 
  private:
-  Tensor add_tensor(const TensorDesc& desc, bool passes_on);
+  enum class Place { kMemory, kPassedOn, kHost };
+  Tensor add_tensor(const GraphShape& shape, cudnnDataType_t type, size_t bytes_each, Place place);
   cudnnBackendDescriptor_t at(Tensor tensor) const {
-    return tensors_.at(static_cast<size_t>(tensor - 1)).get();
+    return tensors_.at(static_cast<size_t>(tensor - first_)).get();
   }
+  BackendDescriptor& pointwise(cudnnPointwiseMode_t mode);
 
+  Tensor first_;
+  std::vector<Memory> memory_;
   std::vector<BackendDescriptor> tensors_, settings_, operations_;
   std::optional<BackendDescriptor> whole_;
-};
-
-/// An engine and the settings that it runs with.
-struct EngineConfiguration {
-  int64_t engine = 0;
-  std::map<int64_t, int64_t> knobs;  // values by cudnnBackendKnobType_t
-
-  bool operator==(const EngineConfiguration&) const = default;
-  /// "engine 37, knobs 2=1 5=0"
-  std::string to_string() const;
-
-  /// For a TuningCache.
-  TuningCache::Entry to_entry() const;
-  /// Nothing if the entry is of another kind.
-  static std::optional<EngineConfiguration> from_entry(const TuningCache::Entry& entry);
-};
-
-/// Which engines may run.
-struct EngineLimits {
-  bool tensor_cores = false;  // in float32 those round to TF32
-  /// FFT and Winograd's, which round in between. Where operands are stored in fewer bits than the
-  /// sums have, results of them are not those of the sums.
-  bool transforms = false;
-};
-
-/// What cuDNN has for `graph`: what its heuristics propose, best first, then every engine as it is by
-/// default; those whose notes say that results repeat, that sums are not in reduced precision and,
-/// unless `limits` allow it, that tensor cores are not used. An engine may still refuse the graph.
-/// REQUIRES: a GPU context.
-std::vector<EngineConfiguration> proposed_engines(Context& context, OperationGraph& graph,
-                                                  const EngineLimits& limits);
-
-/// One configuration made ready to run. Its graph must outlive it.
-class ExecutionPlan {
- public:
-  /// May compile kernels. Throws DeviceError if the engine cannot run the graph so.
-  ExecutionPlan(Context& context, OperationGraph& graph, const EngineConfiguration& configuration);
-
-  const EngineConfiguration& configuration() const { return configuration_; }
-  size_t workspace_bytes() const { return workspace_; }
-  /// Queues the plan on context.stream(). `memory` is of each tensor that is no intermediate.
-  void run(Context& context, const std::vector<std::pair<OperationGraph::Tensor, void*>>& memory,
-           void* workspace) const;
-
- private:
-  EngineConfiguration configuration_;
-  BackendDescriptor plan_;
-  size_t workspace_ = 0;
 };
 
 }  // namespace duet::gpu

@@ -53,26 +53,44 @@ struct RegisterRow {
     }
   }
 
-  /// Behind the row's end, `fill`. REQUIRES: `row` and `columns` are multiples of V; nothing writes
-  /// the row while the kernel runs.
+  /// A thread's values as they are stored.
   template <class T>
-  static __device__ __forceinline__ void load_row(const T* row, int columns, float fill,
-                                                  float (&to)[kValues]) {
-    // Nothing but loads, so that all are under way before the first is waited for: to choose between
-    // a loaded value and `fill` here made each load wait for the one before.
-    constexpr int kPart = V < kWidest<T> ? V : kWidest<T>;  // of another type than V is for, less
+  struct Loaded {
+    static constexpr int kPart =
+        V < kWidest<T> ? V : kWidest<T>;  // of another type than V is for, less
     Packed<T, kPart> parts[kValues / kPart];
+  };
+  /// Nothing but loads, so that all are under way before the first is waited for: to choose between
+  /// a loaded value and what is behind the row's end here made each load wait for the one before.
+  /// REQUIRES: `row` and `columns` are multiples of V; nothing writes the row while the kernel runs.
+  template <class T>
+  static __device__ __forceinline__ void load_row(const T* row, int columns, Loaded<T>& to) {
+    constexpr int kPart = Loaded<T>::kPart;
     const T* const first = row + column(0);
 #pragma unroll
     for (int i = 0; i < kValues; i += kPart) {
-      if (column(i) < columns) parts[i / kPart] = Packed<T, kPart>::load(first + distance(i));
+      if (column(i) < columns) to.parts[i / kPart] = Packed<T, kPart>::load(first + distance(i));
     }
+  }
+  /// Behind the row's end, `fill`.
+  template <class T>
+  static __device__ __forceinline__ void unpack(const Loaded<T>& from, int columns, float fill,
+                                                float (&to)[kValues]) {
+    constexpr int kPart = Loaded<T>::kPart;
 #pragma unroll
     for (int i = 0; i < kValues; i += kPart) {
-      const Vector<float, kPart> part = widened(parts[i / kPart].values());
+      const Vector<float, kPart> part = widened(from.parts[i / kPart].values());
 #pragma unroll
       for (int k = 0; k < kPart; ++k) to[i + k] = column(i) < columns ? part.v[k] : fill;
     }
+  }
+  /// Both.
+  template <class T>
+  static __device__ __forceinline__ void load_row(const T* row, int columns, float fill,
+                                                  float (&to)[kValues]) {
+    Loaded<T> loaded;
+    load_row(row, columns, loaded);
+    unpack(loaded, columns, fill, to);
   }
   /// Leaves out what is behind the row's end.
   template <class T>

@@ -103,4 +103,16 @@ __device__ __forceinline__ void store(T* to, const Vector<Accumulator<T>, V>& va
   }
 }
 
+/// The same of what this kernel does not read again: it is the first to leave L2, and what is read again
+/// stays there.
+template <class T, int V>
+__device__ __forceinline__ void store_streaming(T* to, const Vector<Accumulator<T>, V>& values) {
+  Vector<T, V> rounded;
+#pragma unroll
+  for (int k = 0; k < V; ++k) rounded.v[k] = T(values.v[k]);
+  WordOf<sizeof rounded> word;
+  memcpy(&word, &rounded, sizeof rounded);
+  __stcs(reinterpret_cast<WordOf<sizeof rounded>*>(to), word);
+}
+
 }  // namespace duet

@@ -33,6 +33,13 @@ __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32
          kSwizzle128;
 }
 
+/// An operand without a swizzle, whose sum runs along its rows: eight rows of 16 bytes lie together; the next 16 bytes of
+/// rows 128 bytes further on, and the next eight rows 256.
+__device__ __forceinline__ uint64_t core_descriptor(const void* shared) {
+  const uint64_t address = __cvta_generic_to_shared(shared);
+  return (address & 0x3ffff) >> 4 | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
+}
+
 /// For the threads of the two multiplying warpgroups.
 template <class Tile>
 __device__ __forceinline__ void wait_multipliers() {
@@ -97,25 +104,47 @@ struct Wgmma;
 #define DUET_SUMS32                                                             \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, " \
   "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define DUET_SUMS64                                                             \
-  DUET_SUMS32                                                                   \
+#define DUET_SUMS44 \
+  DUET_SUMS32       \
+  ", "              \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43"
+#define DUET_SUMS52 \
+  DUET_SUMS44       \
+  ", "              \
+  "%44, %45, %46, %47, %48, %49, %50, %51"
+#define DUET_SUMS56 \
+  DUET_SUMS52       \
+  ", "              \
+  "%52, %53, %54, %55"
+#define DUET_SUMS64 \
+  DUET_SUMS56       \
+  ", "              \
+  "%56, %57, %58, %59, %60, %61, %62, %63"
+#define DUET_SUMS96                                                             \
+  DUET_SUMS64                                                                   \
   ", "                                                                          \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, " \
-  "%47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, " \
-  "%62, %63"
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "           \
+  "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, " \
+  "%92, %93, %94, %95"
 #define DUET_SUMS128                                                               \
-  DUET_SUMS64                                                                      \
+  DUET_SUMS96                                                                      \
   ", "                                                                             \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, "              \
-  "%77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, "    \
-  "%92, %93, %94, %95, %96, %97, %98, %99, %100, %101, %102, %103, %104, %105, "   \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, "                       \
   "%106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, " \
   "%119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 DUET_WGMMA(8, DUET_SUMS4, "%6", "%4, %5", "%7, %8", DUET_ACC4(0));
 DUET_WGMMA(64, DUET_SUMS32, "%34", "%32, %33", "%35, %36", DUET_ACC16(0), DUET_ACC16(16));
+DUET_WGMMA(88, DUET_SUMS44, "%46", "%44, %45", "%47, %48", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC4(32), DUET_ACC4(36), DUET_ACC4(40));
+DUET_WGMMA(104, DUET_SUMS52, "%54", "%52, %53", "%55, %56", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32), DUET_ACC4(48));
+DUET_WGMMA(112, DUET_SUMS56, "%58", "%56, %57", "%59, %60", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32), DUET_ACC4(48), DUET_ACC4(52));
 DUET_WGMMA(128, DUET_SUMS64, "%66", "%64, %65", "%67, %68", DUET_ACC16(0), DUET_ACC16(16),
            DUET_ACC16(32), DUET_ACC16(48));
+DUET_WGMMA(192, DUET_SUMS96, "%98", "%96, %97", "%99, %100", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32), DUET_ACC16(48), DUET_ACC16(64), DUET_ACC16(80));
 DUET_WGMMA(256, DUET_SUMS128, "%130", "%128, %129", "%131, %132", DUET_ACC16(0), DUET_ACC16(16),
            DUET_ACC16(32), DUET_ACC16(48), DUET_ACC16(64), DUET_ACC16(80), DUET_ACC16(96),
            DUET_ACC16(112));
@@ -144,7 +173,11 @@ DUET_WGMMA_ROWS(128, DUET_SUMS64, "{%64, %65, %66, %67}, %68", "%69", DUET_ACC16
 #undef DUET_WGMMA_ROWS
 #undef DUET_WGMMA
 #undef DUET_SUMS128
+#undef DUET_SUMS96
 #undef DUET_SUMS64
+#undef DUET_SUMS56
+#undef DUET_SUMS52
+#undef DUET_SUMS44
 #undef DUET_SUMS32
 #undef DUET_SUMS4
 #undef DUET_ACC16

@@ -5,6 +5,7 @@
 // Mapping: block = 128 output channels x kN positions, or 64 x 2 kN. Each of two warpgroups multiplies 64
 // rows of weights by kN positions: the instruction reads 64 rows of its first operand and as many as it is
 // asked for of its second, and by the second, the positions, it reads less for a product the more there are.
+// Fewer than the 128 of two blocks a multiprocessor serve where more blocks, each shorter, fill all multiprocessors.
 // Positions follow each other through rows and images with the zeros between them, so that a tap
 // is the same rows of shared memory, further on by a number that depends on the tap alone. Positions
 // with no result (between images) are computed and not stored. One thread of one more warp starts copies: of the
@@ -173,6 +174,7 @@ struct HaloResult {
     wait_multipliers<Tile>();
     if constexpr (kPlanes) {
       constexpr int kStep = Tile::kMultipliers / std::min(Tile::kMultipliers, Tile::kPositions);
+      if (kStep * Tile::kPositions < Tile::kMultipliers && tid >= kStep * Tile::kPositions) return;
       for (int p = tid % Tile::kPositions; p < Tile::kPositions; p += Tile::kMultipliers) {
         const int to = at[p];
         if (to < 0) continue;

@@ -53,14 +53,10 @@ std::vector<double> plain(const Convolution& v, const std::vector<float>& x,
 /// y as cuDNN computes it with this arithmetic; prints what was chosen, and the time.
 std::vector<float> by_cudnn(cudnnHandle_t cudnn, const Convolution& v, const std::vector<float>& x,
                             const std::vector<float>& w, cudnnMathType_t math) {
-  cudnnTensorDescriptor_t xd, yd;
-  cudnnFilterDescriptor_t wd;
-  cudnnConvolutionDescriptor_t convolution;
-  CHECK(cudnnCreateTensorDescriptor(&xd));
-  CHECK(cudnnCreateTensorDescriptor(&yd));
-  CHECK(cudnnCreateFilterDescriptor(&wd));
-  CHECK(cudnnCreateConvolutionDescriptor(&convolution));
   // region descriptors
+  const lesson::TensorDescriptor xd, yd;
+  const lesson::FilterDescriptor wd;
+  const lesson::ConvolutionDescriptor convolution;
   CHECK(cudnnSetTensor4dDescriptor(xd, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, v.n, v.c, v.h, v.w));
   // For filters type and format are the other way round, and C is that of one group.
   CHECK(cudnnSetFilter4dDescriptor(wd, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, v.k, v.c / v.groups,
@@ -93,12 +89,7 @@ std::vector<float> by_cudnn(cudnnHandle_t cudnn, const Convolution& v, const std
   // end run
   std::printf("%s: y is %d %d %d %d; algorithm %d, math type %d, %zu bytes of workspace, %.1f us\n",
               v.name, n, k, p, q, choice.algo, choice.mathType, workspace.bytes(), us);
-  std::vector<float> y = ys.host();
-  CHECK(cudnnDestroyConvolutionDescriptor(convolution));
-  CHECK(cudnnDestroyFilterDescriptor(wd));
-  CHECK(cudnnDestroyTensorDescriptor(yd));
-  CHECK(cudnnDestroyTensorDescriptor(xd));
-  return y;
+  return ys.host();
 }
 
 void check(cudnnHandle_t cudnn, const Convolution& v) {
@@ -135,12 +126,9 @@ void teach() {
   // end tf32
 
   // region wrong
-  cudnnTensorDescriptor_t xd;
-  cudnnFilterDescriptor_t wd;
-  cudnnConvolutionDescriptor_t convolution;
-  CHECK(cudnnCreateTensorDescriptor(&xd));
-  CHECK(cudnnCreateFilterDescriptor(&wd));
-  CHECK(cudnnCreateConvolutionDescriptor(&convolution));
+  const lesson::TensorDescriptor xd;
+  const lesson::FilterDescriptor wd;
+  const lesson::ConvolutionDescriptor convolution;
   CHECK(cudnnSetTensor4dDescriptor(xd, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 2, 4, 8, 8));
   CHECK(cudnnSetFilter4dDescriptor(wd, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 6, 4, 3, 3));
   CHECK(cudnnSetConvolution2dDescriptor(convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
@@ -150,9 +138,6 @@ void teach() {
   SHOULD_FAIL(cudnnGetConvolution2dForwardOutputDim(convolution, xd, wd, &n, &k, &p, &q),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroyConvolutionDescriptor(convolution));
-  CHECK(cudnnDestroyFilterDescriptor(wd));
-  CHECK(cudnnDestroyTensorDescriptor(xd));
   CHECK(cudnnDestroy(cudnn));
 }
 

@@ -47,26 +47,16 @@ void print(const char* who, const cudnnConvolutionFwdAlgoPerf_t& row) {
 }
 
 struct Descriptors {
-  cudnnTensorDescriptor_t x, y;
-  cudnnFilterDescriptor_t w;
-  cudnnConvolutionDescriptor_t convolution;
+  lesson::TensorDescriptor x, y;
+  lesson::FilterDescriptor w;
+  lesson::ConvolutionDescriptor convolution;
   Descriptors() {
-    CHECK(cudnnCreateTensorDescriptor(&x));
-    CHECK(cudnnCreateTensorDescriptor(&y));
-    CHECK(cudnnCreateFilterDescriptor(&w));
-    CHECK(cudnnCreateConvolutionDescriptor(&convolution));
     CHECK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kH));
     CHECK(cudnnSetTensor4dDescriptor(y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kK, kH, kH));
     CHECK(cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, kK, kC, kR, kR));
     CHECK(cudnnSetConvolution2dDescriptor(convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION,
                                           CUDNN_DATA_FLOAT));
     CHECK(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH));
-  }
-  ~Descriptors() {
-    (void)cudnnDestroyConvolutionDescriptor(convolution);
-    (void)cudnnDestroyFilterDescriptor(w);
-    (void)cudnnDestroyTensorDescriptor(y);
-    (void)cudnnDestroyTensorDescriptor(x);
   }
 };
 

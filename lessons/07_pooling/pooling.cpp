@@ -8,19 +8,11 @@ constexpr int kN = 2, kC = 3, kH = 7, kW = 6, kWindow = 3, kStride = 2, kPad = 1
 // end constants
 
 struct Descriptors {
-  cudnnTensorDescriptor_t x, y;
-  cudnnPoolingDescriptor_t pooling;
+  lesson::TensorDescriptor x, y;
+  lesson::PoolingDescriptor pooling;
   Descriptors() {
-    CHECK(cudnnCreateTensorDescriptor(&x));
-    CHECK(cudnnCreateTensorDescriptor(&y));
-    CHECK(cudnnCreatePoolingDescriptor(&pooling));
     CHECK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
     CHECK(cudnnSetTensor4dDescriptor(y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kP, kQ));
-  }
-  ~Descriptors() {
-    (void)cudnnDestroyPoolingDescriptor(pooling);
-    (void)cudnnDestroyTensorDescriptor(y);
-    (void)cudnnDestroyTensorDescriptor(x);
   }
   void set(cudnnPoolingMode_t mode, cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN) const {
     CHECK(cudnnSetPooling2dDescriptor(pooling, mode, nan, kWindow, kWindow, kPad, kPad, kStride,
@@ -97,12 +89,10 @@ void teach() {
   const lesson::Array<float> xs(x), dys(dy), ys(dy.size()), dxs(x.size());
   const float one = 1, zero = 0;
   std::vector<double> y, dx;
-  const struct {
-    const char* name;
-    cudnnPoolingMode_t mode;
-  } modes[] = {{"max", CUDNN_POOLING_MAX_DETERMINISTIC},
-               {"average, padding counted", CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING},
-               {"average, padding not counted", CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING}};
+  const std::pair<const char*, cudnnPoolingMode_t> modes[] = {
+      {"max", CUDNN_POOLING_MAX_DETERMINISTIC},
+      {"average, padding counted", CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING},
+      {"average, padding not counted", CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING}};
   for (const auto& [name, mode] : modes) {
     d.set(mode);
     plain(mode, x, dy, y, dx);

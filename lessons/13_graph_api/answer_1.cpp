@@ -1,42 +1,76 @@
-// Lesson 13, exercise 1: a residual sum in the graph: relu(convolution(x) + b + z).
+// Lesson 13, exercise 1: the notes, time and error of every engine that is proposed.
 #define main main_of_the_lesson
 #include "graph_api.cpp"
 #undef main
 
+// region notes
+using Note = cudnnBackendNumericalNote_t;
+
+/// What the engine of a configuration does to numbers.
+std::vector<Note> notes_of(const Part& configuration) {
+  const std::vector<Part> engine =
+      configuration.parts(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+  std::vector<Note> notes(CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+  int64_t count = 0;
+  CHECK(cudnnBackendGetAttribute(engine[0].get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
+                                 CUDNN_TYPE_NUMERICAL_NOTE, std::ssize(notes), &count,
+                                 notes.data()));
+  notes.resize(count);
+  return notes;
+}
+
+const char* text_of(Note note) {
+  static const char* const texts[] = {
+      "tensor cores", "narrows its inputs", "sums in reduced precision",
+      "FFT",          "not deterministic",  "Winograd",
+      "Winograd 4x4", "Winograd 6x6",       "Winograd 13x13",
+      "NaN goes on"};
+  return note < std::ssize(texts) ? texts[note] : "newer than this";
+}
+// end notes
+
 void answer() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
-  const auto x = halves(lesson::random_values(kN * kH * kH * kC, 1));
-  const auto w = halves(lesson::random_values(kK * kR * kR * kC, 2));
-  const auto b = halves(lesson::random_values(kK, 3));
-  const auto z = halves(lesson::random_values(kN * kH * kH * kK, 4));
-  const lesson::Array<__half> xs(x), ws(w), bs(b), zs(z), ys(z.size());
-  // region answer
   const Part tx = tensor(1, kN, kC, kH, kH), tw = tensor(2, kK, kC, kR, kR);
-  const Part tb = tensor(3, 1, kK, 1, 1), tz = tensor(4, kN, kK, kH, kH);
-  const Part ty = tensor(5, kN, kK, kH, kH);
-  const Part sum = tensor(6, kN, kK, kH, kH, true), biased = tensor(7, kN, kK, kH, kH, true);
-  const Part total = tensor(8, kN, kK, kH, kH, true);
-  const Part convolution = convolve(tx, tw, sum);
-  const Part add_b = pointwise(CUDNN_POINTWISE_ADD, sum, &tb, biased);
-  const Part add_z = pointwise(CUDNN_POINTWISE_ADD, biased, &tz, total);
-  const Part relu = pointwise(CUDNN_POINTWISE_RELU_FWD, total, nullptr, ty);
-  std::unique_ptr<Part> plan;
-  CHECK(make_plan(cudnn, {convolution.get(), add_b.get(), add_z.get(), relu.get()}, plan));
-  // end answer
-  const lesson::Array<char> workspace(
-      static_cast<size_t>(plan->number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE)));
-  execute(cudnn, *plan, {1, 2, 3, 4, 5}, {xs.data(), ws.data(), bs.data(), zs.data(), ys.data()},
-          workspace.data());
-  std::vector<double> expected = plain(x, w, b, false);
-  for (size_t i = 0; i < expected.size(); ++i) {
-    expected[i] = std::max(0.0, expected[i] + __half2float(z[i]));
+  const Part ty = tensor(3, kN, kK, kH, kH), convolution = convolve(tx, tw, ty);
+  const Part graph = Part(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
+                         .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, convolution.get())
+                         .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn)
+                         .finalize();
+  const Part heuristics = Part(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
+                              .set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get())
+                              .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A)
+                              .finalize();
+  const auto x = lesson::random_values(kN * kH * kH * kC, 1);
+  const auto w = lesson::random_values(kK * kR * kR * kC, 2);
+  const std::vector<double> expected = plain(x, w);
+  const lesson::Array<float> xs(x), ws(w);
+  Part plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  // region answer
+  for (const Part& configuration :
+       heuristics.parts(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 16)) {
+    if (compile(cudnn, configuration, plan) != CUDNN_STATUS_SUCCESS) continue;
+    const lesson::Array<float> ys(expected.size());  // NaN until the plan writes it
+    const lesson::Array<char> workspace(plan.number(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+    const double us = lesson::microseconds([&] {
+      CHECK(execute(cudnn, plan, {1, 2, 3}, {xs.data(), ws.data(), ys.data()}, workspace.data()));
+    });
+    std::printf("engine %lld, %.1f us:", lesson::engine_of(configuration), us);
+    bool narrow = false;
+    for (const Note note : notes_of(configuration)) {
+      std::printf(" %s;", text_of(note));
+      narrow = narrow || note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+               note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+    }
+    std::printf("\n");
+    lesson::compare(narrow ? " TF32" : " float32", ys.host(), expected, narrow ? 0.1 : 1e-3);
   }
-  lesson::compare("relu(convolution(x) + b + z)", floats(ys.host()), expected, 0.02);
+  // end answer
   CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {
-  return lesson::run("Lesson 13, answer 1", "A residual sum as one more operation.", answer,
-                     {8, 0, "cuDNN compiles fused kernels for Ampere and newer"});
+  return lesson::run("Lesson 13, answer 1", "Every engine that is proposed, and its notes.",
+                     answer);
 }

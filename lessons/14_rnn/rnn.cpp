@@ -5,24 +5,27 @@
 
 // region constants
 constexpr int kT = 5, kN = 3, kX = 6, kH = 7;  // steps, sequences, values of x and of h
-const std::vector<int> kLengths = {5, 2, 4};   // steps that each sequence has
-constexpr float kPadding = 0;                  // what y gets in the steps that are padding
+const std::vector<int> kSteps = {5, 2, 4};     // steps that each sequence has
+constexpr auto kLayout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
+constexpr float kPadding = 0;  // what y gets in the steps that are padding
 const size_t kStates = static_cast<size_t>(kN) * kH;
 // end constants
 
 // region plain
+using Values = std::vector<float>;
+
 /// Matrix and bias of one gate: where they begin in the weight space, counted in floats.
 struct Gate {
-  size_t matrix = 0, bias = 0;
+  ptrdiff_t matrix = 0, bias = 0;
 };
 
 double sigmoid(double value) { return 1 / (1 + std::exp(-value)); }
 
 /// Row j of one gate: its matrix times `from`, and its bias.
-double row(const std::vector<float>& weights, const Gate& gate, int j, int columns,
-           const double* from) {
+double row(const Values& weights, const Gate& gate, int j, const std::vector<double>& from) {
+  const float* matrix = &weights[gate.matrix + j * from.size()];
   double sum = weights[gate.bias + j];
-  for (int i = 0; i < columns; ++i) sum += weights[gate.matrix + j * columns + i] * from[i];
+  for (size_t i = 0; i < from.size(); ++i) sum += matrix[i] * from[i];
   return sum;
 }
 
@@ -31,24 +34,21 @@ struct Expected {
 };
 
 /// Gates 0 to 3 act on x and 4 to 7 on h: input, forget, candidate, output.
-Expected plain(const std::vector<float>& x, const std::vector<float>& h0,
-               const std::vector<float>& c0, const std::vector<float>& w,
+Expected plain(const Values& x, const Values& h0, const Values& c0, const Values& w,
                const std::vector<Gate>& gates) {
   Expected e{
       std::vector<double>(kT * kStates, kPadding), {h0.begin(), h0.end()}, {c0.begin(), c0.end()}};
   for (int n = 0; n < kN; ++n) {
-    for (int t = 0; t < kLengths[n]; ++t) {
+    for (int t = 0; t < kSteps[n]; ++t) {
       const std::vector<double> now(&x[(t * kN + n) * kX], &x[(t * kN + n) * kX] + kX);
       const std::vector<double> before(&e.h[n * kH], &e.h[n * kH] + kH);
       for (int j = 0; j < kH; ++j) {
-        double gate[4];
-        for (int g = 0; g < 4; ++g) {
-          gate[g] =
-              row(w, gates[g], j, kX, now.data()) + row(w, gates[g + 4], j, kH, before.data());
-        }
+        const auto gate = [&](int g) {
+          return row(w, gates[g], j, now) + row(w, gates[g + 4], j, before);
+        };
         double& c = e.c[n * kH + j];
-        c = sigmoid(gate[1]) * c + sigmoid(gate[0]) * std::tanh(gate[2]);
-        e.h[n * kH + j] = sigmoid(gate[3]) * std::tanh(c);
+        c = sigmoid(gate(1)) * c + sigmoid(gate(0)) * std::tanh(gate(2));
+        e.h[n * kH + j] = sigmoid(gate(3)) * std::tanh(c);
         e.y[(t * kN + n) * kH + j] = e.h[n * kH + j];
       }
     }
@@ -61,39 +61,22 @@ Expected plain(const std::vector<float>& x, const std::vector<float>& h0,
 /// All that describes a layer of `mode`: what it computes, its sequences and its states.
 struct Layer {
   Layer(cudnnHandle_t cudnn, cudnnRNNMode_t mode) {
-    // A dropout of 0 needs no states. There is one layer, so nothing would be dropped anyway.
-    CHECK(cudnnCreateDropoutDescriptor(&dropout));
     CHECK(cudnnSetDropoutDescriptor(dropout, cudnn, 0, nullptr, 0, 0));
-    CHECK(cudnnCreateRNNDescriptor(&rnn));
     CHECK(cudnnSetRNNDescriptor_v8(rnn, CUDNN_RNN_ALGO_STANDARD, mode, CUDNN_RNN_DOUBLE_BIAS,
                                    CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT,
                                    CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, kX, kH, kH, 1, dropout,
                                    CUDNN_RNN_PADDED_IO_ENABLED));
-    float padding = kPadding;
-    CHECK(cudnnCreateRNNDataDescriptor(&x));
-    CHECK(cudnnSetRNNDataDescriptor(x, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-                                    kT, kN, kX, kLengths.data(), &padding));
-    CHECK(cudnnCreateRNNDataDescriptor(&y));
-    CHECK(cudnnSetRNNDataDescriptor(y, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED,
-                                    kT, kN, kH, kLengths.data(), &padding));
+    float pad = kPadding;
+    CHECK(cudnnSetRNNDataDescriptor(x, CUDNN_DATA_FLOAT, kLayout, kT, kN, kX, kSteps.data(), &pad));
+    CHECK(cudnnSetRNNDataDescriptor(y, CUDNN_DATA_FLOAT, kLayout, kT, kN, kH, kSteps.data(), &pad));
     const int sizes[] = {1, kN, kH}, strides[] = {kN * kH, kH, 1};  // layers, sequences, values
-    CHECK(cudnnCreateTensorDescriptor(&state));
     CHECK(cudnnSetTensorNdDescriptor(state, CUDNN_DATA_FLOAT, 3, sizes, strides));
   }
-  ~Layer() {
-    (void)cudnnDestroyTensorDescriptor(state);
-    (void)cudnnDestroyRNNDataDescriptor(y);
-    (void)cudnnDestroyRNNDataDescriptor(x);
-    (void)cudnnDestroyRNNDescriptor(rnn);
-    (void)cudnnDestroyDropoutDescriptor(dropout);
-  }
-  Layer(const Layer&) = delete;
-  Layer& operator=(const Layer&) = delete;
 
-  cudnnDropoutDescriptor_t dropout;
-  cudnnRNNDescriptor_t rnn;
-  cudnnRNNDataDescriptor_t x, y;
-  cudnnTensorDescriptor_t state;
+  lesson::DropoutDescriptor dropout;  // between layers: of 0, which needs no states
+  lesson::RNNDescriptor rnn;
+  lesson::RNNDataDescriptor x, y;
+  lesson::TensorDescriptor state;
 };
 // end descriptors
 
@@ -101,11 +84,8 @@ struct Layer {
 /// Asks where the matrix and the bias of each of `count` gates lie.
 std::vector<Gate> find_gates(cudnnHandle_t cudnn, const Layer& layer,
                              const lesson::Array<float>& weights, int count) {
-  cudnnTensorDescriptor_t shape, bias_shape;
-  CHECK(cudnnCreateTensorDescriptor(&shape));
-  CHECK(cudnnCreateTensorDescriptor(&bias_shape));
+  const lesson::TensorDescriptor shape, bias_shape;
   std::vector<Gate> gates;
-  bool as_expected = true;
   for (int id = 0; id < count; ++id) {
     void *matrix = nullptr, *bias = nullptr;
     CHECK(cudnnGetRNNWeightParams(cudnn, layer.rnn, 0, weights.bytes(), weights.data(), id, shape,
@@ -113,70 +93,58 @@ std::vector<Gate> find_gates(cudnnHandle_t cudnn, const Layer& layer,
     cudnnDataType_t type;
     int dimensions = 0, size[3] = {}, stride[3] = {};
     CHECK(cudnnGetTensorNdDescriptor(shape, 3, &type, &dimensions, size, stride));
-    as_expected = as_expected && size[1] == kH && size[2] == (id < count / 2 ? kX : kH);
-    gates.push_back({static_cast<size_t>(static_cast<float*>(matrix) - weights.data()),
-                     static_cast<size_t>(static_cast<float*>(bias) - weights.data())});
-    std::printf("%d: matrix of %d x %d at float %zu, bias at %zu\n", id, size[1], size[2],
+    gates.push_back(
+        {static_cast<float*>(matrix) - weights.data(), static_cast<float*>(bias) - weights.data()});
+    std::printf("%d: matrix of %d x %d at float %td, bias at %td\n", id, size[1], size[2],
                 gates.back().matrix, gates.back().bias);
   }
-  lesson::expect("matrices have a row for each value of h", as_expected);
-  CHECK(cudnnDestroyTensorDescriptor(bias_shape));
-  CHECK(cudnnDestroyTensorDescriptor(shape));
   return gates;
 }
 // end gates
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  {
-    const Layer layer(cudnn, CUDNN_LSTM);
-    // region sizes
-    size_t weight_bytes = 0, work_bytes = 0, reserve_bytes = 0;
-    CHECK(cudnnGetRNNWeightSpaceSize(cudnn, layer.rnn, &weight_bytes));
-    CHECK(cudnnGetRNNTempSpaceSizes(cudnn, layer.rnn, CUDNN_FWD_MODE_INFERENCE, layer.x,
-                                    &work_bytes, &reserve_bytes));
-    std::printf("weight space %zu bytes, workspace %zu, reserve space %zu\n", weight_bytes,
-                work_bytes, reserve_bytes);
-    const auto w = lesson::random_values(weight_bytes / sizeof(float), 1);
-    const lesson::Array<float> ws(w);
-    const std::vector<Gate> gates = find_gates(cudnn, layer, ws, 8);
-    // end sizes
+  const lesson::Handle cudnn;
+  const Layer layer(cudnn, CUDNN_LSTM);
+  // region sizes
+  size_t weight_bytes = 0, work_bytes = 0, reserve_bytes = 0;
+  CHECK(cudnnGetRNNWeightSpaceSize(cudnn, layer.rnn, &weight_bytes));
+  CHECK(cudnnGetRNNTempSpaceSizes(cudnn, layer.rnn, CUDNN_FWD_MODE_INFERENCE, layer.x, &work_bytes,
+                                  &reserve_bytes));
+  std::printf("weights %zu, work %zu, reserve %zu bytes\n", weight_bytes, work_bytes,
+              reserve_bytes);
+  const auto w = lesson::random_values(weight_bytes / sizeof(float), 1);
+  const lesson::Array<float> ws(w);
+  const std::vector<Gate> gates = find_gates(cudnn, layer, ws, 8);
+  // end sizes
 
-    // region forward
-    const auto x = lesson::random_values(kT * kN * kX, 2);
-    const auto h0 = lesson::random_values(kStates, 3), c0 = lesson::random_values(kStates, 4);
-    const lesson::Array<float> xs(x), h0s(h0), c0s(c0), ys(kT * kStates), hs(kStates), cs(kStates);
-    const lesson::Array<int> lengths(kLengths);  // the same lengths as in the descriptors
-    const lesson::Array<char> workspace(work_bytes), reserve(reserve_bytes);
-    const auto forward = [&](size_t weights_given) {
-      return cudnnRNNForward(cudnn, layer.rnn, CUDNN_FWD_MODE_INFERENCE, lengths.data(), layer.x,
-                             xs.data(), layer.y, ys.data(), layer.state, h0s.data(), hs.data(),
-                             layer.state, c0s.data(), cs.data(), weights_given, ws.data(),
-                             work_bytes, workspace.data(), reserve_bytes, reserve.data());
-    };
-    CHECK(forward(weight_bytes));
-    const Expected e = plain(x, h0, c0, w, gates);
-    lesson::compare("y", ys.host(), e.y, 5e-5);
-    lesson::compare("h after each sequence's last step", hs.host(), e.h, 5e-5);
-    lesson::compare("c after each sequence's last step", cs.host(), e.c, 5e-5);
-    // end forward
+  // region forward
+  const auto x = lesson::random_values(kT * kN * kX, 2);
+  const auto h0 = lesson::random_values(kStates, 3), c0 = lesson::random_values(kStates, 4);
+  const lesson::Array<float> xs(x), h0s(h0), c0s(c0), ys(kT * kStates), hs(kStates), cs(kStates);
+  const lesson::Array<int> lengths(kSteps);  // the same lengths as in the descriptors
+  const lesson::Array<char> workspace(work_bytes), reserve(reserve_bytes);
+  const auto forward = [&](size_t weights_given) {
+    return cudnnRNNForward(cudnn, layer.rnn, CUDNN_FWD_MODE_INFERENCE, lengths.data(), layer.x,
+                           xs.data(), layer.y, ys.data(), layer.state, h0s.data(), hs.data(),
+                           layer.state, c0s.data(), cs.data(), weights_given, ws.data(), work_bytes,
+                           workspace.data(), reserve_bytes, reserve.data());
+  };
+  CHECK(forward(weight_bytes));
+  const Expected e = plain(x, h0, c0, w, gates);
+  lesson::compare("y", ys.host(), e.y, 5e-5);
+  lesson::compare("h after each sequence's last step", hs.host(), e.h, 5e-5);
+  lesson::compare("c after each sequence's last step", cs.host(), e.c, 5e-5);
+  // end forward
 
-    // region wrong
-    SHOULD_FAIL(forward(weight_bytes / 2), CUDNN_STATUS_BAD_PARAM);
-    const std::vector<int> too_long = {kT, kT + 1, kT};
-    SHOULD_FAIL(cudnnSetRNNDataDescriptor(layer.x, CUDNN_DATA_FLOAT,
-                                          CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, kT, kN, kX,
-                                          too_long.data(), nullptr),
-                CUDNN_STATUS_BAD_PARAM);
-    // end wrong
-  }
-  CHECK(cudnnDestroy(cudnn));
+  // region wrong
+  SHOULD_FAIL(forward(weight_bytes / 2), CUDNN_STATUS_BAD_PARAM);
+  SHOULD_FAIL(cudnnSetRNNDataDescriptor(layer.x, CUDNN_DATA_FLOAT, kLayout, kT - 1, kN, kX,
+                                        kSteps.data(), nullptr),
+              CUDNN_STATUS_BAD_PARAM);
+  // end wrong
 }
 
 int main() {
   return lesson::run("Lesson 14: an LSTM",
-                     "Runs one layer over three sequences of different lengths, and finds its "
-                     "matrices in the weight space.",
-                     teach);
+                     "Runs an LSTM over three sequences, and finds its matrices.", teach);
 }

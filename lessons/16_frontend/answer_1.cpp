@@ -6,30 +6,30 @@
 void answer() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
-  const auto x = halves(lesson::random_values(kN * kH * kH * kC, 1));
-  const auto w = halves(lesson::random_values(kK * kR * kR * kC, 2));
-  const auto b = halves(lesson::random_values(kK, 3));
-  const auto z = halves(lesson::random_values(kN * kH * kH * kK, 4));
-  const lesson::Array<__half> xs(x), ws(w), bs(b), zs(z), ys(z.size());
+  const auto x = lesson::random_values(kN * kH * kH * kC, 1);
+  const auto w = lesson::random_values(kK * kC, 2), b = lesson::random_values(kK, 3);
+  const auto z = lesson::random_values(kN * kH * kH * kK, 4);
+  const lesson::Array<__half> xs(lesson::halves(x)), ws(lesson::halves(w)), bs(lesson::halves(b));
+  const lesson::Array<__half> zs(lesson::halves(z)), ys(z.size());
   // region answer
   fe::graph::Graph graph;
   set_types(graph);
-  const Tensor tx = input(graph, "x", kN, kC, kH, kH), tw = input(graph, "w", kK, kC, kR, kR);
-  const Tensor tb = input(graph, "b", 1, kK, 1, 1), tz = input(graph, "z", kN, kK, kH, kH);
+  const Tensor tx = input(graph, "x", kN, kC, kH), tw = input(graph, "w", kK, kC, 1);
+  const Tensor tb = input(graph, "b", 1, kK, 1), tz = input(graph, "z", kN, kK, kH);
   const Tensor ty = relu(graph, add(graph, add(graph, convolve(graph, tx, tw), tb), tz));
   ty->set_output(true);
   CHECK(build(cudnn, graph));
   // end answer
   print_plan(graph);
-  const lesson::Array<char> workspace(static_cast<size_t>(graph.get_workspace_size()));
+  const lesson::Array<char> workspace(graph.get_workspace_size());
   std::unordered_map<Tensor, void*> memory = {
       {tx, xs.data()}, {tw, ws.data()}, {tb, bs.data()}, {tz, zs.data()}, {ty, ys.data()}};
   CHECK(graph.execute(cudnn, memory, workspace.data()));
   std::vector<double> expected = plain(x, w, b);
   for (size_t i = 0; i < expected.size(); ++i) {
-    expected[i] = std::max(0.0, expected[i] + __half2float(z[i]));
+    expected[i] = std::max(0.0, expected[i] + z[i]);
   }
-  lesson::compare("relu(convolution(x) + b + z)", floats(ys.host()), expected, 0.02);
+  lesson::compare("relu(convolution(x) + b + z)", lesson::floats(ys.host()), expected, 0.02);
   CHECK(cudnnDestroy(cudnn));
 }
 

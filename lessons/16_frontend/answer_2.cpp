@@ -6,17 +6,16 @@
 void answer() {
   cudnnHandle_t cudnn;
   CHECK(cudnnCreate(&cudnn));
-  const auto x = halves(lesson::random_values(kN * kH * kH * kC, 1));
-  const auto w = halves(lesson::random_values(kK * kR * kR * kC, 2));
-  const auto b = halves(lesson::random_values(kK, 3));
-  const lesson::Array<__half> xs(x), ws(w), bs(b);
+  const auto x = lesson::random_values(kN * kH * kH * kC, 1);
+  const auto w = lesson::random_values(kK * kC, 2), b = lesson::random_values(kK, 3);
+  const lesson::Array<__half> xs(lesson::halves(x)), ws(lesson::halves(w)), bs(lesson::halves(b));
   std::vector<double> expected = plain(x, w, b);
   for (double& value : expected) value = std::max(0.0, value);
 
   fe::graph::Graph graph;
   set_types(graph);
-  const Tensor tx = input(graph, "x", kN, kC, kH, kH), tw = input(graph, "w", kK, kC, kR, kR);
-  const Tensor tb = input(graph, "b", 1, kK, 1, 1);
+  const Tensor tx = input(graph, "x", kN, kC, kH), tw = input(graph, "w", kK, kC, 1);
+  const Tensor tb = input(graph, "b", 1, kK, 1);
   const Tensor ty = relu(graph, add(graph, convolve(graph, tx, tw), tb));
   ty->set_output(true);
   // region answer
@@ -36,7 +35,7 @@ void answer() {
         {tx, xs.data()}, {tw, ws.data()}, {tb, bs.data()}, {ty, ys.data()}};
     const double us = lesson::microseconds(
         [&] { CHECK(graph.execute_plan_at_index(cudnn, memory, workspace.data(), i)); });
-    lesson::compare(name.c_str(), floats(ys.host()), expected, 0.02);
+    lesson::compare(name.c_str(), lesson::floats(ys.host()), expected, 0.02);
     std::printf("  plan %lld: %.1f us\n", static_cast<long long>(i), us);
   }
   // end answer

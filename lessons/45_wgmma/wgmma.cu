@@ -48,8 +48,7 @@ __global__ void multiply_kernel(const __nv_bfloat16* a, const __nv_bfloat16* b, 
     as[i] = a[i];
     bs[i] = b[i];
   }
-  asm volatile("fence.proxy.async.shared::cta;" ::
-                   : "memory");  // wgmma reads past the threads' path
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads past the threads
   __syncthreads();
   float d[32] = {};
   for (int repeat = 0; repeat < repeats; ++repeat) {
@@ -61,8 +60,8 @@ __global__ void multiply_kernel(const __nv_bfloat16* a, const __nv_bfloat16* b, 
   if (blockIdx.x != 0) return;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   for (int i = 0; i < 32; ++i) {
-    const int row = 16 * warp + lane / 4 + 8 * (i / 2 % 2),
-              column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    const int row = 16 * warp + lane / 4 + 8 * (i / 2 % 2);
+    const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
     out[row * kSize + column] = d[i];
   }
 }
@@ -91,8 +90,7 @@ std::vector<__nv_bfloat16> laid_out(const std::vector<float>& values) {
 
 void teach() {
   // region run
-  std::vector<float> a = lesson::random_values(kSize * kSize, 1);
-  std::vector<float> b = lesson::random_values(kSize * kSize, 2);
+  auto a = lesson::random_values(kSize * kSize, 1), b = lesson::random_values(kSize * kSize, 2);
   for (std::vector<float>* values : {&a, &b}) {
     for (float& value : *values) value = std::floor(8 * value);  // whole numbers: sums are exact
   }
@@ -145,9 +143,7 @@ void teach() {
 }
 
 int main() {
-  return lesson::run(
-      "Lesson 45: wgmma",
-      "Multiplies 64 x 64 matrices by one warpgroup, compares the bits, and measures "
-      "the rate beside that of ordinary instructions.",
-      teach, {9, 0, "the instruction exists on Hopper alone", true});
+  return lesson::run("Lesson 45: wgmma",
+                     "Multiplies 64 x 64 matrices by one warpgroup, and measures its rate.", teach,
+                     {9, 0, "the instruction exists on Hopper alone", true});
 }

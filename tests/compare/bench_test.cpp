@@ -151,6 +151,11 @@ TEST(Bench, AWorkspaceThatCannotBeHadIsRefusedBesideTheRowsBefore) {
   EXPECT_TRUE(greedy["us"].is_null());
   EXPECT_TRUE(has(greedy["faults"][0]["text"].get<std::string>(),
                   "failed: takes a workspace of 1.1e+12 MiB", "there is room for"));
+  options.json = false;
+  std::ostringstream shown;
+  EXPECT_EQ(run_bench(options, shown), kExitComparison);
+  EXPECT_TRUE(has(shown.str(), "cpu_double_greedy: failed: takes a workspace")) << shown.str();
+  EXPECT_FALSE(has(shown.str(), "failed: failed")) << shown.str();
 }
 
 TEST(Bench, TheFasterOneIsShownAsTheFasterOne) {

@@ -59,25 +59,40 @@ TEST_F(KernelTools, NcuProfilesACallThatRunsOnce) {
                   "--once --quiet"));
 }
 
-TEST_F(KernelTools, BoundsAreCountedOfTheCallsOwnPass) {
+TEST_F(KernelTools, BoundsAreCountedOfEachCallsOwnPass) {
   const auto layer =
       make_layer("linear", {.name = "", .keys = {{"out_features", "3"}}, .x = {{{4, 5}}}});
-  const std::string ncu = tool(
-      "ncu",
-      "echo \"$@\" > \"${0%/*}/call.txt\"\n"
-      "echo 'linear custom_naive: ran once'\n"
-      "echo '\"ID\",\"Kernel Name\",\"Metric Name\",\"Metric Value\"'\n"
-      "echo '\"0\",\"naive(int)\",\"lts__throughput.avg.pct_of_peak_sustained_elapsed\",\"81\"'\n");
-  const auto bounds =
-      find_bounds({{layer.get(), Pass::kBackwardData, "custom_naive"}}, ncu, "/bin/bench", out_);
-  EXPECT_EQ(bounds, std::vector<std::string>{"L2, 81% of its peak"});
-  EXPECT_TRUE(has(out_.str(), "linear n=4,in=5,out=3 backward_data custom_naive: L2, 81%"));
-  EXPECT_TRUE(
-      has(folder_.read("call.txt"),
-          "--csv --print-units base --nvtx --nvtx-include once "
-          "backward_data/ --metrics gpu__time_duration.sum,",
-          "/bin/bench linear --shape n=4,in=5,out=3 --pass backward_data --impl custom_naive "
-          "--once"));
+  // Fields of --nvtx as ncu prints them: quotes within are doubled.
+  const std::string ncu =
+      tool("ncu",
+           "echo \"$@\" > \"${0%/*}/call.txt\"\n"
+           "cat << 'END'\n"
+           "linear custom_naive: ran once\n"
+           "linear custom_tiled: ran once\n"
+           "linear custom_split_k: ran once\n"
+           "\"ID\",\"thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg\","
+           "\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n"
+           "\"0\",\"1  \"\"<default domain>:once linear n=4,in=5,out=3 forward "
+           "custom_tiled:none:none:none:none:none:none\"\"\",\"tiled(int)\","
+           "\"lts__throughput.avg.pct_of_peak_sustained_elapsed\",\"81\"\n"
+           "\"1\",\"1  \"\"<default domain>:once linear n=4,in=5,out=3 forward "
+           "custom_naive:none:none:none:none:none:none\"\"\",\"naive(int)\","
+           "\"lts__throughput.avg.pct_of_peak_sustained_elapsed\",\"92\"\n"
+           "END\n");
+  const std::vector<ImplCall> calls = {{layer.get(), Pass::kForward, "custom_naive"},
+                                       {layer.get(), Pass::kForward, "custom_tiled"},
+                                       {layer.get(), Pass::kForward, "custom_split_k"}};
+  EXPECT_EQ(find_bounds(calls, ncu, "/bin/bench --once", out_),
+            (std::vector<std::string>{"L2, 92% of its peak", "L2, 81% of its peak", ""}));
+  EXPECT_TRUE(has(out_.str(), "linear n=4,in=5,out=3 forward custom_naive: L2, 92%",
+                  "custom_split_k: not counted"));
+  EXPECT_TRUE(has(folder_.read("call.txt"),
+                  "--csv --print-units base --clock-control none --nvtx --nvtx-include regex:once/ "
+                  "--metrics gpu__time_duration.sum,",
+                  "/bin/bench --once"));
+  const std::vector<ImplCall> more(4, calls[0]);  // one of which has not run
+  EXPECT_TRUE(has(error_of<RunError>([&] { find_bounds(more, ncu, "/bin/bench --once", out_); }),
+                  "finish"));
 }
 
 TEST_F(KernelTools, NcuThatFailsIsToldInItsWords) {

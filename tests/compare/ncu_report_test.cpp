@@ -69,6 +69,16 @@ TEST(NcuReport, AsksForEveryMetricThatItReads) {
   EXPECT_EQ(bound_metrics().find(' '), std::string::npos);
 }
 
+TEST(NcuReport, KernelsBelongToTheRangeOfTheWholeName) {
+  const std::vector<ProfiledKernel> kernels = {
+      {"first", {}, "1  <default domain>:once forward custom_wgmma_halo:none:none:none"},
+      {"second", {}, "1  <default domain>:once forward custom_wgmma:none:none:none"},
+      {"third", {}, ""}};
+  const auto inside = kernels_in("once forward custom_wgmma", kernels);
+  ASSERT_EQ(inside.size(), 1u);
+  EXPECT_EQ(inside[0].name, "second");
+}
+
 TEST(NcuReport, TheBusiestUnitBinds) {
   EXPECT_EQ(bound({{"kernel", 1, 20, 91.4, 40, 30, 5, 1}}), "DRAM, 91% of its peak");
   EXPECT_EQ(bound({{"kernel", 1, 75, 10, 40, 30, 5, 1}}), "arithmetic and issue, 75% of its peak");
@@ -92,7 +102,7 @@ TEST(NcuReport, OfSeveralLaunchesTheLongestCounts) {
 
 TEST(NcuReport, WhatWasNotCountedBindsNothing) {
   EXPECT_EQ(bound_by({}), "");
-  EXPECT_EQ(bound_by({{"kernel", {{"gpu__time_duration.sum", 5.0}}}}), "");
+  EXPECT_EQ(bound_by({{"kernel", {{"gpu__time_duration.sum", 5.0}}, ""}}), "");
 }
 
 }  // namespace

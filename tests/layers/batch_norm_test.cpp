@@ -12,7 +12,7 @@ namespace duet {
 namespace {
 
 // cuDNN's backward pass is that of training, whatever the mode.
-const std::vector<std::string> kOnlyTraining = {"cudnn", "cudnn_persistent"};
+const std::vector<std::string> kOnlyTraining = {"cudnn", "cudnn_persistent", "cudnn_graph"};
 
 /// Each case again in evaluation and without weight and bias.
 std::vector<LayerCase> in_all_modes(std::vector<LayerCase> cases) {
@@ -48,6 +48,10 @@ std::vector<LayerCase> batch_norm2d_cases() {
       {.name = "small", .x = {{{3, 4, 5, 5}}}, .scale = 1e-4, .gradient_check = false},
       {.name = "large", .x = {{{8, 16, 33, 31}}}, .gradient_check = false},
       {.name = "one_large_channel", .x = {{{5, 1, 130, 100}}}, .gradient_check = false},
+      // custom_welford: second looks between first ones, and several batches a turn.
+      {.name = "many_channels", .x = {{{2, 512, 4, 4}}}, .gradient_check = false},
+      {.name = "many_turns", .x = {{{5, 300, 29, 29}}}, .gradient_check = false},
+      {.name = "long_turns", .x = {{{1, 1, 1440, 1500}}}, .gradient_check = false},
   });
   cases = in_all_modes(std::move(cases));
   for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {

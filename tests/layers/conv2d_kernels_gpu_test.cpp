@@ -19,14 +19,15 @@ class ConvolutionKernels : public GpuTest {
   /// cores and in bf16 there and by custom_direct; they must support the forward pass in NCHW.
   void check(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     check_math(type, c, ids);
+    std::vector<std::string_view> by_tensor_cores = {"custom_mma"};
+    if (std::count(ids.begin(), ids.end(), "custom_direct"))
+      by_tensor_cores.push_back("custom_direct");
     c.options.math = Math::kTF32;
-    check_math(type, c, {"custom_mma"});
+    check_math(type, c, by_tensor_cores);
     if (c.data == Data::kNonFinite) return;  // bf16 would decide windows, and nothing settles them
     c.options.math = Math::kBF16;
     c.exact = false;
-    std::vector<std::string_view> ids_in_bf16 = {"custom_mma"};
-    if (std::count(ids.begin(), ids.end(), "custom_direct")) ids_in_bf16.push_back("custom_direct");
-    check_math(type, c, ids_in_bf16);
+    check_math(type, c, by_tensor_cores);
   }
   void check_math(std::string_view type, LayerCase c, const std::vector<std::string_view>& ids) {
     for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
@@ -172,6 +173,7 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("no_bias", 64, image(9, 64, 8, 8),
               {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
+  check_wgmma("odd", 70, image(20, 72, 13, 12), {{"kernel", "3"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 
@@ -196,11 +198,13 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("one_image", 136, image(1, 64, 30, 131), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("wide", 64, image(1, 64, 4, 224), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("c64_k64", 64, image(40, 64, 13, 13), {{"kernel", "3"}, {"padding", "2"}});
+  check_halo("parts_of_rows", 130, image(10, 70, 6, 40), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
+  check_block("c1_parts_of_images", 70, "3", "1", image(2, 1, 47, 30), kBlocks);
   check_block("c3", 20, "3", "1", image(2, 3, 9, 8), kBlocks);
   check_block("c4", 9, "3", "2", image(2, 4, 6, 7), kBlocks);
   check_block("c1_k5", 9, "5", "2", image(2, 1, 12, 11), {"custom_direct", "custom_fused"});

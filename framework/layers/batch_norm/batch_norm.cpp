@@ -12,6 +12,7 @@ ImplEntry<BatchNormProblem> batch_norm_custom_cluster();
 ImplEntry<BatchNormProblem> batch_norm_custom_two_pass();
 ImplEntry<BatchNormProblem> batch_norm_custom_welford();
 ImplEntry<BatchNormProblem> batch_norm_cudnn();
+ImplEntry<BatchNormProblem> batch_norm_cudnn_graph();
 ImplEntry<BatchNormProblem> batch_norm_cudnn_persistent();
 // In layers/batch_norm_relu/batch_norm_relu_composed.cpp.
 ImplEntry<BatchNormProblem> batch_norm_relu_cpu_reference();
@@ -28,6 +29,7 @@ std::vector<ImplEntry<BatchNormProblem>>& batch_norm_impls() {
     batch_norm_custom_two_pass(),
     batch_norm_cudnn(),
     batch_norm_cudnn_persistent(),
+    batch_norm_cudnn_graph(),
 #endif
   };
   return list;
@@ -43,6 +45,7 @@ std::vector<ImplEntry<BatchNormProblem>>& batch_norm_relu_impls() {
     batch_norm_relu_custom_composed(),
     batch_norm_relu_cudnn(),
     batch_norm_relu_cudnn_persistent(),
+    batch_norm_cudnn_graph(),
 #endif
   };
   return list;
@@ -138,7 +141,9 @@ BatchNormProblem BatchNormLayer::infer(const std::vector<TensorDesc>& inputs, co
 
 bool BatchNormLayer::shares_state(std::string_view a, std::string_view b) const {
   if (!relu_) return LayerOf::shares_state(a, b);
-  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b);
+  const auto keeps_statistics_alone = [](std::string_view id) { return id == "cudnn_graph"; };
+  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b) &&
+         keeps_statistics_alone(a) == keeps_statistics_alone(b);
 }
 
 std::optional<std::string> BatchNormLayer::untrainable() const { return problem().untrainable(); }

@@ -26,8 +26,9 @@ struct Part {
 
   __device__ __forceinline__ int offset(const Walk& walk, int unit) const {
     if constexpr (!F::kPlanes) return unit * walk.channels + channel;
-    const int plane = unit / walk.vectors;
-    return (plane * walk.channels + channel) * walk.inner + (unit - plane * walk.vectors) * F::V;
+    int plane, at;
+    walk.by_vectors.divmod(unit, plane, at);
+    return (plane * walk.channels + channel) * walk.inner + at * F::V;
   }
 
   /// Calls kept(i, offset) for the first `count` vectors and again(offset) for the others.

@@ -64,15 +64,15 @@ __device__ __forceinline__ Sums add(const Sums& a, const Sums& b) {
 /// The first of the thread's channels; some or all may be behind the last.
 template <class F>
 __device__ __forceinline__ int first_channel(const Walk& walk) {
-  if constexpr (F::kPlanes) return blockIdx.x;
+  if constexpr (F::kPlanes) return walk.group();
   const int lane = threadIdx.x % walk.lanes;
-  return (blockIdx.x * walk.lanes + lane) * F::V;
+  return (walk.group() * walk.lanes + lane) * F::V;
 }
 
 /// True for one thread of all that have these channels, if they exist.
 template <class F>
 __device__ __forceinline__ bool is_first(const Walk& walk) {
-  return blockIdx.y == 0 && threadIdx.x < walk.lanes && first_channel<F>(walk) < walk.channels;
+  return walk.split() == 0 && threadIdx.x < walk.lanes && first_channel<F>(walk) < walk.channels;
 }
 
 /// Calls visit(offset) for every vector of the thread in its split.
@@ -81,7 +81,7 @@ __device__ __forceinline__ void for_each(const Walk& walk, Visit visit) {
   const int c = first_channel<F>(walk);
   if (c >= walk.channels) return;
   const int step = kThreads / walk.lanes;
-  const int begin = blockIdx.y * walk.units_per_split;
+  const int begin = walk.split() * walk.units_per_split;
   const int end = min(begin + walk.units_per_split, walk.units);
   int unit = begin + static_cast<int>(threadIdx.x) / walk.lanes;
   if constexpr (F::kPlanes) {
@@ -101,6 +101,51 @@ __device__ __forceinline__ void for_each(const Walk& walk, Visit visit) {
     for (; unit < end; unit += step) visit(unit * walk.channels + c);
   }
 }
+
+/// Vectors that a thread has on their way before it uses the first.
+template <class F>
+constexpr int kTogether = F::V == 4 ? 8 : 16;
+
+/// Calls visit(offsets) with those of the thread's next vectors in its split, -1 where there is none,
+/// until the split's end; for the whole block equally often.
+template <int count, class F, class Visit>
+__device__ __forceinline__ void for_each_batch(const Walk& walk, Visit visit) {
+  const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
+  const int begin = walk.split() * walk.units_per_split;
+  const int end = min(begin + walk.units_per_split, walk.units);
+  for (int base = begin; base < end; base += count * step) {
+    int offsets[count];
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      const int unit = base + i * step + static_cast<int>(threadIdx.x) / walk.lanes;
+      if (unit >= end || c >= walk.channels) {
+        offsets[i] = -1;
+      } else if constexpr (F::kPlanes) {
+        int plane, at;
+        walk.by_vectors.divmod(unit, plane, at);
+        offsets[i] = (plane * walk.channels + c) * walk.inner + at * F::V;
+      } else {
+        offsets[i] = unit * walk.channels + c;
+      }
+    }
+    visit(offsets);
+  }
+}
+/// So many vectors of form F, as they are stored.
+template <class F, int count>
+struct Batch {
+  Packed<typename F::Value, F::V> vectors[count];
+
+  __device__ __forceinline__ Batch(const typename F::Value* from, const int (&offsets)[count]) {
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (offsets[i] >= 0) vectors[i] = vectors[i].load(from + offsets[i]);
+    }
+  }
+  __device__ __forceinline__ Vector<float, F::V> operator[](int i) const {
+    return widened(vectors[i].values());
+  }
+};
 
 /// Of each of a thread's channels.
 template <class F>
@@ -122,19 +167,24 @@ __device__ __forceinline__ Statistics<F> running_statistics(const Walk& walk, co
   return s;
 }
 
+/// Those that keep() left: past L1, as another block may have written them.
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_backward(
-    const Walk& walk, const Backward<typename F::Value>& t) {
-  if (!t.training) return running_statistics<F>(walk, t.running_mean, t.running_var);
+__device__ __forceinline__ Statistics<F> kept_statistics(const Walk& walk, const float* state) {
   Statistics<F> s = {};
   const int c = first_channel<F>(walk);
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
     if (c >= walk.channels) break;
-    s.mean[k] = t.state[c + k];
-    s.inverse[k] = t.state[walk.channels + c + k];
+    s.mean[k] = __ldcg(state + c + k);
+    s.inverse[k] = __ldcg(state + walk.channels + c + k);
   }
   return s;
+}
+template <class F>
+__device__ __forceinline__ Statistics<F> statistics_of_backward(
+    const Walk& walk, const Backward<typename F::Value>& t) {
+  if (!t.training) return running_statistics<F>(walk, t.running_mean, t.running_var);
+  return kept_statistics<F>(walk, t.state);
 }
 
 /// Keeps what forward found of its channels, once: in the state and in the buffers.
@@ -197,8 +247,12 @@ template <class F>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
                                           const Statistics<F>& s) {
   const Affine<F> affine = affine_of<F>(walk, t, s);
-  for_each<F>(walk, [&](int offset) {
-    store(t.y + offset, normalised<F>(load<F::V>(t.x + offset), affine));
+  for_each_batch<kTogether<F>, F>(walk, [&]<int count>(const int(&offsets)[count]) {
+    const Batch<F, count> x(t.x, offsets);
+#pragma unroll
+    for (int i = 0; i < count; ++i) {
+      if (offsets[i] >= 0) store(t.y + offsets[i], normalised<F>(x[i], affine));
+    }
   });
 }
 

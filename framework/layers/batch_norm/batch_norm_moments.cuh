@@ -7,26 +7,36 @@
 
 namespace duet::batch_norm {
 
-/// Adds a vector to the moments of the thread's channels, which have the same count.
-template <class F>
-__device__ __forceinline__ void add_vector(const Vector<float, F::V>& x,
-                                           Moments (&moments)[F::kChannels]) {
-  if constexpr (F::kPlanes && F::V == 4) {  // all of one channel: their own moments first
-    const float mean = 0.25f * ((x.v[0] + x.v[1]) + (x.v[2] + x.v[3]));
-    float squares = 0.0f;
+/// Adds a batch to the moments of the thread's channels: first its own, with one division for all its
+/// values.
+template <class F, int count>
+__device__ __forceinline__ void add_batch(const int (&offsets)[count], const Batch<F, count>& x,
+                                          Moments (&moments)[F::kChannels]) {
+  float sums[F::kChannels] = {}, squares[F::kChannels] = {};
+  int vectors = 0;
 #pragma unroll
-    for (int k = 0; k < F::V; ++k) squares += (x.v[k] - mean) * (x.v[k] - mean);
-    moments[0] = joined(moments[0], {4.0f, mean, squares});
-  } else {
-    const float count = moments[0].count + 1.0f, share = 1.0f / count;
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
+    ++vectors;
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += x[i].v[k];
+  }
+  const auto values = static_cast<float>(vectors * (F::kPlanes ? F::V : 1));
+  const float share = vectors > 0 ? 1.0f / values : 0.0f;
+#pragma unroll
+  for (float& sum : sums) sum *= share;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
-      Moments& m = moments[k];
-      const float difference = x.v[k] - m.mean;
-      m.count = count;
-      m.mean += difference * share;
-      m.squares += difference * (x.v[k] - m.mean);
+      const float difference = x[i].v[k] - sums[F::channel_of(k)];
+      squares[F::channel_of(k)] += difference * difference;
     }
+  }
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) {
+    moments[k] = joined(moments[k], {values, sums[k], squares[k]});
   }
 }
 
@@ -37,7 +47,19 @@ __device__ __forceinline__ void keep_partial(const Walk& walk, const T (&values)
   const int c = first_channel<F>(walk);
   if (threadIdx.x >= walk.lanes || c >= walk.channels) return;
 #pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) partial[blockIdx.y * walk.channels + c + k] = values[k];
+  for (int k = 0; k < F::kChannels; ++k) partial[walk.split() * walk.channels + c + k] = values[k];
+}
+
+/// Past L1: another block of this launch may have written it.
+template <class T>
+__device__ __forceinline__ T load_partial(const T* from) {
+  static_assert(sizeof(T) % sizeof(float) == 0);
+  T value;
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(T) / sizeof(float)); ++i) {
+    reinterpret_cast<float*>(&value)[i] = __ldcg(reinterpret_cast<const float*>(from) + i);
+  }
+  return value;
 }
 
 /// Those of all splits, combined; every block comes to the same bits.
@@ -49,28 +71,30 @@ __device__ __forceinline__ void combine_partial(const Walk& walk, const T* parti
   for (int k = 0; k < F::kChannels; ++k) {
     T value = {};
     if (c < walk.channels) {
+#pragma unroll 4
       for (int split = threadIdx.x / walk.lanes; split < walk.splits;
            split += kThreads / walk.lanes) {
-        value = combine(value, partial[split * walk.channels + c + k]);
+        value = combine(value, load_partial(partial + split * walk.channels + c + k));
       }
     }
     values[k] = block_combine(value, walk.lanes, combine);
   }
 }
 
-/// Leaves the moments of every split and channel.
+/// Leaves the moments of the block's split and channels.
 template <class F>
-static __global__ void __launch_bounds__(kThreads)
-    batch_norm_moments_welford_kernel(Walk walk, const typename F::Value* x, Moments* partial) {
-  wait_for_primary();
+__device__ __forceinline__ void keep_moments(const Walk& walk, const typename F::Value* x,
+                                             Moments* partial) {
   Moments moments[F::kChannels] = {};
-  for_each<F>(walk, [&](int offset) { add_vector<F>(load<F::V>(x + offset), moments); });
+  for_each_batch<kTogether<F>, F>(walk, [&]<int count>(const int(&offsets)[count]) {
+    add_batch<F>(offsets, Batch<F, count>(x, offsets), moments);
+  });
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) moments[k] = block_combine(moments[k], walk.lanes, joined);
   keep_partial<F>(walk, moments, partial);
 }
 
-/// The statistics of a batch whose moments batch_norm_moments_welford_kernel left; kept where
+/// The statistics of a batch whose moments keep_moments() left; kept where
 /// batch normalisation keeps them.
 template <class F>
 __device__ __forceinline__ Statistics<F> statistics_of_moments(

@@ -2,9 +2,9 @@
 //
 // Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
 //   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
-//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels of every so many
-//                       rows
-// Values are moved V at a time. A channel may be split between several blocks (blockIdx.y).
+//   else (NHWC, N x F)  lanes * V channels, of up to 128 bytes, what memory moves at once: a thread
+//                       has V neighbouring channels of every so many rows
+// Values are moved V at a time. A channel may be split between several blocks.
 #pragma once
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "device/check.h"
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
+#include "kernels/turns.cuh"
 #include "kernels/vector.cuh"
 #include "layers/batch_norm/batch_norm.h"
 
@@ -31,6 +32,15 @@ struct Walk {
   int groups, splits;  // the grid
   float count;         // values of a channel
   float eps, momentum;
+  FastDivisor by_vectors;
+  Turn turn = {false, -1, 0};  // where the grid has no y: what the block took
+
+  __device__ __forceinline__ int group() const {
+    return turn.group < 0 ? static_cast<int>(blockIdx.x) : turn.group;
+  }
+  __device__ __forceinline__ int split() const {
+    return turn.group < 0 ? static_cast<int>(blockIdx.y) : turn.split;
+  }
 };
 
 /// The form of a kernel, for values of type T.
@@ -82,14 +92,16 @@ inline std::optional<std::string> unsupported(const BatchNormProblem& problem, P
   return "numbers elements in 32 bits; use a smaller batch";
 }
 
+inline void cut(Walk& walk, int splits) {
+  walk.units_per_split = ceil_div(walk.units, splits);
+  walk.splits = ceil_div(walk.units, walk.units_per_split);
+}
 /// Cuts the units of a channel, that there are as many blocks as fill the GPU.
 inline void cut(Walk& walk) {
   constexpr int kBlocksPerMultiprocessor = 4, kLeastUnits = 4;  // of a thread
-  const int wanted = kBlocksPerMultiprocessor * gpu_attribute(cudaDevAttrMultiProcessorCount);
+  const int wanted = kBlocksPerMultiprocessor * multiprocessor_count();
   const int most = walk.units / (kLeastUnits * kThreads / walk.lanes);
-  walk.splits = std::clamp(wanted / walk.groups, 1, std::max(most, 1));
-  walk.units_per_split = (walk.units + walk.splits - 1) / walk.splits;
-  walk.splits = (walk.units + walk.units_per_split - 1) / walk.units_per_split;
+  cut(walk, std::clamp(wanted / walk.groups, 1, std::max(most, 1)));
 }
 
 /// REQUIRES: the problem is supported. One block has a channel, or where `split` as many as fill
@@ -105,10 +117,12 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split) {
                .momentum = static_cast<float>(problem.momentum)};
   if (in_planes(problem)) {
     walk.vectors = walk.inner / v;
+    walk.by_vectors = FastDivisor(walk.vectors);
     walk.groups = walk.channels;
   } else {
     walk.vectors = 1;
-    while (walk.lanes < 32 && walk.lanes * v < walk.channels) walk.lanes *= 2;
+    const int most_lanes = std::min(32, 128 / (v * static_cast<int>(size_of(problem.dtype))));
+    while (walk.lanes < most_lanes && walk.lanes * v < walk.channels) walk.lanes *= 2;
     walk.groups = (walk.channels + walk.lanes * v - 1) / (walk.lanes * v);
   }
   walk.units = walk.outer * walk.vectors;

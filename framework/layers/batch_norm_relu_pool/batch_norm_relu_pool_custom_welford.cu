@@ -16,6 +16,14 @@ namespace {
 
 using namespace batch_norm_pool;
 
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_moments_welford_kernel(Walk walk, const typename F::Value* x,
+                                           Moments* partial) {
+  wait_for_primary();
+  keep_moments<F>(walk, x, partial);
+}
+
 // `splits`: of the moments.
 template <class F>
 __global__ void __launch_bounds__(kThreads)
@@ -85,7 +93,7 @@ class BatchNormReluPoolCustomWelford : public CustomBlock<BatchNormReluPoolCusto
     with_form_of<false>(problem_.norm, [&](auto form) {
       using M = decltype(form);
       if constexpr (std::is_same_v<typename M::Value, typename F::Value>) {
-        launch(moments_, moments_.splits, run.stream(), batch_norm_moments_welford_kernel<M>,
+        launch(moments_, moments_.splits, run.stream(), batch_norm_pool_moments_welford_kernel<M>,
                moments_, f.x, partial);
       }
     });

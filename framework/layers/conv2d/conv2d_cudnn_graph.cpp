@@ -26,8 +26,7 @@
 
 #include "core/arena.h"
 #include "core/error.h"
-#include "device/cudnn_graph.h"
-#include "device/graph_time.h"
+#include "device/graph_plans.h"
 #include "kernels/convert.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
@@ -36,11 +35,8 @@
 namespace duet {
 namespace {
 
-using gpu::EngineConfiguration;
 using gpu::ExecutionPlan;
 using gpu::OperationGraph;
-
-constexpr size_t kMostPlans = 10;  // of each way: some take a second to be compiled
 
 /// What may differ between graphs of one pass.
 struct Way {
@@ -144,17 +140,14 @@ class Conv2dCudnnGraph : public Conv2dImpl {
   }
 
   void prepare(Pass pass, Context& context) override {
-    static TuningCache cache(TuningCache::path_of("cudnn_plans.json"));
-    const std::string key = problem_.to_string() + " | " + std::string(to_string(pass)) +
-                            " | plan of the graph API | " + gpu_name() + " | cuDNN " +
-                            std::to_string(cudnnGetVersion()) + " | workspace " +
-                            std::to_string(context.workspace_limit());
-    const auto entry = cache.find(key);
+    const std::string key =
+        gpu::plan_key(problem_.to_string() + " | " + std::string(to_string(pass)), context);
+    const auto entry = gpu::plan_cache().find(key);
     if (!entry || !recall(pass, *entry, context)) {
       plans_[pass] = fastest(pass, context);
       TuningCache::Entry found = plans_[pass]->plan().configuration().to_entry();
       found.merge(plans_[pass]->way().to_entry());
-      cache.insert(key, found);
+      gpu::plan_cache().insert(key, found);
     }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
@@ -259,16 +252,12 @@ class Conv2dCudnnGraph : public Conv2dImpl {
 
   /// False if the entry is nothing that this cuDNN would run.
   bool recall(Pass pass, const TuningCache::Entry& entry, Context& context) {
-    const auto configuration = EngineConfiguration::from_entry(entry);
     const auto way = Way::from_entry(entry);
-    if (!configuration || !way) return false;
+    if (!way) return false;
     auto found = std::make_unique<PassPlan>(problem_, pass, *way);
-    try {
-      found->take(ExecutionPlan(context, found->graph(), *configuration));
-    } catch (const DeviceError&) {
-      return false;
-    }
-    if (found->plan().workspace_bytes() > context.workspace_limit()) return false;
+    auto plan = gpu::recalled_plan(context, found->graph(), entry);
+    if (!plan) return false;
+    found->take(std::move(*plan));
     plans_[pass] = std::move(found);
     return true;
   }
@@ -297,61 +286,29 @@ class Conv2dCudnnGraph : public Conv2dImpl {
   /// plans it has.
   size_t try_way(Pass pass, const Way& way, Context& context, Best& best) const {
     auto tried = std::make_unique<PassPlan>(problem_, pass, way);
-    std::vector<std::pair<ExecutionPlan, double>> plans = plans_for(*tried, context);
+    const bool fp32 = problem_.math == Math::kFP32;
+    std::vector<gpu::TimedPlan> plans =
+        gpu::plans_for(context, tried->graph(), {.tensor_cores = !fp32, .transforms = fp32});
+    const size_t count = plans.size();
+    if (count == 0) return 0;
     size_t workspace = 0;
-    for (const auto& [plan, time] : plans) {
-      workspace = std::max(workspace, plan.workspace_bytes());
+    for (const gpu::TimedPlan& each : plans) {
+      workspace = std::max(workspace, each.plan.workspace_bytes());
     }
-    if (plans.empty()) return 0;
     const DType weights = pass == Pass::kBackwardFilter ? way.dw : problem_.dtype;
     const Conv2dTrial trial(problem_, pass, {weights, way.bias}, workspace);
     Conv2dMemory memory = trial.memory();
     if (pass != Pass::kForward) memory.b = nullptr;
-    double fastest = best.microseconds;
-    for (auto& [plan, time] : plans) {
-      const auto queue = [&, &plan = plan] { run(*tried, plan, context, memory); };
-      constexpr double kHopeless = 1.5;
-      try {
-        time = microseconds_in_graph(context, queue, kHopeless * fastest);
-      } catch (const DeviceError&) {
-        time = std::numeric_limits<double>::infinity();
-      }
-      fastest = std::min(fastest, time);
+    const auto queue = [&](const ExecutionPlan& plan) { run(*tried, plan, context, memory); };
+    const auto right = [&](const ExecutionPlan& plan) {
+      return trial.check([&] { queue(plan); }).right;
+    };
+    auto found = gpu::fastest_plan(context, std::move(plans), queue, right, best.microseconds);
+    if (found) {
+      tried->take(std::move(found->plan));
+      best = {std::move(tried), found->microseconds};
     }
-    context.synchronize();  // throws if the GPU itself has failed
-    std::stable_sort(plans.begin(), plans.end(),
-                     [](const auto& a, const auto& b) { return a.second < b.second; });
-    for (auto& [plan, time] : plans) {
-      if (!(time < best.microseconds)) break;
-      const auto queue = [&, &plan = plan] { run(*tried, plan, context, memory); };
-      if (!trial.check(queue).right) continue;
-      tried->take(std::move(plan));
-      best = {std::move(tried), time};
-      break;
-    }
-    return plans.size();
-  }
-
-  /// Those of a way that can be made and fit the workspace, not timed yet.
-  std::vector<std::pair<ExecutionPlan, double>> plans_for(PassPlan& pass, Context& context) const {
-    std::vector<std::pair<ExecutionPlan, double>> plans;
-    try {
-      const bool fp32 = problem_.math == Math::kFP32;
-      const gpu::EngineLimits limits = {.tensor_cores = !fp32, .transforms = fp32};
-      for (const EngineConfiguration& each : gpu::proposed_engines(context, pass.graph(), limits)) {
-        if (plans.size() == kMostPlans) break;
-        try {
-          ExecutionPlan plan(context, pass.graph(), each);
-          if (plan.workspace_bytes() > context.workspace_limit()) continue;
-          plans.emplace_back(std::move(plan), 0.0);
-        } catch (const DeviceError&) {
-          // A proposal may still refuse; the next one is tried.
-        }
-      }
-    } catch (const DeviceError&) {
-      // Not a graph that cuDNN knows.
-    }
-    return plans;
+    return count;
   }
 
   const gpu::TensorDescriptor y_, bias_;

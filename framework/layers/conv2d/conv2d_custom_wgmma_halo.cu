@@ -18,8 +18,8 @@ namespace {
 template <class T>
 class Conv2dCustomWgmmaHalo : public Conv2dImpl {
  public:
-  explicit Conv2dCustomWgmmaHalo(const Conv2dProblem& problem)
-      : Conv2dImpl(problem), convolution_(problem) {}
+  Conv2dCustomWgmmaHalo(const Conv2dProblem& problem, const Context& context)
+      : Conv2dImpl(problem), convolution_(problem, context.workspace_limit()) {}
 
   size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
   std::string detail(Pass pass) const override { return convolution_.text(pass); }
@@ -30,6 +30,10 @@ class Conv2dCustomWgmmaHalo : public Conv2dImpl {
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     convolution_.backward_data(run, dy, nullptr, w, dx);
+  }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
+                       const Tensor& db) override {
+    convolution_.backward_filter(run, x, dy, nullptr, dw.data<float>(), db.data<float>());
   }
 
  private:

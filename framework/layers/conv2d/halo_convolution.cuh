@@ -1,7 +1,9 @@
-// A convolution of stride 1 by wgmma whose tile of the image is brought once for all taps
-// (kernels/wgmma_halo.cuh), operands staged (staged_convolution.cuh): forward and backward_data.
+// A convolution of stride 1 by wgmma whose tile of the image is brought once for all taps, operands
+// staged (staged_convolution.cuh): forward and backward_data by kernels/wgmma_halo.cuh, and backward_filter by
+// kernels/wgmma_filter.cuh.
 #pragma once
 
+#include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
@@ -79,6 +81,11 @@ class HaloPlan {
     visit(HaloTile<1, 256, 6, 1>{}, 2);
     visit(HaloTile<1, 64, 4, 2>{}, 3);
     visit(HaloTile<1, 128, 4, 1>{}, 4);
+    visit(HaloTile<2, 112, 3, 2>{}, 5);
+    visit(HaloTile<2, 104, 3, 2>{}, 6);
+    visit(HaloTile<1, 112, 4, 2>{}, 7);
+    visit(HaloTile<1, 104, 4, 2>{}, 8);
+    visit(HaloTile<1, 88, 4, 2>{}, 9);
   }
 
   int number_ = -1;
@@ -87,13 +94,17 @@ class HaloPlan {
 
 inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
   if (auto reason = tensor_cores_only(d, pass)) return reason;
-  if (pass == Pass::kBackwardFilter) return "has no backward_filter";
   if (d.stride_h != 1 || d.stride_w != 1) return "takes strides of 1";
   if (d.r * d.s == 1) return "brings a tile once for all taps, and here is one";
   if (d.pad_h > (d.r - 1) * d.dilation_h || d.pad_w > (d.s - 1) * d.dilation_w) {
     return "takes as much padding as the taps reach, and no more";
   }
-  if (auto reason = wgmma_shape_unsupported(d, pass)) return reason;
+  // What backward_filter's products of custom_wgmma cannot do this one can.
+  if (auto reason = wgmma_shape_unsupported(d, Pass::kForward)) return reason;
+  if (pass == Pass::kBackwardFilter) {
+    if (d.r == 3 && d.s == 3 && d.dilation_h == 1 && d.dilation_w == 1) return {};
+    return "takes 3x3 kernels without dilation in this pass";
+  }
   const HaloProblem problem(d, pass);
   if (!(d.math == Math::kBF16 ? HaloPlan<bfloat16>(problem, 1).any()
                               : HaloPlan<float>(problem, 1).any())) {
@@ -107,6 +118,7 @@ inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProbl
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
   if (halo_convolution_unsupported(d, pass)) return false;
+  if (pass == Pass::kBackwardFilter) return d.n >= 8;
   const HaloProblem problem(d, pass);
   const HaloGeometry& g = problem.geometry;
   const double results = double(g.images) * g.out_height * g.out_width;
@@ -120,13 +132,22 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 template <class T>
 class HaloConvolution : StagedConvolution<T> {
  public:
-  explicit HaloConvolution(const Conv2dProblem& problem)
+  HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit)
       : Staged(problem),
         forward_(padded_, Pass::kForward),
-        backward_data_(padded_, Pass::kBackwardData) {}
+        backward_data_(padded_, Pass::kBackwardData),
+        segments_(problem.q),
+        backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
+                         int64_t(parts_stride()),
+                         workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
+                         likely_multiprocessor_count()) {}
 
-  size_t workspace_bytes(Pass pass) const { return staged_bytes(pass); }
+  size_t workspace_bytes(Pass pass) const {
+    if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
+    return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
+  }
   std::string text(Pass pass) const {
+    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
@@ -149,11 +170,71 @@ class HaloConvolution : StagedConvolution<T> {
       launch(backward_data_, image, by_channel, nullptr, problem_.c, dx, run);
     }
   }
+  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
+                       float* dw, float* db) const {
+    const Conv2dProblem& d = padded_;
+    const auto launch_parts = [&](const BlockRows<T>& of_x, const BlockRows<T>& of_dy) {
+      launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
+                          parts_stride(), run.stream());
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
+      auto* const image = static_cast<float*>(run.workspace);
+      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
+      stage_blocks(run, x, {images, image, d.h, d.w}, dy, argmax, {gradients, gradient, d.p, d.q});
+      launch_parts({image, images}, {gradient, gradients});
+    } else {
+      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
+      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1},
+                   {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
+    }
+    this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
+                             run.stream());
+  }
 
  private:
   using Staged = StagedConvolution<T>;
   using Staged::problem_, Staged::padded_, Staged::staged_bytes;
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
+
+  // Of backward_filter.
+  int filter_channels() const { return round_up(problem_.c, kPanel); }
+  size_t parts_stride() const {
+    return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
+  }
+  ImageBlocks image_blocks() const {
+    const Conv2dProblem& d = problem_;
+    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
+  }
+  ImageBlocks gradient_blocks() const {
+    const Conv2dProblem& d = problem_;
+    return {d.n, d.k, d.p, segments_.all_columns()};
+  }
+  size_t operand_bytes() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
+    }
+    return staged_bytes(Pass::kBackwardFilter);
+  }
+  float* parts(const Run& run) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
+  }
+  void stage_blocks(const Run& run, const Tensor& x, const ImageBlockTarget& images,
+                    const Tensor& dy, const uint32_t* argmax,
+                    const ImageBlockTarget& gradients) const {
+    const Conv2dProblem& d = problem_;
+    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      const RasterSource<kLayout> from{x.data<float>(), d.c, d.h, d.w};
+      if (argmax) {
+        const PooledRasterSource<kLayout> gradient{{dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                   d.q};
+        write_image_blocks(from, images, gradient, gradients, run.stream());
+      } else {
+        write_image_blocks(from, images, RasterSource<kLayout>{dy.data<float>(), d.k, d.p, d.q},
+                           gradients, run.stream());
+      }
+    });
+  }
 
   struct Product {
     HaloProblem problem;
@@ -184,6 +265,8 @@ class HaloConvolution : StagedConvolution<T> {
   }
 
   const Product forward_, backward_data_;
+  const FilterSegments<T> segments_;  // of backward_filter_
+  const FilterPlan<T> backward_filter_;
 };
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.

@@ -14,17 +14,11 @@
 
 namespace duet {
 
-/// An image tensor of `channels` in either layout.
-template <class T, Layout kLayout>
+/// An image tensor in either layout.
+template <class T>
 struct PlainImage {
   const T* from;
   int channels, pixels;
-  __device__ __forceinline__ T value(int n, int pixel, int channel) const {
-    constexpr bool kPlanes = kLayout == Layout::kNCHW;
-    const size_t plane = size_t(n) * (kPlanes ? channels : pixels);
-    return kPlanes ? from[(plane + channel) * pixels + pixel]
-                   : from[(plane + pixel) * channels + channel];
-  }
 };
 
 /// The gradient behind a pooling of 2x2 windows: at an output position its window's if the argmax names
@@ -128,108 +122,235 @@ struct WeightPart {
   }
 };
 
-/// An image tensor. A block stages 64 pixels x 32 channels, turned in shared memory.
+/// 128 bytes of channels of neighbouring pixels (or cells) of an image in planes, on their way to channels last.
+template <class T>
+struct PlaneTile {
+  static constexpr int kChannels = 128 / int(sizeof(T)), kMost = 176;
+  static constexpr int kPieces = kChannels / kWidest<T>;  // of 16 bytes, of a pixel
+  /// 1 more than whole 8: the lanes of a store, eight pieces of four pixels, meet different banks.
+  static constexpr int kPitch = kMost + 1;
+  static_assert(kPieces == 8 && kPitch % 8 == 1);
+  T values[kChannels * kPitch];
+
+  __device__ __forceinline__ Vector<T, kWidest<T>> piece(int number, int pixel) const {
+    Vector<T, kWidest<T>> run;
+#pragma unroll
+    for (int e = 0; e < kWidest<T>; ++e)
+      run.v[e] = values[(number * kWidest<T> + e) * kPitch + pixel];
+    return run;
+  }
+};
+
+/// A block's: the parts of a launch have one together.
+template <class T>
+__device__ __forceinline__ PlaneTile<T>& plane_tile() {
+  __shared__ PlaneTile<T> tile;
+  return tile;
+}
+
+/// How images in planes are cut into PlaneTiles.
+template <class T>
+struct PlaneTiles {
+  int run, blocks;  // pixels of a block
+  FastDivisor by_runs, by_channels;
+  PlaneTiles() = default;
+  PlaneTiles(int images, int channels, int pixels) {
+    const int runs = ceil_div(pixels, PlaneTile<T>::kMost);
+    run = ceil_div(pixels, runs);
+    by_runs = FastDivisor(runs);
+    by_channels = FastDivisor(ceil_div(channels, PlaneTile<T>::kChannels));
+    blocks = images * int(by_channels.divisor) * runs;
+  }
+  __device__ __forceinline__ void start(int block, int& image, int& channel, int& pixel) const {
+    int rest;
+    by_runs.divmod(block, rest, pixel);
+    by_channels.divmod(rest, image, channel);
+    pixel *= run, channel *= PlaneTile<T>::kChannels;
+  }
+};
+
+/// An image tensor. A block stages a PlaneTile, or of NHWC, which is staged to be padded, 16 bytes a thread.
 template <class T, Layout kLayout>
 struct ImagePart {
-  static constexpr int kPixels = 64, kChannels = 32;
-  PlainImage<T, kLayout> image;
-  int padded, all_pixels;
+  static constexpr bool kPlanes = kLayout == Layout::kNCHW;
+  PlainImage<T> image;
+  int padded, pieces;  // of 16 bytes
   T* to;
   bool rounds;
-  int blocks;
-  FastDivisor by_pixels, by_pixel_blocks;
+  int blocks = 0;
+  PlaneTiles<T> tiles;
+  FastDivisor by_pieces;
 
   /// `padded` channels a pixel.
-  ImagePart(const PlainImage<T, kLayout>& image_, int images, int padded_, T* to_, bool rounds_)
+  ImagePart(const PlainImage<T>& image_, int images, int padded_, T* to_, bool rounds_)
       : image(image_),
         padded(padded_),
-        all_pixels(images * image.pixels),
+        pieces(images * image.pixels * (padded / kWidest<T>)),
         to(to_),
         rounds(rounds_),
-        blocks(to ? ceil_div(all_pixels, kPixels) * ceil_div(padded, kChannels) : 0),
-        by_pixels(image.pixels),
-        by_pixel_blocks(ceil_div(all_pixels, kPixels)) {}
+        by_pieces(padded / kWidest<T>) {
+    if (!to) return;
+    if constexpr (kPlanes) tiles = PlaneTiles<T>(images, padded, image.pixels);
+    blocks = kPlanes ? tiles.blocks : ceil_div(pieces, kStagingThreads);
+  }
 
   __device__ __forceinline__ void stage(int block) const {
-    constexpr int kVec = kWidest<T>;
-    constexpr bool kPixelLanes = kLayout == Layout::kNCHW;
-    constexpr int kLanes = kPixelLanes ? kPixels : kChannels;
-    __shared__ T tile[kChannels][kPixels + 2];
-    int pixel0, channel0;
-    by_pixel_blocks.divmod(block, channel0, pixel0);
-    pixel0 *= kPixels, channel0 *= kChannels;
+    if constexpr (kPlanes) {
+      constexpr int kVec = kWidest<T>, kWarps = kStagingThreads / 32;
+      PlaneTile<T>& tile = plane_tile<T>();
+      int n, channel0, pixel0;
+      tiles.start(block, n, channel0, pixel0);
+      const int count = min(tiles.run, image.pixels - pixel0), warp = threadIdx.x / 32;
+      const T* const from =
+          image.from + (size_t(n) * image.channels + channel0) * image.pixels + pixel0;
+#pragma unroll 2
+      for (int pixel = threadIdx.x % 32; pixel < count; pixel += 32) {
 #pragma unroll
-    for (int i = 0; i < kPixels * kChannels / kStagingThreads; ++i) {
-      const int unit = threadIdx.x + i * kStagingThreads;
-      const int pixel = kPixelLanes ? unit % kLanes : unit / kLanes;
-      const int channel = kPixelLanes ? unit / kLanes : unit % kLanes;
-      T value(0.f);
-      if (pixel0 + pixel < all_pixels && channel0 + channel < image.channels) {
-        int n, in_image;
-        by_pixels.divmod(pixel0 + pixel, n, in_image);
-        value = staged_value<T>(image.value(n, in_image, channel0 + channel), rounds);
+        for (int i = 0; i < PlaneTile<T>::kChannels / kWarps; ++i) {
+          const int channel = warp + i * kWarps;
+          T value(0.f);
+          if (channel0 + channel < image.channels)
+            value = staged_value<T>(from[channel * image.pixels + pixel], rounds);
+          tile.values[channel * PlaneTile<T>::kPitch + pixel] = value;
+        }
       }
-      tile[channel][pixel] = value;
-    }
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < kPixels * kChannels / kVec / kStagingThreads; ++i) {
-      const int unit = threadIdx.x + i * kStagingThreads;
-      const int channel = unit % (kChannels / kVec) * kVec, pixel = unit / (kChannels / kVec);
-      if (pixel0 + pixel >= all_pixels || channel0 + channel >= padded) continue;
+      __syncthreads();
+      T* const first = to + (size_t(n) * image.pixels + pixel0) * padded + channel0;
+#pragma unroll 2
+      for (int i = threadIdx.x; i < count * PlaneTile<T>::kPieces; i += kStagingThreads) {
+        const int piece = i % PlaneTile<T>::kPieces, pixel = i / PlaneTile<T>::kPieces;
+        if (channel0 + piece * kVec >= padded) continue;
+        Packed<T, kVec>(tile.piece(piece, pixel))
+            .store(first + size_t(pixel) * padded + piece * kVec);
+      }
+    } else {
+      constexpr int kVec = kWidest<T>;
+      const int i = block * kStagingThreads + threadIdx.x;
+      if (i >= pieces) return;
+      int pixel, channel;
+      by_pieces.divmod(i, pixel, channel);
+      channel *= kVec;
+      const T* const from = image.from + size_t(pixel) * image.channels;
       Vector<T, kVec> run;
 #pragma unroll
-      for (int e = 0; e < kVec; ++e) run.v[e] = tile[channel + e][pixel];
-      Packed<T, kVec>(run).store(to + size_t(pixel0 + pixel) * padded + channel0 + channel);
+      for (int e = 0; e < kVec; ++e)
+        run.v[e] =
+            channel + e < image.channels ? staged_value<T>(from[channel + e], rounds) : T(0.f);
+      Packed<T, kVec>(run).store(to + size_t(i) * kVec);
     }
   }
 };
 
-/// A pooled gradient: a thread writes eight channels of the positions of a cell, neighbours other
+/// A pooled gradient: a thread writes 16 bytes, or in NHWC eight channels, of the positions of a cell; neighbours other
 /// channels.
 template <class T, Layout kLayout>
 struct GradientPart {
+  static constexpr bool kPlanes = kLayout == Layout::kNCHW;
   PooledGradient<T, kLayout> from;
   T* to;
   bool rounds;
   int blocks;
+  PlaneTiles<T> tiles;  // of cells
 
   GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
-      : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {}
+      : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {
+    if constexpr (kPlanes) {
+      tiles = PlaneTiles<T>(from.g.d.n, from.padded, from.cells_h * from.cells_w);
+      blocks = tiles.blocks;
+    }
+  }
 
   __device__ __forceinline__ void stage(int block) const {
-    constexpr int kVec = kWidest<T>;
-    const int item = block * kStagingThreads + threadIdx.x;
-    if (item >= from.items) return;
-    const ConvGeometry& g = from.g;
-    int cell, group, rest, row, column, n;
-    from.by_groups.divmod(item, cell, group);
-    from.by_cells_w.divmod(cell, rest, column);
-    from.by_cells_h.divmod(rest, n, row);
-    uint32_t codes = 0x44444444u;  // no position
-    Vector<T, 8> values = {};
-    if (row < g.pool_h && column < g.pool_w) {
-      const int window = row * g.pool_w + column;
-      codes = from.argmax[(size_t(n) * from.groups + group) * g.windows + window];
-      values = from.window(n, window, group * 8);
+    if constexpr (kPlanes) {
+      stage_planes(block);
+    } else {
+      stage_cell(block);
     }
+  }
+
+ private:
+  /// The window of a cell, or -1.
+  __device__ __forceinline__ int window_of(int row, int column) const {
+    const bool inside = row < from.g.pool_h && column < from.g.pool_w;
+    return inside ? row * from.g.pool_w + column : -1;
+  }
+  /// Of `count` channels from `channel` on, at the positions of a cell that there are.
+  template <int count>
+  __device__ __forceinline__ void store(int n, int row, int column, int channel, uint32_t codes,
+                                        const Vector<T, count>& values) const {
+    const ConvGeometry& g = from.g;
 #pragma unroll
     for (int position = 0; position < 4; ++position) {
       const int p = 2 * row + position / 2, q = 2 * column + position % 2;
       if (p >= g.d.p || q >= g.d.q) continue;
-      T* const at = to + (size_t(n * g.d.p + p) * g.d.q + q) * from.padded;
+      T* const at = to + (size_t(n * g.d.p + p) * g.d.q + q) * from.padded + channel;
+      Vector<T, count> run;
 #pragma unroll
-      for (int first = 0; first < 8; first += kVec) {
-        const int channel = group * 8 + first;
-        if (channel >= from.padded) break;
-        Vector<T, kVec> run;
+      for (int e = 0; e < count; ++e)
+        run.v[e] = (codes >> 4 * e & 15) == uint32_t(position) ? values.v[e] : T(0.f);
+      Packed<T, count>(run).store(at);
+    }
+  }
+
+  __device__ __forceinline__ void stage_planes(int block) const {
+    constexpr int kVec = kWidest<T>, kWarps = kStagingThreads / 32;
+    PlaneTile<T>& tile = plane_tile<T>();
+    const ConvGeometry& g = from.g;
+    int n, channel0, cell0;
+    tiles.start(block, n, channel0, cell0);
+    const int count = min(tiles.run, from.cells_h * from.cells_w - cell0);
+    const T* const planes = from.dy + (size_t(n) * g.d.k + channel0) * g.windows;
+    for (int cell = threadIdx.x % 32; cell < count; cell += 32) {
+      int row, column;
+      from.by_cells_w.divmod(cell0 + cell, row, column);
+      const int window = window_of(row, column);
 #pragma unroll
-        for (int e = 0; e < kVec; ++e) {
-          const bool here = (codes >> 4 * (first + e) & 15) == uint32_t(position);
-          run.v[e] = here ? staged_value<T>(values.v[first + e], rounds) : T(0.f);
-        }
-        Packed<T, kVec>(run).store(at + channel);
+      for (int i = 0; i < PlaneTile<T>::kChannels / kWarps; ++i) {
+        const int channel = threadIdx.x / 32 + i * kWarps;
+        T value(0.f);
+        if (window >= 0 && channel0 + channel < g.d.k)
+          value = staged_value<T>(planes[channel * g.windows + window], rounds);
+        tile.values[channel * PlaneTile<T>::kPitch + cell] = value;
       }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < count * PlaneTile<T>::kPieces; i += kStagingThreads) {
+      const int cell = i / PlaneTile<T>::kPieces;
+      const int channel = channel0 + i % PlaneTile<T>::kPieces * kVec;
+      if (channel >= from.padded) continue;
+      int row, column;
+      from.by_cells_w.divmod(cell0 + cell, row, column);
+      const int window = window_of(row, column);
+      uint32_t codes = 0x44444444u;  // no position
+      if (window >= 0)
+        codes = from.argmax[(size_t(n) * from.groups + channel / 8) * g.windows + window] >>
+                4 * (channel % 8);
+      store<kVec>(n, row, column, channel, codes, tile.piece(i % PlaneTile<T>::kPieces, cell));
+    }
+  }
+
+  __device__ __forceinline__ void stage_cell(int block) const {
+    constexpr int kVec = kWidest<T>;
+    const int item = block * kStagingThreads + threadIdx.x;
+    if (item >= from.items) return;
+    int cell, group, rest, row, column, n;
+    from.by_groups.divmod(item, cell, group);
+    from.by_cells_w.divmod(cell, rest, column);
+    from.by_cells_h.divmod(rest, n, row);
+    const int window = window_of(row, column);
+    uint32_t codes = 0x44444444u;  // no position
+    Vector<T, 8> values = {};
+    if (window >= 0) {
+      codes = from.argmax[(size_t(n) * from.groups + group) * from.g.windows + window];
+      values = from.window(n, window, group * 8);
+    }
+#pragma unroll
+    for (int first = 0; first < 8; first += kVec) {
+      if (group * 8 + first >= from.padded) break;
+      Vector<T, kVec> run;
+#pragma unroll
+      for (int e = 0; e < kVec; ++e) run.v[e] = staged_value<T>(values.v[first + e], rounds);
+      store<kVec>(n, row, column, group * 8 + first, codes >> 4 * first, run);
     }
   }
 };
@@ -252,37 +373,36 @@ void launch_staging(const A& a, const B& b, cudaStream_t stream) {
   launch_following({a.blocks + b.blocks, kStagingThreads, 0, stream}, stage_kernel<A, B>, a, b);
 }
 
-// dw[filter][tap][channel] as the layout has it = the sum of the parts; then db.
+// dw[filter][tap][channel] as the layout has it = the sum of the parts, in which channels are `padded`; then db.
+// Mapping: lanes run along a part; where a result goes it is alone.
 template <bool kTapsInside>
 __global__ void __launch_bounds__(kReduceThreads)
     sum_filters_kernel(const float* partial, int splits, size_t stride, int filters, int channels,
-                       int taps, int padded, FastDivisor by_row, FastDivisor by_inner,
-                       float* __restrict__ dw, float* __restrict__ db) {
+                       int taps, FastDivisor by_padded, FastDivisor by_taps, float* __restrict__ dw,
+                       float* __restrict__ db) {
   constexpr int kSlices = 8, kLanes = kReduceThreads / kSlices;
   __shared__ float slices[kSlices][kLanes];
   const int lane = threadIdx.x % kLanes, slice = threadIdx.x / kLanes;
-  const int i = blockIdx.x * kLanes + lane, weights = filters * channels * taps;
-  size_t from = size_t(filters) * taps * padded + (i - weights);
-  if (i < weights) {
-    int k, rest, outer, inner;
-    by_row.divmod(i, k, rest);
-    by_inner.divmod(rest, outer, inner);
-    const int tap = kTapsInside ? inner : outer, c = kTapsInside ? outer : inner;
-    from = (size_t(k) * taps + tap) * padded + c;
-  }
+  const int i = blockIdx.x * kLanes + lane;
+  const int weights = filters * taps * int(by_padded.divisor);
   const bool inside = i < weights + filters;
   float total = 0.f;
   wait_for_primary();
   if (inside)
 #pragma unroll 8
-    for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + from];
+    for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + i];
   slices[slice][lane] = total;
   __syncthreads();
   if (slice != 0 || !inside) return;
 #pragma unroll
   for (int s = 1; s < kSlices; ++s) total += slices[s][lane];
   if (i < weights) {
-    dw[i] = total;
+    int rest, channel, filter, tap;
+    by_padded.divmod(i, rest, channel);
+    by_taps.divmod(rest, filter, tap);
+    if (channel >= channels) return;
+    dw[kTapsInside ? (filter * channels + channel) * taps + tap : rest * channels + channel] =
+        total;
   } else if (db != nullptr) {
     db[i - weights] = total;
   }

@@ -84,15 +84,13 @@ class StagedConvolution {
   void launch_sum_filters(const float* parts, int splits, int channels, float* dw, float* db,
                           cudaStream_t stream) const {
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      constexpr bool kTapsInside = kLayout == Layout::kNCHW;
-      const int weights = problem_.k * problem_.c * geometry_.taps;
-      launch({.gridDim = static_cast<unsigned>(ceil_div(weights + problem_.k, kReduceThreads / 8)),
+      const int taps = geometry_.taps, results = problem_.k * (taps * channels + 1);
+      launch({.gridDim = static_cast<unsigned>(ceil_div(results, kReduceThreads / 8)),
               .blockDim = kReduceThreads,
               .stream = stream},
-             {overlaps_primary()}, sum_filters_kernel<kTapsInside>, parts, splits,
-             partial_stride(problem_.k, geometry_.taps * channels), problem_.k, problem_.c,
-             geometry_.taps, channels, FastDivisor(problem_.c * geometry_.taps),
-             FastDivisor(kTapsInside ? geometry_.taps : problem_.c), dw, db);
+             {overlaps_primary()}, sum_filters_kernel<kLayout == Layout::kNCHW>, parts, splits,
+             partial_stride(problem_.k, taps * channels), problem_.k, problem_.c, taps,
+             FastDivisor(channels), FastDivisor(taps), dw, db);
     });
   }
 

@@ -8,7 +8,10 @@
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3: forward 4.7 us at N = 64, 34.3 at
 //           1024; backward_filter 8.6 and 49.2. cuDNN's convolution alone: 13.3 and 120.5; 29.0 and
 //           203.6.
+#include <optional>
+
 #include "layers/conv2d/direct_convolution.cuh"
+#include "layers/conv2d/direct_mma.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
 
 namespace duet {
@@ -20,22 +23,29 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        general_(kFused ? make_custom_fused(problem) : make_custom_mma(problem, context)) {}
+        general_(kFused ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
+    if (direct_mma_possible(problem.conv)) by_mma_.emplace(problem.conv);
+  }
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kBackwardData) return general_->workspace_bytes(pass);
-    return pass == Pass::kBackwardFilter ? convolution_.backward_filter_workspace_bytes() : 0;
+    if (pass == Pass::kForward) return 0;
+    return by_mma_ ? by_mma_->backward_filter_workspace_bytes()
+                   : convolution_.backward_filter_workspace_bytes();
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    if (pass != Pass::kBackwardData) return convolution_.text(pass);
+    if (pass != Pass::kBackwardData) return by_mma_ ? by_mma_->text(pass) : convolution_.text(pass);
     return (kFused ? "custom_fused: " : "custom_mma: ") + general_->detail(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                         state.data<uint32_t>(), run.stream());
+    const auto run_by = [&](const auto& convolution) {
+      convolution.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                          state.data<uint32_t>(), run.stream());
+    };
+    by_mma_ ? run_by(*by_mma_) : run_by(convolution_);
   }
 
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
@@ -45,14 +55,18 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    convolution_.backward_filter(x.data<T>(), dy.data<T>(), state.data<uint32_t>(),
-                                 dw.data<float>(), db.data<float>(), run.workspace, run.stream());
+    const auto run_by = [&](const auto& convolution) {
+      convolution.backward_filter(x.data<T>(), dy.data<T>(), state.data<uint32_t>(),
+                                  dw.data<float>(), db.data<float>(), run.workspace, run.stream());
+    };
+    by_mma_ ? run_by(*by_mma_) : run_by(convolution_);
   }
 
  private:
   static constexpr bool kFused = std::is_same_v<T, float>;
 
   const DirectConvolution<T, true> convolution_;
+  std::optional<DirectMmaConvolution<T>> by_mma_;      // in tf32 and bf16, where it can
   const std::unique_ptr<Conv2dPoolReluImpl> general_;  // runs backward_data
 };
 

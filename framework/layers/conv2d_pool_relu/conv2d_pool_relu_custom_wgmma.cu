@@ -73,12 +73,25 @@ struct WindowResult {
   }
 };
 
+/// Of an odd last row or column nothing is pooled, and no gradient comes from there.
+Conv2dProblem pooled_part(Conv2dProblem d) {
+  d.p = d.p / 2 * 2;
+  d.q = d.q / 2 * 2;
+  return d;
+}
+
 template <class T>
 class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
  public:
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
-      : Conv2dPoolReluImpl(problem), convolution_(problem.conv, context.workspace_limit()) {
-    if (halo_convolution_preferred(problem.conv, Pass::kBackwardData)) halo_.emplace(problem.conv);
+      : Conv2dPoolReluImpl(problem),
+        convolution_(pooled_part(problem.conv), context.workspace_limit()),
+        data_by_halo_(halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardData)),
+        filter_by_halo_(
+            halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
+    if (data_by_halo_ || filter_by_halo_) {
+      halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
+    }
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -104,12 +117,18 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    convolution_.backward_filter(run, x, dy, state.data<uint32_t>(), dw.data<float>(),
-                                 db.data<float>());
+    const auto* const argmax = state.data<uint32_t>();
+    const auto run_by = [&](const auto& convolution) {
+      convolution.backward_filter(run, x, dy, argmax, dw.data<float>(), db.data<float>());
+    };
+    by_halo(Pass::kBackwardFilter) ? run_by(*halo_) : run_by(convolution_);
   }
 
  private:
-  bool by_halo(Pass pass) const { return pass == Pass::kBackwardData && halo_; }
+  bool by_halo(Pass pass) const {
+    return pass == Pass::kBackwardData ? data_by_halo_
+                                       : pass == Pass::kBackwardFilter && filter_by_halo_;
+  }
 
   template <Layout kLayout>
   void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
@@ -131,12 +150,13 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
   const WgmmaConvolution<T> convolution_;
+  const bool data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
   if (auto reason = window_unsupported(problem)) return reason;
-  return wgmma_convolution_unsupported(problem.conv, pass);
+  return wgmma_convolution_unsupported(pooled_part(problem.conv), pass);
 }
 
 }  // namespace
@@ -144,7 +164,10 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma() {
   auto entry = gpu_entry<Conv2dPoolReluCustomWgmma>("custom_wgmma", unsupported);
   entry.preferred = [](const Conv2dPoolReluProblem& problem, Pass pass, size_t limit) {
-    return wgmma_convolution_preferred(problem.conv, pass, limit);
+    const Conv2dProblem conv = pooled_part(problem.conv);
+    return wgmma_convolution_preferred(conv, pass, limit) ||
+           (conv.math == Math::kTF32 && pass == Pass::kBackwardFilter &&
+            halo_convolution_preferred(conv, pass));
   };
   return entry;
 }

@@ -1,8 +1,9 @@
 // layer_norm custom_welford: mean and variance in one walk over the row, which stays in registers;
 //           backward makes dx, dweight and dbias of one look at x and dy.
-// Mapping:  up to 1024 columns warp = 1 row, block = 8; up to 8192 block = 1 row, 256 threads; 8 to
-//           32 values a thread, 16 bytes at a time where the row's length allows it. Backward: four
-//           blocks a multiprocessor take rows in turns; a thread has the same columns of each.
+// Mapping:  up to 1024 columns (backward 512) warp = 1 row, block = 8; up to 8192 block = 1 row, 256
+//           threads; 4 to 32 values a thread, 16 bytes at a time where the row's length allows it.
+//           Backward: four blocks a multiprocessor take rows in turns; a thread has the same columns
+//           of each, and loads those of its next row while it sums.
 // Traffic:  forward x once, y once; backward x and dy once, dx once, and two sums a column and
 //           block.
 // Limits:   fp32 or bf16, rows of at most 8192 values; of images nchw.
@@ -60,23 +61,55 @@ __global__ void __launch_bounds__(kCombineThreads)
   if (threadIdx.x % F::kThreads == 0) state[row] = {all.mean, inverse};
 }
 
+// A row of x and dy on its way to a thread.
+template <class F, class T>
+struct Rows {
+  typename F::template Loaded<T> x, dy;
+  Statistics s;
+
+  __device__ __forceinline__ void load(int64_t row, int columns, const T* x_rows, const T* dy_rows,
+                                       const Statistics* state) {
+    F::load_row(x_rows + row * columns, columns, x);
+    F::load_row(dy_rows + row * columns, columns, dy);
+    s = state[row];
+  }
+};
+
+// What there are registers for, beside the sums: the next row; the weights, which otherwise come from
+// L1 for each row; and more than one block a multiprocessor.
+template <class F>
+constexpr bool kLoadsAhead = F::kValues <= 16;
+template <class F>
+constexpr bool kKeepsWeights = F::kValues <= 8;
+template <class F>
+constexpr int kBackwardBlocks = F::kValues <= 8    ? 3
+                                : F::kValues <= 16 ? 2
+                                                   : 1;
+
 // `parts` and dx are null where they are not wanted.
 template <class F, class T>
-__global__ void __launch_bounds__(kCombineThreads)
+__global__ void __launch_bounds__(kCombineThreads, kBackwardBlocks<F>)
     layer_norm_backward_welford_kernel(int64_t rows, int columns, const T* x, const float* weight,
                                        const T* dy, const Statistics* state, T* dx, float* parts) {
   wait_for_primary();
   const float part = 1.0f / static_cast<float>(columns);
+  const int64_t step = static_cast<int64_t>(gridDim.x) * F::kRowsPerBlock;
   Sums all[F::kValues];  // of the thread's columns, over its team's rows
   float scale[F::kValues];
 #pragma unroll
   for (float& each : scale) each = 1.0f;
-  if (weight) F::load_row(weight, columns, 0.0f, scale);
-  for (int64_t row = F::team(); row < rows; row += gridDim.x * F::kRowsPerBlock) {
-    const Statistics s = state[row];
+  if (kKeepsWeights<F> && weight) F::load_row(weight, columns, 0.0f, scale);
+  int64_t row = F::team();
+  Rows<F, T> loaded;
+  if (row < rows) loaded.load(row, columns, x, dy, state);
+  for (; row < rows; row += step) {
+    const Statistics s = loaded.s;
     float z[F::kValues], g[F::kValues];
-    F::load_row(x + row * columns, columns, s.mean, z);
-    F::load_row(dy + row * columns, columns, 0.0f, g);
+    F::unpack(loaded.x, columns, s.mean, z);
+    F::unpack(loaded.dy, columns, 0.0f, g);
+    const bool more = row + step < rows;
+    if (kLoadsAhead<F> && more) loaded.load(row + step, columns, x, dy, state);
+    if (!kKeepsWeights<F> && weight) F::load_row(weight, columns, 0.0f, scale);
     Sums sums;
 #pragma unroll
     for (int i = 0; i < F::kValues; ++i) {
@@ -85,13 +118,15 @@ __global__ void __launch_bounds__(kCombineThreads)
       g[i] *= scale[i];
       sums = add(sums, {g[i], g[i] * z[i]});
     }
-    if (!dx) continue;
-    sums = F::combine_row(sums, add);
+    if (dx) {
+      sums = F::combine_row(sums, add);
 #pragma unroll
-    for (int i = 0; i < F::kValues; ++i) {
-      g[i] = (g[i] - sums.dy * part - z[i] * (sums.product * part)) * s.inverse;
+      for (int i = 0; i < F::kValues; ++i) {
+        g[i] = (g[i] - sums.dy * part - z[i] * (sums.product * part)) * s.inverse;
+      }
+      F::store_row(dx + row * columns, columns, g);
     }
-    F::store_row(dx + row * columns, columns, g);
+    if (!kLoadsAhead<F> && more) loaded.load(row + step, columns, x, dy, state);
   }
   if (!parts) return;
 #pragma unroll
@@ -112,12 +147,13 @@ class LayerNormCustomWelford : public LayerNormImpl {
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward || !problem_.affine) return 0;
     size_t bytes = 0;
-    with_form([&](auto form) { bytes = parts_bytes(blocks(form), problem_.columns()); });
+    with_backward_form([&](auto form) { bytes = parts_bytes(blocks(form), problem_.columns()); });
     return bytes;
   }
-  std::string detail(Pass) const override {
+  std::string detail(Pass pass) const override {
     std::string text;
-    with_form([&](auto form) { text = form.text(); });
+    const auto take = [&](auto form) { text = form.text(); };
+    pass == Pass::kForward ? with_form(take) : with_backward_form(take);
     return text;
   }
 
@@ -135,7 +171,7 @@ class LayerNormCustomWelford : public LayerNormImpl {
   void backward(const Run& run, const Tensor& x, const Tensor& weight, const Tensor& dy,
                 const Tensor& state, const Tensor& dx, const Tensor& dweight,
                 const Tensor& dbias) override {
-    with_form([&](auto form) {
+    with_backward_form([&](auto form) {
       using F = decltype(form);
       launch_following({static_cast<unsigned>(blocks(form)), kCombineThreads, 0, run.stream()},
                        layer_norm_backward_welford_kernel<F, T>, problem_.rows(), columns(),
@@ -150,6 +186,13 @@ class LayerNormCustomWelford : public LayerNormImpl {
   template <class Visit>
   void with_form(Visit&& visit) const {
     with_register_row<T>(problem_.columns(), visit);
+  }
+  /// A warp has not enough registers for rows of 1024 and their sums.
+  template <class Visit>
+  void with_backward_form(Visit&& visit) const {
+    if (columns() <= 512 || columns() > 4 * kCombineThreads) return with_form(visit);
+    columns() % 4 == 0 ? visit(RegisterRow<kCombineThreads, 4, 4>())
+                       : visit(RegisterRow<kCombineThreads, 4, 1>());
   }
   template <class F>
   int64_t blocks(F) const {

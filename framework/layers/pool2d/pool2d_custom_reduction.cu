@@ -2,13 +2,14 @@
 // Mapping:  forward, NCHW: warp = 1 plane, its lanes take neighbouring pixels; of many planes of up
 //           to 64 pixels block = 128 planes, copied to shared memory, where a thread adds up one;
 //           NHWC: block = 1 image and up to 32 channels, a thread takes a channel of every so many
-//           pixels. Backward: thread = 1 element. block = 256, but for small planes.
-// Traffic:  forward x once, y once; backward dy once an image (through L1 and L2), dx once; an
-//           element at a time.
+//           pixels. Backward: thread = 2 pieces of 16 bytes of dx. block = 256, but for small planes.
+// Traffic:  forward x once, y once, an element at a time; backward dy once an image (through L1 and
+//           L2), dx once.
 // Limits:   fp32 or bf16, both layouts.
 #include "device/check.h"
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
+#include "kernels/integers.cuh"
 #include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
@@ -94,17 +95,60 @@ __global__ void __launch_bounds__(kThreads)
 }
 // end channels
 
-/// dy of an element is that of `inner` neighbours in a row, in NCHW; of its channel in NHWC.
-template <class T>
+/// Where dy of an element of dx lies. `inner` neighbours make a row: the pixels of a plane, which have
+/// one dy; in NHWC the elements of an image, whose dys are `channels` values over and over.
+struct Sources {
+  FastDivisor by_inner, by_channels;
+  bool planes;
+
+  explicit Sources(const Pool2dProblem& t)
+      : by_inner(t.layout == Layout::kNCHW ? t.window() : t.window() * t.c),
+        by_channels(t.c),
+        planes(t.layout == Layout::kNCHW) {}
+  /// How many neighbours have one dy, or neighbouring ones, wherever they begin at a multiple of it.
+  int run() const { return static_cast<int>(planes ? by_inner.divisor : by_channels.divisor); }
+
+  __device__ __forceinline__ int of(int i) const {
+    int row, at, channel;
+    by_inner.divmod(i, row, at);
+    if (planes) return row;
+    int pixel;
+    by_channels.divmod(at, pixel, channel);
+    return row * static_cast<int>(by_channels.divisor) + channel;
+  }
+};
+
+constexpr int kBackwardPieces = 2;  // of a thread
+
+/// `whole`: the values of a piece have one source, or neighbouring ones.
+template <bool whole, class T>
 __global__ void __launch_bounds__(kThreads)
-    global_avg_pool2d_backward_kernel(Pool2dProblem t, unsigned count, const T* dy, T* dx) {
+    global_avg_pool2d_backward_kernel(Sources sources, int count, float share, const T* dy, T* dx) {
   wait_for_primary();
-  const unsigned i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= count) return;
-  const unsigned pixels = t.window(), channels = t.c;
-  const unsigned from =
-      t.layout == Layout::kNCHW ? i / pixels : i / (pixels * channels) * channels + i % channels;
-  dx[i] = T(dy[from] / static_cast<float>(pixels));
+  constexpr int V = kWidest<T>;
+  const unsigned first = (blockIdx.x * kBackwardPieces * kThreads + threadIdx.x) * V;
+#pragma unroll
+  for (int piece = 0; piece < kBackwardPieces; ++piece) {
+    if (first + piece * kThreads * V >= static_cast<unsigned>(count)) return;
+    const int i = static_cast<int>(first) + piece * kThreads * V;
+    Vector<float, V> values;
+    if (whole && !sources.planes) {
+      values = load<V>(dy + sources.of(i));
+    } else {
+      const float same = whole ? float{dy[sources.of(i)]} : 0.0f;
+#pragma unroll
+      for (int k = 0; k < V; ++k) {
+        values.v[k] = whole ? same : float{dy[sources.of(min(i + k, count - 1))]};
+      }
+    }
+#pragma unroll
+    for (float& value : values.v) value *= share;
+    if (whole || i <= count - V) {
+      store(dx + i, values);
+    } else {
+      for (int k = 0; i + k < count; ++k) dx[i + k] = T(values.v[k]);
+    }
+  }
 }
 
 template <class T>
@@ -137,9 +181,13 @@ class GlobalAvgPool2dCustomReduction : public Pool2dImpl {
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
     const auto count = static_cast<int>(dx.elements());
-    launch_following({blocks_of(count, kThreads), kThreads, 0, run.stream()},
-                     global_avg_pool2d_backward_kernel<T>, problem_, static_cast<unsigned>(count),
-                     dy.data<T>(), dx.data<T>());
+    const Sources sources(problem_);
+    const bool whole = sources.run() % kWidest<T> == 0;
+    launch_following(
+        {blocks_of(count, kBackwardPieces * kThreads * kWidest<T>), kThreads, 0, run.stream()},
+        whole ? global_avg_pool2d_backward_kernel<true, T>
+              : global_avg_pool2d_backward_kernel<false, T>,
+        sources, count, 1.0f / static_cast<float>(problem_.window()), dy.data<T>(), dx.data<T>());
   }
 
  private:

@@ -1,8 +1,10 @@
 // max_pool2d and avg_pool2d custom_vectorized: several outputs a thread in wide accesses. The place
 //           of a maximum is packed into the byte that its position in the window (0 .. R*S-1) fits;
 //           averages multiply by 1/(R*S) wherever the divisor is the same everywhere.
-// Mapping:  NHWC with C % 4 = 0: thread = 4 channels of a pixel. NCHW, 2x2 tiles: thread = 1 or 2
-//           windows, in both passes. Else thread = 1 element. block = 256.
+// Mapping:  3x3 windows of stride 1 or 2: thread = a strip of 4 outputs (NHWC with C % 4 = 0: of 2 of 4
+//           channels), backward of as many pixels times the stride. NCHW, 2x2 tiles: thread = 1 or 2
+//           windows, in both passes. Other windows, NHWC with C % 4 = 0: thread = 4 channels of a
+//           pixel. Else thread = 1 element. block = 256.
 // Traffic:  x once (R*S / stride^2 times through L1), y once, for the maximum 1 byte (4 for windows
 //           above 256) an output for the place; backward dy and places likewise, dx once.
 // Limits:   fp32 or bf16, both layouts.
@@ -11,6 +13,7 @@
 
 #include "device/launch.h"
 #include "layers/pool2d/pool2d_kernels.cuh"
+#include "layers/pool2d/pool2d_strips.cuh"
 
 namespace duet {
 namespace {
@@ -150,6 +153,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
           launch(run, max_pool2d_forward_tiles_kernel<Form, T>, problem_,
                  y.elements() / Form::kOutputs, x.data<T>(), y.data<T>(), state.data<uint8_t>());
         },
+        [&](auto form) {
+          Strips::of_outputs(form, problem_)
+              .launch(run, max_pool2d_forward_strips_kernel<decltype(form), T>, problem_,
+                      x.data<T>(), y.data<T>(), state.data<uint8_t>());
+        },
         [&]<int V>(Channels<V>) {
           with_position([&]<class Position>(Position) {
             launch(run, max_pool2d_forward_vectorized_kernel<V, T, Position>, problem_,
@@ -165,6 +173,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
           launch(run, max_pool2d_backward_tiles_kernel<Form, T>, problem_,
                  all_tiles(problem_) / Form::kOutputs, dy.data<T>(), state.data<uint8_t>(),
                  dx.data<T>());
+        },
+        [&](auto form) {
+          Strips::of_pixels(form, problem_)
+              .launch(run, max_pool2d_backward_strips_kernel<decltype(form), T>, problem_,
+                      dy.data<T>(), state.data<uint8_t>(), dx.data<T>());
         },
         [&]<int V>(Channels<V>) {
           with_position([&]<class Position>(Position) {
@@ -276,6 +289,11 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
           launch(run, avg_pool2d_forward_tiles_kernel<Form, T>, problem_,
                  y.elements() / Form::kOutputs, x.data<T>(), y.data<T>());
         },
+        [&](auto form) {
+          Strips::of_outputs(form, problem_)
+              .launch(run, avg_pool2d_forward_strips_kernel<decltype(form), T>, problem_,
+                      x.data<T>(), y.data<T>());
+        },
         [&]<int V>(Channels<V>) {
           launch(run, avg_pool2d_forward_vectorized_kernel<V, T>, problem_, y.elements() / V,
                  x.data<T>(), y.data<T>());
@@ -288,6 +306,11 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
         [&]<class Form>(Form) {
           launch(run, avg_pool2d_backward_tiles_kernel<Form, T>, problem_,
                  all_tiles(problem_) / Form::kOutputs, dy.data<T>(), dx.data<T>());
+        },
+        [&](auto form) {
+          Strips::of_pixels(form, problem_)
+              .launch(run, avg_pool2d_backward_strips_kernel<decltype(form), T>, problem_,
+                      dy.data<T>(), dx.data<T>());
         },
         [&]<int V>(Channels<V>) {
           launch(run, avg_pool2d_backward_vectorized_kernel<V, T>, problem_, dx.elements() / V,

@@ -99,24 +99,4 @@ inline int channels_at_once(const Pool2dProblem& t) {
   return t.layout == Layout::kNHWC && t.c % 4 == 0 ? 4 : 1;
 }
 
-template <int V>
-using Channels = std::integral_constant<int, V>;
-/// Calls tiles(TileForm) where t is of that form, else vectors(Channels<channels_at_once(t)>).
-template <class Tiles, class Vectors>
-void with_form(const Pool2dProblem& t, Tiles tiles, Vectors vectors) {
-  if (!tiles_2x2(t)) {
-    channels_at_once(t) == 4 ? vectors(Channels<4>()) : vectors(Channels<1>());
-  } else if (t.w % 2 != 0) {
-    tiles(TileForm<1, true>());
-  } else {
-    tile_outputs(t) == 2 ? tiles(TileForm<2, false>()) : tiles(TileForm<1, false>());
-  }
-}
-
-/// For tables: the form that custom_vectorized takes.
-inline std::string form_text(const Pool2dProblem& t) {
-  if (tiles_2x2(t)) return "2x2 tiles, " + std::to_string(tile_outputs(t)) + " a thread";
-  return channels_at_once(t) == 4 ? "4 channels a thread" : "1 element a thread";
-}
-
 }  // namespace duet::pool2d

@@ -1,10 +1,12 @@
 // softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
-//           256.
+//           256. Rows of 129 to 8192 logits are kept in registers: up to 1024 by a warp, else by a
+//           block of 256 threads, 16 bytes at a time where c allows it.
 // Traffic:  forward x once (later looks hit L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
 #include "device/launch.h"
+#include "kernels/register_rows.cuh"
 #include "layers/loss_rows.cuh"
 #include "layers/softmax_cross_entropy/soft_targets_cuda.h"
 #include "layers/softmax_cross_entropy/softmax_cross_entropy.h"
@@ -70,6 +72,28 @@ __global__ void __launch_bounds__(1024)
   loss_rows::finish(mine, totals, ticket, loss, hits, weight);
 }
 
+/// What backward makes of a row.
+struct RowGradient {
+  SoftTargets targets;
+  RowLabels labels;
+  bool counts;
+  float scale, max, inverse;  // probability = exp(x - max) * inverse
+
+  __device__ __forceinline__ RowGradient(const SoftTargets& targets, int64_t row, int c,
+                                         const int* labels, const float* weight, const float* dloss,
+                                         const float2* kept)
+      : targets(targets), labels(targets.of_row(labels, row)), counts(this->labels.count(c)) {
+    const float2 k = kept[row];
+    max = k.x;
+    inverse = k.y;
+    scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
+  }
+  __device__ __forceinline__ float operator()(float x, int j) const {
+    if (!counts) return 0.0f;
+    return scale * (targets.sum(labels) * (expf(x - max) * inverse) - targets.of(j, labels));
+  }
+};
+
 template <class T>
 __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, int elements, int c,
                                                            const T* x, const int* labels,
@@ -80,15 +104,86 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
   if (i >= elements) return;
   const int row = i / static_cast<unsigned>(c);
   const int j = i % static_cast<unsigned>(c);
-  const RowLabels of_row = targets.of_row(labels, row);
-  float gradient = 0.0f;
-  if (of_row.count(c)) {
-    const float scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
-    const float2 k = kept[row];
-    const float probability = expf(x[i] - k.x) * k.y;
-    gradient = scale * (targets.sum(of_row) * probability - targets.of(j, of_row));
+  dx[i] = T(RowGradient(targets, row, c, labels, weight, dloss, kept)(x[i], j));
+}
+
+// The same by rows in registers.
+template <class F, class T>
+__global__ void __launch_bounds__(kCombineThreads, 3)
+    softmax_cross_entropy_forward_rows_kernel(SoftTargets targets, int n, int c, const T* x,
+                                              const int* labels, float2* kept, Totals* totals,
+                                              unsigned* ticket, float* loss, int* hits,
+                                              float* weight) {
+  wait_for_primary();
+  struct Found {
+    float sum, beaten;
+  };
+  Totals mine = {};
+  const int step = static_cast<int>(gridDim.x) * F::kRowsPerBlock;
+  for (int row = static_cast<int>(F::team()); row < n; row += step) {
+    const T* const logits = x + static_cast<int64_t>(row) * c;
+    float values[F::kValues];
+    F::load_row(logits, c, -INFINITY, values);
+    const RowLabels of_row = targets.of_row(labels, row);
+    const bool counts = of_row.count(c);
+    const float target = logits[counts ? of_row.label : 0];
+
+    float max = -INFINITY;
+#pragma unroll
+    for (const float value : values) max = fmaxf(max, value);
+    max = F::combine_row(max, [](float a, float b) { return fmaxf(a, b); });
+    Found found = {};
+#pragma unroll
+    for (int i = 0; i < F::kValues; ++i) {
+      found.sum += expf(values[i] - max);
+      if (loss_rows::beats(values[i], F::column(i), target, of_row.label)) found.beaten = 1.0f;
+    }
+    found = F::combine_row(found, [](const Found& a, const Found& b) {
+      return Found{a.sum + b.sum, a.beaten + b.beaten};
+    });
+    const float log_sum = logf(found.sum);
+    float others = 0.0f;
+    if (targets.spread != 0.0f && counts) {
+#pragma unroll
+      for (int i = 0; i < F::kValues; ++i) {
+        const int j = F::column(i);
+        if (j < c) others += targets.weight(j) * (log_sum - (values[i] - max));
+      }
+      others = F::combine_row(others, [](float a, float b) { return a + b; });
+    }
+    if (threadIdx.x % F::kThreads == 0) {
+      kept[row] = make_float2(max, 1.0f / found.sum);
+      if (counts) {
+        const auto loss_of = [&](int j) {
+          return targets.weight(j) * (log_sum - (logits[j] - max));
+        };
+        mine.loss += targets.kept * targets.mean(of_row, loss_of);
+        mine.loss += targets.spread * others;
+        mine.weight += targets.weight(of_row);
+        mine.hits += found.beaten == 0.0f;
+        mine.counted += 1;
+      }
+    }
   }
-  dx[i] = T(gradient);
+  loss_rows::finish(mine, totals, ticket, loss, hits, weight);
+}
+
+template <class F, class T>
+__global__ void __launch_bounds__(kCombineThreads)
+    softmax_cross_entropy_backward_rows_kernel(SoftTargets targets, int n, int c, const T* x,
+                                               const int* labels, const float* weight,
+                                               const float* dloss, const float2* kept, T* dx) {
+  wait_for_primary();
+  const int64_t row = F::team();
+  if (row >= n) return;
+  float values[F::kValues];
+  F::load_row(x + row * c, c, 0.0f, values);
+  const RowGradient gradient(targets, row, c, labels, weight, dloss, kept);
+#pragma unroll
+  for (int i = 0; i < F::kValues; ++i) {
+    if (F::column(i) < c) values[i] = gradient(values[i], F::column(i));
+  }
+  F::store_row(dx + row * c, c, values);
 }
 
 template <class T>
@@ -98,27 +193,55 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
       : SoftmaxCrossEntropyImpl(problem), targets_(problem), plan_(problem.n, problem.c) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? plan_.totals_bytes() : 0;
+    if (pass != Pass::kForward) return 0;
+    if (!in_registers()) return plan_.totals_bytes();
+    size_t bytes = 0;
+    with_row([&](auto form) { bytes = row_blocks(form) * sizeof(Totals); });
+    return bytes;
   }
   size_t state_bytes() const override { return problem_.n * sizeof(float2) + sizeof(float); }
   std::string detail(Pass pass) const override {
-    if (pass != Pass::kForward) return "";
-    return std::to_string(plan_.lanes) + " lanes a row";
+    std::string text;
+    if (in_registers()) {
+      with_row([&](auto form) { text = form.text(); });
+    } else if (pass == Pass::kForward) {
+      text = std::to_string(plan_.lanes) + " lanes a row";
+    }
+    return text;
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
-    loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-      launch_following({plan_.blocks, plan_.threads, 0, run.stream()},
-                       softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value, T>,
-                       targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
-                       state.data<float2>(), static_cast<Totals*>(run.workspace), ticket_.get(),
-                       loss.data<float>(), hits.data<int>(), weight(state));
-    });
+    const auto queue = [&](unsigned blocks, unsigned threads, auto kernel) {
+      launch_following({blocks, threads, 0, run.stream()}, kernel, targets_.get(), problem_.n,
+                       problem_.c, x.data<T>(), labels.data<int>(), state.data<float2>(),
+                       static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
+                       hits.data<int>(), weight(state));
+    };
+    if (in_registers()) {
+      with_row([&](auto form) {
+        queue(row_blocks(form), kCombineThreads,
+              softmax_cross_entropy_forward_rows_kernel<decltype(form), T>);
+      });
+    } else {
+      loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+        queue(plan_.blocks, plan_.threads,
+              softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value, T>);
+      });
+    }
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
+    if (in_registers()) {
+      with_row([&](auto form) {
+        launch_following({form.blocks(problem_.n), kCombineThreads, 0, run.stream()},
+                         softmax_cross_entropy_backward_rows_kernel<decltype(form), T>,
+                         targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
+                         weight(state), dloss.data<float>(), state.data<float2>(), dx.data<T>());
+      });
+      return;
+    }
     constexpr int kThreads = 256;
     const unsigned elements = static_cast<unsigned>(problem_.elements());
     launch_following({(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()},
@@ -128,6 +251,16 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
   }
 
  private:
+  bool in_registers() const { return problem_.c > 128 && problem_.c <= kLongestRegisterRow; }
+  template <class Visit>
+  void with_row(Visit&& visit) const {
+    with_register_row<T>(problem_.c, visit);
+  }
+  /// Of forward, whose last block adds up what all found.
+  template <class F>
+  unsigned row_blocks(F form) const {
+    return std::min(form.blocks(problem_.n), 2048u);
+  }
   float* weight(const Tensor& state) const { return state.data<float>() + 2 * problem_.n; }
 
   const SoftTargetsOnGpu targets_;
