@@ -6,7 +6,7 @@
 
 #include "core/error.h"
 #include "device/graph_plans.h"
-#include "layers/pool2d/pool2d.h"
+#include "layers/pool2d/pool2d_settings.h"
 
 namespace duet {
 namespace {
@@ -14,15 +14,7 @@ namespace {
 using gpu::PlannedGraph;
 
 gpu::PoolingSettings settings_of(const Pool2dProblem& problem) {
-  return {.mode = problem.kind == PoolKind::kMax ? CUDNN_POOLING_MAX
-                  : problem.count_include_pad    ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
-                                                 : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING,
-          .window_h = problem.r,
-          .window_w = problem.s,
-          .pad_h = problem.pad_h,
-          .pad_w = problem.pad_w,
-          .stride_h = problem.stride_h,
-          .stride_w = problem.stride_w};
+  return pooling_settings(problem, CUDNN_POOLING_MAX);
 }
 
 bool is_max(const Pool2dProblem& problem) { return problem.kind == PoolKind::kMax; }
