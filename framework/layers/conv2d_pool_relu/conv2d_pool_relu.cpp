@@ -9,7 +9,6 @@ namespace duet {
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cpu_blas();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph();
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_cudnn_graph_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_composed();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_direct();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
@@ -30,7 +29,6 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_custom_composed(),
     conv2d_pool_relu_cudnn(),
     conv2d_pool_relu_cudnn_graph(),
-    conv2d_pool_relu_cudnn_graph_fused(),
 #endif
   };
   return list;
@@ -48,9 +46,7 @@ Conv2dPoolReluLayer::Conv2dPoolReluLayer(ConfigReader& reader)
               .pool = Pool2dParams::read(reader, PoolKind::kMax, "pool_")} {}
 
 bool Conv2dPoolReluLayer::shares_state(std::string_view a, std::string_view b) const {
-  const auto keeps_positions = [](std::string_view id) { return id == "cudnn_graph_fused"; };
-  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b) &&
-         keeps_positions(a) == keeps_positions(b);
+  return family_of(a) == family_of(b) && is_composed(a) == is_composed(b);
 }
 
 Conv2dPoolReluProblem Conv2dPoolReluLayer::infer(const std::vector<TensorDesc>& inputs,

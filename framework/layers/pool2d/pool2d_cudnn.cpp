@@ -4,7 +4,7 @@
 #include "device/cudnn_descriptors.h"
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
-#include "layers/pool2d/pool2d_settings.h"
+#include "layers/pool2d/pool2d.h"
 
 namespace duet {
 namespace {
@@ -12,10 +12,20 @@ namespace {
 constexpr float kOne = 1.0f, kZero = 0.0f;
 
 // CUDNN_POOLING_MAX adds up the gradients of overlapping windows in no fixed order.
-constexpr cudnnPoolingMode_t kMaximum = CUDNN_POOLING_MAX_DETERMINISTIC;
-
 cudnnPoolingMode_t mode_of(const Pool2dProblem& problem) {
-  return pooling_settings(problem, kMaximum).mode;
+  if (problem.kind == PoolKind::kMax) return CUDNN_POOLING_MAX_DETERMINISTIC;
+  return problem.count_include_pad ? CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING
+                                   : CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING;
+}
+
+gpu::PoolingDescriptor descriptor_of(const Pool2dProblem& problem, cudnnPoolingMode_t mode) {
+  return gpu::PoolingDescriptor({.mode = mode,
+                                 .window_h = problem.r,
+                                 .window_w = problem.s,
+                                 .pad_h = problem.pad_h,
+                                 .pad_w = problem.pad_w,
+                                 .stride_h = problem.stride_h,
+                                 .stride_w = problem.stride_w});
 }
 
 /// True if no pixel is in two windows: each dx is one dy or 0, and there is nothing to add up.
@@ -29,8 +39,8 @@ class Pool2dCudnn : public Pool2dImpl {
       : Pool2dImpl(problem),
         x_(problem.x_desc()),
         y_(problem.y_desc()),
-        forward_(pooling_settings(problem, kMaximum)),
-        backward_(pooling_settings(problem, kMaximum)) {}
+        forward_(descriptor_of(problem, mode_of(problem))),
+        backward_(descriptor_of(problem, backward_mode_)) {}
 
   /// Where windows are apart, CUDNN_POOLING_MAX gives the same bits, and mostly in half the time
   /// (README.md); not always, so both are timed.
@@ -95,7 +105,7 @@ class Pool2dCudnn : public Pool2dImpl {
 
   void set_backward_mode(cudnnPoolingMode_t mode) {
     backward_mode_ = mode;
-    backward_ = gpu::PoolingDescriptor(pooling_settings(problem_, mode));
+    backward_ = descriptor_of(problem_, mode);
   }
 
   void run_backward(Context& context, const void* x, const void* y, const void* dy, void* dx) {
