@@ -58,9 +58,6 @@ std::string lesson_on(const std::string& function) {
        "of a batch; strides say which of them are read transposed."},
       {"CUDNN_BACKEND_REDUCTION_DESCRIPTOR",
        "What is made of all values along the sizes that the output has as 1, and in which type."},
-      {"CUDNN_BACKEND_RESAMPLE_DESCRIPTOR",
-       "Pooling is one of the ways to sample an image anew: the mode, what becomes of a NaN, what "
-       "stands for pixels outside, and window, padding and stride, which are fractions."},
       {"CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR",
        "Batch normalisation in training. It writes y, the running statistics, and for backward the "
        "batch's mean and 1 / sqrt(var + eps). The numbers are tensors of one value that lie on the "

@@ -144,30 +144,11 @@ std::string attribute_name(cudnnBackendAttributeName_t name) {
     DUET_NAMED(CUDNN_ATTR_OPERATION_REDUCTION_DESC)
     DUET_NAMED(CUDNN_ATTR_OPERATION_REDUCTION_XDESC)
     DUET_NAMED(CUDNN_ATTR_OPERATION_REDUCTION_YDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC)
-    DUET_NAMED(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC)
     DUET_NAMED(CUDNN_ATTR_POINTWISE_MATH_PREC)
     DUET_NAMED(CUDNN_ATTR_POINTWISE_MODE)
     DUET_NAMED(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION)
     DUET_NAMED(CUDNN_ATTR_REDUCTION_COMP_TYPE)
     DUET_NAMED(CUDNN_ATTR_REDUCTION_OPERATOR)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_COMP_TYPE)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_MODE)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_PADDING_MODE)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_POST_PADDINGS)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_STRIDES)
-    DUET_NAMED(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS)
     DUET_NAMED(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT)
     DUET_NAMED(CUDNN_ATTR_TENSOR_DATA_TYPE)
     DUET_NAMED(CUDNN_ATTR_TENSOR_DIMENSIONS)
@@ -209,10 +190,6 @@ Json attribute_values(cudnnBackendAttributeType_t type, int64_t count, const voi
       return values_as<void*>("void*", count, values, [](const void* one) {
         return is_on_host(one) ? Json(*static_cast<const float*>(one)) : Json(text_of(one));
       });
-    case CUDNN_TYPE_FRACTION:
-      return values_as<cudnnFraction_t>("cudnnFraction_t", count, values, [](cudnnFraction_t one) {
-        return "{" + std::to_string(one.numerator) + ", " + std::to_string(one.denominator) + "}";
-      });
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return values_as<void*>("cudnnBackendDescriptor_t", count, values,
                               [](const void* one) { return backend_token(one); });
@@ -236,10 +213,6 @@ Json attribute_values(cudnnBackendAttributeType_t type, int64_t count, const voi
       return enums<cudnnBackendNormMode_t>(count, values);
     case CUDNN_TYPE_NORM_FWD_PHASE:
       return enums<cudnnBackendNormFwdPhase_t>(count, values);
-    case CUDNN_TYPE_RESAMPLE_MODE:
-      return enums<cudnnResampleMode_t>(count, values);
-    case CUDNN_TYPE_PADDING_MODE:
-      return enums<cudnnPaddingMode_t>(count, values);
     case CUDNN_TYPE_NAN_PROPOGATION:
       return enums<cudnnNanPropagation_t>(count, values);
     case CUDNN_TYPE_REDUCTION_OPERATOR_TYPE:

@@ -20,35 +20,6 @@ BackendDescriptor convolution_of(const ConvolutionSettings& how) {
   return descriptor;
 }
 
-cudnnResampleMode_t resample_mode(cudnnPoolingMode_t mode) {
-  switch (mode) {
-    case CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING:
-      return CUDNN_RESAMPLE_AVGPOOL_INCLUDE_PADDING;
-    case CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING:
-      return CUDNN_RESAMPLE_AVGPOOL_EXCLUDE_PADDING;
-    default:
-      return CUDNN_RESAMPLE_MAXPOOL;
-  }
-}
-
-BackendDescriptor pooling_of(const PoolingSettings& how) {
-  const auto both = [](int h, int w) { return std::vector<cudnnFraction_t>{{h, 1}, {w, 1}}; };
-  const cudnnResampleMode_t mode = resample_mode(how.mode);
-  BackendDescriptor descriptor(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR);
-  descriptor.set(CUDNN_ATTR_RESAMPLE_MODE, mode)
-      .set(CUDNN_ATTR_RESAMPLE_COMP_TYPE, CUDNN_DATA_FLOAT)
-      .set(CUDNN_ATTR_RESAMPLE_NAN_PROPAGATION, CUDNN_PROPAGATE_NAN)
-      .set(CUDNN_ATTR_RESAMPLE_PADDING_MODE,
-           mode == CUDNN_RESAMPLE_MAXPOOL ? CUDNN_NEG_INF_PAD : CUDNN_ZERO_PAD)
-      .set(CUDNN_ATTR_RESAMPLE_SPATIAL_DIMS, int64_t{2})
-      .set(CUDNN_ATTR_RESAMPLE_WINDOW_DIMS, both(how.window_h, how.window_w))
-      .set(CUDNN_ATTR_RESAMPLE_PRE_PADDINGS, both(how.pad_h, how.pad_w))
-      .set(CUDNN_ATTR_RESAMPLE_POST_PADDINGS, both(how.pad_h, how.pad_w))
-      .set(CUDNN_ATTR_RESAMPLE_STRIDES, both(how.stride_h, how.stride_w))
-      .finalize();
-  return descriptor;
-}
-
 }  // namespace
 
 GraphShape graph_shape(const TensorDesc& desc) {
@@ -240,31 +211,6 @@ void OperationGraph::normalize_backward(const NormalizationBackward& t) {
       .set(CUDNN_ATTR_OPERATION_NORM_BWD_DSCALE_DESC, at(t.dweight))
       .set(CUDNN_ATTR_OPERATION_NORM_BWD_DBIAS_DESC, at(t.dbias))
       .finalize();
-}
-
-void OperationGraph::pool(const PoolingSettings& how, Tensor x, Tensor y, Tensor positions) {
-  settings_.push_back(pooling_of(how));
-  BackendDescriptor& operation =
-      operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_FWD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_DESC, settings_.back().get())
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_XDESC, at(x))
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_YDESC, at(y));
-  if (positions) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_FWD_IDXDESC, at(positions));
-  operation.finalize();
-}
-
-void OperationGraph::pool_backward(const PoolingSettings& how, Tensor dy, Tensor dx,
-                                   Tensor positions, Tensor x, Tensor y) {
-  settings_.push_back(pooling_of(how));
-  BackendDescriptor& operation =
-      operations_.emplace_back(CUDNN_BACKEND_OPERATION_RESAMPLE_BWD_DESCRIPTOR);
-  operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DESC, settings_.back().get())
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DYDESC, at(dy))
-      .set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_DXDESC, at(dx));
-  if (positions) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_IDXDESC, at(positions));
-  if (x) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_XDESC, at(x));
-  if (y) operation.set(CUDNN_ATTR_OPERATION_RESAMPLE_BWD_YDESC, at(y));
-  operation.finalize();
 }
 
 cudnnBackendDescriptor_t OperationGraph::get(cudnnHandle_t cudnn) {

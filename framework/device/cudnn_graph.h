@@ -90,14 +90,9 @@ class BackendDescriptor {
   static cudnnBackendAttributeType_t type_of(cudnnBackendNormFwdPhase_t) {
     return CUDNN_TYPE_NORM_FWD_PHASE;
   }
-  static cudnnBackendAttributeType_t type_of(cudnnResampleMode_t) {
-    return CUDNN_TYPE_RESAMPLE_MODE;
-  }
-  static cudnnBackendAttributeType_t type_of(cudnnPaddingMode_t) { return CUDNN_TYPE_PADDING_MODE; }
   static cudnnBackendAttributeType_t type_of(cudnnNanPropagation_t) {
     return CUDNN_TYPE_NAN_PROPOGATION;
   }
-  static cudnnBackendAttributeType_t type_of(cudnnFraction_t) { return CUDNN_TYPE_FRACTION; }
   static cudnnBackendAttributeType_t type_of(cudnnBackendHeurMode_t) {
     return CUDNN_TYPE_HEUR_MODE;
   }
@@ -153,10 +148,6 @@ class OperationGraph {
   }
   /// A float that the host has, of `rank` sizes of 1: its memory is read when the plan is run.
   Tensor number(size_t rank = 4);
-  /// Which pixel of its window each value of a max pooling's y was: a byte each.
-  Tensor positions(const TensorDesc& y) {
-    return add_tensor(graph_shape(y), CUDNN_DATA_INT8, 1, Place::kMemory);
-  }
 
   // Sums are in float32. What each computes is cudnnConvolutionForward's, cudnnConvolutionBackwardData's
   // and cudnnConvolutionBackwardFilter's; groups are x's channels by w's.
@@ -186,12 +177,6 @@ class OperationGraph {
     Tensor dx, dweight, dbias;
   };
   void normalize_backward(const NormalizationBackward& t);
-
-  /// cudnnPoolingForward. 0 for `positions`: none are written.
-  void pool(const PoolingSettings& how, Tensor x, Tensor y, Tensor positions = 0);
-  /// Of a maximum by the positions that forward left, or by x and y (else 0).
-  void pool_backward(const PoolingSettings& how, Tensor dy, Tensor dx, Tensor positions = 0,
-                     Tensor x = 0, Tensor y = 0);
 
   /// All of it, finalized at the first call: from then on nothing can be added.
   cudnnBackendDescriptor_t get(cudnnHandle_t cudnn);

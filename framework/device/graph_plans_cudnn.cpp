@@ -97,7 +97,7 @@ class Trial {
   }
 
  private:
-  /// Values between 0.5 and 1, in an order that no sum leaves unnoticed; positions are all 0.
+  /// Values between 0.5 and 1, in an order that no sum leaves unnoticed.
   static std::vector<std::byte> pattern_of(const OperationGraph::Memory& memory) {
     constexpr size_t kPeriod = 65521;
     std::vector<std::byte> bytes;
@@ -109,12 +109,10 @@ class Trial {
     for (size_t i = 0; i < kPeriod && bytes.size() < memory.bytes; ++i) {
       state = state * 1664525 + 1013904223;
       const float value = 0.5f + static_cast<float>(state >> 9) / (1 << 24);
-      if (memory.type == CUDNN_DATA_FLOAT) {
-        add(value);
-      } else if (memory.type == CUDNN_DATA_BFLOAT16) {
+      if (memory.type == CUDNN_DATA_BFLOAT16) {
         add(bfloat16(value));
       } else {
-        add(int8_t{0});
+        add(value);
       }
     }
     return bytes;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "support/case_rig.h"
 #include "support/layer_case.h"
 #include "support/text.h"
@@ -126,6 +128,14 @@ std::vector<LayerCase> conv2d_pool_relu_cases() {
        .exact = true,
        .gradient_check = false},
   };
+  for (const char* name : {"c32_k64", "c8_k12_stride2"}) {
+    LayerCase tf32 = *std::find_if(cases.begin(), cases.end(),
+                                   [&](const LayerCase& c) { return c.name == name; });
+    tf32.name += "_tf32";
+    tf32.options.math = Math::kTF32;
+    tf32.gradient_check = false;  // of the reference in double, which knows no math
+    cases.push_back(tf32);
+  }
   return in_both_layouts(std::move(cases));
 }
 

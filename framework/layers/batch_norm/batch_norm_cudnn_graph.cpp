@@ -168,8 +168,8 @@ class BatchNormCudnnGraph : public BatchNormImpl {
     const std::string what =
         "batch_norm cudnn_graph " + problem_.to_string() + (problem_.relu ? " relu " : " ");
     // No product is in these graphs, and what engines do to operands of tensor cores does not matter.
-    const gpu::EngineLimits statistics = {.tensor_cores = true, .most = 4};
-    const gpu::EngineLimits elements = {.tensor_cores = true, .most = 2};
+    const gpu::EngineLimits statistics = {.tensor_cores = true, .most = 2};
+    const gpu::EngineLimits elements = {.tensor_cores = true, .most = 1};
     if (pass == Pass::kForward) {
       evaluation_ = std::make_unique<Evaluation>(problem_);
       evaluation_->whole.prepare(context, what + "evaluation", elements);

@@ -25,6 +25,17 @@ inline TensorDesc as_stored(const Conv2dProblem& problem, const TensorDesc& para
   return stored_in(problem.dtype, parameter);
 }
 
+inline gpu::ConvolutionSettings convolution_settings(const Conv2dProblem& problem) {
+  return {.pad_h = problem.pad_h,
+          .pad_w = problem.pad_w,
+          .stride_h = problem.stride_h,
+          .stride_w = problem.stride_w,
+          .dilation_h = problem.dilation_h,
+          .dilation_w = problem.dilation_w,
+          .groups = problem.groups,
+          .math = math_of(problem)};
+}
+
 /// Everything that cuDNN must be told about one convolution.
 struct Conv2dDescriptors {
   explicit Conv2dDescriptors(const Conv2dProblem& problem);

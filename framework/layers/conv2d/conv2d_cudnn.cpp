@@ -39,14 +39,7 @@ Conv2dDescriptors::Conv2dDescriptors(const Conv2dProblem& problem)
       y(problem.y_desc()),
       bias(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)),
       w(as_stored(problem, problem.w_desc())),
-      convolution({.pad_h = problem.pad_h,
-                   .pad_w = problem.pad_w,
-                   .stride_h = problem.stride_h,
-                   .stride_w = problem.stride_w,
-                   .dilation_h = problem.dilation_h,
-                   .dilation_w = problem.dilation_w,
-                   .groups = problem.groups,
-                   .math = math_of(problem)}),
+      convolution(convolution_settings(problem)),
       identity(CUDNN_ACTIVATION_IDENTITY) {}
 
 namespace {

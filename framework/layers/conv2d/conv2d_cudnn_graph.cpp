@@ -89,12 +89,7 @@ class PassPlan {
         w_(graph_.tensor(
             stored_in(pass == Pass::kBackwardFilter ? way.dw : problem.dtype, problem.w_desc()))),
         y_(graph_.tensor(problem.y_desc())) {
-    const gpu::ConvolutionSettings how = {.pad_h = problem.pad_h,
-                                          .pad_w = problem.pad_w,
-                                          .stride_h = problem.stride_h,
-                                          .stride_w = problem.stride_w,
-                                          .dilation_h = problem.dilation_h,
-                                          .dilation_w = problem.dilation_w};
+    const gpu::ConvolutionSettings how = convolution_settings(problem);
     if (pass == Pass::kBackwardData) {
       graph_.convolve_backward_data(how, y_, w_, x_);
     } else if (pass == Pass::kBackwardFilter) {

@@ -11,7 +11,6 @@ ImplEntry<Pool2dProblem> avg_pool2d_custom_naive();
 ImplEntry<Pool2dProblem> global_avg_pool2d_custom_reduction();
 ImplEntry<Pool2dProblem> global_avg_pool2d_custom_naive();
 ImplEntry<Pool2dProblem> pool2d_cudnn();
-ImplEntry<Pool2dProblem> pool2d_cudnn_graph();
 
 Pool2dImpls& max_pool2d_impls() {
   static Pool2dImpls list = {
@@ -20,7 +19,6 @@ Pool2dImpls& max_pool2d_impls() {
     max_pool2d_custom_vectorized(),
     max_pool2d_custom_naive(),
     pool2d_cudnn(),
-    pool2d_cudnn_graph(),
 #endif
   };
   return list;
@@ -33,7 +31,6 @@ Pool2dImpls& avg_pool2d_impls() {
     avg_pool2d_custom_vectorized(),
     avg_pool2d_custom_naive(),
     pool2d_cudnn(),
-    pool2d_cudnn_graph(),
 #endif
   };
   return list;
@@ -47,7 +44,6 @@ Pool2dImpls& global_avg_pool2d_impls() {
     global_avg_pool2d_custom_reduction(),
     global_avg_pool2d_custom_naive(),
     pool2d_cudnn(),
-    pool2d_cudnn_graph(),
 #endif
   };
   return list;
