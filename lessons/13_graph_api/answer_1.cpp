@@ -30,13 +30,12 @@ const char* text_of(Note note) {
 // end notes
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Part tx = tensor(1, kN, kC, kH, kH), tw = tensor(2, kK, kC, kR, kR);
   const Part ty = tensor(3, kN, kK, kH, kH), convolution = convolve(tx, tw, ty);
   const Part graph = Part(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
                          .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, convolution.get())
-                         .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn)
+                         .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn.get())
                          .finalize();
   const Part heuristics = Part(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
                               .set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.get())
@@ -67,7 +66,6 @@ void answer() {
     lesson::compare(narrow ? " TF32" : " float32", ys.host(), expected, narrow ? 0.1 : 1e-3);
   }
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {
