@@ -118,6 +118,7 @@ class Owned {
   Owned(const Owned&) = delete;
   Owned& operator=(const Owned&) = delete;
   operator T() const { return value_; }
+  T get() const { return value_; }
 
  private:
   T value_;
@@ -130,6 +131,10 @@ DESCRIPTOR(Tensor);
 DESCRIPTOR(Filter);
 DESCRIPTOR(Convolution);
 DESCRIPTOR(Pooling);
+DESCRIPTOR(Activation);
+DESCRIPTOR(OpTensor);
+DESCRIPTOR(ReduceTensor);
+DESCRIPTOR(Attn);
 DESCRIPTOR(Dropout);
 DESCRIPTOR(RNN);
 DESCRIPTOR(RNNData);

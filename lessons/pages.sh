@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Every lesson has a page with all its parts, an exercise with an answer, and a line in the index. (What the
-# pages quote is docs/pages.sh's.)
+# Every lesson has a program of at most 150 lines, a page with all its parts, an exercise with an answer, and a line
+# in the index. (What the pages quote is docs/pages.sh's, and what a program printed run.sh's.)
 set -euo pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")"
+most_lines=150
 mistakes=0
 pages=0
 
@@ -26,6 +27,13 @@ for folder in [0-9][0-9]_*/; do
   grep -q '^<!-- code: ' "$page" || mistake "$page quotes nothing of its program"
   for part in '## The memory' '## The code' '## What goes wrong' '## In Duet' '## Exercises'; do
     grep -qxF -- "$part" "$page" || mistake "$page has no part '$part'"
+  done
+  for part in '<!-- printed -->' '<!-- /printed -->'; do
+    grep -qxF -- "$part" "$page" || mistake "$page has no line '$part'"
+  done
+  for program in "$folder"/*.c*; do
+    lines=$(wc -l <"$program")
+    [ "$lines" -le "$most_lines" ] || mistake "$program has $lines lines, and $most_lines are allowed: make two lessons of it"
   done
   [ -f "$folder"/answer_1.cpp ] || [ -f "$folder"/answer_1.cu ] || mistake "$folder has no answer_1"
   for answer in "$folder"/answer_*; do

@@ -69,9 +69,11 @@ std::string without_bodies(const std::string& paragraph) {
 std::string without_description(std::string text) {
   const size_t colon = text.find(": "), end = text.find('\n');
   if (colon >= end) return text;
-  return text.replace(colon, end - colon,
-                      ", to be written: the kernel below has no body. The sizes in capitals are\n"
-                      "// constants; the launch is a suggestion.");
+  return text.replace(
+      colon, end - colon,
+      ", to be written: the kernel below has no body. The sizes in capitals are\n"
+      "// constants; the launch is a suggestion. docs/kernels-at-run-time.md explains "
+      "DUET_LAUNCH and its like.");
 }
 
 std::string passes_of_puzzle(const std::string& starter) {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region answer
   // 5 rows of 20 features, 7 outputs: images of one pixel, or one filter as large as the image.
   const auto x = lesson::random_values(5 * 20, 1), w = lesson::random_values(7 * 20, 2);
@@ -23,7 +22,6 @@ void answer() {
     lesson::compare(v.name, by_cudnn(cudnn, v, x, w, CUDNN_FMA_MATH), expected, 1e-4);
   }
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -99,8 +99,7 @@ void check(cudnnHandle_t cudnn, const Convolution& v) {
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region cases
   check(cudnn, {.name = "3x3"});
   check(cudnn, {.name = "flipped", .mode = CUDNN_CONVOLUTION});
@@ -138,7 +137,6 @@ void teach() {
   SHOULD_FAIL(cudnnGetConvolution2dForwardOutputDim(convolution, xd, wd, &n, &k, &p, &q),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

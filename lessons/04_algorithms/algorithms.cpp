@@ -61,8 +61,7 @@ struct Descriptors {
 };
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   // region memory
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
@@ -136,7 +135,6 @@ void teach() {
                                                       CUDNN_CONVOLUTION_FWD_ALGO_DIRECT, &bytes),
               CUDNN_STATUS_NOT_SUPPORTED);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

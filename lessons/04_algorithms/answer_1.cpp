@@ -36,8 +36,7 @@ int fastest_within(cudnnHandle_t cudnn, const Descriptors& d, size_t limit,
 // end answer
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
   const std::vector<float> w = lesson::random_values(kK * kC * kR * kR, 2);
@@ -57,7 +56,6 @@ void answer() {
                                   algorithm, workspace.data(), bytes, &zero, d.y, ys.data()));
     lesson::compare(name_of(best), ys.host(), expected, 1e-3);
   }
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   // region answer
   // Images of 5 x 4 grow to 9 x 8. What the convolution calls y is the input here.
@@ -25,7 +24,6 @@ void answer() {
                                      algorithm, workspace.data(), bytes, &zero, d.x, out.data()));
   lesson::compare("the transposed convolution", out.host(), expected, 1e-4);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
   const std::vector<float> dy = lesson::random_values(kN * kK * kP * kQ, 3);
@@ -48,7 +47,6 @@ void answer() {
   }
   lesson::compare("dw by differences", dws.host(), slopes, 1e-4);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
   const std::vector<float> dy = lesson::random_values(kN * kK * kP * kQ, 3);
@@ -45,7 +44,6 @@ void answer() {
   }
   lesson::expect("there is one with the same bits every time", deterministic > 0);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -9,13 +9,10 @@ constexpr int kPad = 1, kStride = 2, kP = 5, kQ = 4;
 // end constants
 
 struct Descriptors {
-  cudnnTensorDescriptor_t x, y, bias;
-  cudnnFilterDescriptor_t w;
-  cudnnConvolutionDescriptor_t convolution;
+  lesson::TensorDescriptor x, y, bias;
+  lesson::FilterDescriptor w;
+  lesson::ConvolutionDescriptor convolution;
   Descriptors() {
-    for (auto* tensor : {&x, &y, &bias}) CHECK(cudnnCreateTensorDescriptor(tensor));
-    CHECK(cudnnCreateFilterDescriptor(&w));
-    CHECK(cudnnCreateConvolutionDescriptor(&convolution));
     CHECK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
     CHECK(cudnnSetTensor4dDescriptor(y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kK, kP, kQ));
     CHECK(cudnnSetTensor4dDescriptor(bias, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, kK, 1, 1));
@@ -23,11 +20,6 @@ struct Descriptors {
     CHECK(cudnnSetConvolution2dDescriptor(convolution, kPad, kPad, kStride, kStride, 1, 1,
                                           CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
     CHECK(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH));
-  }
-  ~Descriptors() {
-    (void)cudnnDestroyConvolutionDescriptor(convolution);
-    (void)cudnnDestroyFilterDescriptor(w);
-    for (auto tensor : {x, y, bias}) (void)cudnnDestroyTensorDescriptor(tensor);
   }
 };
 
@@ -50,8 +42,7 @@ void for_each_product(F f) {
 // end products
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
   const std::vector<float> w = lesson::random_values(kK * kC * kR * kR, 2);
@@ -118,7 +109,6 @@ void teach() {
                                    data.algo, room.data(), room.bytes(), &zero, d.y, dxs.data()),
       CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

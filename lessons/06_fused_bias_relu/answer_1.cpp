@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
   const std::vector<float> w = lesson::random_values(kK * kC * kR * kR, 2);
@@ -29,7 +28,6 @@ void answer() {
   }
   lesson::compare("relu(convolution(x) + x + b)", ys.host(), expected, 1e-3);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -9,15 +9,11 @@ constexpr float kHalf = 0.5f;
 // end constants
 
 struct Descriptors {
-  cudnnTensorDescriptor_t x, y, bias;
-  cudnnFilterDescriptor_t w;
-  cudnnConvolutionDescriptor_t convolution;
-  cudnnActivationDescriptor_t relu;
+  lesson::TensorDescriptor x, y, bias;
+  lesson::FilterDescriptor w;
+  lesson::ConvolutionDescriptor convolution;
+  lesson::ActivationDescriptor relu;
   Descriptors() {
-    for (auto* tensor : {&x, &y, &bias}) CHECK(cudnnCreateTensorDescriptor(tensor));
-    CHECK(cudnnCreateFilterDescriptor(&w));
-    CHECK(cudnnCreateConvolutionDescriptor(&convolution));
-    CHECK(cudnnCreateActivationDescriptor(&relu));
     CHECK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kH));
     CHECK(cudnnSetTensor4dDescriptor(y, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kK, kH, kH));
     CHECK(cudnnSetTensor4dDescriptor(bias, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, kK, 1, 1));
@@ -26,12 +22,6 @@ struct Descriptors {
                                           CUDNN_DATA_FLOAT));
     CHECK(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH));
     CHECK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0));
-  }
-  ~Descriptors() {
-    (void)cudnnDestroyActivationDescriptor(relu);
-    (void)cudnnDestroyConvolutionDescriptor(convolution);
-    (void)cudnnDestroyFilterDescriptor(w);
-    for (auto tensor : {x, y, bias}) (void)cudnnDestroyTensorDescriptor(tensor);
   }
 };
 
@@ -52,8 +42,7 @@ std::vector<double> plain_convolution(const std::vector<float>& x, const std::ve
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   // region memory
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kH, 1);
@@ -122,7 +111,6 @@ void teach() {
                                                     d.relu, d.y, ys.data()),
               CUDNN_STATUS_NOT_SUPPORTED);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

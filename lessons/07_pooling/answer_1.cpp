@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
   const lesson::Array<float> xs(x), ys(kN * kC);
@@ -20,7 +19,6 @@ void answer() {
   for (size_t i = 0; i < x.size(); ++i) expected[i / (kH * kW)] += double(x[i]) / (kH * kW);
   lesson::compare("averages of planes", ys.host(), expected, 1e-6);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() { return lesson::run("Lesson 07, answer 1", "Global average pooling.", answer); }

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const std::vector<float> x(kN * kC * kH * kW, 0), dy(kN * kC * kP * kQ, 1);
   const lesson::Array<float> xs(x), dys(dy), ys(dy.size()), dxs(x.size());
@@ -19,7 +18,6 @@ void answer() {
   for (const std::vector<int>& window : windows()) expected[window[0]] += 1;  // the first, alone
   lesson::compare("dx of equal values", dxs.host(), expected);
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() { return lesson::run("Lesson 07, answer 2", "The gradient of equal values.", answer); }

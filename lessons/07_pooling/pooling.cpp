@@ -70,8 +70,7 @@ void plain(cudnnPoolingMode_t mode, const std::vector<float>& x, const std::vect
 // end plain
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   // region sizes
   d.set(CUDNN_POOLING_MAX_DETERMINISTIC);
@@ -131,7 +130,6 @@ void teach() {
   SHOULD_FAIL(cudnnGetPooling2dForwardOutputDim(d.pooling, d.x, &n, &c, &p, &q),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

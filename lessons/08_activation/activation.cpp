@@ -40,13 +40,10 @@ double slope(const Activation& a, double x) {
 // end plain
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 2, 3, 5, 7));
-  cudnnActivationDescriptor_t activation;
-  CHECK(cudnnCreateActivationDescriptor(&activation));
+  const lesson::ActivationDescriptor activation;
 
   // region memory
   std::vector<float> x = lesson::random_values(kCount, 1);
@@ -115,9 +112,6 @@ void teach() {
       cudnnActivationForward(cudnn, activation, &one, tensor, xs.data(), &zero, tensor, ys.data()),
       CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroyActivationDescriptor(activation));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

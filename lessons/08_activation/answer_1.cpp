@@ -4,17 +4,14 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 2, 3, 5, 7));
   const std::vector<float> x = lesson::random_values(kCount, 1);
   const lesson::Array<float> xs(x), ys(kCount);
   // region answer
   // max(x, slope * x), if the slope is from 0 to 1: both operands of one cudnnOpTensor are x.
-  cudnnOpTensorDescriptor_t largest;
-  CHECK(cudnnCreateOpTensorDescriptor(&largest));
+  const lesson::OpTensorDescriptor largest;
   CHECK(cudnnSetOpTensorDescriptor(largest, CUDNN_OP_TENSOR_MAX, CUDNN_DATA_FLOAT,
                                    CUDNN_PROPAGATE_NAN));
   const float one = 1, slope_below = 0.125f, zero = 0;
@@ -24,9 +21,6 @@ void answer() {
   for (const float value : x) expected.push_back(value > 0 ? value : slope_below * value);
   lesson::compare("leaky relu", ys.host(), expected);
   // end answer
-  CHECK(cudnnDestroyOpTensorDescriptor(largest));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() { return lesson::run("Lesson 08, answer 1", "Leaky relu by cudnnOpTensor.", answer); }

@@ -4,10 +4,8 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t matrix;
-  CHECK(cudnnCreateTensorDescriptor(&matrix));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor matrix;
   // region answer
   // 6 rows of 10: images of one pixel with 10 channels. INSTANCE and CHANNEL are the same then.
   const int rows = 6, columns = 10;
@@ -28,8 +26,6 @@ void answer() {
     lesson::compare("rows of a matrix", ys.host(), expected, 1e-6);
   }
   // end answer
-  CHECK(cudnnDestroyTensorDescriptor(matrix));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() { return lesson::run("Lesson 09, answer 1", "Softmax over rows.", answer); }

@@ -36,10 +36,8 @@ void plain(cudnnSoftmaxMode_t mode, bool logarithm, const std::vector<float>& x,
 // end plain
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
   // region memory
   std::vector<float> x = lesson::random_values(kN * kC * kH * kW, 1);
@@ -91,16 +89,12 @@ void teach() {
   // end large
 
   // region wrong
-  cudnnTensorDescriptor_t other;
-  CHECK(cudnnCreateTensorDescriptor(&other));
+  const lesson::TensorDescriptor other;
   CHECK(cudnnSetTensor4dDescriptor(other, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, 1, 1));
   SHOULD_FAIL(cudnnSoftmaxForward(cudnn, CUDNN_SOFTMAX_ACCURATE, CUDNN_SOFTMAX_MODE_CHANNEL, &one,
                                   tensor, xs.data(), &zero, other, ys.data()),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroyTensorDescriptor(other));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

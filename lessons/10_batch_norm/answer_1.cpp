@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   const auto x = lesson::random_values(kN * kC * kPixels, 1);
   const auto scale = lesson::random_values(kC, 3), bias = lesson::random_values(kC, 4);
@@ -21,8 +20,7 @@ void answer() {
     b.push_back(bias[c] - a[c] * mean[c]);
   }
   const lesson::Array<float> as(a), bs(b);
-  cudnnOpTensorDescriptor_t times;
-  CHECK(cudnnCreateOpTensorDescriptor(&times));
+  const lesson::OpTensorDescriptor times;
   CHECK(cudnnSetOpTensorDescriptor(times, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_FLOAT,
                                    CUDNN_PROPAGATE_NAN));
   CHECK(cudnnOpTensor(cudnn, times, &kOne, d.x, xs.data(), &kOne, d.channel, as.data(), &kZero, d.x,
@@ -41,8 +39,6 @@ void answer() {
   }
   lesson::compare("cuDNN's inference", ys.host(), expected, 1e-5);
   lesson::compare("a x + b", folded.host(), expected, 1e-5);
-  CHECK(cudnnDestroyOpTensorDescriptor(times));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

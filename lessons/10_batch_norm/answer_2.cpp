@@ -6,8 +6,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const auto scale = lesson::random_values(kC, 3), bias = lesson::random_values(kC, 4);
   std::vector<__half> x, z;
   for (const float value : lesson::random_values(kM * kC, 1)) x.push_back(__float2half(value));
@@ -17,11 +16,8 @@ void answer() {
   const lesson::Array<float> running_mean(std::vector<float>(kC, 0.0f));
   const lesson::Array<float> running_variance(std::vector<float>(kC, 1.0f));
   // region answer
-  cudnnTensorDescriptor_t images, channel;
-  cudnnActivationDescriptor_t relu;
-  CHECK(cudnnCreateTensorDescriptor(&images));
-  CHECK(cudnnCreateTensorDescriptor(&channel));
-  CHECK(cudnnCreateActivationDescriptor(&relu));
+  const lesson::TensorDescriptor images, channel;
+  const lesson::ActivationDescriptor relu;
   CHECK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0));
   CHECK(cudnnSetTensor4dDescriptor(images, CUDNN_TENSOR_NHWC, CUDNN_DATA_HALF, kN, kC, kH, kW));
   const auto mode = CUDNN_BATCHNORM_SPATIAL_PERSISTENT;  // and C must be a multiple of 4
@@ -56,10 +52,6 @@ void answer() {
   std::vector<float> y;
   for (const __half value : ys.host()) y.push_back(__half2float(value));
   lesson::compare("relu(batch_norm(x) + z) in half precision", y, expected, 5e-3);
-  CHECK(cudnnDestroyActivationDescriptor(relu));
-  CHECK(cudnnDestroyTensorDescriptor(channel));
-  CHECK(cudnnDestroyTensorDescriptor(images));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

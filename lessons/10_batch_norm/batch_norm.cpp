@@ -5,25 +5,21 @@
 
 // region constants
 constexpr int kN = 4, kC = 8, kH = 5, kW = 6, kPixels = kH * kW, kM = kN * kPixels;
-constexpr double kEps = 1e-5,
-                 kFactor = 0.1;  // kFactor weighs the new batch in the running averages
+constexpr double kEps = 1e-5;    // added to a variance before its root
+constexpr double kFactor = 0.1;  // weight of the new batch in the running averages
 constexpr float kOne = 1, kZero = 0;
 // end constants
 
+// region descriptors
 struct Descriptors {
-  cudnnTensorDescriptor_t x, channel;
+  lesson::TensorDescriptor x, channel;
   Descriptors() {
-    CHECK(cudnnCreateTensorDescriptor(&x));
-    CHECK(cudnnCreateTensorDescriptor(&channel));
     CHECK(cudnnSetTensor4dDescriptor(x, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
     // 1 x C x 1 x 1 for scale, bias and statistics, in float32 also where x is narrower.
     CHECK(cudnnDeriveBNTensorDescriptor(channel, x, CUDNN_BATCHNORM_SPATIAL));
   }
-  ~Descriptors() {
-    (void)cudnnDestroyTensorDescriptor(channel);
-    (void)cudnnDestroyTensorDescriptor(x);
-  }
 };
+// end descriptors
 
 /// Where value i of channel c lies.
 int place(int c, int i) { return (i / kPixels * kC + c) * kPixels + i % kPixels; }
@@ -72,8 +68,7 @@ Expected plain(const std::vector<float>& x, const std::vector<float>& dy,
 // end plain
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const Descriptors d;
   // region memory
   const auto x = lesson::random_values(kN * kC * kPixels, 1),
@@ -122,8 +117,7 @@ void teach() {
                   cudnn, CUDNN_BATCHNORM_SPATIAL, &kOne, &kZero, d.x, xs.data(), d.x, ys.data(),
                   d.x, scales.data(), biases.data(), mean.data(), inverse.data(), kEps),
               CUDNN_STATUS_BAD_PARAM);
-  cudnnActivationDescriptor_t relu;
-  CHECK(cudnnCreateActivationDescriptor(&relu));
+  const lesson::ActivationDescriptor relu;
   CHECK(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0));
   size_t bytes = 0;
   SHOULD_FAIL(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
@@ -131,8 +125,6 @@ void teach() {
                   d.x, d.x, d.x, d.channel, relu, &bytes),
               CUDNN_STATUS_NOT_SUPPORTED);
   // end wrong
-  CHECK(cudnnDestroyActivationDescriptor(relu));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,18 +4,15 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 100, 100, 1, 1));
   size_t state_bytes = 0, mask_bytes = 0;
   CHECK(cudnnDropoutGetStatesSize(cudnn, &state_bytes));
   CHECK(cudnnDropoutGetReserveSpaceSize(tensor, &mask_bytes));
   const lesson::Array<char> states(state_bytes), mask(mask_bytes);
   const lesson::Array<float> ones(std::vector<float>(kCount, 1.0f)), ys(kCount);
-  cudnnDropoutDescriptor_t dropout;
-  CHECK(cudnnCreateDropoutDescriptor(&dropout));
+  const lesson::DropoutDescriptor dropout;
   CHECK(cudnnSetDropoutDescriptor(dropout, cudnn, kDropped, states.data(), state_bytes, kSeed));
   const auto draw = [&](cudnnDropoutDescriptor_t by) {
     CHECK(cudnnDropoutForward(cudnn, by, tensor, ones.data(), tensor, ys.data(), mask.data(),
@@ -28,18 +25,13 @@ void answer() {
   const std::vector<bool> next = draw(dropout), after = draw(dropout);
 
   const lesson::Array<char> restored(saved);  // another process would begin here
-  cudnnDropoutDescriptor_t resumed;
-  CHECK(cudnnCreateDropoutDescriptor(&resumed));
+  const lesson::DropoutDescriptor resumed;
   // Set would draw new states from the seed; Restore takes those that are there.
   CHECK(
       cudnnRestoreDropoutDescriptor(resumed, cudnn, kDropped, restored.data(), state_bytes, kSeed));
   lesson::expect("the next mask is the same", draw(resumed) == next);
   lesson::expect("so is the one after it", draw(resumed) == after);
   // end answer
-  CHECK(cudnnDestroyDropoutDescriptor(resumed));
-  CHECK(cudnnDestroyDropoutDescriptor(dropout));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() { return lesson::run("Lesson 11, answer 1", "Saves and restores the states.", answer); }

@@ -26,10 +26,8 @@ std::vector<bool> mask_of(const std::vector<float>& y) {
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 100, 100, 1, 1));
 
   // region set
@@ -37,8 +35,7 @@ void teach() {
   CHECK(cudnnDropoutGetStatesSize(cudnn, &state_bytes));
   CHECK(cudnnDropoutGetReserveSpaceSize(tensor, &mask_bytes));
   const lesson::Array<char> states(state_bytes), mask(mask_bytes);
-  cudnnDropoutDescriptor_t dropout;
-  CHECK(cudnnCreateDropoutDescriptor(&dropout));
+  const lesson::DropoutDescriptor dropout;
   const double us = lesson::microseconds(
       [&] {
         CHECK(
@@ -85,9 +82,6 @@ void teach() {
                                   mask_bytes / 2),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroyDropoutDescriptor(dropout));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

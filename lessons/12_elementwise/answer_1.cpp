@@ -4,11 +4,8 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor, channel;
-  CHECK(cudnnCreateTensorDescriptor(&tensor));
-  CHECK(cudnnCreateTensorDescriptor(&channel));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor, channel;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
   CHECK(cudnnSetTensor4dDescriptor(channel, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, kC, 1, 1));
   const auto a = lesson::random_values(kCount, 1);
@@ -21,8 +18,7 @@ void answer() {
   }
   for (double& value : squares) value = std::sqrt(value);
   // region answer
-  cudnnReduceTensorDescriptor_t reduce;
-  CHECK(cudnnCreateReduceTensorDescriptor(&reduce));
+  const lesson::ReduceTensorDescriptor reduce;
   for (const auto kind : {CUDNN_REDUCE_TENSOR_AVG, CUDNN_REDUCE_TENSOR_NORM2}) {
     CHECK(cudnnSetReduceTensorDescriptor(reduce, kind, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN,
                                          CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES));
@@ -36,10 +32,6 @@ void answer() {
                     mean ? means : squares, 1e-5);
   }
   // end answer
-  CHECK(cudnnDestroyReduceTensorDescriptor(reduce));
-  CHECK(cudnnDestroyTensorDescriptor(channel));
-  CHECK(cudnnDestroyTensorDescriptor(tensor));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -10,10 +10,8 @@ constexpr int kN = 2, kC = 3, kH = 4, kW = 5, kCount = kN * kC * kH * kW;
 int channel_of(int i) { return i / (kH * kW) % kC; }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
-  cudnnTensorDescriptor_t tensor, channel, rows;
-  for (auto* d : {&tensor, &channel, &rows}) CHECK(cudnnCreateTensorDescriptor(d));
+  const lesson::Handle cudnn;
+  const lesson::TensorDescriptor tensor, channel, rows;
   CHECK(cudnnSetTensor4dDescriptor(tensor, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, kW));
   CHECK(cudnnSetTensor4dDescriptor(channel, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, kC, 1, 1));
   CHECK(cudnnSetTensor4dDescriptor(rows, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, kN, kC, kH, 1));
@@ -26,8 +24,7 @@ void teach() {
   // end memory
 
   // region op
-  cudnnOpTensorDescriptor_t op;
-  CHECK(cudnnCreateOpTensorDescriptor(&op));
+  const lesson::OpTensorDescriptor op;
   const struct {
     const char* name;
     cudnnOpTensorOp_t op;
@@ -70,8 +67,7 @@ void teach() {
 
   // region reduce
   // Sizes that are 1 in the result are reduced. Here W: the largest of each row, and where it was.
-  cudnnReduceTensorDescriptor_t reduce;
-  CHECK(cudnnCreateReduceTensorDescriptor(&reduce));
+  const lesson::ReduceTensorDescriptor reduce;
   CHECK(cudnnSetReduceTensorDescriptor(reduce, CUDNN_REDUCE_TENSOR_MAX, CUDNN_DATA_FLOAT,
                                        CUDNN_PROPAGATE_NAN, CUDNN_REDUCE_TENSOR_FLATTENED_INDICES,
                                        CUDNN_32BIT_INDICES));
@@ -105,10 +101,6 @@ void teach() {
                                 bytes, &one, tensor, as.data(), &zero, rows, largest.data()),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroyReduceTensorDescriptor(reduce));
-  CHECK(cudnnDestroyOpTensorDescriptor(op));
-  for (auto d : {tensor, channel, rows}) CHECK(cudnnDestroyTensorDescriptor(d));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -75,15 +75,14 @@ std::vector<double> plain(const std::vector<float>& x, const std::vector<float>&
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region graph
   enum Id { kX = 1, kFilter, kY };
   const Part tx = tensor(kX, kN, kC, kH, kH), tw = tensor(kFilter, kK, kC, kR, kR);
   const Part ty = tensor(kY, kN, kK, kH, kH), convolution = convolve(tx, tw, ty);
   const Part graph = Part(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
                          .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, convolution.get())
-                         .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn)
+                         .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn.get())
                          .finalize();
   // end graph
 
@@ -125,7 +124,6 @@ void teach() {
                                        CUDNN_TYPE_FLOAT, 1, x.data()),
               CUDNN_STATUS_BAD_PARAM);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

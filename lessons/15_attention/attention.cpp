@@ -81,16 +81,14 @@ double set_math(cudnnAttnDescriptor_t attention) {
 /// Compares a call with the plain loop, and then does `more` with what made the call.
 template <class More>
 void attend(const std::vector<int>& lo, const std::vector<int>& hi, More more) {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const auto q = lesson::random_values(kN * kQ * kSize, 1);
   const auto k = lesson::random_values(kN * kK * kSize, 2);
   const auto v = lesson::random_values(kN * kK * kValue, 3);
   const lesson::Array<float> qs(q), ks(k), vs(v), outs(kN * kQ * kValue);
 
   // region sizes
-  cudnnAttnDescriptor_t attention;
-  CHECK(cudnnCreateAttnDescriptor(&attention));
+  const lesson::AttnDescriptor attention;
   const double allowed = set_math(attention);
   size_t weight_bytes = 0, work_bytes = 0;  // no reserve space is asked for: inference
   CHECK(cudnnGetMultiHeadAttnBuffers(cudnn, attention, &weight_bytes, &work_bytes, nullptr));
@@ -114,12 +112,10 @@ void attend(const std::vector<int>& lo, const std::vector<int>& hi, More more) {
   lesson::compare("softmax(q k^T * scale) v", outs.host(), plain(q, k, v, lo, hi), allowed);
   // end forward
 
-  more(attention, forward);
+  more(attention.get(), forward);
   for (const auto& sequence : {q_sequences, k_sequences, v_sequences, out_sequences}) {
     CHECK(cudnnDestroySeqDataDescriptor(sequence));
   }
-  CHECK(cudnnDestroyAttnDescriptor(attention));
-  CHECK(cudnnDestroy(cudnn));
 }
 
 void teach() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const auto x = lesson::random_values(kN * kH * kH * kC, 1);
   const auto w = lesson::random_values(kK * kC, 2), b = lesson::random_values(kK, 3);
   const auto z = lesson::random_values(kN * kH * kH * kK, 4);
@@ -30,7 +29,6 @@ void answer() {
     expected[i] = std::max(0.0, expected[i] + z[i]);
   }
   lesson::compare("relu(convolution(x) + b + z)", lesson::floats(ys.host()), expected, 0.02);
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const auto x = lesson::random_values(kN * kH * kH * kC, 1);
   const auto w = lesson::random_values(kK * kC, 2), b = lesson::random_values(kK, 3);
   const lesson::Array<__half> xs(lesson::halves(x)), ws(lesson::halves(w)), bs(lesson::halves(b));
@@ -39,7 +38,6 @@ void answer() {
     std::printf("  plan %lld: %.1f us\n", static_cast<long long>(i), us);
   }
   // end answer
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

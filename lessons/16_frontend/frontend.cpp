@@ -88,8 +88,7 @@ std::string lines_of(const std::string& text, int count) {
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region graph
   fe::graph::Graph graph;
   set_types(graph);
@@ -138,7 +137,6 @@ void teach() {
   std::printf("two convolutions: %s\n", lines_of(error.err_msg, 3).c_str());
   lesson::expect("no plan for two convolutions in one graph", error.is_bad());
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

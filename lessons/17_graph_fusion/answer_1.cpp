@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region answer
   const Part tx = tensor(1, kN, kC, kH), tw = tensor(2, kK, kC, 1), tb = tensor(3, 1, kK, 1);
   const Part tz = tensor(4, kN, kK, kH), ty = tensor(5, kN, kK, kH);
@@ -29,7 +28,6 @@ void answer() {
   std::vector<double> expected = plain(x, w, b);
   for (size_t i = 0; i < expected.size(); ++i) expected[i] = std::max(0.0, expected[i] + z[i]);
   lesson::compare("relu(convolution(x) + b + z)", lesson::floats(ys.host()), expected, 0.02);
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -4,8 +4,7 @@
 #undef main
 
 void answer() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   const auto x = lesson::random_values(kN * kH * kH * kC, 1);
   const auto w = lesson::random_values(kK * kC, 2);
   const std::vector<float> b(kK, 0.25f);
@@ -40,7 +39,6 @@ void answer() {
   std::vector<double> expected = plain(x, w, b);
   for (double& value : expected) value = std::max(0.0, value);
   lesson::compare("with bias and relu", y, expected, 0.02);
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

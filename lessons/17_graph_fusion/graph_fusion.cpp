@@ -99,8 +99,7 @@ std::vector<double> plain(const std::vector<float>& x, const std::vector<float>&
 }
 
 void teach() {
-  cudnnHandle_t cudnn;
-  CHECK(cudnnCreate(&cudnn));
+  const lesson::Handle cudnn;
   // region graph
   enum Id { kX = 1, kFilter, kBias, kY, kSum, kBiased };
   const Part tx = tensor(kX, kN, kC, kH), tw = tensor(kFilter, kK, kC, 1);
@@ -136,7 +135,6 @@ void teach() {
   SHOULD_FAIL(make_plan(cudnn, {convolution.get(), add.get(), behind.get()}, plan),
               CUDNN_STATUS_NOT_SUPPORTED);
   // end wrong
-  CHECK(cudnnDestroy(cudnn));
 }
 
 int main() {

@@ -10,7 +10,8 @@ namespace {
 
 TEST(Puzzle, HasTheFormulaAndTheLaunchAndNoBody) {
   const std::string text = puzzle_text(starter_text("softmax", "puzzle"), "forward");
-  EXPECT_TRUE(has(text, "// softmax custom_puzzle, to be written", "y = exp(x) / sum of exp(x)",
+  EXPECT_TRUE(has(text, "// softmax custom_puzzle, to be written",
+                  "docs/kernels-at-run-time.md explains", "y = exp(x) / sum of exp(x)",
                   "DUET_REQUIRES(!NHWC", "__global__ void forward(const float* x, float* y) {\n",
                   "  // yours\n}\nDUET_LAUNCH(forward, forward, ceil_div(ROWS, BLOCK), BLOCK);\n"))
       << text;
