@@ -162,6 +162,9 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("no_bias", 64, image(9, 64, 8, 8),
               {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
   check_wgmma("odd", 70, image(20, 72, 13, 12), {{"kernel", "3"}});
+  check_wgmma("windows", 128, image(18, 64, 13, 13), {{"kernel", "3"}});
+  check_wgmma("windows_of_parts", 125, image(23, 40, 9, 26), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("twelve_columns", 256, image(8, 56, 5, 14), {{"kernel", "3"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 

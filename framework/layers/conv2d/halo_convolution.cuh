@@ -173,9 +173,9 @@ class HaloConvolution : StagedConvolution<T> {
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
     const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const BlockRows<T>& of_x, const BlockRows<T>& of_dy) {
-      launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                          parts_stride(), run.stream());
+    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
+      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
+                             parts_stride(), run.stream());
     };
     if constexpr (std::is_same_v<T, float>) {
       const ImageBlocks images = image_blocks(), gradients = gradient_blocks();

@@ -10,6 +10,7 @@
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+#include "layers/conv2d_pool_relu/wgmma_windows.cuh"
 
 namespace duet {
 namespace {
@@ -92,20 +93,29 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     if (data_by_halo_ || filter_by_halo_) {
       halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
     }
+    if (kBf16 && window_convolution_preferred(problem.conv)) windows_.emplace(problem.conv);
   }
 
   size_t workspace_bytes(Pass pass) const override {
-    if (pass == Pass::kForward) return convolution_.window_workspace_bytes();
+    if (pass == Pass::kForward) {
+      return windows_ ? windows_->workspace_bytes() : convolution_.window_workspace_bytes();
+    }
     return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    if (pass == Pass::kForward) return convolution_.window_plan().template text<T>();
+    if (pass == Pass::kForward) {
+      return windows_ ? windows_->text() : convolution_.window_plan().template text<T>();
+    }
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
+    if (windows_) {
+      windows_->forward(run, x, w, b.data<float>(), y, state.data<uint32_t>());
+      return;
+    }
     problem_.conv.layout == Layout::kNCHW ? forward_to<Layout::kNCHW>(run, x, w, b, y, state)
                                           : forward_to<Layout::kNHWC>(run, x, w, b, y, state);
   }
@@ -150,8 +160,11 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
   const WgmmaConvolution<T> convolution_;
+  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
+
   const bool data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
+  std::optional<WindowConvolution> windows_;
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
