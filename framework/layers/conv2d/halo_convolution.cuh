@@ -5,6 +5,7 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
+#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
 namespace duet {
@@ -181,7 +182,7 @@ class HaloConvolution : StagedConvolution<T> {
       const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
       auto* const image = static_cast<float*>(run.workspace);
       float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, {images, image, d.h, d.w}, dy, argmax, {gradients, gradient, d.p, d.q});
+      stage_blocks(run, x, dy, argmax, image, gradient);
       launch_parts({image, images}, {gradient, gradients});
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
@@ -219,19 +220,21 @@ class HaloConvolution : StagedConvolution<T> {
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
   }
-  void stage_blocks(const Run& run, const Tensor& x, const ImageBlockTarget& images,
-                    const Tensor& dy, const uint32_t* argmax,
-                    const ImageBlockTarget& gradients) const {
+  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
+                    float* image, float* gradient) const {
     const Conv2dProblem& d = problem_;
     this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const RasterSource<kLayout> from{x.data<float>(), d.c, d.h, d.w};
+      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
       if (argmax) {
-        const PooledRasterSource<kLayout> gradient{{dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                   d.q};
-        write_image_blocks(from, images, gradient, gradients, run.stream());
+        launch_staging(images,
+                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                  gradient_blocks(), gradient),
+                       run.stream());
       } else {
-        write_image_blocks(from, images, RasterSource<kLayout>{dy.data<float>(), d.k, d.p, d.q},
-                           gradients, run.stream());
+        launch_staging(
+            images,
+            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
+            run.stream());
       }
     });
   }
