@@ -1,4 +1,4 @@
-// custom_direct behind a pooling in bf16, with one channel and 3x3 filters: the nine taps are the terms of one mma.sync
+// custom_direct behind a pooling in bf16, and its backward_filter in tf32, with one channel and 3x3 filters: the nine taps are the terms of one mma.sync
 // (kernels/mma_tile.cuh), and a window's four outputs four of its sums in one thread, as in direct_forward.cuh.
 //
 // In forward rows of the instruction are windows, of which an instruction computes one of the four outputs, columns are
@@ -10,14 +10,19 @@
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
+#include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
 #include "layers/conv2d/direct_forward.cuh"
 
 namespace duet {
 
-/// Operands of an instruction, from words of lane l, which holds rows l/4 and l/4 + 8 of A, column l/4 of B, and terms by
-/// l%4.
-struct DirectMma {
+/// Operands of an instruction, in tf32 of two, from words of lane l, which holds rows l/4 and l/4 + 8 of A, column l/4 of B,
+/// and terms by l%4.
+template <class T>
+struct DirectMma;
+
+template <>
+struct DirectMma<bfloat16> {
   using A = uint32_t[4];
   using B = uint32_t[2];
   static constexpr uint32_t kOne = 0x3f80;
@@ -49,16 +54,40 @@ struct DirectMma {
   }
 };
 
+template <>
+struct DirectMma<float> {
+  using A = uint32_t[2][4];
+  using B = uint32_t[2][2];
+  static constexpr uint32_t kOne = 0x3f800000;
+  __device__ static uint32_t word(float value) { return __float_as_uint(tf32_rounded(value)); }
+  __device__ static void outputs_a(A& a, const uint32_t (&upper)[4], const uint32_t (&lower)[4]) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) {
+      a[s][0] = upper[2 * s], a[s][1] = lower[2 * s];
+      a[s][2] = upper[2 * s + 1], a[s][3] = lower[2 * s + 1];
+    }
+  }
+  __device__ static void outputs_b(B& b, uint32_t value, uint32_t place) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) b[i / 2][i % 2] = place == uint32_t(i) ? value : 0;
+  }
+  __device__ static void multiply(float (&c)[4], const A& a, const B& b) {
+#pragma unroll
+    for (int s = 0; s < 2; ++s) MmaTf32::multiply(c[0], c[1], c[2], c[3], a[s], b[s][0], b[s][1]);
+  }
+};
+
 /// An image's pixels as they are multiplied, zeros outside.
+template <class T>
 struct DirectPixels {
   const DirectGeometry& g;
-  const bfloat16* x;  // in global or shared memory
+  const T* x;  // in global or shared memory
   /// Row and column from the first of the padding on.
   __device__ __forceinline__ uint32_t operator()(int image, int row, int column) const {
     const int h = row - g.d.pad_h, w = column - g.d.pad_w;
     if (!g.all_inside && (uint32_t(h) >= uint32_t(g.d.h) || uint32_t(w) >= uint32_t(g.d.w)))
       return 0;
-    return DirectMma::word(x[(size_t(image) * g.d.h + h) * g.d.w + w]);
+    return DirectMma<T>::word(x[(size_t(image) * g.d.h + h) * g.d.w + w]);
   }
 };
 
@@ -74,8 +103,8 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
                                      int windows_per_run, const bfloat16* __restrict__ x,
                                      const float* __restrict__ w, const float* __restrict__ bias,
                                      bfloat16* __restrict__ y, uint32_t* __restrict__ argmax) {
-  using Mma = DirectMma;
   using T = bfloat16;
+  using Mma = DirectMma<T>;
   constexpr bool kPlanes = kLayout == Layout::kNCHW;
   constexpr int kTaps = 9, kVec = kWidest<T>, kFilters = kDirectMmaFilters;
   extern __shared__ __align__(16) char memory[];
@@ -101,7 +130,7 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
                 of_four == 0 ? weight(kTaps - 1) : 0u);
   }
   __syncthreads();
-  const DirectPixels pixels{g, x};
+  const DirectPixels<T> pixels{g, x};
   for (int window0 = tid / 32 * 16; window0 < windows; window0 += kDirectThreads / 2) {
     Mma::A patch[4];
     int upper[2], left[2];
@@ -187,29 +216,30 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
 inline constexpr int kDirectMmaFilterWarps = 8;
 
 /// What a block of backward_filter has of an image: so many bytes of dy and of argmax, of 64 filters, and of x.
+template <class T>
 struct DirectMmaImage {
-  static constexpr int kStages = 3;
+  static constexpr int kStages = std::is_same_v<T, float> ? 2 : 3;
   int dy, argmax, x;
   explicit DirectMmaImage(const DirectGeometry& g)
-      : dy(kDirectMmaFilters * g.windows * int(sizeof(bfloat16))),
+      : dy(kDirectMmaFilters * g.windows * int(sizeof(T))),
         argmax(kDirectMmaTiles * g.windows * int(sizeof(uint32_t))),
-        x(g.d.h * g.d.w * int(sizeof(bfloat16))) {}
+        x(g.d.h * g.d.w * int(sizeof(T))) {}
   __host__ __device__ int bytes() const { return round_up(dy + argmax + x, 16); }
 };
 
 // blockIdx.x is a split of the images, y 64 filters. A block's warps share an image's windows, four at a time, which the copy
-// engine brings three images ahead.
+// engine brings some images ahead.
 // partial[split] = dw [filters][taps], then dbias [filters].
-static __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
+template <class T>
+__global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
     conv2d_direct_mma_backward_filter_kernel(const __grid_constant__ DirectGeometry g,
-                                             const __grid_constant__ DirectMmaImage part,
-                                             const bfloat16* x, const bfloat16* dy,
-                                             const uint32_t* argmax, float* __restrict__ partial) {
-  using Mma = DirectMma;
+                                             const __grid_constant__ DirectMmaImage<T> part,
+                                             const T* x, const T* dy, const uint32_t* argmax,
+                                             float* __restrict__ partial) {
+  using Mma = DirectMma<T>;
   constexpr int kTaps = 9, kFilters = kDirectMmaFilters, kWarps = kDirectMmaFilterWarps;
-  constexpr int kStages = DirectMmaImage::kStages;
+  constexpr int kStages = DirectMmaImage<T>::kStages;
   extern __shared__ __align__(16) char memory[];
-  __shared__ float sums_of[kWarps][kTaps + 1][kFilters + 1];
   __shared__ CopyBarrier full[kStages];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int column = lane / 4, of_four = lane % 4, k0 = blockIdx.y * kFilters;
@@ -238,9 +268,9 @@ static __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
     const int stage = number % kStages;
     full[stage].wait(number / kStages);
     const char* const from = memory + stage * part.bytes();
-    const auto* const gradients = reinterpret_cast<const bfloat16*>(from);
+    const auto* const gradients = reinterpret_cast<const T*>(from);
     const auto* const places = reinterpret_cast<const uint32_t*>(from + part.dy);
-    const DirectPixels pixels{g, reinterpret_cast<const bfloat16*>(from + part.dy + part.argmax)};
+    const DirectPixels<T> pixels{g, reinterpret_cast<const T*>(from + part.dy + part.argmax)};
     for (int first = warp * 4; first < g.windows; first += kWarps * 4) {
       const bool inside = first + of_four < g.windows;
       const int window = inside ? first + of_four : 0;
@@ -253,14 +283,14 @@ static __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
         eight[e] = pixels(0, above + column / 3, before + column % 3);
         others[e] = column == 0 ? pixels(0, above + 2, before + 2) : column == 1 ? Mma::kOne : 0;
       }
-      Mma::A patch;
+      typename Mma::A patch;
       Mma::outputs_a(patch, eight, others);
 #pragma unroll
       for (int j = 0; j < kDirectMmaTiles; ++j) {
         const uint32_t value =
             Mma::word(gradients[(j * 8 + column) * g.filter_stride + window * g.pixel_stride]);
         const uint32_t place = places[j * g.windows + window] >> 4 * column & 15;
-        Mma::B gradient;
+        typename Mma::B gradient;
         Mma::outputs_b(gradient, inside ? value : 0, place);
         Mma::multiply(sums[j], patch, gradient);
       }
@@ -268,6 +298,8 @@ static __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
     __syncthreads();  // nobody reads the stage any more
     if (threadIdx.x == 0 && number + kStages < images) fetch(number + kStages);
   }
+  // Where images were; a stage is larger.
+  auto& sums_of = *reinterpret_cast<float(*)[kWarps][kTaps + 1][kFilters + 1]>(memory);
 #pragma unroll
   for (int j = 0; j < kDirectMmaTiles; ++j) {
 #pragma unroll
@@ -288,69 +320,64 @@ static __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether there are kernels for it here, which pay where there are many windows.
+/// Whether there is a kernel for forward here, which pays where there are many windows.
 inline bool direct_mma_possible(const Conv2dProblem& d) {
-  return d.math == Math::kBF16 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
+  return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
          int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
-inline bool direct_mma_filter_possible(const Conv2dProblem& d) {
+template <class T>
+bool direct_mma_filter_possible(const Conv2dProblem& d) {
   if (!direct_mma_possible(d)) return false;
-  const DirectMmaImage part{DirectGeometry(d, true)};
+  const DirectMmaImage<T> part{DirectGeometry(d, true)};
   return (d.layout == Layout::kNCHW ? d.k % kDirectMmaFilters == 0 : d.k == kDirectMmaFilters) &&
-         part.x % 16 == 0 && part.bytes() <= 32 * 1024 &&
-         !bulk_copies_unsupported(conv2d_direct_mma_backward_filter_kernel,
-                                  DirectMmaImage::kStages * part.bytes());
+         part.x % 16 == 0 && part.bytes() >= 21 * 1024 && part.bytes() <= 64 * 1024 &&
+         !bulk_copies_unsupported(conv2d_direct_mma_backward_filter_kernel<T>,
+                                  DirectMmaImage<T>::kStages * part.bytes());
 }
 
 /// REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
-class DirectMmaConvolution {
+inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x, const float* w,
+                                      const float* b, bfloat16* y, uint32_t* argmax,
+                                      cudaStream_t stream) {
+  const bool planes = g.d.layout == Layout::kNCHW;
+  const int windows = round_up(ceil_div(g.windows, ceil_div(g.windows, kDirectMmaWindows)), 16);
+  const int runs = ceil_div(g.windows, windows);
+  const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>;
+  launch_following({dim3(g.d.n * runs, ceil_div(g.d.k, kDirectMmaFilters)), kDirectThreads,
+                    sizeof(bfloat16) * std::min(windows, g.windows) * pitch, stream},
+                   planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
+                          : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
+                   g, FastDivisor(runs), windows, x, w, b, y, argmax);
+}
+
+/// backward_filter. REQUIRES: direct_mma_filter_possible().
+template <class T>
+class DirectMmaFilter {
  public:
-  explicit DirectMmaConvolution(const Conv2dProblem& problem)
+  explicit DirectMmaFilter(const Conv2dProblem& problem)
       : geometry_(problem, true),
         groups_(ceil_div(problem.k, kDirectMmaFilters)),
-        image_(geometry_) {
-    runs_ = ceil_div(geometry_.windows, kDirectMmaWindows);
-    windows_per_run_ = round_up(ceil_div(geometry_.windows, runs_), 16);
-    runs_ = ceil_div(geometry_.windows, windows_per_run_);
-    const int blocks = 2 * multiprocessor_count();
-    splits_ = ceil_div(problem.n, ceil_div(problem.n * groups_, blocks));
-  }
+        image_(geometry_),
+        splits_(ceil_div(problem.n, ceil_div(problem.n * groups_, 2 * multiprocessor_count()))) {}
 
-  void forward(const bfloat16* x, const float* w, const float* b, bfloat16* y, uint32_t* argmax,
-               cudaStream_t stream) const {
-    const bool planes = geometry_.d.layout == Layout::kNCHW;
-    const int windows = std::min(windows_per_run_, geometry_.windows);
-    const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>;
-    launch_following({dim3(geometry_.d.n * runs_, groups_), kDirectThreads,
-                      sizeof(bfloat16) * windows * pitch, stream},
-                     planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
-                            : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
-                     geometry_, FastDivisor(runs_), windows_per_run_, x, w, b, y, argmax);
-  }
-
-  size_t backward_filter_workspace_bytes() const {
-    return sizeof(float) * splits_ * partial_floats();
-  }
-  /// `db` may be nullptr. REQUIRES: direct_mma_filter_possible().
-  void backward_filter(const bfloat16* x, const bfloat16* dy, const uint32_t* argmax, float* dw,
-                       float* db, void* workspace, cudaStream_t stream) const {
+  size_t workspace_bytes() const { return sizeof(float) * splits_ * partial_floats(); }
+  /// `db` may be nullptr.
+  void run(const T* x, const T* dy, const uint32_t* argmax, float* dw, float* db, void* workspace,
+           cudaStream_t stream) const {
     float* const partial = static_cast<float*>(workspace);
-    const auto kernel = conv2d_direct_mma_backward_filter_kernel;
-    const int bytes = DirectMmaImage::kStages * image_.bytes();
+    const auto kernel = conv2d_direct_mma_backward_filter_kernel<T>;
+    const int bytes = DirectMmaImage<T>::kStages * image_.bytes();
     DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
     launch_following({dim3(splits_, groups_), kDirectMmaFilterWarps * 32, size_t(bytes), stream},
                      kernel, geometry_, image_, x, dy, argmax, partial);
     launch_reduce_splits(partial, splits_, partial_floats(), partial_floats(), geometry_.d.k * 9,
                          dw, db, stream);
   }
-
-  std::string text(Pass pass) const {
-    return (pass == Pass::kForward
-                ? std::to_string(windows_per_run_) + " windows of 2x2 x 64 filters a block"
-                : "64 filters, " + std::to_string(splits_) + " splits") +
-           MmaBf16::kText;
+  std::string text() const {
+    return "64 filters, " + std::to_string(splits_) + " splits" +
+           (std::is_same_v<T, float> ? MmaTf32::kText : MmaBf16::kText);
   }
 
  private:
@@ -358,8 +385,8 @@ class DirectMmaConvolution {
 
   const DirectGeometry geometry_;
   const int groups_;
-  const DirectMmaImage image_;
-  int windows_per_run_ = 16, runs_ = 1, splits_ = 1;
+  const DirectMmaImage<T> image_;
+  const int splits_;
 };
 
 }  // namespace duet

@@ -47,6 +47,13 @@ struct PooledGradient {
   /// Eight channels of a window, zeros beyond the last.
   __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
     Vector<T, 8> values = {};
+    if (kLayout == Layout::kNHWC && g.d.k % 8 == 0) {
+#pragma unroll
+      for (int e = 0; e < 8; e += kWidest<T>)
+        *reinterpret_cast<Vector<T, kWidest<T>>*>(values.v + e) =
+            Packed<T, kWidest<T>>::load(dy + at(n, window, k0 + e)).values();
+      return values;
+    }
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       if (k0 + e >= g.d.k) break;
