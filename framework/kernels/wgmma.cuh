@@ -104,14 +104,22 @@ struct Wgmma;
 #define DUET_SUMS32                                                             \
   "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, " \
   "%17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define DUET_SUMS44 \
+#define DUET_SUMS40 \
   DUET_SUMS32       \
   ", "              \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43"
-#define DUET_SUMS52 \
+  "%32, %33, %34, %35, %36, %37, %38, %39"
+#define DUET_SUMS44 \
+  DUET_SUMS40       \
+  ", "              \
+  "%40, %41, %42, %43"
+#define DUET_SUMS48 \
   DUET_SUMS44       \
   ", "              \
-  "%44, %45, %46, %47, %48, %49, %50, %51"
+  "%44, %45, %46, %47"
+#define DUET_SUMS52 \
+  DUET_SUMS48       \
+  ", "              \
+  "%48, %49, %50, %51"
 #define DUET_SUMS56 \
   DUET_SUMS52       \
   ", "              \
@@ -135,8 +143,12 @@ struct Wgmma;
 
 DUET_WGMMA(8, DUET_SUMS4, "%6", "%4, %5", "%7, %8", DUET_ACC4(0));
 DUET_WGMMA(64, DUET_SUMS32, "%34", "%32, %33", "%35, %36", DUET_ACC16(0), DUET_ACC16(16));
+DUET_WGMMA(80, DUET_SUMS40, "%42", "%40, %41", "%43, %44", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC4(32), DUET_ACC4(36));
 DUET_WGMMA(88, DUET_SUMS44, "%46", "%44, %45", "%47, %48", DUET_ACC16(0), DUET_ACC16(16),
            DUET_ACC4(32), DUET_ACC4(36), DUET_ACC4(40));
+DUET_WGMMA(96, DUET_SUMS48, "%50", "%48, %49", "%51, %52", DUET_ACC16(0), DUET_ACC16(16),
+           DUET_ACC16(32));
 DUET_WGMMA(104, DUET_SUMS52, "%54", "%52, %53", "%55, %56", DUET_ACC16(0), DUET_ACC16(16),
            DUET_ACC16(32), DUET_ACC4(48));
 DUET_WGMMA(112, DUET_SUMS56, "%58", "%56, %57", "%59, %60", DUET_ACC16(0), DUET_ACC16(16),
@@ -177,7 +189,9 @@ DUET_WGMMA_ROWS(128, DUET_SUMS64, "{%64, %65, %66, %67}, %68", "%69", DUET_ACC16
 #undef DUET_SUMS64
 #undef DUET_SUMS56
 #undef DUET_SUMS52
+#undef DUET_SUMS48
 #undef DUET_SUMS44
+#undef DUET_SUMS40
 #undef DUET_SUMS32
 #undef DUET_SUMS4
 #undef DUET_ACC16

@@ -28,18 +28,15 @@ struct FilterTile {
   static constexpr int kMostSlots = 8, kFewestX = 4, kFewestDy = 2, kMostColumns = 16;
 };
 
-/// Rows of images of bfloat16 [n][height][width][channels], or of float as ImageBlocks, that copy() brings from any
-/// row and column on, these counted from the first of the zeros around.
+/// Rows of images [n][height][width][channels], of eight images and 128 bytes of channels, that copy() brings from any row and
+/// column on, these counted from the first of the zeros around: `columns` blocks of eight rows of 128 bytes.
 template <class T>
-struct BlockRows;
-
-template <>
-struct BlockRows<bfloat16> {
+struct PixelRows {
   CUtensorMap map;
   int pad_h, pad_w;
-  BlockRows(const bfloat16* images, int count, int height, int width, int channels, int pad_h_,
-            int pad_w_, int columns)
-      : map(tensor_map(images, {{{channels, 1, kPanel},
+  PixelRows(const T* images, int count, int height, int width, int channels, int pad_h_, int pad_w_,
+            int columns)
+      : map(tensor_map(images, {{{channels, 1, kStepDepth<T>},
                                  {count, int64_t{height} * width * channels, ImageBlocks::kImages},
                                  {width, channels, columns},
                                  {height, int64_t{width} * channels}}})),
@@ -47,13 +44,13 @@ struct BlockRows<bfloat16> {
         pad_w(pad_w_) {}
   __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t,
                                        char* shared, const CopyBarrier& barrier) const {
-    copy_box(shared, map, block * kPanel, group * ImageBlocks::kImages, column - pad_w, row - pad_h,
-             barrier);
+    copy_box(shared, map, block * kStepDepth<T>, group * ImageBlocks::kImages, column - pad_w,
+             row - pad_h, barrier);
   }
 };
 
-template <>
-struct BlockRows<float> {
+/// The same of ImageBlocks.
+struct BlockRows {
   const float* from;
   ImageBlocks blocks;
   __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t bytes,
@@ -62,6 +59,10 @@ struct BlockRows<float> {
               bytes, barrier);
   }
 };
+
+/// As operands whose sum runs over images and positions.
+template <class T>
+using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, PixelRows<T>>;
 
 /// Parts of a row of positions, each of so many columns: in whole instructions, so that some may lie beyond the last.
 template <class T>
@@ -252,8 +253,8 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 // 64 channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
 template <class T>
 __global__ void __launch_bounds__(FilterTile<T>::kThreads, 1)
-    wgmma_filter_kernel(const __grid_constant__ BlockRows<T> x,
-                        const __grid_constant__ BlockRows<T> dy,
+    wgmma_filter_kernel(const __grid_constant__ FilterRows<T> x,
+                        const __grid_constant__ FilterRows<T> dy,
                         const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
@@ -330,7 +331,7 @@ __global__ void __launch_bounds__(FilterTile<T>::kThreads, 1)
 }
 
 template <class T>
-void launch_wgmma_filter(const BlockRows<T>& x, const BlockRows<T>& dy, const FilterPlan<T>& plan,
+void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const FilterPlan<T>& plan,
                          int filters, bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto kernel = wgmma_filter_kernel<T>;
   const size_t bytes = plan.smem_bytes();

@@ -141,6 +141,8 @@ TEST_F(ConvolutionKernels, LongSums) {
          .x = {image(100, 1, 27, 28)}},
         {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
+  check_block("c1_many_windows", 64, "3", "0", image(400, 1, 28, 28), {"custom_direct"});
+  check_block("c1_k70_many_windows", 70, "3", "1", image(330, 1, 30, 29), {"custom_direct"});
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
   check_block("c128_k256", 256, "3", "1", image(12, 128, 6, 6), kNoDirect);
@@ -174,6 +176,9 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("no_bias", 64, image(9, 64, 8, 8),
               {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
   check_wgmma("odd", 70, image(20, 72, 13, 12), {{"kernel", "3"}});
+  check_wgmma("windows", 128, image(18, 64, 13, 13), {{"kernel", "3"}});
+  check_wgmma("windows_of_parts", 125, image(23, 40, 9, 26), {{"kernel", "3"}, {"padding", "1"}});
+  check_wgmma("twelve_columns", 256, image(8, 56, 5, 14), {{"kernel", "3"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 
@@ -199,6 +204,10 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("wide", 64, image(1, 64, 4, 224), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("c64_k64", 64, image(40, 64, 13, 13), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("parts_of_rows", 130, image(10, 70, 6, 40), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("kept_weights", 64, image(16, 64, 9, 28), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("kept_weights_odd", 60, image(15, 40, 11, 27), {{"kernel", "3"}});
+  check_halo("kept_weights_of_two_panels", 120, image(24, 64, 8, 12),
+             {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 

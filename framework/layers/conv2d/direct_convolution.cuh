@@ -93,6 +93,7 @@ class DirectConvolution {
                          geometry_.d.k * taps_, dw, db, stream);
   }
 
+  const DirectGeometry& geometry() const { return geometry_; }
   std::string text(Pass pass) const {
     if (pass == Pass::kForward) {
       return std::to_string(windows_per_thread(taps_)) + " windows of 2x2 x " +

@@ -1,4 +1,4 @@
-// custom_direct behind a pooling in tf32 and bf16, with one channel and 3x3 filters: the nine taps are the terms of one mma.sync
+// custom_direct behind a pooling in bf16, and its backward_filter in tf32, with one channel and 3x3 filters: the nine taps are the terms of one mma.sync
 // (kernels/mma_tile.cuh), and a window's four outputs four of its sums in one thread, as in direct_forward.cuh.
 //
 // In forward rows of the instruction are windows, of which an instruction computes one of the four outputs, columns are
@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
@@ -15,16 +16,15 @@
 
 namespace duet {
 
-/// Operands of one or two instructions, from words of lane l, which holds rows l/4 and l/4 + 8 of A, column l/4 of B, and
-/// terms by l%4.
+/// Operands of an instruction, in tf32 of two, from words of lane l, which holds rows l/4 and l/4 + 8 of A, column l/4 of B,
+/// and terms by l%4.
 template <class T>
 struct DirectMma;
 
 template <>
 struct DirectMma<bfloat16> {
-  static constexpr int kSteps = 1;
-  using A = uint32_t[kSteps][4];
-  using B = uint32_t[kSteps][2];
+  using A = uint32_t[4];
+  using B = uint32_t[2];
   static constexpr uint32_t kOne = 0x3f80;
   /// A lane's two of the first eight taps.
   __device__ static int first_tap(int of_four) { return 2 * of_four; }
@@ -34,44 +34,32 @@ struct DirectMma<bfloat16> {
   /// Taps of both rows, and the ninth or zeros.
   __device__ static void taps_a(A& a, const uint32_t (&first)[2], const uint32_t (&second)[2],
                                 const uint32_t (&ninth)[2]) {
-    a[0][0] = first[0] | second[0] << 16, a[0][1] = first[1] | second[1] << 16;
-    a[0][2] = ninth[0], a[0][3] = ninth[1];
+    a[0] = first[0] | second[0] << 16, a[1] = first[1] | second[1] << 16;
+    a[2] = ninth[0], a[3] = ninth[1];
   }
   __device__ static void taps_b(B& b, uint32_t first, uint32_t second, uint32_t ninth) {
-    b[0][0] = first | second << 16, b[0][1] = ninth;
+    b[0] = first | second << 16, b[1] = ninth;
   }
   /// The outputs of a window of both rows.
   __device__ static void outputs_a(A& a, const uint32_t (&upper)[4], const uint32_t (&lower)[4]) {
-    a[0][0] = upper[0] | upper[1] << 16, a[0][1] = lower[0] | lower[1] << 16;
-    a[0][2] = upper[2] | upper[3] << 16, a[0][3] = lower[2] | lower[3] << 16;
+    a[0] = upper[0] | upper[1] << 16, a[1] = lower[0] | lower[1] << 16;
+    a[2] = upper[2] | upper[3] << 16, a[3] = lower[2] | lower[3] << 16;
   }
   __device__ static void outputs_b(B& b, uint32_t value, uint32_t place) {
     const uint32_t there = value << 16 * (place & 1), half = place >> 1;
-    b[0][0] = half == 0 ? there : 0, b[0][1] = half == 1 ? there : 0;
+    b[0] = half == 0 ? there : 0, b[1] = half == 1 ? there : 0;
   }
   __device__ static void multiply(float (&c)[4], const A& a, const B& b) {
-    MmaBf16::multiply(c[0], c[1], c[2], c[3], a[0], b[0][0], b[0][1]);
+    MmaBf16::multiply(c[0], c[1], c[2], c[3], a, b[0], b[1]);
   }
 };
 
 template <>
 struct DirectMma<float> {
-  static constexpr int kSteps = 2;
-  using A = uint32_t[kSteps][4];
-  using B = uint32_t[kSteps][2];
+  using A = uint32_t[2][4];
+  using B = uint32_t[2][2];
   static constexpr uint32_t kOne = 0x3f800000;
-  __device__ static int first_tap(int of_four) { return of_four; }
-  __device__ static int second_tap(int of_four) { return of_four + 4; }
-  __device__ static uint32_t word(float value) { return rounded(value); }
-  __device__ static uint32_t rounded(float value) { return __float_as_uint(tf32_rounded(value)); }
-  __device__ static void taps_a(A& a, const uint32_t (&first)[2], const uint32_t (&second)[2],
-                                const uint32_t (&ninth)[2]) {
-    a[0][0] = first[0], a[0][1] = first[1], a[0][2] = second[0], a[0][3] = second[1];
-    a[1][0] = ninth[0], a[1][1] = ninth[1], a[1][2] = 0, a[1][3] = 0;
-  }
-  __device__ static void taps_b(B& b, uint32_t first, uint32_t second, uint32_t ninth) {
-    b[0][0] = first, b[0][1] = second, b[1][0] = ninth, b[1][1] = 0;
-  }
+  __device__ static uint32_t word(float value) { return __float_as_uint(tf32_rounded(value)); }
   __device__ static void outputs_a(A& a, const uint32_t (&upper)[4], const uint32_t (&lower)[4]) {
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
@@ -85,8 +73,7 @@ struct DirectMma<float> {
   }
   __device__ static void multiply(float (&c)[4], const A& a, const B& b) {
 #pragma unroll
-    for (int s = 0; s < kSteps; ++s)
-      MmaTf32::multiply(c[0], c[1], c[2], c[3], a[s], b[s][0], b[s][1]);
+    for (int s = 0; s < 2; ++s) MmaTf32::multiply(c[0], c[1], c[2], c[3], a[s], b[s][0], b[s][1]);
   }
 };
 
@@ -94,7 +81,7 @@ struct DirectMma<float> {
 template <class T>
 struct DirectPixels {
   const DirectGeometry& g;
-  const T* x;
+  const T* x;  // in global or shared memory
   /// Row and column from the first of the padding on.
   __device__ __forceinline__ uint32_t operator()(int image, int row, int column) const {
     const int h = row - g.d.pad_h, w = column - g.d.pad_w;
@@ -110,12 +97,13 @@ inline constexpr int kDirectMmaWindows = 176;
 
 // blockIdx.x is a run of windows of an image, y one of 64 filters.
 // Traffic: y leaves through shared memory, where it lies as in its tensor: whole images, where a block has one.
-template <class T, Layout kLayout>
+template <Layout kLayout>
 __global__ void __launch_bounds__(kDirectThreads, 4)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g, FastDivisor by_runs,
-                                     int windows_per_run, const T* __restrict__ x,
+                                     int windows_per_run, const bfloat16* __restrict__ x,
                                      const float* __restrict__ w, const float* __restrict__ bias,
-                                     T* __restrict__ y, uint32_t* __restrict__ argmax) {
+                                     bfloat16* __restrict__ y, uint32_t* __restrict__ argmax) {
+  using T = bfloat16;
   using Mma = DirectMma<T>;
   constexpr bool kPlanes = kLayout == Layout::kNCHW;
   constexpr int kTaps = 9, kVec = kWidest<T>, kFilters = kDirectMmaFilters;
@@ -131,7 +119,7 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
   const int filter_pitch = kPlanes ? windows : 1, window_pitch = kPlanes ? 1 : kFilters + kVec;
   wait_for_primary();
   if (tid < kFilters) biases[tid] = bias != nullptr && tid < count ? __ldg(bias + k0 + tid) : 0.f;
-  typename Mma::B weights[kDirectMmaTiles];
+  Mma::B weights[kDirectMmaTiles];
 #pragma unroll
   for (int j = 0; j < kDirectMmaTiles; ++j) {
     const int k = j * 8 + row;
@@ -144,7 +132,7 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
   __syncthreads();
   const DirectPixels<T> pixels{g, x};
   for (int window0 = tid / 32 * 16; window0 < windows; window0 += kDirectThreads / 2) {
-    typename Mma::A patch[4];
+    Mma::A patch[4];
     int upper[2], left[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -227,71 +215,91 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
 
 inline constexpr int kDirectMmaFilterWarps = 8;
 
-// blockIdx.x is a split of the windows, y 64 filters. A warp has a run of windows, four at a time.
+/// What a block of backward_filter has of an image: so many bytes of dy and of argmax, of 64 filters, and of x.
+template <class T>
+struct DirectMmaImage {
+  static constexpr int kStages = std::is_same_v<T, float> ? 2 : 3;
+  int dy, argmax, x;
+  explicit DirectMmaImage(const DirectGeometry& g)
+      : dy(kDirectMmaFilters * g.windows * int(sizeof(T))),
+        argmax(kDirectMmaTiles * g.windows * int(sizeof(uint32_t))),
+        x(g.d.h * g.d.w * int(sizeof(T))) {}
+  __host__ __device__ int bytes() const { return round_up(dy + argmax + x, 16); }
+};
+
+// blockIdx.x is a split of the images, y 64 filters. A block's warps share an image's windows, four at a time, which the copy
+// engine brings some images ahead.
 // partial[split] = dw [filters][taps], then dbias [filters].
 template <class T>
 __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
     conv2d_direct_mma_backward_filter_kernel(const __grid_constant__ DirectGeometry g,
-                                             int windows_per_warp, const T* __restrict__ x,
-                                             const T* __restrict__ dy,
-                                             const uint32_t* __restrict__ argmax,
+                                             const __grid_constant__ DirectMmaImage<T> part,
+                                             const T* x, const T* dy, const uint32_t* argmax,
                                              float* __restrict__ partial) {
   using Mma = DirectMma<T>;
   constexpr int kTaps = 9, kFilters = kDirectMmaFilters, kWarps = kDirectMmaFilterWarps;
-  __shared__ float sums_of[kWarps][kTaps + 1][kFilters + 1];
+  constexpr int kStages = DirectMmaImage<T>::kStages;
+  extern __shared__ __align__(16) char memory[];
+  __shared__ CopyBarrier full[kStages];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const int column = lane / 4, of_four = lane % 4;
-  const int k0 = blockIdx.y * kFilters, count = min(kFilters, g.d.k - k0);
-  float sums[kDirectMmaTiles][4] = {};
-  const DirectPixels<T> pixels{g, x};
-  // What comes from DRAM is fetched four windows ahead.
-  struct Gradients {
-    uint32_t value[kDirectMmaTiles], codes[kDirectMmaTiles];
-  };
-  const int start = (blockIdx.x * kWarps + warp) * windows_per_warp;
-  const int end = min(g.total_windows, start + windows_per_warp);
-  const auto fetch = [&](int window) {
-    Gradients next;
-    int image, in_image;
-    g.by_windows.divmod(min(window, g.total_windows - 1), image, in_image);
-    const T* const from =
-        dy + size_t(image) * g.d.k * g.windows + size_t(in_image) * g.pixel_stride;
-    const uint32_t* const places =
-        argmax + (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows + in_image;
-#pragma unroll
-    for (int j = 0; j < kDirectMmaTiles; ++j) {
-      const int k = j * 8 + column;
-      const bool inside = window < end && k < count;
-      next.value[j] = inside ? Mma::word(from[size_t(k0 + k) * g.filter_stride]) : 0;
-      next.codes[j] = inside ? places[j * g.windows] : 0;
-    }
-    return next;
+  const int column = lane / 4, of_four = lane % 4, k0 = blockIdx.y * kFilters;
+  if (threadIdx.x == 0)
+    for (CopyBarrier& barrier : full) barrier.init();
+  __syncthreads();
+  const int images = ceil_div(g.d.n - int(blockIdx.x), int(gridDim.x));
+  const auto fetch = [&](int number) {
+    const int stage = number % kStages;
+    const size_t image = blockIdx.x + size_t(number) * gridDim.x;
+    char* const to = memory + stage * part.bytes();
+    const auto copy = [&](char* shared, const void* from, int bytes) {
+      bulk_copy(reinterpret_cast<float*>(shared), static_cast<const float*>(from), bytes,
+                full[stage]);
+    };
+    full[stage].expect(part.dy + part.argmax + part.x);
+    copy(to, dy + (image * g.d.k + k0) * g.windows, part.dy);
+    copy(to + part.dy, argmax + (image * argmax_groups(g.d.k) + k0 / 8) * g.windows, part.argmax);
+    copy(to + part.dy + part.argmax, x + image * g.d.h * g.d.w, part.x);
   };
   wait_for_primary();
-  Gradients next;
-  if (start < end) next = fetch(start + of_four);
-  for (int first = start; first < end; first += 4) {
-    const Gradients now = next;
-    if (first + 4 < end) next = fetch(first + 4 + of_four);
-    int image, in_image, upper, left;
-    g.by_windows.divmod(min(first + of_four, g.total_windows - 1), image, in_image);
-    g.by_windows_w.divmod(in_image, upper, left);
-    uint32_t eight[4], others[4];
+  if (threadIdx.x == 0)
+    for (int i = 0; i < min(kStages, images); ++i) fetch(i);
+  float sums[kDirectMmaTiles][4] = {};
+  for (int number = 0; number < images; ++number) {
+    const int stage = number % kStages;
+    full[stage].wait(number / kStages);
+    const char* const from = memory + stage * part.bytes();
+    const auto* const gradients = reinterpret_cast<const T*>(from);
+    const auto* const places = reinterpret_cast<const uint32_t*>(from + part.dy);
+    const DirectPixels<T> pixels{g, reinterpret_cast<const T*>(from + part.dy + part.argmax)};
+    for (int first = warp * 4; first < g.windows; first += kWarps * 4) {
+      const bool inside = first + of_four < g.windows;
+      const int window = inside ? first + of_four : 0;
+      int upper, left;
+      g.by_windows_w.divmod(window, upper, left);
+      uint32_t eight[4], others[4];
 #pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int above = 2 * upper + e / 2, before = 2 * left + e % 2;
-      eight[e] = pixels(image, above + column / 3, before + column % 3);
-      others[e] = column == 0 ? pixels(image, above + 2, before + 2) : column == 1 ? Mma::kOne : 0;
-    }
-    typename Mma::A patch;
-    Mma::outputs_a(patch, eight, others);
+      for (int e = 0; e < 4; ++e) {
+        const int above = 2 * upper + e / 2, before = 2 * left + e % 2;
+        eight[e] = pixels(0, above + column / 3, before + column % 3);
+        others[e] = column == 0 ? pixels(0, above + 2, before + 2) : column == 1 ? Mma::kOne : 0;
+      }
+      typename Mma::A patch;
+      Mma::outputs_a(patch, eight, others);
 #pragma unroll
-    for (int j = 0; j < kDirectMmaTiles; ++j) {
-      typename Mma::B gradient;
-      Mma::outputs_b(gradient, now.value[j], now.codes[j] >> 4 * column & 15);
-      Mma::multiply(sums[j], patch, gradient);
+      for (int j = 0; j < kDirectMmaTiles; ++j) {
+        const uint32_t value =
+            Mma::word(gradients[(j * 8 + column) * g.filter_stride + window * g.pixel_stride]);
+        const uint32_t place = places[j * g.windows + window] >> 4 * column & 15;
+        typename Mma::B gradient;
+        Mma::outputs_b(gradient, inside ? value : 0, place);
+        Mma::multiply(sums[j], patch, gradient);
+      }
     }
+    __syncthreads();  // nobody reads the stage any more
+    if (threadIdx.x == 0 && number + kStages < images) fetch(number + kStages);
   }
+  // Where images were; a stage is larger.
+  auto& sums_of = *reinterpret_cast<float(*)[kWarps][kTaps + 1][kFilters + 1]>(memory);
 #pragma unroll
   for (int j = 0; j < kDirectMmaTiles; ++j) {
 #pragma unroll
@@ -303,75 +311,73 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
   __syncthreads();
   float* const out = partial + size_t(blockIdx.x) * g.d.k * (kTaps + 1);
-  for (int i = threadIdx.x; i < count * (kTaps + 1); i += kWarps * 32) {
+  for (int i = threadIdx.x; i < kFilters * (kTaps + 1); i += kWarps * 32) {
     const int k = i / (kTaps + 1), tap = i % (kTaps + 1);
     float total = 0.f;
 #pragma unroll
-    for (int from = 0; from < kWarps; ++from) total += sums_of[from][tap][k];
+    for (int of = 0; of < kWarps; ++of) total += sums_of[of][tap][k];
     out[tap < kTaps ? (k0 + k) * kTaps + tap : g.d.k * kTaps + k0 + k] = total;
   }
 }
 
-/// Whether there is a kernel for it here.
+/// Whether there is a kernel for forward here, which pays where there are many windows.
 inline bool direct_mma_possible(const Conv2dProblem& d) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
-         gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8;
+         gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
+}
+/// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
+template <class T>
+bool direct_mma_filter_possible(const Conv2dProblem& d) {
+  if (!direct_mma_possible(d)) return false;
+  const DirectMmaImage<T> part{DirectGeometry(d, true)};
+  return (d.layout == Layout::kNCHW ? d.k % kDirectMmaFilters == 0 : d.k == kDirectMmaFilters) &&
+         part.x % 16 == 0 && part.bytes() >= 21 * 1024 && part.bytes() <= 64 * 1024 &&
+         !bulk_copies_unsupported(conv2d_direct_mma_backward_filter_kernel<T>,
+                                  DirectMmaImage<T>::kStages * part.bytes());
 }
 
-/// x, y and dy are stored as T. REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
+/// REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
+inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x, const float* w,
+                                      const float* b, bfloat16* y, uint32_t* argmax,
+                                      cudaStream_t stream) {
+  const bool planes = g.d.layout == Layout::kNCHW;
+  const int windows = round_up(ceil_div(g.windows, ceil_div(g.windows, kDirectMmaWindows)), 16);
+  const int runs = ceil_div(g.windows, windows);
+  const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>;
+  launch_following({dim3(g.d.n * runs, ceil_div(g.d.k, kDirectMmaFilters)), kDirectThreads,
+                    sizeof(bfloat16) * std::min(windows, g.windows) * pitch, stream},
+                   planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
+                          : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
+                   g, FastDivisor(runs), windows, x, w, b, y, argmax);
+}
+
+/// backward_filter. REQUIRES: direct_mma_filter_possible().
 template <class T>
-class DirectMmaConvolution {
+class DirectMmaFilter {
  public:
-  explicit DirectMmaConvolution(const Conv2dProblem& problem)
-      : geometry_(problem, true), groups_(ceil_div(problem.k, kDirectMmaFilters)) {
-    const int multiprocessors = multiprocessor_count();
-    // Two blocks a multiprocessor at least, and whole images where there are so many.
-    const int most = std::min(round_up(geometry_.windows, 16), kDirectMmaWindows);
-    const int wanted = ceil_div(2 * multiprocessors, problem.n * groups_);
-    windows_per_run_ =
-        std::clamp(round_up(ceil_div(geometry_.windows, wanted), kDirectThreads / 2), 16, most);
-    runs_ = ceil_div(geometry_.windows, windows_per_run_);
+  explicit DirectMmaFilter(const Conv2dProblem& problem)
+      : geometry_(problem, true),
+        groups_(ceil_div(problem.k, kDirectMmaFilters)),
+        image_(geometry_),
+        splits_(ceil_div(problem.n, ceil_div(problem.n * groups_, 2 * multiprocessor_count()))) {}
 
-    constexpr int kFewest = 16;  // windows of a warp
-    const int blocks = std::clamp(geometry_.total_windows / (kFewest * kDirectMmaFilterWarps), 1,
-                                  2 * multiprocessors);
-    windows_per_warp_ =
-        round_up(ceil_div(geometry_.total_windows, blocks * kDirectMmaFilterWarps), 4);
-    splits_ = ceil_div(geometry_.total_windows, windows_per_warp_ * kDirectMmaFilterWarps);
-  }
-
-  void forward(const T* x, const float* w, const float* b, T* y, uint32_t* argmax,
-               cudaStream_t stream) const {
-    const bool planes = geometry_.d.layout == Layout::kNCHW;
-    const int windows = std::min(windows_per_run_, geometry_.windows);
-    const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<T>;
-    launch_following(
-        {dim3(geometry_.d.n * runs_, groups_), kDirectThreads, sizeof(T) * windows * pitch, stream},
-        planes ? conv2d_direct_mma_forward_kernel<T, Layout::kNCHW>
-               : conv2d_direct_mma_forward_kernel<T, Layout::kNHWC>,
-        geometry_, FastDivisor(runs_), windows_per_run_, x, w, b, y, argmax);
-  }
-
-  size_t backward_filter_workspace_bytes() const {
-    return sizeof(float) * splits_ * partial_floats();
-  }
+  size_t workspace_bytes() const { return sizeof(float) * splits_ * partial_floats(); }
   /// `db` may be nullptr.
-  void backward_filter(const T* x, const T* dy, const uint32_t* argmax, float* dw, float* db,
-                       void* workspace, cudaStream_t stream) const {
+  void run(const T* x, const T* dy, const uint32_t* argmax, float* dw, float* db, void* workspace,
+           cudaStream_t stream) const {
     float* const partial = static_cast<float*>(workspace);
-    launch_following({dim3(splits_, groups_), kDirectMmaFilterWarps * 32, 0, stream},
-                     conv2d_direct_mma_backward_filter_kernel<T>, geometry_, windows_per_warp_, x,
-                     dy, argmax, partial);
+    const auto kernel = conv2d_direct_mma_backward_filter_kernel<T>;
+    const int bytes = DirectMmaImage<T>::kStages * image_.bytes();
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    launch_following({dim3(splits_, groups_), kDirectMmaFilterWarps * 32, size_t(bytes), stream},
+                     kernel, geometry_, image_, x, dy, argmax, partial);
     launch_reduce_splits(partial, splits_, partial_floats(), partial_floats(), geometry_.d.k * 9,
                          dw, db, stream);
   }
-
-  std::string text(Pass pass) const {
-    constexpr const char* kText = std::is_same_v<T, float> ? MmaTf32::kText : MmaBf16::kText;
-    if (pass == Pass::kForward) {
-      return std::to_string(windows_per_run_) + " windows of 2x2 x 64 filters a block" + kText;
-    }
-    return "64 filters, " + std::to_string(splits_) + " splits" + kText;
+  std::string text() const {
+    return "64 filters, " + std::to_string(splits_) + " splits" +
+           (std::is_same_v<T, float> ? MmaTf32::kText : MmaBf16::kText);
   }
 
  private:
@@ -379,7 +385,8 @@ class DirectMmaConvolution {
 
   const DirectGeometry geometry_;
   const int groups_;
-  int windows_per_run_ = 16, runs_ = 1, windows_per_warp_ = 4, splits_ = 1;
+  const DirectMmaImage<T> image_;
+  const int splits_;
 };
 
 }  // namespace duet

@@ -5,6 +5,8 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
+#include "layers/conv2d/block_staging.cuh"
+#include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
 namespace duet {
@@ -92,6 +94,19 @@ class HaloPlan {
   double cycles_ = 0;
 };
 
+/// Of forward or backward_data.
+inline KeptProblem kept_problem(const Conv2dProblem& d, Pass pass) {
+  if (pass == Pass::kForward) return {d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, d.k, d.p, d.q};
+  return {d.n, d.p, d.q, d.k, d.r - 1 - d.pad_h, d.s - 1 - d.pad_w, d.c, d.h, d.w};
+}
+/// Whether kept_weights.cuh can do it, and little of what it computes is not wanted.
+inline bool kept_weights_preferred(const Conv2dProblem& d, Pass pass) {
+  const bool same = d.stride_h == 1 && d.stride_w == 1 && d.dilation_h == 1 && d.dilation_w == 1;
+  const bool possible = d.math == Math::kBF16 && same && d.r == 3 && d.s == 3 && d.pad_h <= 2 &&
+                        d.pad_w <= 2 && !wgmma_shape_unsupported(d, Pass::kForward);
+  return possible && kept_problem(d, pass).worthwhile();
+}
+
 inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
   if (auto reason = tensor_cores_only(d, pass)) return reason;
   if (d.stride_h != 1 || d.stride_w != 1) return "takes strides of 1";
@@ -118,7 +133,14 @@ inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProbl
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
   if (halo_convolution_unsupported(d, pass)) return false;
-  if (pass == Pass::kBackwardFilter) return d.n >= 8;
+  if (pass == Pass::kBackwardFilter) {
+    // In bf16 custom_wgmma's, of less to begin and to end, is faster where rows are few.
+    const int64_t rows =
+        int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * FilterSegments<bfloat16>(d.q).count;
+    return d.n >= ImageBlocks::kImages &&
+           (d.math == Math::kTF32 || rows * ceil_div(d.k, kPanel) * ceil_div(d.c, kPanel) >= 512);
+  }
+  if (kept_weights_preferred(d, pass)) return true;
   const HaloProblem problem(d, pass);
   const HaloGeometry& g = problem.geometry;
   const double results = double(g.images) * g.out_height * g.out_width;
@@ -134,6 +156,8 @@ class HaloConvolution : StagedConvolution<T> {
  public:
   HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit)
       : Staged(problem),
+        keeps_forward_(kept_weights_preferred(problem, Pass::kForward)),
+        keeps_data_(kept_weights_preferred(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
         segments_(problem.q),
@@ -148,16 +172,48 @@ class HaloConvolution : StagedConvolution<T> {
   }
   std::string text(Pass pass) const {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    if (keeps(pass)) return kept_problem(padded_, pass).text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
                const Tensor& y) const {
+    if constexpr (kBf16) {
+      if (keeps(Pass::kForward)) {
+        const Conv2dProblem& d = problem_;
+        this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+          this->forward_kept(run, x, w,
+                             RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q});
+        });
+        return;
+      }
+    }
     const auto [image, weights] = stage_x_and_weights(run, x, w);
     launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run);
   }
+  /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().
+  template <class Result>
+  void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result) const {
+    const auto [image, weights] = stage_x_and_weights(run, x, w);
+    kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
+  }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx) const {
+    if constexpr (kBf16) {
+      if (keeps(Pass::kBackwardData)) {
+        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
+        const TapNumbers from_the_last{8, -3, -1, FastDivisor(3)};
+        const KeptProblem kept = kept_problem(padded_, Pass::kBackwardData);
+        const Conv2dProblem& d = problem_;
+        this->by_layout([&, from = image, filters = weights]<Layout kLayout>(
+                            std::integral_constant<Layout, kLayout>) {
+          kept.run(from, filters, from_the_last,
+                   RowPairResult<kLayout, T>{dx.data<T>(), nullptr, d.n, d.c, d.h, d.w},
+                   run.stream());
+        });
+        return;
+      }
+    }
     constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
     const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned);
     if constexpr (kTurned) {
@@ -173,15 +229,15 @@ class HaloConvolution : StagedConvolution<T> {
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
     const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const BlockRows<T>& of_x, const BlockRows<T>& of_dy) {
-      launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                          parts_stride(), run.stream());
+    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
+      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
+                             parts_stride(), run.stream());
     };
     if constexpr (std::is_same_v<T, float>) {
       const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
       auto* const image = static_cast<float*>(run.workspace);
       float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, {images, image, d.h, d.w}, dy, argmax, {gradients, gradient, d.p, d.q});
+      stage_blocks(run, x, dy, argmax, image, gradient);
       launch_parts({image, images}, {gradient, gradients});
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
@@ -196,6 +252,10 @@ class HaloConvolution : StagedConvolution<T> {
   using Staged = StagedConvolution<T>;
   using Staged::problem_, Staged::padded_, Staged::staged_bytes;
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
+
+  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
+
+  bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
   // Of backward_filter.
   int filter_channels() const { return round_up(problem_.c, kPanel); }
@@ -219,19 +279,21 @@ class HaloConvolution : StagedConvolution<T> {
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
   }
-  void stage_blocks(const Run& run, const Tensor& x, const ImageBlockTarget& images,
-                    const Tensor& dy, const uint32_t* argmax,
-                    const ImageBlockTarget& gradients) const {
+  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
+                    float* image, float* gradient) const {
     const Conv2dProblem& d = problem_;
     this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const RasterSource<kLayout> from{x.data<float>(), d.c, d.h, d.w};
+      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
       if (argmax) {
-        const PooledRasterSource<kLayout> gradient{{dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                   d.q};
-        write_image_blocks(from, images, gradient, gradients, run.stream());
+        launch_staging(images,
+                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                  gradient_blocks(), gradient),
+                       run.stream());
       } else {
-        write_image_blocks(from, images, RasterSource<kLayout>{dy.data<float>(), d.k, d.p, d.q},
-                           gradients, run.stream());
+        launch_staging(
+            images,
+            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
+            run.stream());
       }
     });
   }
@@ -264,6 +326,7 @@ class HaloConvolution : StagedConvolution<T> {
     });
   }
 
+  const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
   const Product forward_, backward_data_;
   const FilterSegments<T> segments_;  // of backward_filter_
   const FilterPlan<T> backward_filter_;

@@ -47,6 +47,13 @@ struct PooledGradient {
   /// Eight channels of a window, zeros beyond the last.
   __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
     Vector<T, 8> values = {};
+    if (kLayout == Layout::kNHWC && g.d.k % 8 == 0) {
+#pragma unroll
+      for (int e = 0; e < 8; e += kWidest<T>)
+        *reinterpret_cast<Vector<T, kWidest<T>>*>(values.v + e) =
+            Packed<T, kWidest<T>>::load(dy + at(n, window, k0 + e)).values();
+      return values;
+    }
 #pragma unroll
     for (int e = 0; e < 8; ++e) {
       if (k0 + e >= g.d.k) break;
@@ -155,11 +162,15 @@ struct PlaneTiles {
   FastDivisor by_runs, by_channels;
   PlaneTiles() = default;
   PlaneTiles(int images, int channels, int pixels) {
-    const int runs = ceil_div(pixels, PlaneTile<T>::kMost);
-    run = ceil_div(pixels, runs);
-    by_runs = FastDivisor(runs);
+    // Shorter runs where images are few.
+    constexpr int kWantedBlocks = 512, kShortest = 32;
     by_channels = FastDivisor(ceil_div(channels, PlaneTile<T>::kChannels));
-    blocks = images * int(by_channels.divisor) * runs;
+    const int wanted = ceil_div(kWantedBlocks, images * int(by_channels.divisor));
+    const int runs = std::max(ceil_div(pixels, PlaneTile<T>::kMost),
+                              std::min(wanted, ceil_div(pixels, kShortest)));
+    run = ceil_div(pixels, runs);
+    by_runs = FastDivisor(ceil_div(pixels, run));
+    blocks = images * int(by_channels.divisor) * int(by_runs.divisor);
   }
   __device__ __forceinline__ void start(int block, int& image, int& channel, int& pixel) const {
     int rest;

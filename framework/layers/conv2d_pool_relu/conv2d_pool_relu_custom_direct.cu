@@ -1,7 +1,9 @@
 // conv2d_pool_relu custom_direct: conv2d custom_direct whose 2x2 blocks of outputs are the pooling
 //           windows: forward stores their largest, backward_filter unpools dy in registers.
 //           backward_data, which a first layer never runs, is custom_fused's, in bf16 custom_mma's.
-// Mapping:  as conv2d custom_direct.
+// Mapping:  as conv2d custom_direct; in bf16, and backward_filter in tf32, with one channel and 3x3
+//           filters, where windows are many, by mma.sync (direct_mma.cuh): a warp has 16 windows x 64 filters in forward, and in backward_filter
+//           a part of an image's windows.
 // Traffic:  as conv2d custom_direct, but y and dy are the pooled ones plus half a byte of argmax an
 //           element.
 // Limits:   those of conv2d custom_direct; pooling 2x2 with stride 2, no pool padding.
@@ -23,29 +25,37 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        general_(kFused ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
-    if (direct_mma_possible(problem.conv)) by_mma_.emplace(problem.conv);
+        forward_by_mma_(!kFloat && direct_mma_possible(problem.conv)),
+        general_(kFloat ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
+    if (direct_mma_filter_possible<T>(problem.conv)) filter_by_mma_.emplace(problem.conv);
   }
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kBackwardData) return general_->workspace_bytes(pass);
     if (pass == Pass::kForward) return 0;
-    return by_mma_ ? by_mma_->backward_filter_workspace_bytes()
-                   : convolution_.backward_filter_workspace_bytes();
+    return filter_by_mma_ ? filter_by_mma_->workspace_bytes()
+                          : convolution_.backward_filter_workspace_bytes();
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    if (pass != Pass::kBackwardData) return by_mma_ ? by_mma_->text(pass) : convolution_.text(pass);
-    return (kFused ? "custom_fused: " : "custom_mma: ") + general_->detail(pass);
+    if (pass == Pass::kForward && forward_by_mma_) return "64 filters a block, mma bf16";
+    if (pass == Pass::kBackwardFilter && filter_by_mma_) return filter_by_mma_->text();
+    if (pass != Pass::kBackwardData) return convolution_.text(pass);
+    return (kFloat ? "custom_fused: " : "custom_mma: ") + general_->detail(pass);
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    const auto run_by = [&](const auto& convolution) {
-      convolution.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                          state.data<uint32_t>(), run.stream());
-    };
-    by_mma_ ? run_by(*by_mma_) : run_by(convolution_);
+    if constexpr (!kFloat) {
+      if (forward_by_mma_) {
+        launch_direct_mma_forward(convolution_.geometry(), x.data<T>(), w.data<float>(),
+                                  b.data<float>(), y.data<T>(), state.data<uint32_t>(),
+                                  run.stream());
+        return;
+      }
+    }
+    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                         state.data<uint32_t>(), run.stream());
   }
 
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
@@ -55,18 +65,21 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    const auto run_by = [&](const auto& convolution) {
-      convolution.backward_filter(x.data<T>(), dy.data<T>(), state.data<uint32_t>(),
-                                  dw.data<float>(), db.data<float>(), run.workspace, run.stream());
-    };
-    by_mma_ ? run_by(*by_mma_) : run_by(convolution_);
+    if (filter_by_mma_) {
+      filter_by_mma_->run(x.data<T>(), dy.data<T>(), state.data<uint32_t>(), dw.data<float>(),
+                          db.data<float>(), run.workspace, run.stream());
+    } else {
+      convolution_.backward_filter(x.data<T>(), dy.data<T>(), state.data<uint32_t>(),
+                                   dw.data<float>(), db.data<float>(), run.workspace, run.stream());
+    }
   }
 
  private:
-  static constexpr bool kFused = std::is_same_v<T, float>;
+  static constexpr bool kFloat = std::is_same_v<T, float>;
 
   const DirectConvolution<T, true> convolution_;
-  std::optional<DirectMmaConvolution<T>> by_mma_;      // in tf32 and bf16, where it can
+  const bool forward_by_mma_;  // in bf16, where it can
+  std::optional<DirectMmaFilter<T>> filter_by_mma_;
   const std::unique_ptr<Conv2dPoolReluImpl> general_;  // runs backward_data
 };
 

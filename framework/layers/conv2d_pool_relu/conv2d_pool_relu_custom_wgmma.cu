@@ -3,7 +3,8 @@
 //           memory, where a thread pools a window of eight filters.
 // Traffic:  as conv2d custom_wgmma, but y is the pooled one plus half a byte of argmax an element.
 //           Backward unpools dy while it stages it, and brings a tile of it once for all taps
-//           (conv2d custom_wgmma_halo) where it can.
+//           (conv2d custom_wgmma_halo) where it can. Forward with 64 channels in bf16 keeps the weights in
+//           shared memory (kept_weights.cuh).
 // Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
 #include <optional>
 
@@ -73,6 +74,93 @@ struct WindowResult {
   }
 };
 
+/// A result of kept_weights.cuh that pools, in registers: y in kLayout, and argmax as packed_argmax.cuh has it.
+template <Layout kLayout, class T>
+struct PooledRowPairs {
+  T* y;
+  uint32_t* argmax;
+  const float* bias;
+  int images, filters, pool_h, pool_w;
+
+  template <class Tile>
+  __device__ __forceinline__ void store(const float (&d)[2][Tile::kN / 2], const KeptPart& part,
+                                        char* shared) const {
+    constexpr int kVec = kWidest<T>, kWindows = Tile::kColumns / 2, kImages = Tile::kImages;
+    // Of an image: the values, and behind all of them a byte of argmax each.
+    constexpr int kPitch = kPanel * kWindows + 8;
+    static_assert(kImages * kPitch * (sizeof(T) + 1) <= Tile::template kResultBytes<T>);
+    T* const values = reinterpret_cast<T*>(shared);
+    auto* const places = reinterpret_cast<uint8_t*>(values + kImages * kPitch);
+    const int member = threadIdx.x % 128, lane = member % 32, row = member / 32 * 16 + lane / 4;
+    const int count = min(kPanel, filters - part.channel);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int filter = row + 8 * i;
+      const float b = bias != nullptr && filter < count ? __ldg(bias + part.channel + filter) : 0.f;
+#pragma unroll
+      for (int window = 0; window < kWindows; ++window) {
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          const int left = 8 * window + 2 * i + e, right = left + 4;
+          const PooledValue pooled =
+              pool_window(d[0][left] + b, d[0][right] + b, d[1][left] + b, d[1][right] + b);
+          const int image = lane % 4 * 2 + e, by_window = window * kPanel + filter;
+          values[image * kPitch + (kLayout == Layout::kNCHW ? filter * kWindows + window
+                                                            : by_window)] = T(pooled.value);
+          places[image * kPitch + by_window] = uint8_t(pooled.code);
+        }
+      }
+    }
+    Tile::wait_group(part.group);
+    const int window0 = part.segment * kWindows, windows = min(kWindows, pool_w - window0);
+    const int image_count = min(kImages, images - part.image), all = pool_h * pool_w;
+    const int first = part.pair * pool_w + window0;
+    if constexpr (kLayout == Layout::kNCHW) {
+      for (int i = member; i < kImages * kPanel * kWindows; i += 128) {
+        const int window = i % kWindows, filter = i / kWindows % kPanel;
+        const int image = i / (kWindows * kPanel);
+        if (window < windows && filter < count && image < image_count)
+          y[(size_t(part.image + image) * filters + part.channel + filter) * all + first + window] =
+              values[image * kPitch + filter * kWindows + window];
+      }
+    } else {
+      constexpr int kPieces = kPanel / kVec;
+      for (int i = member; i < kImages * kWindows * kPieces; i += 128) {
+        const int filter = i % kPieces * kVec, window = i / kPieces % kWindows;
+        const int image = i / (kPieces * kWindows);
+        if (window >= windows || filter >= count || image >= image_count) continue;
+        T* const to = y + (size_t(part.image + image) * all + first + window) * filters +
+                      part.channel + filter;
+        const T* const from = values + image * kPitch + window * kPanel + filter;
+        if (filters % kVec == 0) {
+          *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
+        } else {
+#pragma unroll
+          for (int e = 0; e < kVec; ++e)
+            if (filter + e < count) to[e] = from[e];
+        }
+      }
+    }
+    constexpr int kOctets = kPanel / 8;
+    for (int i = member; i < kImages * kOctets * kWindows; i += 128) {
+      const int window = i % kWindows, octet = i / kWindows % kOctets;
+      const int image = i / (kWindows * kOctets);
+      if (window >= windows || octet * 8 >= count || image >= image_count) continue;
+      const uint2 bytes =
+          *reinterpret_cast<const uint2*>(places + image * kPitch + window * kPanel + octet * 8);
+      // Bytes 0x0d0c0b0a -> 0xdcba.
+      const auto nibbles = [](uint32_t word) {
+        word = (word | word >> 4) & 0x00ff00ffu;
+        return (word | word >> 8) & 0xffffu;
+      };
+      argmax[(size_t(part.image + image) * argmax_groups(filters) + part.channel / 8 + octet) *
+                 all +
+             first + window] = nibbles(bytes.x) | nibbles(bytes.y) << 16;
+    }
+    Tile::wait_group(part.group);
+  }
+};
+
 /// Of an odd last row or column nothing is pooled, and no gradient comes from there.
 Conv2dProblem pooled_part(Conv2dProblem d) {
   d.p = d.p / 2 * 2;
@@ -86,21 +174,27 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(pooled_part(problem.conv), context.workspace_limit()),
+        forward_by_halo_(kept_weights_preferred(pooled_part(problem.conv), Pass::kForward)),
         data_by_halo_(halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardData)),
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
-    if (data_by_halo_ || filter_by_halo_) {
+    if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
       halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
     }
   }
 
   size_t workspace_bytes(Pass pass) const override {
-    if (pass == Pass::kForward) return convolution_.window_workspace_bytes();
+    if (pass == Pass::kForward) {
+      return forward_by_halo_ ? halo_->workspace_bytes(pass)
+                              : convolution_.window_workspace_bytes();
+    }
     return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
-    if (pass == Pass::kForward) return convolution_.window_plan().template text<T>();
+    if (pass == Pass::kForward) {
+      return forward_by_halo_ ? halo_->text(pass) : convolution_.window_plan().template text<T>();
+    }
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
 
@@ -134,6 +228,19 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y, const Tensor& state) {
     const Conv2dProblem& d = problem_.conv;
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (forward_by_halo_) {
+        const PooledRowPairs<kLayout, T> result{.y = y.data<T>(),
+                                                .argmax = state.data<uint32_t>(),
+                                                .bias = b.data<float>(),
+                                                .images = d.n,
+                                                .filters = d.k,
+                                                .pool_h = d.p / 2,
+                                                .pool_w = d.q / 2};
+        halo_->forward_kept(run, x, w, result);
+        return;
+      }
+    }
     convolution_.forward_windows(
         run, x, w, [&]<class Tile>(Tile, const auto& plan, const auto& a, const auto& filters) {
           const WindowResult<kLayout, T> result{.y = y.data<T>(),
@@ -150,7 +257,8 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
   const WgmmaConvolution<T> convolution_;
-  const bool data_by_halo_, filter_by_halo_;
+  /// Forward keeps the weights.
+  const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
 };
 
