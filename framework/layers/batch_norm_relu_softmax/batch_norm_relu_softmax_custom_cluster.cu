@@ -266,12 +266,11 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
 
   /// Of a pass that keeps so many tensors: where no cluster has room for them.
   bool in_turns(int tensors) const {
-    const int kept = units_kept(norm()) * 2 / tensors;
-    return walk_of(norm(), false).units > most_blocks() * kept;
+    return walk_of(norm(), false).units > most_blocks() * units_kept(norm(), tensors);
   }
   Walk walk(int tensors) const {
     if (in_turns(tensors)) return walk_of_turns(norm(), tensors);
-    return in_clusters(walk_of(norm(), false), units_kept(norm()) * 2 / tensors);
+    return cluster_walk(norm(), tensors);
   }
 
   Features features_of(const Run& run, const LayerTensors& t, const BatchNormParameters& w) const {
