@@ -35,8 +35,10 @@ __device__ __forceinline__ Vector<Accumulator<T>, V> widened(const Vector<T, V>&
 /// bfloat16 piece by piece.
 template <size_t bytes>
 using WordOf = std::conditional_t<
-    bytes == 2, unsigned short,
-    std::conditional_t<bytes == 4, float, std::conditional_t<bytes == 8, float2, float4>>>;
+    bytes == 1, unsigned char,
+    std::conditional_t<
+        bytes == 2, unsigned short,
+        std::conditional_t<bytes == 4, float, std::conditional_t<bytes == 8, float2, float4>>>>;
 
 template <class T, int V>
 __device__ __forceinline__ Vector<Accumulator<T>, V> widened_word(WordOf<sizeof(T) * V> word) {
@@ -103,16 +105,25 @@ __device__ __forceinline__ void store(T* to, const Vector<Accumulator<T>, V>& va
   }
 }
 
-/// The same of what this kernel does not read again: it is the first to leave L2, and what is read again
-/// stays there.
-template <class T, int V>
-__device__ __forceinline__ void store_streaming(T* to, const Vector<Accumulator<T>, V>& values) {
+/// The same of values of any type that T is stored of, by one instruction.
+template <class T, class Value, int V>
+__device__ __forceinline__ WordOf<sizeof(T) * V> word_of(const Vector<Value, V>& values) {
   Vector<T, V> rounded;
 #pragma unroll
   for (int k = 0; k < V; ++k) rounded.v[k] = T(values.v[k]);
   WordOf<sizeof rounded> word;
   memcpy(&word, &rounded, sizeof rounded);
-  __stcs(reinterpret_cast<WordOf<sizeof rounded>*>(to), word);
+  return word;
+}
+template <class T, class Value, int V>
+__device__ __forceinline__ void store_word(T* to, const Vector<Value, V>& values) {
+  *reinterpret_cast<WordOf<sizeof(T) * V>*>(to) = word_of<T>(values);
+}
+/// Of what this kernel does not read again: it is the first to leave L2, and what is read again stays
+/// there.
+template <class T, class Value, int V>
+__device__ __forceinline__ void store_streaming(T* to, const Vector<Value, V>& values) {
+  __stcs(reinterpret_cast<WordOf<sizeof(T) * V>*>(to), word_of<T>(values));
 }
 
 }  // namespace duet

@@ -23,7 +23,8 @@ std::vector<LayerCase> batch_norm1d_relu_softmax_cases() {
       {.name = "features_2052", .x = {{{4, 2052}}}, .gradient_check = false},
       {.name = "features_8192", .x = {{{24, 8192}}}, .gradient_check = false},
       {.name = "too_many_features", .x = {{{3, 8194}}}, .gradient_check = false},
-      {.name = "more_rows_than_kept", .x = {{{700, 132}}}, .gradient_check = false},
+      {.name = "more_rows_than_kept", .x = {{{2300, 132}}}, .gradient_check = false},
+      {.name = "more_rows_than_backward_keeps", .x = {{{1100, 37}}}, .gradient_check = false},
       {.name = "more_rows_than_teams", .x = {{{20000, 8}}}, .gradient_check = false},
   };
   const size_t count = cases.size();

@@ -31,17 +31,33 @@ struct Part {
     return (plane * walk.channels + channel) * walk.inner + at * F::V;
   }
 
-  /// Calls kept(i, offset) for the first `count` vectors and again(offset) for the others.
-  template <int count, class Kept, class Again>
-  __device__ __forceinline__ void for_each(const Walk& walk, Kept kept, Again again) const {
+  /// The first `count` vectors, which stay in registers: visit(i, offset).
+  template <int count, class Visit>
+  __device__ __forceinline__ void kept(const Walk& walk, Visit visit) const {
     if (!inside) return;
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       const int unit = first + i * step;
-      if (unit < walk.units) kept(i, offset(walk, unit));
+      if (unit < walk.units) visit(i, offset(walk, unit));
     }
-    for (int unit = first + count * step; unit < walk.units; unit += step) {
-      again(offset(walk, unit));
+  }
+  /// Those behind them, on the shelf: visit(i, offset).
+  template <int count, class Visit>
+  __device__ __forceinline__ void shelved(const Walk& walk, Visit visit) const {
+    if (!inside) return;
+#pragma unroll 4
+    for (int i = 0; i < walk.shelf; ++i) {
+      const int unit = first + (count + i) * step;
+      if (unit < walk.units) visit(i, offset(walk, unit));
+    }
+  }
+  /// The others, which are read each time: visit(offset).
+  template <int count, class Visit>
+  __device__ __forceinline__ void others(const Walk& walk, Visit visit) const {
+    if (!inside) return;
+#pragma unroll 4
+    for (int unit = first + (count + walk.shelf) * step; unit < walk.units; unit += step) {
+      visit(offset(walk, unit));
     }
   }
 };
@@ -63,11 +79,12 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
     for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += values.v[k];
   };
   // region keep
-  part.template for_each<kCount>(
-      walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); },
-      [&](int offset) { add_sum(load<F::V>(x + offset)); });
-  part.template for_each<kCount>(
-      walk, [&](int i, int) { add_sum(kept[i]); }, [](int) {});
+  part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); });
+  part.template shelved<kCount>(walk, [&](int i, int offset) { Shelf<F>::fetch(i, x + offset); });
+  part.template others<kCount>(walk, [&](int offset) { add_sum(load_constant<F::V>(x + offset)); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_sum(kept[i]); });
+  Shelf<F>::wait();
+  part.template shelved<kCount>(walk, [&](int i, int) { add_sum(Shelf<F>::get(i)); });
   // end keep
   total(walk, sums, plus);
   Statistics<F> s;
@@ -82,9 +99,10 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
       squares[F::channel_of(k)] += difference * difference;
     }
   };
-  part.template for_each<kCount>(
-      walk, [&](int i, int) { add_squares(kept[i]); },
-      [&](int offset) { add_squares(load<F::V>(x + offset)); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_squares(kept[i]); });
+  part.template shelved<kCount>(walk, [&](int i, int) { add_squares(Shelf<F>::get(i)); });
+  part.template others<kCount>(walk,
+                               [&](int offset) { add_squares(load_constant<F::V>(x + offset)); });
   total_squares(walk, squares, plus);
   done_reading(walk);
 #pragma unroll
@@ -106,52 +124,68 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   __shared__ ClusterSum<F, Sums> total;
   const Part<F> part(walk);
   Values x[kCount], dy[kCount];
-  part.template for_each<kCount>(
-      walk,
-      [&](int i, int offset) {
-        x[i] = load<F::V>(t.x + offset);
-        dy[i] = load<F::V>(t.dy + offset);
-      },
-      [](int) {});
+  part.template kept<kCount>(walk, [&](int i, int offset) {
+    x[i] = load<F::V>(t.x + offset);
+    dy[i] = load<F::V>(t.dy + offset);
+  });
+  part.template shelved<kCount>(walk, [&](int i, int offset) {
+    Shelf<F>::fetch(2 * i, t.x + offset);
+    Shelf<F>::fetch(2 * i + 1, t.dy + offset);
+  });
 
   const auto s = statistics_of_backward<F>(walk, t);
   const Affine<F> affine = affine_of<F>(walk, t, s);
-  const auto load_gradient = [&](int offset, const Values& values) {
-    return gradient(offset, affine, values, load<F::V>(t.dy + offset));
-  };
   Sums sums[F::kChannels];
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = {0.0f, 0.0f};
-  part.template for_each<kCount>(
-      walk,
-      [&](int i, int offset) {
-        dy[i] = gradient(offset, affine, x[i], dy[i]);
-        add_gradients<F>(x[i], dy[i], s, affine, sums);
-      },
-      [&](int offset) {
-        const Values values = load<F::V>(t.x + offset);
-        add_gradients<F>(values, load_gradient(offset, values), s, affine, sums);
-      });
+  const auto add_other = [&](int offset, const Values& x, const Values& dy) {
+    add_gradients<F>(x, gradient(offset, affine, x, dy), s, affine, sums);
+  };
+  part.template kept<kCount>(walk, [&](int i, int offset) {
+    dy[i] = gradient(offset, affine, x[i], dy[i]);
+    add_gradients<F>(x[i], dy[i], s, affine, sums);
+  });
+  part.template others<kCount>(walk, [&](int offset) {
+    add_other(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
+  });
+  Shelf<F>::wait();
+  part.template shelved<kCount>(walk, [&](int i, int offset) {
+    add_other(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
+  });
   total(walk, sums, add);
   done_reading(walk);
   const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
   keep_gradients<F>(walk, t, sums);
   if (t.dx != nullptr) {
-    part.template for_each<kCount>(
-        walk, [&](int i, int offset) { store(t.dx + offset, input_gradient(x[i], dy[i])); },
-        [&](int offset) {
-          const Values values = load<F::V>(t.x + offset);
-          store(t.dx + offset, input_gradient(values, load_gradient(offset, values)));
-        });
+    const auto write = [&](int offset, const Values& x, const Values& dy) {
+      store(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
+    };
+    part.template kept<kCount>(
+        walk, [&](int i, int offset) { store(t.dx + offset, input_gradient(x[i], dy[i])); });
+    part.template shelved<kCount>(walk, [&](int i, int offset) {
+      write(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
+    });
+    part.template others<kCount>(walk, [&](int offset) {
+      write(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
+    });
   }
   wait_for_readers(walk);
 }
 
-/// Units that a block keeps in backward, half as many as in forward.
-inline int units_kept(const BatchNormProblem& problem) {
-  const int of_thread = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
-                                                    : kKept<Form<float, true, 1, false>>;
-  return units_at_once(walk_of(problem, false)) * of_thread / 2;
+/// Vectors of each of so many tensors, one or two, that a thread keeps in registers.
+inline int vectors_kept(const BatchNormProblem& problem, int tensors) {
+  return (vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
+                                      : kKept<Form<float, true, 1, false>>) /
+         tensors;
+}
+/// Units that a block keeps there.
+inline int units_kept(const BatchNormProblem& problem, int tensors) {
+  return units_at_once(walk_of(problem, false)) * vectors_kept(problem, tensors);
+}
+/// In clusters, of a pass that keeps so many tensors.
+inline Walk cluster_walk(const BatchNormProblem& problem, int tensors) {
+  const Walk walk = in_clusters(walk_of(problem, false), units_kept(problem, tensors));
+  return with_shelf(walk, problem, vectors_kept(problem, tensors), tensors);
 }
 
 }  // namespace duet::batch_norm

@@ -25,9 +25,13 @@ __global__ void __launch_bounds__(kThreads)
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
   const Affine<F> affine = affine_of<F>(walk, t, s);
-  part.template for_each<kCount>(
-      walk, [&](int i, int offset) { store(t.y + offset, normalised<F>(kept[i], affine)); },
-      [&](int offset) { store(t.y + offset, normalised<F>(load<F::V>(t.x + offset), affine)); });
+  const auto write = [&](int offset, const Vector<float, F::V>& x) {
+    store(t.y + offset, normalised<F>(x, affine));
+  };
+  part.template kept<kCount>(walk, [&](int i, int offset) { write(offset, kept[i]); });
+  part.template shelved<kCount>(walk, [&](int i, int offset) { write(offset, Shelf<F>::get(i)); });
+  part.template others<kCount>(
+      walk, [&](int offset) { write(offset, load_constant<F::V>(t.x + offset)); });
   wait_for_readers(walk);
 }
 
@@ -43,12 +47,16 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
  public:
   explicit BatchNormCustomCluster(const BatchNormProblem& problem)
       : CustomImpl(problem),
-        forward_(in_clusters(walk_of(problem, false), 2 * units_kept(problem))),
-        backward_(in_clusters(walk_of(problem, false), units_kept(problem))) {}
+        forward_(cluster_walk(problem, 1)),
+        backward_(cluster_walk(problem, 2)) {}
 
   std::string detail(Pass pass) const override {
     const Walk& walk = pass == Pass::kForward ? forward_ : backward_;
-    return form_text(problem_) + ", clusters of " + std::to_string(walk.splits);
+    std::string text = form_text(problem_) + ", clusters of " + std::to_string(walk.splits);
+    if (walk.shelf > 0) {
+      text += ", " + std::to_string(walk.shelf_bytes / 1024) + " KiB of shared memory a block";
+    }
+    return text;
   }
 
   template <class F>
@@ -69,10 +77,16 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
   const Walk forward_, backward_;
 };
 
-/// Where a cluster keeps all that backward needs.
+/// Where a cluster keeps all that backward needs in registers; or, of as many channels as make clusters for the
+/// whole GPU, all that forward needs there and in shared memory.
 bool preferred(const BatchNormProblem& problem, Pass, size_t) {
+  constexpr int kFewChannels = 16;
   const Walk walk = walk_of(problem, false);
-  return walk.units <= most_blocks() * units_kept(problem);
+  if (walk.units <= most_blocks() * units_kept(problem, 2)) return true;
+  if (most_blocks() == 1 || walk.groups < kFewChannels) return false;
+  const int shelf = kMostShelfBytes /
+                    (kThreads * vector_length(problem) * static_cast<int>(size_of(problem.dtype)));
+  return walk.units <= most_blocks() * units_at_once(walk) * (vectors_kept(problem, 1) + shelf);
 }
 
 }  // namespace

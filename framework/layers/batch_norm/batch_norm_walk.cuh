@@ -2,8 +2,9 @@
 //
 // Memory is outer x channels x inner values (batch_norm.h). A block of 256 threads has
 //   kPlanes (NCHW)      one channel: its threads take neighbouring values of its planes
-//   else (NHWC, N x F)  lanes * V channels, of up to 128 bytes, what memory moves at once: a thread
-//                       has V neighbouring channels of every so many rows
+//   else (NHWC, N x F)  lanes * V channels: a thread has V neighbouring channels of every so many
+//                       rows. 128 bytes of them, what memory moves at once, make many blocks; of
+//                       tensors beyond the L2 cache more, which DRAM delivers sooner
 // Values are moved V at a time. A channel may be split between several blocks.
 #pragma once
 
@@ -12,6 +13,7 @@
 
 #include "device/attribute.h"
 #include "device/check.h"
+#include "device/device.h"
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
 #include "kernels/turns.cuh"
@@ -33,7 +35,8 @@ struct Walk {
   float count;         // values of a channel
   float eps, momentum;
   FastDivisor by_vectors;
-  Turn turn = {false, -1, 0};  // where the grid has no y: what the block took
+  int shelf = 0, shelf_bytes = 0;  // batch_norm_cluster.cuh
+  Turn turn = {false, -1, 0};      // where the grid has no y: what the block took
 
   __device__ __forceinline__ int group() const {
     return turn.group < 0 ? static_cast<int>(blockIdx.x) : turn.group;
@@ -121,7 +124,10 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split) {
     walk.groups = walk.channels;
   } else {
     walk.vectors = 1;
-    const int most_lanes = std::min(32, 128 / (v * static_cast<int>(size_of(problem.dtype))));
+    const size_t cache = gpu_available() ? gpu_attribute(cudaDevAttrL2CacheSize) : 50 << 20;
+    const bool cached = problem.x.bytes() <= cache / 2;
+    const int bytes = v * static_cast<int>(size_of(problem.dtype));
+    const int most_lanes = cached ? std::min(32, 128 / bytes) : 32;
     while (walk.lanes < most_lanes && walk.lanes * v < walk.channels) walk.lanes *= 2;
     walk.groups = (walk.channels + walk.lanes * v - 1) / (walk.lanes * v);
   }

@@ -2,18 +2,21 @@
 //           statistics, by clusters as in batch_norm's custom_cluster, and then row by row what they
 //           make of x, relu and softmax, in registers. Backward finds the softmax of each row anew,
 //           and what its gradient subtracts; then it is batch_norm's custom_cluster, where each dy
-//           goes through softmax and relu as it is loaded.
-// Mapping:  statistics and gradients: cluster = up to 128 features by 1 to 8 blocks of 256 threads, a
+//           goes through softmax and relu as it is loaded. Of batches that no cluster keeps the
+//           statistics and gradients are found in turns, as in batch_norm's custom_welford.
+// Mapping:  statistics and gradients: cluster = 128 bytes of features by 1 to 8 blocks of 256 threads, a
 //           thread keeps up to 8 vectors of 4 values. Rows: as softmax custom_online, but a warp or
 //           block takes every so many rows, and keeps what normalises its columns.
-// Traffic:  forward x twice, y once (in evaluation x once); backward x and dy twice, dx once. Of many
-//           features, what is more than 512 rows (in backward 256) is read once more for each sum.
+// Traffic:  forward x twice, y once (in evaluation x once); backward x and dy twice, dx once. Beyond a
+//           cluster's 2048 rows (backward 1024; 1 feature at a time a quarter) what does not fit into L2
+//           is read once more in backward.
 // Limits:   fp32 or bf16, 2 to 8192 features. Below compute capability 9.0 a block has the features alone.
 #include <algorithm>
 
 #include "kernels/integers.cuh"
 #include "kernels/register_rows.cuh"
 #include "layers/batch_norm/batch_norm_cluster_passes.cuh"
+#include "layers/batch_norm/batch_norm_turns.cuh"
 #include "layers/batch_norm_relu_softmax/batch_norm_relu_softmax.h"
 
 namespace duet {
@@ -32,6 +35,15 @@ __global__ void __launch_bounds__(kThreads)
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
   wait_for_readers(walk);
+}
+
+template <class F>
+__global__ void __launch_bounds__(kThreads, kTurnBlocks)
+    batch_norm_softmax_statistics_turns_kernel(Walk walk, Turns turns, Forward<typename F::Value> t,
+                                               Moments* partial) {
+  wait_for_primary();
+  walk.turn = turns.take();
+  find_statistics<F>(walk, turns, t, partial);
 }
 
 /// What normalises each feature.
@@ -139,24 +151,40 @@ __global__ void __launch_bounds__(kCombineThreads)
   }
 }
 
+/// What reaches batch normalisation of a dy: through softmax; relu is the form's.
+template <class F>
+struct SoftmaxGradient {
+  using Values = Vector<float, F::V>;
+  FastDivisor by_features;
+  const Row* rows;
+
+  __device__ __forceinline__ Values operator()(int offset, const Affine<F>& affine, const Values& x,
+                                               Values dy) const {
+    int number, first;
+    by_features.divmod(offset, number, first);
+    const Row row = rows[number];
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const float value = ReluFunction().forward(affine(x.v[k], F::channel_of(k)));
+      dy.v[k] = expf(value - row.max) * row.scale * (dy.v[k] - row.product);
+    }
+    return dy;
+  }
+};
+
 template <class F>
 __global__ void __launch_bounds__(kThreads)
-    batch_norm_softmax_backward_kernel(Walk walk, FastDivisor by_features, const Row* rows,
+    batch_norm_softmax_backward_kernel(Walk walk, SoftmaxGradient<F> gradient,
                                        Backward<typename F::Value> t) {
   wait_for_primary();
-  using Values = Vector<float, F::V>;
-  write_cluster_gradients<F>(
-      walk, t, [&](int offset, const Affine<F>& affine, const Values& x, Values dy) {
-        int number, first;
-        by_features.divmod(offset, number, first);
-        const Row row = rows[number];
-#pragma unroll
-        for (int k = 0; k < F::V; ++k) {
-          const float value = ReluFunction().forward(affine(x.v[k], F::channel_of(k)));
-          dy.v[k] = expf(value - row.max) * row.scale * (dy.v[k] - row.product);
-        }
-        return dy;
-      });
+  write_cluster_gradients<F>(walk, t, gradient);
+}
+template <class F>
+__global__ void __launch_bounds__(kThreads, kTurnBlocks)
+    batch_norm_softmax_backward_turns_kernel(Walk walk, Turns turns, SoftmaxGradient<F> gradient,
+                                             Backward<typename F::Value> t, Sums* partial) {
+  wait_for_primary();
+  find_gradients<F>(walk, turns, t, partial, gradient);
 }
 
 template <class T>
@@ -164,20 +192,26 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
  public:
   explicit BatchNormReluSoftmaxCustomCluster(const Problem& problem)
       : ImplementationOf(problem),
-        forward_(in_clusters(walk_of(norm(), false), 2 * units_kept(norm()))),
-        backward_(in_clusters(walk_of(norm(), false), units_kept(norm()))) {}
+        forward_(walk(1)),
+        backward_(walk(2)),
+        counters_(forward_.groups) {}
 
   size_t state_bytes() const override {
     return static_cast<size_t>(2 * norm().channels()) * sizeof(float);
   }
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? 0 : static_cast<size_t>(rows()) * sizeof(Row);
+    if (pass == Pass::kForward) return in_turns(1) ? moments_bytes(forward_) : 0;
+    return static_cast<size_t>(rows()) * sizeof(Row) + (in_turns(2) ? sums_bytes(backward_) : 0);
   }
   std::string detail(Pass pass) const override {
-    const Walk& walk = pass == Pass::kForward ? forward_ : backward_;
+    const bool forward = pass == Pass::kForward;
+    const std::string splits = std::to_string((forward ? forward_ : backward_).splits);
     std::string text;
     with_register_row<T>(norm().channels(), [&](auto form) { text = form.text(); });
-    return form_text(norm()) + ", clusters of " + std::to_string(walk.splits) + "; " + text;
+    return form_text(norm()) +
+           (in_turns(forward ? 1 : 2) ? ", " + splits + " splits; "
+                                      : ", clusters of " + splits + "; ") +
+           text;
   }
 
   void run(Pass pass, const Run& run, const LayerTensors& t) final {
@@ -192,9 +226,15 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
     const Features features = features_of(run, t, w);
     const Tensor& x = t.x[0];
     if (pass == Pass::kForward) {
-      if (run.training) {
+      const Forward<T> forward(x, w, t.y[0], t.state);
+      if (run.training && in_turns(1)) {
+        const Turns turns = turns_of(norm(), forward_, 1, counters_).once();
+        launch_following({turns.blocks(), kThreads, 0, run.stream()},
+                         batch_norm_softmax_statistics_turns_kernel<F>, forward_, turns, forward,
+                         static_cast<Moments*>(run.workspace));
+      } else if (run.training) {
         launch_clusters(forward_, run.stream(), batch_norm_softmax_statistics_kernel<F>, forward_,
-                        Forward<T>(x, w, t.y[0], t.state));
+                        forward);
       }
       with_rows([&](auto form, unsigned blocks) {
         launch_following({blocks, kCombineThreads, 0, run.stream()},
@@ -208,11 +248,29 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
                          batch_norm_softmax_rows_kernel<decltype(form), T>, features, rows(),
                          x.data<T>(), t.dy[0].data<T>(), found);
       });
-      launch_clusters(backward_, run.stream(), batch_norm_softmax_backward_kernel<F>, backward_,
-                      FastDivisor(features.count), found,
-                      Backward<T>(run.training, x, w, t.dy[0], t.state, t.dx[0],
-                                  BatchNormParameters::of(t.dw, norm().affine)));
+      const SoftmaxGradient<F> gradient{FastDivisor(features.count), found};
+      const Backward<T> backward(run.training, x, w, t.dy[0], t.state, t.dx[0],
+                                 BatchNormParameters::of(t.dw, norm().affine));
+      if (in_turns(2)) {
+        const Turns turns = turns_of(norm(), backward_, 2, counters_);
+        const Turns taken = t.dx[0] ? turns : turns.once();
+        launch_following({taken.blocks(), kThreads, 0, run.stream()},
+                         batch_norm_softmax_backward_turns_kernel<F>, backward_, taken, gradient,
+                         backward, static_cast<Sums*>(static_cast<void*>(found + rows())));
+      } else {
+        launch_clusters(backward_, run.stream(), batch_norm_softmax_backward_kernel<F>, backward_,
+                        gradient, backward);
+      }
     }
+  }
+
+  /// Of a pass that keeps so many tensors: where no cluster has room for them.
+  bool in_turns(int tensors) const {
+    return walk_of(norm(), false).units > most_blocks() * units_kept(norm(), tensors);
+  }
+  Walk walk(int tensors) const {
+    if (in_turns(tensors)) return walk_of_turns(norm(), tensors);
+    return cluster_walk(norm(), tensors);
   }
 
   Features features_of(const Run& run, const LayerTensors& t, const BatchNormParameters& w) const {
@@ -240,6 +298,7 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
   int rows() const { return static_cast<int>(norm().x.shape[0]); }
 
   const Walk forward_, backward_;
+  const TurnCounters counters_;
 };
 
 std::optional<std::string> unsupported(const Problem& problem, Pass pass) {

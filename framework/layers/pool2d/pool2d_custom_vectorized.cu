@@ -1,8 +1,8 @@
 // max_pool2d and avg_pool2d custom_vectorized: several outputs a thread in wide accesses. The place
 //           of a maximum is packed into the byte that its position in the window (0 .. R*S-1) fits;
 //           averages multiply by 1/(R*S) wherever the divisor is the same everywhere.
-// Mapping:  3x3 windows of stride 1 or 2: thread = a strip of 4 outputs (NHWC with C % 4 = 0: of 2 of 4
-//           channels), backward of as many pixels times the stride. NCHW, 2x2 tiles: thread = 1 or 2
+// Mapping:  3x3 windows of stride 1 or 2: thread = a strip of 4 or 8 outputs (NHWC with C % 4 = 0: of 2
+//           of 4 channels), backward of as many pixels times the stride. NCHW, 2x2 tiles: thread = 1 or 2
 //           windows, in both passes. Other windows, NHWC with C % 4 = 0: thread = 4 channels of a
 //           pixel. Else thread = 1 element. block = 256.
 // Traffic:  x once (R*S / stride^2 times through L1), y once, for the maximum 1 byte (4 for windows
@@ -147,7 +147,7 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
-    with_form(
+    with_form<T>(
         problem_,
         [&]<class Form>(Form) {
           launch(run, max_pool2d_forward_tiles_kernel<Form, T>, problem_,
@@ -167,7 +167,7 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   }
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor& state,
                 const Tensor& dx) override {
-    with_form(
+    with_form<T>(
         problem_,
         [&]<class Form>(Form) {
           launch(run, max_pool2d_backward_tiles_kernel<Form, T>, problem_,
@@ -283,7 +283,7 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
   std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
-    with_form(
+    with_form<T>(
         problem_,
         [&]<class Form>(Form) {
           launch(run, avg_pool2d_forward_tiles_kernel<Form, T>, problem_,
@@ -301,7 +301,7 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
   }
   void backward(const Run& run, const Tensor&, const Tensor&, const Tensor& dy, const Tensor&,
                 const Tensor& dx) override {
-    with_form(
+    with_form<T>(
         problem_,
         [&]<class Form>(Form) {
           launch(run, avg_pool2d_backward_tiles_kernel<Form, T>, problem_,

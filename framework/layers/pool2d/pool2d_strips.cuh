@@ -11,18 +11,22 @@
 
 namespace duet::pool2d {
 
-/// `wide`: rows of x and y begin at multiples of four values.
-template <bool planes, int stride, int pad, bool wide>
+/// kPlanes (NCHW): rows of x and y begin at multiples of `vector` values, which are moved at once. Else
+/// (NHWC) a thread has so many channels; of 8 it would take registers that other threads need.
+template <bool planes, int stride, int pad, int vector>
 struct StripForm {
-  static constexpr bool kPlanes = planes, kWide = wide;
+  static constexpr bool kPlanes = planes;
   static constexpr int kStride = stride, kPad = pad;
-  static constexpr int V = planes ? 1 : 4;                      // channels of a thread
-  static constexpr int kOutputs = planes ? 4 : 2;               // of forward's strip
+  static constexpr int V = planes ? 1 : vector;                           // channels of a thread
+  static constexpr int kVector = planes ? vector : 1;                     // neighbours of a row
+  static constexpr int kOutputs = !planes ? 2 : vector > 1 ? vector : 4;  // of forward's strip
   static constexpr int kColumns = (kOutputs - 1) * stride + 3;  // of x that its windows look at
 
-  static constexpr int kPixels = kOutputs * stride;  // of backward's strip
-  // The outputs whose windows hold one of them: from kFirst behind the strip's number times kOutputs.
-  static constexpr int kFirst = -((2 - pad) / stride);
+  // Of backward's; where pixels are stored one by one, so few that neighbouring threads store neighbours.
+  static constexpr int kPixels = planes && vector == 1 ? 2 : kOutputs * stride;
+  // The outputs whose windows hold one of them: kHolding from kFirst behind the strip's number times
+  // kStep.
+  static constexpr int kStep = kPixels / stride, kFirst = -((2 - pad) / stride);
   static constexpr int kHolding = (kPixels - 1 + pad) / stride - kFirst + 1;
   static constexpr int kHoldingRows = stride == 1 ? 3 : 2;
 };
@@ -31,15 +35,25 @@ inline bool has_strips(const Pool2dProblem& t) {
   return t.r == 3 && t.s == 3 && t.stride_h == t.stride_w && t.stride_h <= 2 &&
          t.pad_h == t.pad_w && (t.layout == Layout::kNCHW || t.c % 4 == 0);
 }
+/// The form's `vector`: of NCHW 16 bytes of T, or at least four values, where rows allow it.
+template <class T>
+int strip_vector(const Pool2dProblem& t) {
+  if (t.layout == Layout::kNHWC) return 4;
+  const auto divides = [&](int v) { return t.w % v == 0 && t.q % v == 0; };
+  return divides(kWidest<T>) ? kWidest<T> : divides(4) ? 4 : 1;
+}
 /// Calls visit(StripForm()). REQUIRES: has_strips(t).
-template <class Visit>
+template <class T, class Visit>
 void with_strip_form(const Pool2dProblem& t, Visit visit) {
   const auto with_pad = [&]<int stride, int pad>() {
-    if (t.layout == Layout::kNHWC) return visit(StripForm<false, stride, pad, true>());
+    const int vector = strip_vector<T>(t);
+    constexpr int kMost = kWidest<T>;
+    if (t.layout == Layout::kNHWC) return visit(StripForm<false, stride, pad, 4>());
     if constexpr (pad == 1) {  // else W and Q are not both multiples of 4
-      if (t.w % 4 == 0 && t.q % 4 == 0) return visit(StripForm<true, stride, pad, true>());
+      if (vector == kMost) return visit(StripForm<true, stride, pad, kMost>());
+      if (vector == 4) return visit(StripForm<true, stride, pad, 4>());
     }
-    visit(StripForm<true, stride, pad, false>());
+    visit(StripForm<true, stride, pad, 1>());
   };
   const auto with_stride = [&]<int stride>() {
     t.pad_h == 0 ? with_pad.template operator()<stride, 0>()
@@ -100,44 +114,57 @@ struct StripPlace {
 };
 
 /// Values of a row from column base + begin on, `fill` where there is none. REQUIRES: base is a
-/// multiple of 4 if the form is wide.
+/// multiple of F::kVector; nothing writes the row while the kernel runs.
 template <class F, int begin, int count, class T, class Value>
 __device__ __forceinline__ void load_strip(const T* row, int base, int columns, int step,
                                            Value fill, Vector<Value, F::V> (&to)[count]) {
+  constexpr int kVector = F::kVector;
 #pragma unroll
   for (int i = 0; i < count; ++i) {
-    const int at = begin + i, four = at & ~3, column = base + at;  // `at` and `four` are constants
-    if (F::kPlanes && F::kWide && four >= begin && four + 4 <= begin + count) {
-      if (at != four) continue;
-      Vector<Value, 4> values = {fill, fill, fill, fill};
-      if (column < columns) values = load<4>(row + column);
+    const int at = begin + i, first = at & ~(kVector - 1), column = base + at;
+    if (kVector > 1 && first >= begin && first + kVector <= begin + count) {  // known beforehand
+      if (at != first) continue;
+      Vector<Value, kVector> values;
 #pragma unroll
-      for (int k = 0; k < 4; ++k) to[i + k].v[0] = values.v[k];
+      for (Value& value : values.v) value = fill;
+      if (column < columns) values = load_constant<kVector>(row + column);
+#pragma unroll
+      for (int k = 0; k < kVector; ++k) to[i + k].v[0] = values.v[k];
     } else {
 #pragma unroll
       for (int k = 0; k < F::V; ++k) to[i].v[k] = fill;
-      if (column >= 0 && column < columns) to[i] = load<F::V>(row + column * step);
+      if (column >= 0 && column < columns) to[i] = load_constant<F::V>(row + column * step);
     }
   }
 }
-/// `from` to a row from column `base` on, as far as it has columns.
+/// `from` to a row from column `base` on, as far as it has columns. REQUIRES: as above.
 template <class F, int count, class T, class Value>
 __device__ __forceinline__ void store_strip(T* row, int base, int columns, int step,
                                             const Vector<Value, F::V> (&from)[count]) {
-  if constexpr (F::kPlanes && F::kWide) {
+  constexpr int kVector = F::kVector;
 #pragma unroll
-    for (int i = 0; i < count; i += 4) {
-      if (base + i >= columns) return;
-      const Vector<Value, 4> values = {from[i].v[0], from[i + 1].v[0], from[i + 2].v[0],
-                                       from[i + 3].v[0]};
-      store(row + base + i, values);
-    }
-  } else {
+  for (int i = 0; i < count; i += kVector) {
+    if (base + i >= columns) return;
+    if constexpr (kVector > 1) {
+      Vector<Value, kVector> values;
 #pragma unroll
-    for (int i = 0; i < count; ++i) {
-      if (base + i < columns) store(row + (base + i) * step, from[i]);
+      for (int k = 0; k < kVector; ++k) values.v[k] = from[i + k].v[0];
+      store_word(row + base + i, values);
+    } else {
+      store_word(row + (base + i) * step, from[i]);
     }
   }
+}
+
+/// The larger of both; NaN if one is.
+__device__ __forceinline__ float larger(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float result;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+  return result;
+#else
+  return a != a || a > b ? a : b;
+#endif
 }
 
 template <class F, class T>
@@ -155,22 +182,39 @@ __global__ void __launch_bounds__(kThreads)
     load_strip<F, -F::kPad>(x + at.offset(t.h, t.w, inside ? top + r : 0), first * F::kStride,
                             inside ? t.w : 0, at.step, -INFINITY, pixels[r]);
   }
-  Vector<float, F::V> largest[F::kOutputs];
+  // First the largest values, which windows side by side share by columns, then where they are: fewer
+  // steps than to keep both at each.
+  Vector<float, F::V> columns[F::kColumns], largest[F::kOutputs];
   Vector<uint8_t, F::V> chosen[F::kOutputs];
+#pragma unroll
+  for (int i = 0; i < F::kColumns; ++i) {
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      columns[i].v[k] = larger(larger(pixels[0][i].v[k], pixels[1][i].v[k]), pixels[2][i].v[k]);
+    }
+  }
 #pragma unroll
   for (int i = 0; i < F::kOutputs; ++i) {
     const bool left =
         (first + i) * F::kStride < F::kPad;  // of the image is the window's first column
+    const int corner = (top < 0 ? 3 : 0) + (left ? 1 : 0);
 #pragma unroll
     for (int k = 0; k < F::V; ++k) {
-      float value = -INFINITY;
-      int position = (top < 0 ? 3 : 0) + (left ? 1 : 0);
+      constexpr int kStride = F::kStride;
+      const float value = larger(larger(columns[i * kStride].v[k], columns[i * kStride + 1].v[k]),
+                                 columns[i * kStride + 2].v[k]);
+      int position = corner;
+      if (value == value) {
 #pragma unroll
-      for (int j = 0; j < 9; ++j) {
-        const float other = pixels[j / 3][i * F::kStride + j % 3].v[k];
-        if (takes_over(other, value)) {
-          value = other;
-          position = j;
+        for (int j = 8; j >= 0; --j) {
+          if (pixels[j / 3][i * kStride + j % 3].v[k] == value) position = j;
+        }
+        if (value == -INFINITY) position = corner;  // as large as what is outside
+      } else {
+#pragma unroll
+        for (int j = 0; j < 9; ++j) {
+          const float other = pixels[j / 3][i * kStride + j % 3].v[k];
+          if (other != other) position = j;
         }
       }
       largest[i].v[k] = value;
@@ -214,7 +258,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_primary();
   if (thread_index() >= strips.count) return;
   const StripPlace<F> at(t, strips, thread_index());
-  const int first = at.number * F::kOutputs;
+  const int first = at.number * F::kStep;
   Vector<float, F::V> gradient[F::kHoldingRows][F::kHolding], sum[F::kPixels] = {};
   Vector<uint8_t, F::V> chosen[F::kHoldingRows][F::kHolding];
   for_each_holding_row<F>(t, at.row, [&](int i, int p, int, bool inside) {
@@ -267,7 +311,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_primary();
   if (thread_index() >= strips.count) return;
   const StripPlace<F> at(t, strips, thread_index());
-  const int first = at.number * F::kOutputs;
+  const int first = at.number * F::kStep;
   Vector<float, F::V> gradient[F::kHoldingRows][F::kHolding], sum[F::kPixels] = {};
   for_each_holding_row<F>(t, at.row, [&](int i, int p, int, bool inside) {
     load_strip<F, F::kFirst>(dy + at.offset(t.p, t.q, inside ? p : 0), first, inside ? t.q : 0,
@@ -296,10 +340,10 @@ template <int V>
 using Channels = std::integral_constant<int, V>;
 /// Calls tiles(TileForm) or strips(StripForm) where t is of that form, else
 /// vectors(Channels<channels_at_once(t)>).
-template <class Tiles, class StripsOf, class Vectors>
+template <class T, class Tiles, class StripsOf, class Vectors>
 void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vectors) {
   if (has_strips(t)) {
-    with_strip_form(t, strips);
+    with_strip_form<T>(t, strips);
   } else if (!tiles_2x2(t)) {
     channels_at_once(t) == 4 ? vectors(Channels<4>()) : vectors(Channels<1>());
   } else if (t.w % 2 != 0) {
@@ -313,7 +357,9 @@ void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vec
 inline std::string form_text(const Pool2dProblem& t) {
   if (tiles_2x2(t)) return "2x2 tiles, " + std::to_string(tile_outputs(t)) + " a thread";
   if (has_strips(t)) {
-    return t.layout == Layout::kNCHW ? "3x3 windows, 4 a thread" : "3x3 windows, 2 of 4 channels";
+    if (t.layout == Layout::kNHWC) return "3x3 windows, 2 of 4 channels";
+    const int v = t.dtype == DType::kBFloat16 ? strip_vector<bfloat16>(t) : strip_vector<float>(t);
+    return "3x3 windows, rows " + std::to_string(v) + " at a time";
   }
   return channels_at_once(t) == 4 ? "4 channels a thread" : "1 element a thread";
 }

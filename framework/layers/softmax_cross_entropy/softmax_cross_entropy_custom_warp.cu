@@ -1,11 +1,12 @@
 // softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
 //           256. Rows of 129 to 8192 logits are kept in registers: up to 1024 by a warp, else by a
-//           block of 256 threads, 16 bytes at a time where c allows it.
+//           block of 256 threads, 16 bytes at a time where c allows it. Backward: thread = 16 bytes.
 // Traffic:  forward x once (later looks hit L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
 #include "device/launch.h"
+#include "kernels/integers.cuh"
 #include "kernels/register_rows.cuh"
 #include "layers/loss_rows.cuh"
 #include "layers/softmax_cross_entropy/soft_targets_cuda.h"
@@ -72,52 +73,87 @@ __global__ void __launch_bounds__(1024)
   loss_rows::finish(mine, totals, ticket, loss, hits, weight);
 }
 
+/// exp(z) of z <= 0. Its error grows with z, whose exp(z) is small beside the exp(0) of the same sum.
+__device__ __forceinline__ float exponential(float z) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z * 1.4426950408889634f));
+  return power;
+}
+
 /// What backward makes of a row.
 struct RowGradient {
-  SoftTargets targets;
   RowLabels labels;
   bool counts;
-  float scale, max, inverse;  // probability = exp(x - max) * inverse
+  float scale, max, factor;  // all of the probability is exp(x - max) * factor
 
-  __device__ __forceinline__ RowGradient(const SoftTargets& targets, int64_t row, int c,
-                                         const int* labels, const float* weight, const float* dloss,
-                                         const float2* kept)
-      : targets(targets), labels(targets.of_row(labels, row)), counts(this->labels.count(c)) {
+  __device__ __forceinline__ RowGradient(const SoftTargets& targets, int row, int c,
+                                         const int* of_rows, const float* weight,
+                                         const float* dloss, const float2* kept)
+      : labels(targets.of_row(of_rows, row)),
+        counts(labels.count(c)),
+        scale(*weight > 0.0f ? dloss[0] / *weight : 0.0f) {
     const float2 k = kept[row];
     max = k.x;
-    inverse = k.y;
-    scale = *weight > 0.0f ? dloss[0] / *weight : 0.0f;
+    factor = counts ? targets.sum(labels) * k.y : 0.0f;
   }
-  __device__ __forceinline__ float operator()(float x, int j) const {
+  __device__ __forceinline__ float operator()(const SoftTargets& targets, float x, int j) const {
     if (!counts) return 0.0f;
-    return scale * (targets.sum(labels) * (expf(x - max) * inverse) - targets.of(j, labels));
+    return scale * (expf(x - max) * factor - targets.of(j, labels));
   }
 };
 
-template <class T>
-__global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, int elements, int c,
-                                                           const T* x, const int* labels,
-                                                           const float* weight, const float* dloss,
-                                                           const float2* kept, T* dx) {
+/// `whole`: c is a multiple of what a thread has.
+template <bool whole, class T>
+__global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, unsigned elements,
+                                                           FastDivisor by_classes, const T* x,
+                                                           const int* labels, const float* weight,
+                                                           const float* dloss, const float2* kept,
+                                                           T* dx) {
   wait_for_primary();
-  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  constexpr int V = kWidest<T>;
+  const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
   if (i >= elements) return;
-  const int row = i / static_cast<unsigned>(c);
-  const int j = i % static_cast<unsigned>(c);
-  dx[i] = T(RowGradient(targets, row, c, labels, weight, dloss, kept)(x[i], j));
+  const int c = static_cast<int>(by_classes.divisor);
+  int row, j;
+  by_classes.divmod(static_cast<int>(i), row, j);
+  const int count = whole ? V : static_cast<int>(min(elements - i, static_cast<unsigned>(V)));
+  Vector<float, V> values = {};
+  if (count == V) {
+    values = load_constant<V>(x + i);
+  } else if constexpr (!whole) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if (k < count) values.v[k] = x[i + k];
+    }
+  }
+  RowGradient gradient(targets, row, c, labels, weight, dloss, kept);
+#pragma unroll
+  for (int k = 0; k < V; ++k, ++j) {
+    if (!whole && j == c && k < count) {
+      j = 0;
+      gradient = RowGradient(targets, ++row, c, labels, weight, dloss, kept);
+    }
+    values.v[k] = gradient(targets, values.v[k], j);
+  }
+  if (count == V) {
+    store(dx + i, values);
+  } else if constexpr (!whole) {
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      if (k < count) dx[i + k] = T(values.v[k]);
+    }
+  }
 }
 
-// The same by rows in registers.
+// Forward by rows in registers.
 template <class F, class T>
-__global__ void __launch_bounds__(kCombineThreads, 3)
+__global__ void __launch_bounds__(kCombineThreads, F::V > 1 ? 2 : 1)
     softmax_cross_entropy_forward_rows_kernel(SoftTargets targets, int n, int c, const T* x,
                                               const int* labels, float2* kept, Totals* totals,
                                               unsigned* ticket, float* loss, int* hits,
                                               float* weight) {
   wait_for_primary();
-  struct Found {
-    float sum, beaten;
-  };
+  const auto plus = [](float a, float b) { return a + b; };
   Totals mine = {};
   const int step = static_cast<int>(gridDim.x) * F::kRowsPerBlock;
   for (int row = static_cast<int>(F::team()); row < n; row += step) {
@@ -132,16 +168,26 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
 #pragma unroll
     for (const float value : values) max = fmaxf(max, value);
     max = F::combine_row(max, [](float a, float b) { return fmaxf(a, b); });
-    Found found = {};
+    float sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < F::kValues; ++i) {
-      found.sum += expf(values[i] - max);
-      if (loss_rows::beats(values[i], F::column(i), target, of_row.label)) found.beaten = 1.0f;
+    for (const float value : values) sum += exponential(value - max);
+    sum = F::combine_row(sum, plus);
+    const float log_sum = logf(sum);
+    // A hit's logit is the largest, and nothing before it is as large; all else decides whether there
+    // is a NaN, or an infinite maximum, of which the sum is one.
+    const bool number = sum == sum;
+    float beaten = number && target != max ? 1.0f : 0.0f;
+    if (counts && beaten == 0.0f) {
+#pragma unroll
+      for (int i = 0; i < F::kValues; ++i) {
+        const int j = F::column(i);
+        if (number ? values[i] == max && j < of_row.label
+                   : loss_rows::beats(values[i], j, target, of_row.label)) {
+          beaten = 1.0f;
+        }
+      }
+      beaten = F::combine_row(beaten, plus);
     }
-    found = F::combine_row(found, [](const Found& a, const Found& b) {
-      return Found{a.sum + b.sum, a.beaten + b.beaten};
-    });
-    const float log_sum = logf(found.sum);
     float others = 0.0f;
     if (targets.spread != 0.0f && counts) {
 #pragma unroll
@@ -149,10 +195,10 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
         const int j = F::column(i);
         if (j < c) others += targets.weight(j) * (log_sum - (values[i] - max));
       }
-      others = F::combine_row(others, [](float a, float b) { return a + b; });
+      others = F::combine_row(others, plus);
     }
     if (threadIdx.x % F::kThreads == 0) {
-      kept[row] = make_float2(max, 1.0f / found.sum);
+      kept[row] = make_float2(max, 1.0f / sum);
       if (counts) {
         const auto loss_of = [&](int j) {
           return targets.weight(j) * (log_sum - (logits[j] - max));
@@ -160,30 +206,12 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
         mine.loss += targets.kept * targets.mean(of_row, loss_of);
         mine.loss += targets.spread * others;
         mine.weight += targets.weight(of_row);
-        mine.hits += found.beaten == 0.0f;
+        mine.hits += beaten == 0.0f;
         mine.counted += 1;
       }
     }
   }
   loss_rows::finish(mine, totals, ticket, loss, hits, weight);
-}
-
-template <class F, class T>
-__global__ void __launch_bounds__(kCombineThreads)
-    softmax_cross_entropy_backward_rows_kernel(SoftTargets targets, int n, int c, const T* x,
-                                               const int* labels, const float* weight,
-                                               const float* dloss, const float2* kept, T* dx) {
-  wait_for_primary();
-  const int64_t row = F::team();
-  if (row >= n) return;
-  float values[F::kValues];
-  F::load_row(x + row * c, c, 0.0f, values);
-  const RowGradient gradient(targets, row, c, labels, weight, dloss, kept);
-#pragma unroll
-  for (int i = 0; i < F::kValues; ++i) {
-    if (F::column(i) < c) values[i] = gradient(values[i], F::column(i));
-  }
-  F::store_row(dx + row * c, c, values);
 }
 
 template <class T>
@@ -201,12 +229,10 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
   }
   size_t state_bytes() const override { return problem_.n * sizeof(float2) + sizeof(float); }
   std::string detail(Pass pass) const override {
+    if (pass != Pass::kForward) return "";
+    if (!in_registers()) return std::to_string(plan_.lanes) + " lanes a row";
     std::string text;
-    if (in_registers()) {
-      with_row([&](auto form) { text = form.text(); });
-    } else if (pass == Pass::kForward) {
-      text = std::to_string(plan_.lanes) + " lanes a row";
-    }
+    with_row([&](auto form) { text = form.text(); });
     return text;
   }
 
@@ -233,21 +259,14 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    if (in_registers()) {
-      with_row([&](auto form) {
-        launch_following({form.blocks(problem_.n), kCombineThreads, 0, run.stream()},
-                         softmax_cross_entropy_backward_rows_kernel<decltype(form), T>,
-                         targets_.get(), problem_.n, problem_.c, x.data<T>(), labels.data<int>(),
-                         weight(state), dloss.data<float>(), state.data<float2>(), dx.data<T>());
-      });
-      return;
-    }
-    constexpr int kThreads = 256;
-    const unsigned elements = static_cast<unsigned>(problem_.elements());
-    launch_following({(elements + kThreads - 1) / kThreads, kThreads, 0, run.stream()},
-                     softmax_cross_entropy_backward_warp_kernel<T>, targets_.get(), elements,
-                     problem_.c, x.data<T>(), labels.data<int>(), weight(state),
-                     dloss.data<float>(), state.data<float2>(), dx.data<T>());
+    constexpr int kThreads = 256, kEach = kThreads * kWidest<T>;
+    const auto elements = static_cast<unsigned>(problem_.elements());
+    launch_following(
+        {(elements + kEach - 1) / kEach, kThreads, 0, run.stream()},
+        problem_.c % kWidest<T> == 0 ? softmax_cross_entropy_backward_warp_kernel<true, T>
+                                     : softmax_cross_entropy_backward_warp_kernel<false, T>,
+        targets_.get(), elements, FastDivisor(problem_.c), x.data<T>(), labels.data<int>(),
+        weight(state), dloss.data<float>(), state.data<float2>(), dx.data<T>());
   }
 
  private:
@@ -256,7 +275,7 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
   void with_row(Visit&& visit) const {
     with_register_row<T>(problem_.c, visit);
   }
-  /// Of forward, whose last block adds up what all found.
+  /// Whose last adds up what all found.
   template <class F>
   unsigned row_blocks(F form) const {
     return std::min(form.blocks(problem_.n), 2048u);
