@@ -12,6 +12,9 @@
 
 #include <cooperative_groups.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
@@ -62,8 +65,16 @@ struct PointwiseTiles {
   using Small = Medium;
   using Narrow = MmaTile<Mma, 32, 64, 1, 4, 4, 3, kDepth>;
   static constexpr const char* kText = Mma::kText;
-  /// Products that a multiprocessor does in a cycle.
-  static constexpr double kRate = Mma::kDepth == 16 ? 600 : Mma::kInParts ? 110 : 330;
+  /// What a slice takes of each of the three sizes.
+  static constexpr double kSliceUs[3] = {Mma::kDepth == 16 ? 0.77
+                                         : Mma::kInParts   ? 2.15
+                                                           : 1.23,
+                                         Mma::kDepth == 16 ? 0.58
+                                         : Mma::kInParts   ? 0.74
+                                                           : 0.50,
+                                         Mma::kDepth == 16 ? 0.38
+                                         : Mma::kInParts   ? 0.48
+                                                           : 0.37};
 };
 
 inline constexpr int kMostRanks = 8;  // of a cluster on every GPU that has them
@@ -156,38 +167,29 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
 #endif
 }
 
-/// How a product of the rows and columns of `Tiles` is computed: its tile, and splits of its sum, of which `ranks`
-/// make a cluster and each of `parts` leaves a partial result in the workspace.
+/// How a product of the rows and columns of `Tiles` is computed: its tile, and splits of its sum, which are the `ranks` of a
+/// cluster or `parts` that leave partial results in the workspace.
 template <class Tiles>
 struct PointwisePlan {
   int rows = 1, columns = 1, depth = 1;
   TileSize tile = TileSize::kSmall;
   int ranks = 1, parts = 1, depth_per_split = 1;
-  double cycles = 0;  // an estimate
+  double microseconds = 0;  // an estimate
 
   PointwisePlan() = default;
-  /// A part leaves `results` floats in the workspace, which may take `limit` bytes.
-  PointwisePlan(int rows_, int columns_, int depth_, size_t results = 0, size_t limit = 0)
+  /// `whole`: planes are fetched by more than one value. A part leaves `results` floats in the workspace, which may take
+  /// `limit` bytes.
+  PointwisePlan(int rows_, int columns_, int depth_, bool whole, size_t results = 0,
+                size_t limit = 0)
       : rows(rows_), columns(columns_), depth(depth_) {
-    const int multiprocessors = gpu_available() ? multiprocessor_count() : 132;
     for (const TileSize size : {TileSize::kLarge, TileSize::kSmall, TileSize::kNarrow}) {
       with_tile<Tiles>(size, [&]<class Tile>(Tile) {
-        const int64_t tiles = int64_t{ceil_div(rows, Tile::kM)} * ceil_div(columns, Tile::kN);
         const int slices = ceil_div(depth, Tile::kK);
-        for (int blocks = 1; blocks <= kMostRanks; blocks *= 2) {
-          for (int count = 1; count * blocks <= slices && count <= 64; count *= 2) {
-            const double bytes = double(count) * results * sizeof(float);
-            if (count > 1 && (results == 0 || bytes > double(limit))) break;
-            const int each = ceil_div(slices, count * blocks);
-            const int64_t waiting =
-                (tiles * blocks * count + multiprocessors - 1) / multiprocessors;
-            double estimate = multiprocessor_cycles<Tile>(double(waiting), each);
-            if (blocks > 1) estimate += 1000;
-            if (count > 1) estimate += 4500 + 2 * bytes / 2000;
-            if (cycles > 0 && estimate >= cycles) continue;
-            cycles = estimate, tile = size, ranks = blocks, parts = count;
-            depth_per_split = each * Tile::kK;
-          }
+        for (int splits = 1; splits <= std::min(slices, 64); splits *= 2) {
+          consider<Tile>(size, splits, 1, slices, whole, results);
+          const double bytes = double(splits) * results * sizeof(float);
+          if (results > 0 && splits > 1 && bytes <= double(limit))
+            consider<Tile>(size, 1, splits, slices, whole, results);
         }
       });
     }
@@ -198,14 +200,26 @@ struct PointwisePlan {
   }
 
  private:
-  /// Of a Hopper multiprocessor for so many blocks, each with so many slices, after one another or side by side: what
-  /// its units take or, with few blocks, the latency of a slice.
+  /// Fitted to times of an H100: what launches and first copies take, a slice of a tile, as many of them as a block
+  /// has and 1.2 more, for each block of a multiprocessor, and the sums of a cluster or of parts.
   template <class Tile>
-  static double multiprocessor_cycles(double blocks, int slices) {
-    constexpr double kBegin = 2000, kSlice = 350;
-    const double turns = std::ceil(blocks / Tile::kMinBlocks);
-    const double product = double(Tile::kM) * Tile::kN * Tile::kK / Tiles::kRate;
-    return std::max(turns * (kBegin + slices * kSlice), kBegin + blocks * slices * product);
+  void consider(TileSize size, int blocks, int count, int slices, bool whole, size_t results) {
+    if (blocks > kMostRanks) return;
+    constexpr double kSlice = Tiles::kSliceUs[Tile::kM == 128 ? 0 : Tile::kM == 64 ? 1 : 2];
+    constexpr double kOfCluster = 0.25 * Tile::kM * Tile::kN / 4096;
+    const int all = gpu_available() ? multiprocessor_count() : 132;
+    // Where the groups of multiprocessors that clusters lie in are not filled by eights.
+    const int multiprocessors = blocks == kMostRanks ? all * 7 / 8 : all;
+    const double tiles = double(ceil_div(rows, Tile::kM)) * ceil_div(columns, Tile::kN);
+    const double each = std::ceil(tiles * blocks * count / multiprocessors);
+    const int mine = ceil_div(slices, blocks * count);
+    double estimate = 1.7 + std::max(each, 1.3) * ((mine * (whole ? 1. : 1.5) + 1.2) * kSlice +
+                                                   (blocks > 1 ? kOfCluster : 0.));
+    if (blocks > 1) estimate += 0.2 * std::log2(blocks);
+    if (count > 1) estimate += 0.4 + 0.7e-6 * count * double(results);
+    if (microseconds > 0 && estimate >= microseconds) return;
+    microseconds = estimate, tile = size, ranks = blocks, parts = count;
+    depth_per_split = mine * Tile::kK;
   }
 };
 
@@ -236,9 +250,10 @@ class Conv2dPointwise : public Conv2dImpl {
   Conv2dPointwise(const Conv2dProblem& d, const Context& context)
       : Conv2dImpl(d), pixels_(d.h * d.w), positions_(d.n * pixels_) {
     const size_t workspace_limit = context.workspace_limit();
-    forward_ = {d.k, positions_, d.c};
-    backward_data_ = {d.c, positions_, d.k};
-    backward_filter_ = {d.k, d.c, positions_, partial_stride(d.k, d.c), workspace_limit};
+    const bool whole = pixels_ % 4 == 0;
+    forward_ = {d.k, positions_, d.c, whole};
+    backward_data_ = {d.c, positions_, d.k, whole};
+    backward_filter_ = {d.k, d.c, positions_, whole, partial_stride(d.k, d.c), workspace_limit};
   }
 
   size_t workspace_bytes(Pass pass) const override {
