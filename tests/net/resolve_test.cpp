@@ -136,9 +136,9 @@ TEST(ChooseOf, BlocksChooseForEachPassWhatSharesForwardsState) {
 
 TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
-  const auto chosen = [](Math math, const std::string& kernel, Layout layout) {
+  const auto chosen = [](Math math, const std::string& kernel, Layout layout, int batch = 8) {
     LayerCase c = {.keys = {{"out_channels", "64"}, {"kernel", kernel}},
-                   .x = {{{8, 192, 14, 14}, DType::kFloat32, layout}}};
+                   .x = {{{batch, 192, 14, 14}, DType::kFloat32, layout}}};
     c.options.math = math;
     const auto layer = make_layer("conv2d", math == Math::kBF16 ? in_bf16(c) : c);
     return choose_of(NetSpec{}, *layer, Family::kCustom, Pass::kForward);
@@ -147,6 +147,7 @@ TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   EXPECT_EQ(chosen(Math::kTF32, "1", Layout::kNCHW), "custom_mma");
   EXPECT_EQ(chosen(Math::kFP32, "1", Layout::kNCHW), "custom_mma_3xtf32");
   EXPECT_EQ(chosen(Math::kBF16, "1", Layout::kNHWC), "custom_wgmma");
+  EXPECT_EQ(chosen(Math::kTF32, "1", Layout::kNCHW, 1024), "custom_wgmma");
   EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW), "custom_wgmma_halo");
 }
 

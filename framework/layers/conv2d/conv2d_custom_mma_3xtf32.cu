@@ -28,7 +28,9 @@ std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
 
 ImplEntry<Conv2dProblem> conv2d_custom_mma_3xtf32() {
   auto entry = impl_entry<Conv2dPointwise<float, true>>("custom_mma_3xtf32", unsupported);
-  entry.preferred = [](const Conv2dProblem&, Pass, size_t) { return true; };
+  entry.preferred = [](const Conv2dProblem& problem, Pass, size_t) {
+    return pointwise_preferred(problem);
+  };
   return entry;
 }
 

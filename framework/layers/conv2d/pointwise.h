@@ -15,7 +15,10 @@ inline bool is_pointwise(const Conv2dProblem& d) {
          d.stride_w == 1 && d.pad_h == 0 && d.pad_w == 0 && d.c % 4 == 0;
 }
 
-/// Whether Conv2dPointwise computes it and is faster than what rewrites its operands first.
-inline bool pointwise_preferred(const Conv2dProblem& d) { return is_pointwise(d); }
+/// Whether Conv2dPointwise computes it and is faster than what rewrites its operands first, which pays where they are
+/// multiplied often, and earlier for planes that are copied value by value.
+inline bool pointwise_preferred(const Conv2dProblem& d) {
+  return is_pointwise(d) && double(d.products()) <= (d.h * d.w % 4 == 0 ? 1e9 : 3e8);
+}
 
 }  // namespace duet

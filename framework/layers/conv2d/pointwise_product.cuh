@@ -176,7 +176,6 @@ struct PointwisePlan {
   int ranks = 1, parts = 1, depth_per_split = 1;
   double microseconds = 0;  // an estimate
 
-  PointwisePlan() = default;
   /// `whole`: planes are fetched by more than one value. A part leaves `results` floats in the workspace, which may take
   /// `limit` bytes.
   PointwisePlan(int rows_, int columns_, int depth_, bool whole, size_t results = 0,
@@ -248,13 +247,13 @@ template <class T, bool kSplit = false>
 class Conv2dPointwise : public Conv2dImpl {
  public:
   Conv2dPointwise(const Conv2dProblem& d, const Context& context)
-      : Conv2dImpl(d), pixels_(d.h * d.w), positions_(d.n * pixels_) {
-    const size_t workspace_limit = context.workspace_limit();
-    const bool whole = pixels_ % 4 == 0;
-    forward_ = {d.k, positions_, d.c, whole};
-    backward_data_ = {d.c, positions_, d.k, whole};
-    backward_filter_ = {d.k, d.c, positions_, whole, partial_stride(d.k, d.c), workspace_limit};
-  }
+      : Conv2dImpl(d),
+        pixels_(d.h * d.w),
+        positions_(d.n * pixels_),
+        forward_(d.k, positions_, d.c, pixels_ % 4 == 0),
+        backward_data_(d.c, positions_, d.k, pixels_ % 4 == 0),
+        backward_filter_(d.k, d.c, positions_, pixels_ % 4 == 0, partial_stride(d.k, d.c),
+                         context.workspace_limit()) {}
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass != Pass::kBackwardFilter || backward_filter_.parts == 1) return 0;
@@ -336,7 +335,7 @@ class Conv2dPointwise : public Conv2dImpl {
   }
 
   const int pixels_, positions_;
-  PointwisePlan<Tiles> forward_, backward_data_, backward_filter_;
+  const PointwisePlan<Tiles> forward_, backward_data_, backward_filter_;
 };
 
 // Compiled in conv2d_pointwise.cu, conv2d_pointwise_tf32.cu and conv2d_custom_mma_3xtf32.cu.
