@@ -83,7 +83,12 @@ quoted() {
       return found
     }
 
-    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text, known, counted) {
+    function print_bound(layer, id, pass, shape, counted) {
+      counted = bound(layer, id, pass, shape)
+      if (counted != "") print "> ncu: bound by " counted "."
+    }
+
+    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, wanted, column, j, cell, time, floors, base, beside, text, known) {
       lines = read_table(layer, problem, table)
       for (i = 1; i <= lines; ++i) {
         if (index(table[i], "| `" id "` |") == 1) known = 1
@@ -93,6 +98,7 @@ quoted() {
           shape = in_backticks(table[i])
           name = table[i]
           sub(/:? *`[^`]*`$/, "", name)
+          if (wanted == "" && (problem == "" || problem == name)) wanted = shape
           time = ""
         } else if (table[i] ~ /^\| \|/) {
           column = 0
@@ -110,14 +116,14 @@ quoted() {
           if (number(floors) > 0) text = text ": " percent(100 * number(floors) / number(time)) " of floor (" floors " us)"
           if (beside != "" && id != base) text = text "; " beside " of the speed of `" base "`"
           print text "."
-          counted = bound(layer, id, pass, shape)
-          if (counted != "") print "> ncu: bound by " counted "."
+          print_bound(layer, id, pass, shape)
           return
         }
       }
       if (lines > 1 && !times) fails("the table of " layer " is not what bench writes")
       if (lines > 1 && !known) fails("the table of " layer " has no row " id)
       print "> `" id "`: not measured yet (`bench --ladder " layer " --write`)."
+      print_bound(layer, id, pass, wanted)
     }
     function machine(layer, table, lines) {
       lines = read_table(layer, "", table)

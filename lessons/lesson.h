@@ -1,5 +1,6 @@
-// What every lesson needs beside the libraries: checked calls, memory on the GPU, a comparison of
-// every value with what a plain loop gives, times, and exit codes:
+// What every lesson needs beside the libraries: checked calls, cuDNN's handle and
+// descriptors, memory on the GPU, a comparison of every value with what a plain loop gives, times, and
+// exit codes:
 //   0  all values were right, and what had to fail failed as it should
 //   1  a value was wrong, a call failed, or one that had to fail did not
 //   3  there is no GPU, or it is too old for the subject; the reason is printed
@@ -124,6 +125,7 @@ class Owned {
   T value_;
 };
 using Handle = Owned<cudnnHandle_t, cudnnCreate, cudnnDestroy>;
+/// TensorDescriptor, FilterDescriptor, ...
 #define DESCRIPTOR(Kind)                                                                   \
   using Kind##Descriptor = Owned<cudnn##Kind##Descriptor_t, cudnnCreate##Kind##Descriptor, \
                                  cudnnDestroy##Kind##Descriptor>

@@ -77,7 +77,8 @@ std::string profiled(size_t calls, const std::string& ncu, const std::string& op
   InterruptGuard::check();
   const std::string command = shell_word(ncu) + options + once;
   CommandResult result = run_command(command);
-  if (result.code != 0 || count_of(": ran once", result.output) != calls) {
+  const size_t told = count_of(": ran once", result.output) + count_of(": cannot: ", result.output);
+  if (result.code != 0 || told != calls) {
     throw RunError("Nsight Compute did not finish (docs/profiling.md says what it needs): " +
                    command + "\n" + result.output);
   }

@@ -18,8 +18,8 @@ struct ImplCall {
   std::string id;
 };
 
-/// Runs the passes that each call needs, then its own, once, on random data, and prints a line a call;
-/// checks and times nothing. Every tensor is an allocation of its own, exactly as large as it must be, so
+/// Runs the passes that each call needs, then its own, once, on random data, and prints a line a call, also
+/// where of several one cannot be prepared; checks and times nothing. Every tensor is an allocation of its own, exactly as large as it must be, so
 /// that a sanitizer sees each access beyond it. Waits for the device.
 ExitCode run_once(const std::vector<ImplCall>& calls, Device device, std::ostream& out);
 

@@ -69,7 +69,7 @@ TEST_F(KernelTools, BoundsAreCountedOfEachCallsOwnPass) {
            "cat << 'END'\n"
            "linear custom_naive: ran once\n"
            "linear custom_tiled: ran once\n"
-           "linear custom_split_k: ran once\n"
+           "linear custom_split_k: cannot: no plan\n"
            "\"ID\",\"thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg\","
            "\"Kernel Name\",\"Metric Name\",\"Metric Value\"\n"
            "\"0\",\"1  \"\"<default domain>:once linear n=4,in=5,out=3 forward "
