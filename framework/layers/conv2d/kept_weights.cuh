@@ -278,7 +278,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           for (int s = 0; s < kTaps; ++s) {
             const int tap = r * kTaps + s;
             if (known == tap) barriers.weights[known++].wait(0);
-            // region tap
             const char* const of_tap = mine + tap * Tile::kTapBytes;
             const int pixel = s * Tile::kImages * kRowBytes;
 #pragma unroll
@@ -290,7 +289,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                                                          matrix_descriptor(of_lower + pixel + k, 0),
                                                          tap > 0 || k > 0);
             }
-            // end tap
           }
           upper = lower;
         }
