@@ -219,7 +219,6 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
     for (int i = 0; i < count; ++i) {
       barriers.x_full[at_x.slot].wait(at_x.round);
       barriers.dy_full[at_dy.slot].wait(at_dy.round);
-      // region row
       const char* of_x = x_ring + at_x.slot * plan.x_bytes();
       const char* of_dy = dy_ring + at_dy.slot * plan.dy_bytes();
 #pragma unroll 1
@@ -233,7 +232,6 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
         of_x += Tile::kPixels * kPixelBytes;
         of_dy += Tile::kPixels * kPixelBytes;
       }
-      // end row
       wgmma_commit();
       wgmma_wait<1>();  // the row before has been read
       give_back();
