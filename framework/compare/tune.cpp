@@ -13,6 +13,7 @@
 #include "compare/bench_tables.h"
 #include "compare/measuring_child.h"
 #include "compare/problem.h"
+#include "core/config.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/device.h"
@@ -170,7 +171,11 @@ class Tuning {
     const std::string& processor = file_.device == Device::kGpu ? machine.gpu : machine.cpu;
     const std::string why = keep_tuned(file_, layer, processor, values);
     out_ << file_.name() << ": " << tuned_text(values) << " runs " << layer.problem_text()
-         << (why.empty() ? " from now on" : " best; not kept: " + why) << "\n";
+         << (why.empty() ? " from now on" : " best; not kept: " + why)
+         << (options_.passes.empty() ? ""
+                                     : ", in every pass, though " + join(options_.passes) +
+                                           " alone was checked and timed")
+         << "\n";
   }
 
   const BenchOptions& options_;

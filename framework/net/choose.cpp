@@ -15,7 +15,11 @@ std::optional<std::string> why_unsupported(const Layer& layer, std::string_view 
   if (layer.chooses_per_pass()) return layer.unsupported(id, pass);
   for (Pass each : layer.passes()) {
     if (!gradient && each == Pass::kBackwardData) continue;
-    if (auto reason = layer.unsupported(id, each)) return reason;
+    if (auto reason = layer.unsupported(id, each)) {
+      if (each == pass) return reason;
+      return "its passes run by one implementation, and " + std::string(to_string(each)) +
+             " cannot: " + *reason;
+    }
   }
   return {};
 }

@@ -190,7 +190,7 @@ std::unique_ptr<Optimizer> make_muon(ConfigReader& reader) {
       static_cast<float>(read_learning_rate(reader, "adamw_learning_rate", 0.001) / rate);
   rule.adamw.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
   rule.adamw.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);
-  rule.adamw.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
+  rule.adamw.epsilon = read_epsilon(reader);
   rule.adamw.weight_decay = rule.weight_decay;
   rule.adamw.decoupled = true;
   return std::make_unique<MuonOptimizer>(rate, rule);

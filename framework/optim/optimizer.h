@@ -76,6 +76,12 @@ inline double read_learning_rate(ConfigReader& reader, std::string_view key, dou
   return reader.number(key, fallback, 0.0, std::numeric_limits<float>::max());
 }
 
+/// What is added to a root before a division by it. With 0 a weight whose gradients have all been 0,
+/// as those behind a dead relu, would become 0 / 0.
+inline float read_epsilon(ConfigReader& reader) {
+  return static_cast<float>(reader.number("epsilon", 1e-8, 1e-30));
+}
+
 struct OptimizerType {
   std::string_view name;
   std::string_view summary;

@@ -72,7 +72,7 @@ std::unique_ptr<Optimizer> make_rmsprop(ConfigReader& reader) {
   const double rate = read_learning_rate(reader, "learning_rate", 0.01);
   RmspropRule rule;
   rule.alpha = reader.number("alpha", 0.99, 0.0, kBelowOne);
-  rule.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
+  rule.epsilon = read_epsilon(reader);
   rule.momentum = static_cast<float>(reader.number("momentum", 0.0, 0.0, 1.0));
   rule.weight_decay = read_decay(reader, 0.0);
   const std::vector<std::string> states = {"square_avg", "momentum_buffer"};
@@ -85,7 +85,7 @@ std::unique_ptr<Optimizer> make_adam(ConfigReader& reader) {
   AdamRule rule;
   rule.beta1 = reader.number("beta1", 0.9, 0.0, kBelowOne);
   rule.beta2 = reader.number("beta2", 0.999, 0.0, kBelowOne);
-  rule.epsilon = static_cast<float>(reader.number("epsilon", 1e-8, 0.0));
+  rule.epsilon = read_epsilon(reader);
   rule.decoupled = kDecoupled;
   rule.weight_decay = read_decay(reader, kDecoupled ? 0.01 : 0.0);
   const std::vector<std::string> states = {"exp_avg", "exp_avg_sq"};

@@ -341,6 +341,12 @@ TEST_F(UserKernelsApps, TuneKeepsWhatIsFastest) {
   EXPECT_TRUE(has(tuned.out, "custom_mine[BLOCK=64]", "custom_mine[BLOCK=512]",
                   "relu_custom_mine: BLOCK=", "from now on"))
       << tuned.out;
+  EXPECT_FALSE(has(tuned.out, "alone was checked")) << tuned.out;
+  const Outcome forward =
+      bench_.run("relu --shape n=64,in=3000 --kernels . --quick --tune --pass forward", home_);
+  EXPECT_OUTCOME(forward, kExitDone);
+  EXPECT_TRUE(has(forward.out, "from now on, in every pass, though forward alone was checked"))
+      << forward.out;
   const Outcome timed =
       bench_.run("relu --shape n=64,in=3000 --kernels . --impl custom_mine --quick", home_);
   EXPECT_OUTCOME(timed, kExitDone);

@@ -177,6 +177,9 @@ TEST(Optimizers, RefuseWrongKeys) {
   refused("{type: rmsprop, alpha: 1}", "alpha");
   refused("{type: rmsprop, beta1: 0.9}", "beta1");
   refused("{type: adamw, weight_decay: -1}", "weight_decay");
+  for (const char* type : {"rmsprop", "adam", "adamw", "muon"}) {
+    refused("{type: " + std::string(type) + ", epsilon: 0}", "epsilon");
+  }
   refused("{type: muon, learning_rate: 0}", "learning_rate");
   refused("{type: muon, momentum: 1}", "momentum");
   refused("{type: muon, adjust_lr_fn: spectral}", "adjust_lr_fn");
