@@ -79,8 +79,8 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
   const Walk forward_, backward_;
 };
 
-/// Where a cluster keeps all that backward needs in registers; or, of as many channels as make clusters for the
-/// whole GPU, all that forward needs there and in shared memory.
+/// Where a cluster keeps all that backward needs in registers; or, of as many channels as make clusters
+/// for the whole GPU, all that forward needs there and in shared memory.
 bool preferred(const BatchNormProblem& problem, Pass, size_t) {
   constexpr int kFewChannels = 16;
   const Walk walk = walk_of(problem, false);
