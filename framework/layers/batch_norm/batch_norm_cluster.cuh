@@ -123,8 +123,8 @@ struct Shelf {
 /// A multiprocessor's shared memory for the shelf of one block; the rest is for sums.
 inline constexpr int kMostShelfBytes = 216 * 1024;
 
-/// What registers have no place for, `kept` vectors a thread and each of so many `tensors`, on a shelf as far as it goes.
-/// REQUIRES: `walk` is in_clusters().
+/// What registers have no place for, which keep `kept` vectors a thread of each of so many `tensors`, on
+/// shelves as far as they go. REQUIRES: `walk` is in_clusters().
 inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int kept, int tensors) {
   if (walk.splits < kMostBlocks) return walk;
   const int of_all = kThreads * tensors * vector_length(problem) *

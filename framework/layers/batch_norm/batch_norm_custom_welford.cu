@@ -3,12 +3,13 @@
 //           Welford: Note on a Method for Calculating Corrected Sums of Squares and Products, 1962;
 //           parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating Formulae and a
 //           Pairwise Algorithm for Computing Sample Variances, 1979.
-// Mapping:  block = a look at a split of 1 channel (NHWC, N x F: of 128 bytes of channels), 256
-//           threads; a thread has 8 vectors of 4 values (16 of 1 where H*W, or C, is no multiple of
-//           4) under way, in backward half as many of x and of dy. The block that is last to leave
-//           its part of a channel's sums in the workspace joins all parts.
-// Traffic:  forward x once and y once, backward x, dy and dx once, where a few groups of channels
-//           fit into L2; else up to twice what is read.
+// Mapping:  block = a look at a split of 1 channel (NHWC, N x F: of 128 to 512 bytes of channels, whose
+//           second look is a launch of its own), 256 threads; a thread has 8 vectors of 4 values (16
+//           of 1 where H*W, or C, is no multiple of 4) under way, in backward half as many of x and
+//           of dy. The block that is last to leave its part of a channel's sums in the workspace joins
+//           all parts.
+// Traffic:  forward x once and y once, backward x, dy and dx once, where a few channels fit into L2;
+//           else, and in NHWC, up to twice what is read.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_turns.cuh"
 
@@ -49,6 +50,23 @@ __global__ void __launch_bounds__(kThreads, kTurnBlocks)
                     [](int, const auto&, const auto&, const auto& dy) { return dy; });
 }
 
+// The second looks of rows, as launches of their own.
+template <class F>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_normalise_welford_kernel(Walk walk, Forward<typename F::Value> t) {
+  wait_for_primary();
+  walk.turn = from_the_end();
+  normalise<F>(walk, t, kept_statistics<F>(walk, t.state));
+}
+template <class F>
+__global__ void __launch_bounds__(kThreads, kTurnBlocks)
+    batch_norm_input_gradient_welford_kernel(Walk walk, Backward<typename F::Value> t,
+                                             const Sums* totals) {
+  wait_for_primary();
+  walk.turn = from_the_end();
+  write_gradients_of<F>(walk, t, totals);
+}
+
 class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
  public:
   explicit BatchNormCustomWelford(const BatchNormProblem& problem)
@@ -70,13 +88,25 @@ class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
-    queue(run, forward_turns_, batch_norm_forward_welford_kernel<F>, forward_, t,
-          static_cast<Moments*>(run.workspace));
+    auto* const partial = static_cast<Moments*>(run.workspace);
+    queue(run, F::kPlanes ? forward_turns_ : forward_turns_.once(),
+          batch_norm_forward_welford_kernel<F>, forward_, t, partial);
+    if constexpr (!F::kPlanes) {
+      launch(split_walk_, split_walk_.splits, run.stream(), batch_norm_normalise_welford_kernel<F>,
+             split_walk_, t);
+    }
   }
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
-    queue(run, t.dx ? backward_turns_ : backward_turns_.once(),
-          batch_norm_backward_welford_kernel<F>, backward_, t, static_cast<Sums*>(run.workspace));
+    auto* const partial = static_cast<Sums*>(run.workspace);
+    queue(run, F::kPlanes && t.dx ? backward_turns_ : backward_turns_.once(),
+          batch_norm_backward_welford_kernel<F>, backward_, t, partial);
+    if constexpr (!F::kPlanes) {
+      if (t.dx == nullptr) return;
+      launch(split_walk_, split_walk_.splits, run.stream(),
+             batch_norm_input_gradient_welford_kernel<F>, split_walk_, t,
+             partial + backward_.splits * backward_.channels);
+    }
   }
 
  private:

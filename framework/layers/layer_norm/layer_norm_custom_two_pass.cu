@@ -115,7 +115,7 @@ class LayerNormCustomTwoPass : public LayerNormImpl {
   }
   /// Of the rows.
   int64_t splits() const {
-    return blocks_for(problem_.rows(), std::max<int64_t>(16, column_blocks()));
+    return blocks_for(problem_.rows(), std::max<int64_t>(16, column_blocks()), 4);
   }
 };
 

@@ -2,8 +2,8 @@
 //           backward makes dx, dweight and dbias of one look at x and dy.
 // Mapping:  up to 1024 columns (backward 512) warp = 1 row, block = 8; up to 8192 block = 1 row, 256
 //           threads; 4 to 32 values a thread, 16 bytes at a time where the row's length allows it.
-//           Backward: four blocks a multiprocessor take rows in turns; a thread has the same columns
-//           of each, and loads those of its next row while it sums.
+//           Backward: as many blocks as run at once take rows in turns; a thread has the same columns of
+//           each, and loads those of its next row while it sums.
 // Traffic:  forward x once, y once; backward x and dy once, dx once, and two sums a column and
 //           block.
 // Limits:   fp32 or bf16, rows of at most 8192 values; of images nchw.
@@ -82,7 +82,8 @@ constexpr bool kLoadsAhead = F::kValues <= 16;
 template <class F>
 constexpr bool kKeepsWeights = F::kValues <= 8;
 template <class F>
-constexpr int kBackwardBlocks = F::kValues <= 8    ? 3
+constexpr int kBackwardBlocks = F::kValues <= 4    ? 4
+                                : F::kValues <= 8  ? 3
                                 : F::kValues <= 16 ? 2
                                                    : 1;
 
@@ -196,7 +197,7 @@ class LayerNormCustomWelford : public LayerNormImpl {
   }
   template <class F>
   int64_t blocks(F) const {
-    return blocks_for(problem_.rows(), F::kRowsPerBlock);
+    return blocks_for(problem_.rows(), F::kRowsPerBlock, kBackwardBlocks<F>);
   }
 };
 

@@ -23,9 +23,8 @@ __device__ __forceinline__ Sums add(const Sums& a, const Sums& b) {
 }
 
 /// Blocks that share the rows of backward.
-inline int64_t blocks_for(int64_t rows, int64_t rows_per_block) {
-  constexpr int kBlocksPerMultiprocessor = 4;
-  const int64_t most = int64_t{kBlocksPerMultiprocessor} * multiprocessor_count();
+inline int64_t blocks_for(int64_t rows, int64_t rows_per_block, int blocks_per_multiprocessor) {
+  const int64_t most = int64_t{blocks_per_multiprocessor} * multiprocessor_count();
   return std::min(most, (rows + rows_per_block - 1) / rows_per_block);
 }
 

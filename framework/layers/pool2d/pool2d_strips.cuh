@@ -133,7 +133,7 @@ __device__ __forceinline__ void load_strip(const T* row, int base, int columns, 
     } else {
 #pragma unroll
       for (int k = 0; k < F::V; ++k) to[i].v[k] = fill;
-      if (column >= 0 && column < columns) to[i] = load_constant<F::V>(row + column * step);
+      if (column >= 0 && column < columns) to[i] = load<F::V>(row + column * step);
     }
   }
 }
@@ -144,14 +144,14 @@ __device__ __forceinline__ void store_strip(T* row, int base, int columns, int s
   constexpr int kVector = F::kVector;
 #pragma unroll
   for (int i = 0; i < count; i += kVector) {
-    if (base + i >= columns) return;
     if constexpr (kVector > 1) {
+      if (base + i >= columns) return;
       Vector<Value, kVector> values;
 #pragma unroll
       for (int k = 0; k < kVector; ++k) values.v[k] = from[i + k].v[0];
       store_word(row + base + i, values);
     } else {
-      store_word(row + (base + i) * step, from[i]);
+      if (base + i < columns) store_word(row + (base + i) * step, from[i]);
     }
   }
 }

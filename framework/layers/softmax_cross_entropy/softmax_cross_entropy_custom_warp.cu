@@ -1,7 +1,7 @@
 // softmax_cross_entropy custom_warp: forward is one kernel, mean and hits included.
 // Mapping:  1 to 32 lanes a row (4 for ten classes); one block up to 1024 lanes, else blocks of
-//           256. Rows of 129 to 8192 logits are kept in registers: up to 1024 by a warp, else by a
-//           block of 256 threads, 16 bytes at a time where c allows it. Backward: thread = 16 bytes.
+//           256. Rows of 129 to 8192 logits that 16 bytes divide are kept in registers: up to 1024 by
+//           a warp, else by a block of 256 threads. Backward: thread = 16 bytes.
 // Traffic:  forward x once (later looks hit L1), 8 bytes a row kept; backward x once, dx once.
 // Limits:   fp32 or bf16, fewer than 2^31 logits.
 #include "device/check.h"
@@ -102,15 +102,14 @@ struct RowGradient {
   }
 };
 
-/// `whole`: c is a multiple of what a thread has.
-template <bool whole, class T>
+/// A thread has V logits. `whole`: c is a multiple of V.
+template <int V, bool whole, class T>
 __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, unsigned elements,
                                                            FastDivisor by_classes, const T* x,
                                                            const int* labels, const float* weight,
                                                            const float* dloss, const float2* kept,
                                                            T* dx) {
   wait_for_primary();
-  constexpr int V = kWidest<T>;
   const unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
   if (i >= elements) return;
   const int c = static_cast<int>(by_classes.divisor);
@@ -147,7 +146,7 @@ __global__ void softmax_cross_entropy_backward_warp_kernel(SoftTargets targets, 
 
 // Forward by rows in registers.
 template <class F, class T>
-__global__ void __launch_bounds__(kCombineThreads, F::V > 1 ? 2 : 1)
+__global__ void __launch_bounds__(kCombineThreads, 3)
     softmax_cross_entropy_forward_rows_kernel(SoftTargets targets, int n, int c, const T* x,
                                               const int* labels, float2* kept, Totals* totals,
                                               unsigned* ticket, float* loss, int* hits,
@@ -259,21 +258,37 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
                 const Tensor& dloss, const Tensor& state, const Tensor& dx) override {
-    constexpr int kThreads = 256, kEach = kThreads * kWidest<T>;
-    const auto elements = static_cast<unsigned>(problem_.elements());
-    launch_following(
-        {(elements + kEach - 1) / kEach, kThreads, 0, run.stream()},
-        problem_.c % kWidest<T> == 0 ? softmax_cross_entropy_backward_warp_kernel<true, T>
-                                     : softmax_cross_entropy_backward_warp_kernel<false, T>,
-        targets_.get(), elements, FastDivisor(problem_.c), x.data<T>(), labels.data<int>(),
-        weight(state), dloss.data<float>(), state.data<float2>(), dx.data<T>());
+    constexpr int V = kWidest<T>;
+    constexpr int64_t kMany =
+        1 << 20;  // of fewer, a thread's chain of rows takes longer than loads
+    const auto queue = [&](int each, auto kernel) {
+      constexpr unsigned kThreads = 256;
+      const auto elements = static_cast<unsigned>(problem_.elements());
+      const unsigned of_block = kThreads * static_cast<unsigned>(each);
+      launch_following({(elements + of_block - 1) / of_block, kThreads, 0, run.stream()}, kernel,
+                       targets_.get(), elements, FastDivisor(problem_.c), x.data<T>(),
+                       labels.data<int>(), weight(state), dloss.data<float>(), state.data<float2>(),
+                       dx.data<T>());
+    };
+    if (problem_.c % V == 0) {
+      queue(V, softmax_cross_entropy_backward_warp_kernel<V, true, T>);
+    } else if (problem_.elements() >= kMany) {
+      queue(V, softmax_cross_entropy_backward_warp_kernel<V, false, T>);
+    } else {
+      queue(1, softmax_cross_entropy_backward_warp_kernel<1, true, T>);
+    }
   }
 
  private:
-  bool in_registers() const { return problem_.c > 128 && problem_.c <= kLongestRegisterRow; }
+  /// One value at a time, of any other c, the loops are faster.
+  bool in_registers() const {
+    return problem_.c > 128 && problem_.c <= kLongestRegisterRow && problem_.c % kWidest<T> == 0;
+  }
   template <class Visit>
   void with_row(Visit&& visit) const {
-    with_register_row<T>(problem_.c, visit);
+    with_register_row<T>(problem_.c, [&](auto form) {
+      if constexpr (decltype(form)::V > 1) visit(form);
+    });
   }
   /// Whose last adds up what all found.
   template <class F>
