@@ -53,11 +53,6 @@ std::string lesson_on(const std::string& function) {
        "the filter is not flipped; groups are x's channels by w's."},
       {"CUDNN_BACKEND_POINTWISE_DESCRIPTOR",
        "An operation on each element, and the type it is done in. Sizes of 1 are spread."},
-      {"CUDNN_BACKEND_MATMUL_DESCRIPTOR",
-       "A product of matrices, and the type of its sums. Matrices have three sizes, the first that "
-       "of a batch; strides say which of them are read transposed."},
-      {"CUDNN_BACKEND_REDUCTION_DESCRIPTOR",
-       "What is made of all values along the sizes that the output has as 1, and in which type."},
       {"CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR",
        "Batch normalisation in training. It writes y, the running statistics, and for backward the "
        "batch's mean and 1 / sqrt(var + eps). The numbers are tensors of one value that lie on the "

@@ -125,8 +125,7 @@ void ProgramCalls::name_descriptors() {
     } else if (attribute == "CUDNN_ATTR_OPERATIONGRAPH_OPS") {
       for (const nlohmann::json& operation : all) {
         const std::string& kind = kinds_.at(operation.get<std::string>());
-        if (kind.find("CONVOLUTION") != std::string::npos ||
-            kind.find("MATMUL") != std::string::npos) {
+        if (kind.find("CONVOLUTION") != std::string::npos) {
           products_.insert(record->argument("descriptor").text());
         }
       }

@@ -1,10 +1,16 @@
 #include "device/cudnn_graph.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace duet::gpu {
 namespace {
+
+/// How far apart neighbours along each of four sizes lie, in the order N C H W.
+std::vector<int64_t> strides_of(const std::vector<int64_t>& sizes, Layout layout) {
+  const int64_t c = sizes[1], h = sizes[2], w = sizes[3];
+  if (layout == Layout::kNHWC) return {c * h * w, 1, c * w, c};
+  return {c * h * w, h * w, w, 1};
+}
 
 BackendDescriptor convolution_of(const ConvolutionSettings& how) {
   const std::vector<int64_t> padding = {how.pad_h, how.pad_w};
@@ -21,13 +27,6 @@ BackendDescriptor convolution_of(const ConvolutionSettings& how) {
 }
 
 }  // namespace
-
-GraphShape graph_shape(const TensorDesc& desc) {
-  const int64_t n = cudnn_size(desc.shape, 0), c = cudnn_size(desc.shape, 1);
-  const int64_t h = cudnn_size(desc.shape, 2), w = cudnn_size(desc.shape, 3);
-  if (desc.layout == Layout::kNHWC) return {{n, c, h, w}, {c * h * w, 1, c * w, c}};
-  return {{n, c, h, w}, {c * h * w, h * w, w, 1}};
-}
 
 size_t BackendDescriptor::read(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                size_t most, void* values) const {
@@ -60,27 +59,20 @@ std::vector<BackendDescriptor> BackendDescriptor::descriptors(cudnnBackendAttrib
   return all;
 }
 
-OperationGraph::Tensor OperationGraph::number(size_t rank) {
-  const std::vector<int64_t> ones(rank, 1);
-  return add_tensor({ones, ones}, CUDNN_DATA_FLOAT, sizeof(float), Place::kHost);
-}
-
-OperationGraph::Tensor OperationGraph::add_tensor(const GraphShape& shape, cudnnDataType_t type,
-                                                  size_t bytes_each, Place place) {
+OperationGraph::Tensor OperationGraph::add_tensor(const TensorDesc& desc, Place place) {
+  std::vector<int64_t> sizes;
+  for (int i = 0; i < 4; ++i) sizes.push_back(cudnn_size(desc.shape, i));
   const Tensor id = first_ + static_cast<Tensor>(tensors_.size());
   BackendDescriptor& tensor = tensors_.emplace_back(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   tensor.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id)
-      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
-      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, shape.sizes)
-      .set(CUDNN_ATTR_TENSOR_STRIDES, shape.strides)
+      .set(CUDNN_ATTR_TENSOR_DATA_TYPE, cudnn_type(desc.dtype))
+      .set(CUDNN_ATTR_TENSOR_DIMENSIONS, sizes)
+      .set(CUDNN_ATTR_TENSOR_STRIDES, strides_of(sizes, desc.layout))
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
       .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, place == Place::kPassedOn);
   if (place == Place::kHost) tensor.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true);
   tensor.finalize();
-  if (place == Place::kPassedOn) return id;
-  const auto elements =
-      std::accumulate(shape.sizes.begin(), shape.sizes.end(), int64_t{1}, std::multiplies<>());
-  memory_.push_back({id, type, static_cast<size_t>(elements) * bytes_each, place == Place::kHost});
+  if (place != Place::kPassedOn) memory_.push_back({id, desc, place == Place::kHost});
   return id;
 }
 
@@ -119,30 +111,6 @@ void OperationGraph::convolve_backward_filter(const ConvolutionSettings& how, Te
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, at(dw))
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, 1.0f)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, 0.0f)
-      .finalize();
-}
-
-void OperationGraph::multiply(Tensor a, Tensor b, Tensor c) {
-  settings_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR)
-      .set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT)
-      .finalize();
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, settings_.back().get())
-      .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, at(a))
-      .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, at(b))
-      .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, at(c))
-      .finalize();
-}
-
-void OperationGraph::sum(Tensor x, Tensor y) {
-  settings_.emplace_back(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)
-      .set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_REDUCE_TENSOR_ADD)
-      .set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)
-      .finalize();
-  operations_.emplace_back(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR)
-      .set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, settings_.back().get())
-      .set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, at(x))
-      .set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, at(y))
       .finalize();
 }
 

@@ -81,9 +81,6 @@ class BackendDescriptor {
   static cudnnBackendAttributeType_t type_of(cudnnPointwiseMode_t) {
     return CUDNN_TYPE_POINTWISE_MODE;
   }
-  static cudnnBackendAttributeType_t type_of(cudnnReduceTensorOp_t) {
-    return CUDNN_TYPE_REDUCTION_OPERATOR_TYPE;
-  }
   static cudnnBackendAttributeType_t type_of(cudnnBackendNormMode_t) {
     return CUDNN_TYPE_NORM_MODE;
   }
@@ -112,13 +109,6 @@ class BackendDescriptor {
   cudnnBackendDescriptor_t handle_ = nullptr;
 };
 
-/// The sizes of a tensor in a graph, and how many elements lie from one to the next along each.
-struct GraphShape {
-  std::vector<int64_t> sizes, strides;
-};
-/// Four sizes, in the order N C H W: see cudnn_size().
-GraphShape graph_shape(const TensorDesc& desc);
-
 /// Operations, each on tensors that were added before it. A tensor is named by a number.
 class OperationGraph {
  public:
@@ -126,8 +116,7 @@ class OperationGraph {
   /// What a plan is given memory for.
   struct Memory {
     Tensor tensor = 0;
-    cudnnDataType_t type = CUDNN_DATA_FLOAT;
-    size_t bytes = 0;
+    TensorDesc desc;
     bool on_host = false;
   };
 
@@ -136,28 +125,22 @@ class OperationGraph {
   OperationGraph(OperationGraph&&) = default;
   OperationGraph& operator=(OperationGraph&&) = default;
 
-  /// A tensor whose memory is given at each run, 16-byte aligned.
-  Tensor tensor(const TensorDesc& desc) { return tensor(graph_shape(desc), desc.dtype); }
-  Tensor tensor(const GraphShape& shape, DType dtype) {
-    return add_tensor(shape, cudnn_type(dtype), size_of(dtype), Place::kMemory);
-  }
+  /// A tensor whose memory is given at each run, 16-byte aligned. cuDNN sees four sizes: see
+  /// cudnn_size().
+  Tensor tensor(const TensorDesc& desc) { return add_tensor(desc, Place::kMemory); }
   /// One in float32 that passes from operation to operation without memory.
-  Tensor intermediate(const TensorDesc& desc) { return intermediate(graph_shape(desc)); }
-  Tensor intermediate(const GraphShape& shape) {
-    return add_tensor(shape, CUDNN_DATA_FLOAT, sizeof(float), Place::kPassedOn);
+  Tensor intermediate(TensorDesc desc) {
+    desc.dtype = DType::kFloat32;
+    return add_tensor(desc, Place::kPassedOn);
   }
-  /// A float that the host has, of `rank` sizes of 1: its memory is read when the plan is run.
-  Tensor number(size_t rank = 4);
+  /// A float that the host has: its memory is read when the plan is run.
+  Tensor number() { return add_tensor({{1}, DType::kFloat32}, Place::kHost); }
 
   // Sums are in float32. What each computes is cudnnConvolutionForward's, cudnnConvolutionBackwardData's
   // and cudnnConvolutionBackwardFilter's; groups are x's channels by w's.
   void convolve(const ConvolutionSettings& how, Tensor x, Tensor w, Tensor y);
   void convolve_backward_data(const ConvolutionSettings& how, Tensor dy, Tensor w, Tensor dx);
   void convolve_backward_filter(const ConvolutionSettings& how, Tensor x, Tensor dy, Tensor dw);
-  /// c = a b, each 1 x rows x columns.
-  void multiply(Tensor a, Tensor b, Tensor c);
-  /// y = the sums of x along the sizes that y has as 1.
-  void sum(Tensor x, Tensor y);
   /// y = mode(x, b), sizes of 1 in b spread over x's; or mode(x).
   void combine(cudnnPointwiseMode_t mode, Tensor x, Tensor b, Tensor y);
   void apply(cudnnPointwiseMode_t mode, Tensor x, Tensor y);
@@ -186,7 +169,7 @@ class OperationGraph {
 
  private:
   enum class Place { kMemory, kPassedOn, kHost };
-  Tensor add_tensor(const GraphShape& shape, cudnnDataType_t type, size_t bytes_each, Place place);
+  Tensor add_tensor(const TensorDesc& desc, Place place);
   cudnnBackendDescriptor_t at(Tensor tensor) const {
     return tensors_.at(static_cast<size_t>(tensor - first_)).get();
   }

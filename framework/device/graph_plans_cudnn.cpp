@@ -81,7 +81,7 @@ class Trial {
         memory_.emplace_back(each.tensor, &number_);
         continue;
       }
-      const Buffer& buffer = buffers_.emplace_back(Device::kGpu, each.bytes);
+      const Buffer& buffer = buffers_.emplace_back(Device::kGpu, each.desc.bytes());
       memory_.emplace_back(each.tensor, buffer.data());
       patterns_.push_back(pattern_of(each));
     }
@@ -106,10 +106,10 @@ class Trial {
       const auto* const begin = reinterpret_cast<const std::byte*>(&value);
       bytes.insert(bytes.end(), begin, begin + sizeof value);
     };
-    for (size_t i = 0; i < kPeriod && bytes.size() < memory.bytes; ++i) {
+    for (size_t i = 0; i < kPeriod && bytes.size() < memory.desc.bytes(); ++i) {
       state = state * 1664525 + 1013904223;
       const float value = 0.5f + static_cast<float>(state >> 9) / (1 << 24);
-      if (memory.type == CUDNN_DATA_BFLOAT16) {
+      if (memory.desc.dtype == DType::kBFloat16) {
         add(bfloat16(value));
       } else {
         add(value);

@@ -15,35 +15,17 @@
 namespace duet {
 namespace {
 
-using gpu::GraphShape;
 using gpu::PlannedGraph;
 using GraphTensor = PlannedGraph::Tensor;
 
-/// As a normalisation has it: features are images of one pixel.
+/// To cuDNN features are images of one pixel.
 TensorDesc image_of(const BatchNormProblem& problem) {
-  TensorDesc x = problem.x;
-  if (x.shape.rank() == 2) x.shape = {x.shape[0], x.shape[1], 1, 1};
-  return x;
+  const auto size = [&](int i) { return i < problem.x.shape.rank() ? problem.x.shape[i] : 1; };
+  return {{size(0), size(1), size(2), size(3)}, problem.dtype, Layout::kNHWC};
 }
 TensorDesc channel_of(const BatchNormProblem& problem) {
-  return {{1, problem.channels(), 1, 1}, accumulator_of(problem.dtype), problem.x.layout};
+  return {{1, problem.channels(), 1, 1}, accumulator_of(problem.dtype), Layout::kNHWC};
 }
-
-/// As engines for operations on elements have it, which want neighbours in the last size or, of four,
-/// in the second: images in NCHW are rows of pixels.
-struct ElementShapes {
-  explicit ElementShapes(const BatchNormProblem& problem) {
-    const int64_t n = problem.x.shape[0], c = problem.channels(), pixels = problem.count() / n;
-    if (problem.x.layout == Layout::kNHWC || pixels == 1) {
-      TensorDesc image = image_of(problem), channel = channel_of(problem);
-      image.layout = channel.layout = Layout::kNHWC;
-      x = gpu::graph_shape(image), per_channel = gpu::graph_shape(channel);
-    } else {
-      x = {{n, c, pixels}, {c * pixels, pixels, 1}}, per_channel = {{1, c, 1}, {c, 1, 1}};
-    }
-  }
-  GraphShape x, per_channel;
-};
 
 struct Training {
   explicit Training(const BatchNormProblem& problem) {
@@ -75,10 +57,9 @@ struct Training {
 /// z = (x - mean) * deviation * weight + bias, from tensors of `g`. Its last operation is left to
 /// `finish(sums, bias)`.
 template <class Finish>
-void add_elements(gpu::OperationGraph& g, const GraphShape& x_shape, GraphTensor x,
-                  GraphTensor mean, GraphTensor inverse_deviation, GraphTensor weight,
-                  Finish finish) {
-  const auto between = [&] { return g.intermediate(x_shape); };
+void add_elements(gpu::OperationGraph& g, const TensorDesc& image, GraphTensor x, GraphTensor mean,
+                  GraphTensor inverse_deviation, GraphTensor weight, Finish finish) {
+  const auto between = [&] { return g.intermediate(image); };
   const GraphTensor centred = between(), normal = between(), scaled = between();
   g.combine(CUDNN_POINTWISE_SUB, x, mean, centred);
   g.combine(CUDNN_POINTWISE_MUL, centred, inverse_deviation, normal);
@@ -89,19 +70,17 @@ void add_elements(gpu::OperationGraph& g, const GraphShape& x_shape, GraphTensor
 struct Evaluation {
   explicit Evaluation(const BatchNormProblem& problem) {
     gpu::OperationGraph& g = whole.graph;
-    const ElementShapes shapes(problem);
-    const auto channel = [&] {
-      return g.tensor(shapes.per_channel, accumulator_of(problem.dtype));
-    };
-    x = g.tensor(shapes.x, problem.dtype), y = g.tensor(shapes.x, problem.dtype);
+    const TensorDesc image = image_of(problem);
+    const auto channel = [&] { return g.tensor(channel_of(problem)); };
+    x = g.tensor(image), y = g.tensor(image);
     weight = channel(), bias = channel(), mean = channel(), var = channel();
-    epsilon = g.number(shapes.x.sizes.size());
-    const GraphTensor more = g.intermediate(shapes.per_channel);
-    const GraphTensor inverse_deviation = g.intermediate(shapes.per_channel);
+    epsilon = g.number();
+    const GraphTensor more = g.intermediate(channel_of(problem));
+    const GraphTensor inverse_deviation = g.intermediate(channel_of(problem));
     g.combine(CUDNN_POINTWISE_ADD, var, epsilon, more);
     g.apply(CUDNN_POINTWISE_RSQRT, more, inverse_deviation);
-    add_elements(g, shapes.x, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
-      const GraphTensor z = problem.relu ? g.intermediate(shapes.x) : y;
+    add_elements(g, image, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
+      const GraphTensor z = problem.relu ? g.intermediate(image) : y;
       g.combine(CUDNN_POINTWISE_ADD, scaled, bias, z);
       if (problem.relu) g.apply(CUDNN_POINTWISE_RELU_FWD, z, y);
     });
@@ -114,15 +93,12 @@ struct Evaluation {
 struct ReluBackward {
   explicit ReluBackward(const BatchNormProblem& problem) {
     gpu::OperationGraph& g = whole.graph;
-    const ElementShapes shapes(problem);
-    const auto channel = [&] {
-      return g.tensor(shapes.per_channel, accumulator_of(problem.dtype));
-    };
-    const auto image = [&] { return g.tensor(shapes.x, problem.dtype); };
-    x = image(), dy = image(), dz = image();
+    const TensorDesc image = image_of(problem);
+    const auto channel = [&] { return g.tensor(channel_of(problem)); };
+    x = g.tensor(image), dy = g.tensor(image), dz = g.tensor(image);
     weight = channel(), bias = channel(), mean = channel(), inverse_deviation = channel();
-    add_elements(g, shapes.x, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
-      const GraphTensor z = g.intermediate(shapes.x);
+    add_elements(g, image, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
+      const GraphTensor z = g.intermediate(image);
       g.combine(CUDNN_POINTWISE_ADD, scaled, bias, z);
       g.relu_backward(z, dy, dz);
     });
@@ -302,6 +278,11 @@ class BatchNormCudnnGraph : public BatchNormImpl {
 };
 
 std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
+  if (problem.x.shape.rank() == 4 && problem.x.layout == Layout::kNCHW) {
+    return "evaluates by operations on elements, for which cuDNN's graph API has no engine that is "
+           "right in "
+           "nchw; take nhwc";
+  }
   const auto together = static_cast<int64_t>(16 / size_of(problem.dtype));
   if (problem.channels() % together != 0) {
     return "cuDNN's graph API normalises channels in groups of " + std::to_string(together) +

@@ -16,7 +16,6 @@ ImplEntry<LinearProblem> linear_custom_vectorised();
 ImplEntry<LinearProblem> linear_custom_wgmma();
 ImplEntry<LinearProblem> linear_custom_wgmma_3xtf32();
 ImplEntry<LinearProblem> linear_cudnn_cublas();
-ImplEntry<LinearProblem> linear_cudnn_graph();
 
 std::optional<std::string> linear_tiles_unsupported(const LinearProblem& problem, Pass pass) {
   constexpr int kMostRows = 32 * 65535;  // 65535 is the end of a grid's second dimension
@@ -42,7 +41,6 @@ std::vector<ImplEntry<LinearProblem>>& linear_impls() {
     linear_custom_coalesced(),
     linear_custom_naive(),
     linear_cudnn_cublas(),
-    linear_cudnn_graph(),
 #endif
   };
   return list;

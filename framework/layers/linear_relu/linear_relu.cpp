@@ -49,7 +49,6 @@ constexpr Parts kRegisterTiled = {"custom_register_tiled", "custom_vectorized"};
 constexpr Parts kLargeTile = {"custom_large_tile", "custom_vectorized"};
 constexpr Parts kNaive = {"custom_naive", "custom_scalar"};
 constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
-constexpr Parts kGraph = {"cudnn_graph", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
@@ -193,10 +192,6 @@ std::vector<ImplEntry<LinearProblem>>& linear_relu_impls() {
     {.id = kCublas.linear,
      .unsupported = unsupported<kCublas>,
      .make = make_fused<kCublas>,
-     .dtypes = gpu_dtypes()},
-    {.id = kGraph.linear,
-     .unsupported = unsupported<kGraph>,
-     .make = make_fused<kGraph>,
      .dtypes = gpu_dtypes()},
     {.id = "cudnn_composed",
      .unsupported = composed_unsupported<Family::kCudnn>,
