@@ -49,12 +49,6 @@ struct DirectMma<bfloat16> {
     const uint32_t there = value << 16 * (place & 1), half = place >> 1;
     b[0] = half == 0 ? there : 0, b[1] = half == 1 ? there : 0;
   }
-  __device__ static void product(float (&c)[4], const A& a, const B& b) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, "
-        "{%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
-        : "=f"(c[0]), "=f"(c[1]), "=f"(c[2]), "=f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.f));
-  }
   __device__ static void multiply(float (&c)[4], const A& a, const B& b) {
     MmaBf16::multiply(c[0], c[1], c[2], c[3], a, b[0], b[1]);
   }
@@ -83,24 +77,17 @@ struct DirectMma<float> {
   }
 };
 
-/// The pixels that a tap meets from the four outputs of a window, as they are multiplied; zeros outside the image.
+/// An image's pixels as they are multiplied, zeros outside.
 template <class T>
-struct DirectTap {
-  int row, column, offset;
-  __device__ __forceinline__ DirectTap(const DirectGeometry& g, int tap)
-      : row(tap / 3), column(tap % 3), offset(row * g.d.w + column) {}
-  /// Output e of the window; kInside: REQUIRES g.all_inside.
-  template <bool kInside>
-  __device__ __forceinline__ uint32_t at(const DirectGeometry& g, const T* image, int upper,
-                                         int left, int e) const {
-    if constexpr (kInside) {
-      const T* const corner = image + 2 * (upper * g.d.w + left);
-      return DirectMma<T>::word(corner[offset + e / 2 * g.d.w + e % 2]);
-    } else {
-      const int h = 2 * upper + e / 2 + row - g.d.pad_h, w = 2 * left + e % 2 + column - g.d.pad_w;
-      const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
-      return inside ? DirectMma<T>::word(image[h * g.d.w + w]) : 0;
-    }
+struct DirectPixels {
+  const DirectGeometry& g;
+  const T* x;  // in global or shared memory
+  /// Row and column from the first of the padding on.
+  __device__ __forceinline__ uint32_t operator()(int image, int row, int column) const {
+    const int h = row - g.d.pad_h, w = column - g.d.pad_w;
+    if (!g.all_inside && (uint32_t(h) >= uint32_t(g.d.h) || uint32_t(w) >= uint32_t(g.d.w)))
+      return 0;
+    return DirectMma<T>::word(x[(size_t(image) * g.d.h + h) * g.d.w + w]);
   }
 };
 
@@ -143,9 +130,7 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
                 of_four == 0 ? weight(kTaps - 1) : 0u);
   }
   __syncthreads();
-  const T* const pixels = x + size_t(image) * g.d.h * g.d.w;
-  const DirectTap<T> first_tap(g, Mma::first_tap(of_four)), second_tap(g, Mma::second_tap(of_four)),
-      ninth_tap(g, kTaps - 1);
+  const DirectPixels<T> pixels{g, x};
   for (int window0 = tid / 32 * 16; window0 < windows; window0 += kDirectThreads / 2) {
     Mma::A patch[4];
     int upper[2], left[2];
@@ -154,29 +139,29 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
       const int window = min(window0 + row + 8 * i, windows - 1);
       g.by_windows_w.divmod(first + window, upper[i], left[i]);
     }
-    const auto load = [&](auto inside) {
-      constexpr bool kInside = decltype(inside)::value;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        uint32_t first_words[2], second_words[2], ninth_words[2] = {};
+    for (int e = 0; e < 4; ++e) {
+      const auto load = [&](uint32_t(&words)[2], int tap) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          first_words[i] = first_tap.template at<kInside>(g, pixels, upper[i], left[i], e);
-          second_words[i] = second_tap.template at<kInside>(g, pixels, upper[i], left[i], e);
-          if (of_four == 0)
-            ninth_words[i] = ninth_tap.template at<kInside>(g, pixels, upper[i], left[i], e);
-        }
-        Mma::taps_a(patch[e], first_words, second_words, ninth_words);
-      }
-    };
-    g.all_inside ? load(std::true_type{}) : load(std::false_type{});
+        for (int i = 0; i < 2; ++i)
+          words[i] = pixels(image, 2 * upper[i] + e / 2 + tap / 3, 2 * left[i] + e % 2 + tap % 3);
+      };
+      uint32_t first_words[2], second_words[2], ninth[2] = {};
+      load(first_words, Mma::first_tap(of_four));
+      load(second_words, Mma::second_tap(of_four));
+      if (of_four == 0) load(ninth, kTaps - 1);
+      Mma::taps_a(patch[e], first_words, second_words, ninth);
+    }
 #pragma unroll
     for (int j = 0; j < kDirectMmaTiles; ++j) {
       if (j * 8 >= count) break;
       const float2 b = *reinterpret_cast<const float2*>(biases + j * 8 + of_four * 2);
       float sums[4][4];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) Mma::product(sums[e], patch[e], weights[j]);
+      for (int e = 0; e < 4; ++e) {
+        sums[e][0] = sums[e][2] = b.x, sums[e][1] = sums[e][3] = b.y;
+        Mma::multiply(sums[e], patch[e], weights[j]);
+      }
       uint32_t codes = 0;  // of both windows, 16 bits each
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
@@ -184,8 +169,8 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
 #pragma unroll
         for (int f = 0; f < 2; ++f) {
           const int at = 2 * i + f;
-          const PooledValue pooled = pool_window_and_add(sums[0][at], sums[1][at], sums[2][at],
-                                                         sums[3][at], f == 0 ? b.x : b.y);
+          const PooledValue pooled =
+              pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]);
           codes |= pooled.code << (16 * i + 8 * (of_four & 1) + 4 * f);
           if (window < windows)
             tile[(j * 8 + of_four * 2 + f) * filter_pitch + window * window_pitch] =
@@ -279,30 +264,25 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   if (threadIdx.x == 0)
     for (int i = 0; i < min(kStages, images); ++i) fetch(i);
   float sums[kDirectMmaTiles][4] = {};
-  const DirectTap<T> tap(g, column), ninth_tap(g, kTaps - 1);
   for (int number = 0; number < images; ++number) {
     const int stage = number % kStages;
     full[stage].wait(number / kStages);
     const char* const from = memory + stage * part.bytes();
     const auto* const gradients = reinterpret_cast<const T*>(from);
     const auto* const places = reinterpret_cast<const uint32_t*>(from + part.dy);
-    const T* const pixels = reinterpret_cast<const T*>(from + part.dy + part.argmax);
+    const DirectPixels<T> pixels{g, reinterpret_cast<const T*>(from + part.dy + part.argmax)};
     for (int first = warp * 4; first < g.windows; first += kWarps * 4) {
       const bool inside = first + of_four < g.windows;
       const int window = inside ? first + of_four : 0;
       int upper, left;
       g.by_windows_w.divmod(window, upper, left);
       uint32_t eight[4], others[4];
-      const auto load = [&](auto in) {
-        constexpr bool kInside = decltype(in)::value;
 #pragma unroll
-        for (int e = 0; e < 4; ++e) {
-          eight[e] = tap.template at<kInside>(g, pixels, upper, left, e);
-          others[e] = column == 1 ? Mma::kOne : 0;
-          if (column == 0) others[e] = ninth_tap.template at<kInside>(g, pixels, upper, left, e);
-        }
-      };
-      g.all_inside ? load(std::true_type{}) : load(std::false_type{});
+      for (int e = 0; e < 4; ++e) {
+        const int above = 2 * upper + e / 2, before = 2 * left + e % 2;
+        eight[e] = pixels(0, above + column / 3, before + column % 3);
+        others[e] = column == 0 ? pixels(0, above + 2, before + 2) : column == 1 ? Mma::kOne : 0;
+      }
       typename Mma::A patch;
       Mma::outputs_a(patch, eight, others);
 #pragma unroll

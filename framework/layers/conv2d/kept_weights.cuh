@@ -48,20 +48,6 @@ struct KeptTile {
     else
       asm volatile("bar.sync 2, 128;" ::: "memory");
   }
-  /// The warpgroups take turns to multiply, so that one does while the other stores: wait_turn() before each turn but the
-  /// first of group 0, pass_turn() after each; at the end group 0 waits once more.
-  __device__ static void wait_turn(int group) {
-    if (group == 0)
-      asm volatile("bar.sync 3, 256;" ::: "memory");
-    else
-      asm volatile("bar.sync 4, 256;" ::: "memory");
-  }
-  __device__ static void pass_turn(int group) {
-    if (group == 0)
-      asm volatile("bar.arrive 4, 256;" ::: "memory");
-    else
-      asm volatile("bar.arrive 3, 256;" ::: "memory");
-  }
 };
 
 struct KeptBarriers {
@@ -236,7 +222,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const char* const mine = kept + panel * kPanel * kRowBytes;
     RingPlace come, gone;
     int known = 0;  // taps whose weights have come
-    bool waits = group != 0;
     float d[2][Tile::kN / 2];
     pairs.for_strips(blockIdx.x, [&](int images, int segment, int first, int count) {
       // Of the strip's rows, how many have come, and how many this warpgroup has given back.
@@ -254,17 +239,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           gone.next(kSlots);
         }
       };
-      // Both have as many turns, one perhaps without a pair.
-      const int turns = kOwn ? count : (count + 1) / 2;
-      for (int turn = 0; turn < turns; ++turn) {
-        const int pair = kOwn ? turn : 2 * turn + group;
-        if (pair < count) give_back(2 * pair);
-        if (waits) Tile::wait_turn(group);
-        waits = true;
-        if (pair >= count) {
-          Tile::pass_turn(group);
-          break;
-        }
+      for (int pair = kOwn ? 0 : group; pair < count; pair += kStep) {
+        give_back(2 * pair);
         RingPlace upper = gone;
         wgmma_begin();
 #pragma unroll 1
@@ -293,7 +269,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
           upper = lower;
         }
         wgmma_commit();
-        Tile::pass_turn(group);
         wgmma_wait<0>();
         wgmma_settle(d[0]);
         wgmma_settle(d[1]);
@@ -305,7 +280,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       }
       give_back(2 * count + kTaps - 1);  // by a warpgroup without pairs
     });
-    if (group == 0) Tile::wait_turn(group);
   }
 #else
   __trap();

@@ -26,19 +26,15 @@ struct PooledValue {
   uint32_t code;  // 0..3, or kPoolDead
 };
 
-// v in row-major order; the first of equal elements wins, and a NaN over everything. `bias` is added to the largest.
-__device__ __forceinline__ PooledValue pool_window_and_add(float v0, float v1, float v2, float v3,
-                                                           float bias) {
+// v in row-major order; the first of equal elements wins, and a NaN over everything.
+__device__ __forceinline__ PooledValue pool_window(float v0, float v1, float v2, float v3) {
   const bool right_top = takes_over(v1, v0), right_bottom = takes_over(v3, v2);
   const float top = right_top ? v1 : v0, bottom = right_bottom ? v3 : v2;
   const bool low = takes_over(bottom, top);
-  const float best = (low ? bottom : top) + bias;
+  const float best = low ? bottom : top;
   const uint32_t code = low ? (right_bottom ? 3u : 2u) : (right_top ? 1u : 0u);
   const bool dead = best <= 0.f;  // false for NaN
   return {dead ? 0.f : best, dead ? kPoolDead : code};
-}
-__device__ __forceinline__ PooledValue pool_window(float v0, float v1, float v2, float v3) {
-  return pool_window_and_add(v0, v1, v2, v3, -0.f);
 }
 
 }  // namespace duet

@@ -103,7 +103,7 @@ struct PooledRowPairs {
         for (int e = 0; e < 2; ++e) {
           const int left = 8 * window + 2 * i + e, right = left + 4;
           const PooledValue pooled =
-              pool_window_and_add(d[0][left], d[0][right], d[1][left], d[1][right], b);
+              pool_window(d[0][left] + b, d[0][right] + b, d[1][left] + b, d[1][right] + b);
           const int image = lane % 4 * 2 + e, by_window = window * kPanel + filter;
           values[image * kPitch + (kLayout == Layout::kNCHW ? filter * kWindows + window
                                                             : by_window)] = T(pooled.value);
