@@ -79,16 +79,9 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
   const Walk forward_, backward_;
 };
 
-/// Where a cluster keeps all that backward needs in registers; or, of as many channels as make clusters
-/// for the whole GPU, all that forward needs there and in shared memory.
+/// Where registers keep all that forward needs; shelves then keep the rest of what backward does.
 bool preferred(const BatchNormProblem& problem, Pass, size_t) {
-  constexpr int kFewChannels = 16;
-  const Walk walk = walk_of(problem, false);
-  if (walk.units <= most_blocks() * units_kept(problem, 2)) return true;
-  if (most_blocks() == 1 || walk.groups < kFewChannels) return false;
-  const int shelf = kMostShelfBytes /
-                    (kThreads * vector_length(problem) * static_cast<int>(size_of(problem.dtype)));
-  return walk.units <= most_blocks() * units_at_once(walk) * (vectors_kept(problem, 1) + shelf);
+  return walk_of(problem, false).units <= most_blocks() * units_kept(problem, 1);
 }
 
 }  // namespace
