@@ -247,9 +247,11 @@ class Array {
     if (count == 0) return;
     CHECK(cudaMalloc(&data_, count * sizeof(T)));
     CHECK(cudaMemset(data_, 0xff, count * sizeof(T)));
+    wait();
   }
   explicit Array(const std::vector<T>& values) : Array(values.size()) {
     CHECK(cudaMemcpy(data_, values.data(), count_ * sizeof(T), cudaMemcpyHostToDevice));
+    wait();
   }
   ~Array() { (void)cudaFree(data_); }
   Array(const Array&) = delete;
@@ -261,12 +263,16 @@ class Array {
   /// The values, once the GPU has done all that was queued.
   std::vector<T> host() const {
     std::vector<T> values(count_);
-    CHECK(cudaDeviceSynchronize());
+    wait();
     CHECK(cudaMemcpy(values.data(), data_, bytes(), cudaMemcpyDeviceToHost));
     return values;
   }
 
  private:
+  // cudaMemset and a short cudaMemcpy may return before they are done, and a stream with
+  // cudaStreamNonBlocking does not wait for them.
+  static void wait() { CHECK(cudaDeviceSynchronize()); }
+
   T* data_ = nullptr;
   size_t count_ = 0;
 };

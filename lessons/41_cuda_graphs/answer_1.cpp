@@ -29,7 +29,7 @@ void answer() {
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
   for (const float factor : {1.0f, -3.0f}) {
-    CHECK(cudaMemcpy(factors.data(), &factor, sizeof factor, cudaMemcpyHostToDevice));
+    CHECK(cudaMemcpyAsync(factors.data(), &factor, sizeof factor, cudaMemcpyHostToDevice, stream));
     CHECK(cudaGraphLaunch(executable, stream));
     // end answer
     std::vector<double> expected;

@@ -70,7 +70,7 @@ void teach() {
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
-  CHECK(cudaMemset(a.data(), 0xff, a.bytes()));
+  CHECK(cudaMemsetAsync(a.data(), 0xff, a.bytes(), stream));
   CHECK(cudaGraphLaunch(executable, stream));
   std::printf("a graph of %zu nodes\n", nodes);
   lesson::compare("the graph", a.host(), plain(x, w, scale), 1e-3);
@@ -87,7 +87,7 @@ void teach() {
   // region fixed
   // The data is read anew at each launch; what the host passed by value is part of the graph.
   const auto other = lesson::random_values(kRows * kWidth, 3);
-  CHECK(cudaMemcpy(input.data(), other.data(), input.bytes(), cudaMemcpyHostToDevice));
+  CHECK(cudaMemcpyAsync(input.data(), other.data(), input.bytes(), cudaMemcpyHostToDevice, stream));
   scale = 1;  // too late
   CHECK(cudaGraphLaunch(executable, stream));
   lesson::compare("new data, old scale", a.host(), plain(other, w, 0.375), 1e-3);
