@@ -44,7 +44,7 @@ std::string mistake_in(const duet::BenchOptions& options) {
                  : "--puzzle takes LAYER, --shape, --batch, --math and --pass, and nothing else";
   }
   const int given = !source.layer.empty() + !source.config.empty() + !source.shapes.empty() +
-                    !options.ladder.empty() + !source.suites.empty() + !options.from.empty();
+                    !source.suites.empty() + !(options.ladder.empty() && options.from.empty());
   if (source.layer.empty() && !source.shape.empty()) {
     return "--shape belongs to a layer: " + duet::as_started("bench") + " LAYER --shape ...";
   }
@@ -62,6 +62,9 @@ std::string mistake_in(const duet::BenchOptions& options) {
   }
   if (!options.summary.empty() && source.suites.empty() && options.from.empty()) {
     return "--summary belongs to --suite or --from";
+  }
+  if (!options.from.empty() && !options.ladder.empty() && !options.summary.empty()) {
+    return "--summary is of suites: leave out --ladder";
   }
   if (!options.from.empty() && (!options.out.empty() || options.json)) {
     return "--from measures nothing: leave out --out and --json";
@@ -91,7 +94,8 @@ std::string mistake_in(const duet::BenchOptions& options) {
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
   if (options.write && !options.ncu && !whole) {
-    return "--write replaces the whole table: leave out --impl, --pass, --batch and --math";
+    return "--write replaces the whole table: leave out --impl, --pass, --batch and --math; parts "
+           "measured with --pass and --out are put together by --from FILE ... --write";
   }
   return "";
 }
@@ -118,7 +122,8 @@ int run(int argc, char** argv) {
        "layers of published networks, or matrix products: " + duet::join(duet::suite_names()))
       ->type_name("NAME,...");
   app.add_option("--from", options.from,
-                 "summarise these results of --suite (--out) instead of measuring")
+                 "summarise these results of --suite (--out), or with --ladder make one table of "
+                 "these parts, instead of measuring")
       ->type_name("FILE ...");
   app.add_option("--summary", options.summary, "write the summary of suites as a page")
       ->type_name("FILE.md");

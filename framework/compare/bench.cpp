@@ -250,7 +250,7 @@ int summarise_suites(const BenchOptions& options, std::ostream& out) {
   std::vector<NamedFile> inputs;
   for (const std::string& file : options.from) inputs.push_back({"--from", file});
   check_outputs({{"--summary", options.summary}}, inputs);
-  const std::vector<BenchResults> all = read_suite_results(options.from);
+  const std::vector<BenchResults> all = read_bench_results(options.from);
   const std::string text = suite_summary_text(all);
   if (text.empty()) {
     throw DataError(join(options.from) +
@@ -264,6 +264,29 @@ int summarise_suites(const BenchOptions& options, std::ostream& out) {
 }  // namespace
 
 namespace {
+
+// Where all but the library's were right.
+void write_table(const Ladder& ladder, const BenchResults& results) {
+  if (!can_be_written(results)) return;
+  write_ladder(ladder, results);
+  spdlog::info("wrote the table in {}", ladder.page.string());
+}
+
+// bench --ladder LAYER --from FILE...: the table of parts that were measured one after the other.
+int join_ladder(const BenchOptions& options, std::ostream& out) {
+  const Ladder ladder = find_ladder(options.ladder);
+  const std::vector<BenchResults> parts = read_bench_results(options.from);
+  const Device device = parts[0].device == to_string(Device::kGpu) ? Device::kGpu : Device::kCpu;
+  if (options.write) check_ladder(ladder, device, options.force);
+  ProblemSource source;
+  source.shapes = ladder.shapes.string();
+  const BenchResults whole = joined_parts(parts, read_problems(source, device));
+  out << ladder_markdown(whole);
+  const std::string faults = bench_faults_text(whole);
+  if (!faults.empty()) spdlog::error("{}", faults);
+  if (options.write) write_table(ladder, whole);
+  return faults.empty() ? kExitDone : kExitComparison;
+}
 
 // bench --ladder LAYER --ncu: what bounds each rung, and with --write into the layer's page.
 int profile_ladder(const BenchOptions& options, const Ladder& ladder,
@@ -286,7 +309,9 @@ int profile_ladder(const BenchOptions& options, const Ladder& ladder,
 }  // namespace
 
 int run_bench(const BenchOptions& options, std::ostream& out) {
-  if (!options.from.empty()) return summarise_suites(options, out);
+  if (!options.from.empty()) {
+    return options.ladder.empty() ? summarise_suites(options, out) : join_ladder(options, out);
+  }
   if (options.watch) return watch_kernels(options, out);
   if (options.tune) return tune_kernels(options, out);
   if (!options.puzzle.empty()) return run_puzzle(options, out);
@@ -326,10 +351,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (written == kExitDone && !stopped) written = write_summary(options, {results});
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
-  if (ladder && options.write && can_be_written(results)) {
-    write_ladder(*ladder, results);
-    spdlog::info("wrote the table in {}", ladder->page.string());
-  }
+  if (ladder && options.write) write_table(*ladder, results);
   return faults.empty() || written != kExitDone ? written : kExitComparison;
 }
 

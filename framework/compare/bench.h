@@ -40,7 +40,7 @@ struct BenchOptions {
   std::string ladder;     // layer type whose bench.yaml is run, its table printed
   bool write = false;     // ... and written into its README
   bool force = false;     // ... also CPU numbers over a GPU's
-  std::vector<std::string> from;  // results of suites; nothing is measured
+  std::vector<std::string> from;  // results of suites, or parts of a ladder; nothing is measured
   std::string summary;            // page for the summary of suites
   std::string command;            // the command line, for the results
 };

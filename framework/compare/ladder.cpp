@@ -9,6 +9,7 @@
 #include "compare/format.h"
 #include "compare/marked_text.h"
 #include "compare/problem.h"
+#include "core/config.h"
 #include "core/error.h"
 #include "train/run_folder.h"
 
@@ -139,6 +140,51 @@ bool can_be_written(const BenchResults& results) {
     }
   }
   return true;
+}
+
+BenchResults joined_parts(const std::vector<BenchResults>& parts,
+                          const std::vector<BenchProblem>& problems) {
+  const auto measured_by = [](BenchResults part) {
+    part.command.clear();
+    part.date.clear();
+    part.environment.clocks.reset();
+    return measured_on_text(part) + (part.quick ? " --quick" : "");
+  };
+  BenchResults whole = parts.front();
+  whole.rows.clear();
+  for (size_t i = 1; i < parts.size(); ++i) {
+    if (measured_by(parts[i]) != measured_by(whole)) {
+      throw DataError("a table is of one machine, one Duet and one way of timing, and '" +
+                      parts[i].command + "' was measured by " + measured_by(parts[i]) + ", '" +
+                      whole.command + "' by " + measured_by(whole));
+    }
+    whole.command += "`, `" + parts[i].command;
+    whole.date = parts[i].date;
+  }
+  std::vector<std::string> missing;
+  for (const BenchProblem& problem : problems) {
+    for (Pass pass : problem.passes) {
+      const BenchRow* found = nullptr;
+      for (const BenchResults& part : parts) {
+        for (const BenchRow& row : part.rows) {
+          if (row.type == problem.layer->type() && row.layer == problem.name &&
+              row.problem == problem.layer->problem_text() && row.pass == to_string(pass)) {
+            found = &row;
+          }
+        }
+      }
+      if (found) {
+        whole.rows.push_back(*found);
+      } else {
+        missing.push_back(std::string(to_string(pass)) + " of " + problem_argument(*problem.layer));
+      }
+    }
+  }
+  if (!missing.empty()) {
+    throw DataError("none of the files has " + join(missing, "; ") +
+                    ": measure it with --ladder and --out, and name that file too");
+  }
+  return whole;
 }
 
 void write_ladder(const Ladder& ladder, const BenchResults& results) {

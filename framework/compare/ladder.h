@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "compare/bench_problems.h"
 #include "compare/results.h"
 #include "device/device.h"
 
@@ -34,6 +35,10 @@ void check_ladder(const Ladder& ladder, Device device, bool force);
 /// Whether all implementations but the library's were right. A library that is wrong on a problem has
 /// its place in the table, which says so; a kernel of ours is mended first.
 bool can_be_written(const BenchResults& results);
+/// The rows of `problems`, the ladder's, in results of its parts, as if they had been measured by one command. Throws
+/// DataError: a row is in none of them, or they were not measured alike (machine, versions, --quick).
+BenchResults joined_parts(const std::vector<BenchResults>& parts,
+                          const std::vector<BenchProblem>& problems);
 /// Replaces the table; every other byte stays. Throws ConfigError, RunError.
 void write_ladder(const Ladder& ladder, const BenchResults& results);
 

@@ -143,7 +143,7 @@ ResultTable table_of(const std::vector<Group>& groups) {
 
 }  // namespace
 
-std::vector<BenchResults> read_suite_results(const std::vector<std::string>& files) {
+std::vector<BenchResults> read_bench_results(const std::vector<std::string>& files) {
   std::vector<BenchResults> all;
   const auto key = [](const BenchRow& row) {
     return std::make_tuple(row.suite, row.type, row.pass, shape_of(row));

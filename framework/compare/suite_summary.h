@@ -9,10 +9,10 @@
 
 namespace duet {
 
-/// The rows of suites in several results of bench; of two that measured the same problem and pass
+/// Several results of bench; of two that measured the same problem and pass
 /// the later one counts. Throws DataError: a file is damaged or no results of bench, or of another
 /// device than the first.
-std::vector<BenchResults> read_suite_results(const std::vector<std::string>& files);
+std::vector<BenchResults> read_bench_results(const std::vector<std::string>& files);
 
 /// The geometric mean of the speedups, in how many rows the one is faster and slower by more than a
 /// fiftieth, and the worst row. What is compared: of a family the fastest that was measured, or

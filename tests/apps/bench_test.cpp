@@ -281,6 +281,29 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   const std::string written = folder.read("framework/layers/linear/README.md");
   EXPECT_TRUE(has(written, "# linear\n<!-- bench:linear -->\n<!-- measured on the cpu -->\nfc1:",
                   "| `cpu_reference` |", "`bench --ladder linear", "<!-- /bench -->\nend\n"));
+  // The same in parts.
+  folder.write("framework/layers/linear/README.md", page);
+  const std::string part = "--ladder linear --device cpu --quick --pass ";
+  EXPECT_OUTCOME(folder.run(part + "forward --out f.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --write"), kExitUsage,
+                 "backward_filter of n=4,in=5,out=3; backward_data of n=4,in=5,out=3",
+                 "name that file too");
+  EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
+  EXPECT_OUTCOME(folder.run(part + "backward --out b.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--ladder linear --from b.json f.json --write"), kExitDone,
+                 "wrote the table in");
+  const std::string joined = folder.read("framework/layers/linear/README.md");
+  EXPECT_TRUE(has(joined, "\n<!-- measured on the cpu -->\nfc1: `n=4,in=5,out=3`\n\n| | forward,",
+                  "--pass backward --out b.json`, `bench --ladder linear",
+                  "<!-- /bench -->\nend\n"))
+      << joined;
+  std::string other = folder.read("b.json");
+  other.replace(other.find("\"quick\": true"), 13, "\"quick\": false");
+  folder.write("b.json", other);
+  EXPECT_OUTCOME(folder.run("--ladder linear --from b.json f.json --write"), kExitUsage,
+                 "one way of timing");
+  EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --summary s.md"), kExitUsage,
+                 "of suites");
   folder.write("framework/layers/linear/README.md", "# linear\n");
   EXPECT_OUTCOME(folder.run(whole), kExitUsage, "<!-- bench:linear -->", "Nothing was written");
 }

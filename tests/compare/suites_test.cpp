@@ -105,7 +105,7 @@ TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
   // Measured again, and another suite: 0.25 is the worst row then, and 2 the mean of both.
   folder.write("b.json", results({row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 25),
                                   row("b", "n=1,c=5,h=8,w=8,k=4,r=3,s=3", 100, 800)}));
-  const auto all = read_suite_results({(folder / "a.json").string(), (folder / "b.json").string()});
+  const auto all = read_bench_results({(folder / "a.json").string(), (folder / "b.json").string()});
   const std::string text = suite_summary_text(all);
   const auto line = [&](const std::string& suite) {
     const size_t at = text.find("\n" + suite + " ");
@@ -126,7 +126,7 @@ TEST(SuiteSummary, OtherDevicesAndOtherFilesAreRefused) {
   folder.write("b.json", results({}, "H100"));
   folder.write("c.json", "{\"schema\":\"duet.results/1\"}");
   const auto read = [&](const std::string& name) {
-    return read_suite_results({(folder / "a.json").string(), (folder / name).string()});
+    return read_bench_results({(folder / "a.json").string(), (folder / name).string()});
   };
   EXPECT_THROW(read("b.json"), DataError);
   EXPECT_THROW(read("c.json"), DataError);

@@ -38,7 +38,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
   void forward(const Run&, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor&) override {
     const SoftTargets targets(problem_, problem_.class_weights.data());
-    Value total = 0, weight = 0;
+    double total = 0, weight = 0;  // over many rows float would lose digits
     int32_t hit = 0, counted = 0;
     for (int i = 0; i < problem_.n; ++i) {
       const RowLabels of_row = targets.of_row(labels.data<int32_t>(), i);
@@ -57,7 +57,7 @@ class SoftmaxCrossEntropyCpuReference : public SoftmaxCrossEntropyImpl {
       hit += !row.has_nan && row.argmax == of_row.label;
       ++counted;
     }
-    loss.data<Value>()[0] = weight > 0 ? total / weight : Value(0);
+    loss.data<Value>()[0] = static_cast<Value>(weight > 0 ? total / weight : 0);
     hits.data<int32_t>()[0] = hit;
     hits.data<int32_t>()[1] = counted;
   }
