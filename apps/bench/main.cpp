@@ -66,9 +66,6 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if (!options.from.empty() && !options.ladder.empty() && !options.summary.empty()) {
     return "--summary is of suites: leave out --ladder";
   }
-  if (!options.from.empty() && (!options.out.empty() || options.json)) {
-    return "--from measures nothing: leave out --out and --json";
-  }
   if (once + options.sass > 0 &&
       ((!options.ladder.empty() && !options.ncu) || !options.summary.empty() ||
        !options.out.empty() || options.json)) {
@@ -93,6 +90,11 @@ std::string mistake_in(const duet::BenchOptions& options) {
   }
   const bool whole = options.impls.empty() && options.passes.empty() && source.batch.empty() &&
                      source.math.empty();
+  if (!options.from.empty() && (!whole || once || !options.out.empty() || options.json)) {
+    return "--from measures nothing: leave out --out, --json, --impl, --pass, --batch, --math, "
+           "--once, "
+           "--sanitize and --ncu";
+  }
   if (options.write && !options.ncu && !whole) {
     return "--write replaces the whole table: leave out --impl, --pass, --batch and --math; parts "
            "measured with --pass and --out are put together by --from FILE ... --write";

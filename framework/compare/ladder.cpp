@@ -161,19 +161,18 @@ BenchResults joined_parts(const std::vector<BenchResults>& parts,
     whole.command += "`, `" + parts[i].command;
     whole.date = parts[i].date;
   }
+  std::vector<BenchRow> rows;
+  for (const BenchResults& part : parts) {
+    rows.insert(rows.end(), part.rows.begin(), part.rows.end());
+  }
   std::vector<std::string> missing;
   for (const BenchProblem& problem : problems) {
     for (Pass pass : problem.passes) {
-      const BenchRow* found = nullptr;
-      for (const BenchResults& part : parts) {
-        for (const BenchRow& row : part.rows) {
-          if (row.type == problem.layer->type() && row.layer == problem.name &&
-              row.problem == problem.layer->problem_text() && row.pass == to_string(pass)) {
-            found = &row;
-          }
-        }
-      }
-      if (found) {
+      const auto found = std::find_if(rows.begin(), rows.end(), [&](const BenchRow& row) {
+        return row.type == problem.layer->type() && row.layer == problem.name &&
+               row.problem == problem.layer->problem_text() && row.pass == to_string(pass);
+      });
+      if (found != rows.end()) {
         whole.rows.push_back(*found);
       } else {
         missing.push_back(std::string(to_string(pass)) + " of " + problem_argument(*problem.layer));

@@ -52,17 +52,16 @@ int number_before(const std::string& line, const std::string& word) {
   return digits.empty() || digits.size() > 9 ? -1 : std::stoi(digits);
 }
 
+std::string name_of(const ImplCall& call) {
+  return std::string(call.layer->type()) + " " + problem_argument(*call.layer) + " " +
+         std::string(to_string(call.pass)) + " " + call.id;
+}
+
 }  // namespace
 
-std::string text_of(const ImplCall& call) {
-  return std::string(call.layer->type()) + " " + problem_argument(*call.layer) + " " +
-         std::string(to_string(call.pass)) + " " + call.id + ":";
-}
+std::string text_of(const ImplCall& call) { return name_of(call) + ":"; }
 
-std::string once_range(const ImplCall& call) {
-  const std::string text = text_of(call);
-  return "once " + text.substr(0, text.size() - 1);
-}
+std::string once_range(const ImplCall& call) { return "once " + name_of(call); }
 
 std::string once_command(const ImplCall& call, const std::string& bench) {
   return shell_word(bench) + " " + std::string(call.layer->type()) + " --shape " +

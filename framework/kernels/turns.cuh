@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "device/attribute.h"
+#include "device/cache_flush.h"
 #include "device/device.h"
 #include "kernels/integers.cuh"
 
@@ -44,7 +44,7 @@ struct Turns {
       : groups(groups), splits(splits), lead(splits), by_splits(splits), counters(counters) {
     // So many turns more that the last sums of a group are done when they are asked for, and as many
     // as L2 holds beside what is written: measured on an H100, of whose 50 MB that is a fifth.
-    const auto cached = static_cast<int>(gpu_attribute(cudaDevAttrL2CacheSize) / 5 / bytes);
+    const auto cached = static_cast<int>(static_cast<int64_t>(l2_bytes()) / 5 / bytes);
     lead += std::max(2 * multiprocessor_count(), cached - splits);
     lead = std::min(lead, groups * splits);
   }

@@ -302,6 +302,8 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   folder.write("b.json", other);
   EXPECT_OUTCOME(folder.run("--ladder linear --from b.json f.json --write"), kExitUsage,
                  "one way of timing");
+  EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --pass forward"), kExitUsage,
+                 "--from measures nothing");
   EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --summary s.md"), kExitUsage,
                  "of suites");
   folder.write("framework/layers/linear/README.md", "# linear\n");

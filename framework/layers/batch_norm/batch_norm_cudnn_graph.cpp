@@ -54,17 +54,16 @@ struct Training {
   GraphTensor y;
 };
 
-/// z = (x - mean) * deviation * weight + bias, from tensors of `g`. Its last operation is left to
-/// `finish(sums, bias)`.
-template <class Finish>
-void add_elements(gpu::OperationGraph& g, const TensorDesc& image, GraphTensor x, GraphTensor mean,
-                  GraphTensor inverse_deviation, GraphTensor weight, Finish finish) {
+/// z = (x - mean) * inverse_deviation * weight + bias, of tensors of `g`.
+void normalise_elements(gpu::OperationGraph& g, const TensorDesc& image, GraphTensor x,
+                        GraphTensor mean, GraphTensor inverse_deviation, GraphTensor weight,
+                        GraphTensor bias, GraphTensor z) {
   const auto between = [&] { return g.intermediate(image); };
   const GraphTensor centred = between(), normal = between(), scaled = between();
   g.combine(CUDNN_POINTWISE_SUB, x, mean, centred);
   g.combine(CUDNN_POINTWISE_MUL, centred, inverse_deviation, normal);
   g.combine(CUDNN_POINTWISE_MUL, normal, weight, scaled);
-  finish(scaled);
+  g.combine(CUDNN_POINTWISE_ADD, scaled, bias, z);
 }
 
 struct Evaluation {
@@ -79,11 +78,9 @@ struct Evaluation {
     const GraphTensor inverse_deviation = g.intermediate(channel_of(problem));
     g.combine(CUDNN_POINTWISE_ADD, var, epsilon, more);
     g.apply(CUDNN_POINTWISE_RSQRT, more, inverse_deviation);
-    add_elements(g, image, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
-      const GraphTensor z = problem.relu ? g.intermediate(image) : y;
-      g.combine(CUDNN_POINTWISE_ADD, scaled, bias, z);
-      if (problem.relu) g.apply(CUDNN_POINTWISE_RELU_FWD, z, y);
-    });
+    const GraphTensor z = problem.relu ? g.intermediate(image) : y;
+    normalise_elements(g, image, x, mean, inverse_deviation, weight, bias, z);
+    if (problem.relu) g.apply(CUDNN_POINTWISE_RELU_FWD, z, y);
   }
   PlannedGraph whole{101};
   GraphTensor x, y, weight, bias, mean, var, epsilon;
@@ -97,11 +94,9 @@ struct ReluBackward {
     const auto channel = [&] { return g.tensor(channel_of(problem)); };
     x = g.tensor(image), dy = g.tensor(image), dz = g.tensor(image);
     weight = channel(), bias = channel(), mean = channel(), inverse_deviation = channel();
-    add_elements(g, image, x, mean, inverse_deviation, weight, [&](GraphTensor scaled) {
-      const GraphTensor z = g.intermediate(image);
-      g.combine(CUDNN_POINTWISE_ADD, scaled, bias, z);
-      g.relu_backward(z, dy, dz);
-    });
+    const GraphTensor z = g.intermediate(image);
+    normalise_elements(g, image, x, mean, inverse_deviation, weight, bias, z);
+    g.relu_backward(z, dy, dz);
   }
   PlannedGraph whole{201};
   GraphTensor x, dy, dz, weight, bias, mean, inverse_deviation;
@@ -279,9 +274,8 @@ class BatchNormCudnnGraph : public BatchNormImpl {
 
 std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
   if (problem.x.shape.rank() == 4 && problem.x.layout == Layout::kNCHW) {
-    return "evaluates by operations on elements, for which cuDNN's graph API has no engine that is "
-           "right in "
-           "nchw; take nhwc";
+    return "evaluates by operations on elements, for which cuDNN's graph API has no engine that "
+           "is right in nchw; take nhwc";
   }
   const auto together = static_cast<int64_t>(16 / size_of(problem.dtype));
   if (problem.channels() % together != 0) {

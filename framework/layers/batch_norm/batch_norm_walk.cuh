@@ -124,7 +124,7 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split) {
     walk.groups = walk.channels;
   } else {
     walk.vectors = 1;
-    const size_t cache = gpu_available() ? gpu_attribute(cudaDevAttrL2CacheSize) : 50 << 20;
+    const size_t cache = gpu_available() ? l2_bytes() : size_t{50} << 20;
     const bool cached = problem.x.bytes() <= cache / 2;
     const int bytes = v * static_cast<int>(size_of(problem.dtype));
     const int most_lanes = cached ? std::min(32, 128 / bytes) : 32;

@@ -2,8 +2,8 @@
 //           windows: forward stores their largest, backward_filter unpools dy in registers.
 //           backward_data, which a first layer never runs, is custom_fused's, in bf16 custom_mma's.
 // Mapping:  as conv2d custom_direct; in bf16, and backward_filter in tf32, with one channel and 3x3
-//           filters, where windows are many, by mma.sync (direct_mma.cuh): a warp has 16 windows x 64 filters in forward, and in backward_filter
-//           a part of an image's windows.
+//           filters, where windows are many, by mma.sync (direct_mma.cuh): a warp has 16 windows x 64
+//           filters in forward, and in backward_filter a part of an image's windows.
 // Traffic:  as conv2d custom_direct, but y and dy are the pooled ones plus half a byte of argmax an
 //           element.
 // Limits:   those of conv2d custom_direct; pooling 2x2 with stride 2, no pool padding.
