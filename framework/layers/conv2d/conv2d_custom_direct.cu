@@ -10,6 +10,7 @@
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
+#include "layers/conv2d/direct_filter_product.cuh"
 
 namespace duet {
 namespace {
@@ -18,12 +19,19 @@ template <class T>
 class Conv2dCustomDirect : public Conv2dImpl {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
-      : Conv2dImpl(problem), convolution_(problem) {}
+      : Conv2dImpl(problem), convolution_(problem) {
+    if (filter_product_possible(problem)) filter_product_.emplace(problem);
+  }
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kBackwardFilter ? convolution_.backward_filter_workspace_bytes() : 0;
+    if (pass != Pass::kBackwardFilter) return 0;
+    return filter_product_ ? filter_product_->workspace_bytes()
+                           : convolution_.backward_filter_workspace_bytes();
   }
-  std::string detail(Pass pass) const override { return convolution_.text(pass); }
+  std::string detail(Pass pass) const override {
+    if (pass == Pass::kBackwardFilter && filter_product_) return filter_product_->text();
+    return convolution_.text(pass);
+  }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
@@ -33,18 +41,25 @@ class Conv2dCustomDirect : public Conv2dImpl {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
+    if (filter_product_) {
+      filter_product_->run(x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>(),
+                           run.workspace, run.stream());
+      return;
+    }
     convolution_.backward_filter(x.data<T>(), dy.data<T>(), nullptr, dw.data<float>(),
                                  db.data<float>(), run.workspace, run.stream());
   }
 
  private:
   const DirectConvolution<T, false> convolution_;
+  std::optional<DirectFilterProduct<T>> filter_product_;
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
   if (pass == Pass::kBackwardData) {
     return "is for a network's first layer, which has no backward_data";
   }
+  if (pass == Pass::kBackwardFilter && filter_product_possible(problem)) return {};
   return direct_unsupported(problem, pass);
 }
 
