@@ -233,10 +233,16 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("wide", 64, image(1, 64, 4, 224), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("c64_k64", 64, image(40, 64, 13, 13), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("parts_of_rows", 130, image(10, 70, 6, 40), {{"kernel", "3"}, {"padding", "1"}});
-  check_halo("kept_weights", 64, image(16, 64, 9, 28), {{"kernel", "3"}, {"padding", "1"}});
-  check_halo("kept_weights_odd", 60, image(15, 40, 11, 27), {{"kernel", "3"}});
-  check_halo("kept_weights_of_two_panels", 120, image(24, 64, 8, 12),
+  // Of so many pairs of rows that weights are kept.
+  check_halo("kept_weights", 64, image(72, 64, 30, 28), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("kept_weights_odd", 60, image(71, 40, 31, 27), {{"kernel", "3"}});
+  check_halo("kept_weights_of_two_panels", 120, image(136, 64, 31, 12),
              {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("c32_k64", 64, image(40, 32, 32, 32), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("c32_k32", 32, image(72, 32, 31, 32), {{"kernel", "3"}, {"padding", "1"}});
+  check_halo("c30_k29", 29, image(70, 30, 33, 30), {{"kernel", "3"}});
+  check_halo("c18_k100", 100, image(71, 18, 33, 24), {{"kernel", "3"}, {"padding", "2"}});
+  check_halo("c32_few", 20, image(3, 32, 9, 7), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 

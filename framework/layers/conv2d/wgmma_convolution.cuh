@@ -30,14 +30,16 @@ struct PooledRasterSource {
   }
 };
 
-/// What WgmmaConvolution cannot do, whatever the math.
-inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d, Pass pass) {
+/// What WgmmaConvolution cannot do, whatever the math, or what takes more than `refused` channels and filters and is
+/// otherwise like it.
+inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d, Pass pass,
+                                                          int refused) {
   if (auto reason = ungrouped_unsupported(d)) return reason;
   const bool tf32 = d.math != Math::kBF16;  // or in parts of it
   const int depth = tf32 ? kStepDepth<float> : kStepDepth<bfloat16>;
-  if (d.c <= depth / 2 || d.k <= depth / 2) {
+  if (d.c <= refused || d.k <= refused) {
     return "sums over " + std::to_string(depth) + " channels at a time and refuses " +
-           std::to_string(depth / 2) + " and fewer, of the input or of filters";
+           std::to_string(refused) + " and fewer, of the input or of filters";
   }
   // Channels are rounded up in dw's parts; 65535 is the end of a grid's second dimension.
   const int64_t columns = int64_t{d.r} * d.s * round_up(d.c, kPanel);
@@ -62,6 +64,9 @@ inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d
     }
   }
   return wgmma_unsupported();
+}
+inline std::optional<std::string> wgmma_shape_unsupported(const Conv2dProblem& d, Pass pass) {
+  return wgmma_shape_unsupported(d, pass, d.math == Math::kBF16 ? 32 : 16);
 }
 
 inline std::optional<std::string> wgmma_convolution_unsupported(const Conv2dProblem& d, Pass pass) {
