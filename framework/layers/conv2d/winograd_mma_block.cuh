@@ -103,11 +103,13 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
     uint32_t head[count], rest[count];
     Parts() = default;
     __device__ __forceinline__ explicit Parts(const float (&values)[count]) {
+      // region parts
 #pragma unroll
       for (int i = 0; i < count; ++i) {
         head[i] = __float_as_uint(values[i]) + 0x1000u;
         rest[i] = __float_as_uint(values[i] - __uint_as_float(head[i] & 0xffffe000u));
       }
+      // end parts
     }
   };
   __device__ __forceinline__ static int first_point() { return threadIdx.x / 32 * kPoints; }
