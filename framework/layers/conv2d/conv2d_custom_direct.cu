@@ -11,6 +11,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_filter_product.cuh"
+#include "layers/conv2d/direct_input_product.cuh"
 
 namespace duet {
 namespace {
@@ -21,6 +22,7 @@ class Conv2dCustomDirect : public Conv2dImpl {
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
       : Conv2dImpl(problem), convolution_(problem) {
     if (filter_product_possible(problem)) filter_product_.emplace(problem);
+    if (input_product_possible(problem)) input_product_.emplace(problem);
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -30,6 +32,7 @@ class Conv2dCustomDirect : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter && filter_product_) return filter_product_->text();
+    if (pass == Pass::kBackwardData && input_product_) return input_product_->text();
     return convolution_.text(pass);
   }
 
@@ -37,6 +40,10 @@ class Conv2dCustomDirect : public Conv2dImpl {
                const Tensor& y) override {
     convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
                          run.stream());
+  }
+
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    input_product_->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -53,11 +60,13 @@ class Conv2dCustomDirect : public Conv2dImpl {
  private:
   const DirectConvolution<T, false> convolution_;
   std::optional<DirectFilterProduct<T>> filter_product_;
+  std::optional<DirectInputProduct<T>> input_product_;
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
   if (pass == Pass::kBackwardData) {
-    return "is for a network's first layer, which has no backward_data";
+    if (input_product_possible(problem)) return {};
+    return "has backward_data on tensor cores only, in nchw, with a stride";
   }
   if (pass == Pass::kBackwardFilter && filter_product_possible(problem)) return {};
   return direct_unsupported(problem, pass);

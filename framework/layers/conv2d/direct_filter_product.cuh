@@ -36,7 +36,7 @@ struct FilterProductPlan {
 
   FilterProductPlan(const Conv2dProblem& problem, int multiprocessors)
       : d(problem), taps(d.c * d.r * d.s), tiles(taps < 32 ? 4 : 7) {
-    const int positions = kPositionBytes / int(dtype_bytes());
+    const int positions = kPositionBytes / int(size_of(d.dtype));
     chunks = ceil_div(d.q, 4 * positions);
     // Rows of neighbouring taps lie in different banks.
     pitch = kPositionWords * (chunks % 2 == 0 ? 4 * chunks + 4 : 4 * chunks);
@@ -58,11 +58,11 @@ struct FilterProductPlan {
   int rows_read(int rows) const { return (rows - 1) * d.stride_h + (d.r - 1) * d.dilation_h + 1; }
   int threads() const { return 32 * roles() * position_groups; }
   int filter_blocks() const { return ceil_div(d.k, filter_groups * kFilterProductFilters); }
-  size_t dtype_bytes() const { return d.dtype == DType::kBFloat16 ? 2 : 4; }
   /// Of a block, which has an image's rows there, and in the end the sums of all groups of positions but one.
   size_t shared_bytes() const {
     const size_t image = sizeof(uint32_t) * d.c * d.s * image_rows * pitch;
-    const size_t sums = sizeof(float) * 32 * 16 / 2 * tiles * roles() * (position_groups - 1);
+    const size_t sums =
+        sizeof(float) * kFilterProductFilters * 8 * tiles * roles() * (position_groups - 1);
     return std::max(image, sums);
   }
 };
@@ -255,7 +255,7 @@ inline bool filter_product_possible(const Conv2dProblem& d) {
   }
   if (int64_t{d.c} * d.r * d.s > 200 || d.r * d.s == 1) return false;
   const FilterProductPlan plan(d, multiprocessor_count());
-  return d.q % (kPositionBytes / int(plan.dtype_bytes())) == 0 &&
+  return d.q % (kPositionBytes / int(size_of(d.dtype))) == 0 &&
          plan.shared_bytes() <= size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
