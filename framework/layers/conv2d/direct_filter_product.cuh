@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "device/launch.h"
+#include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
@@ -32,6 +33,7 @@ struct FilterProductPlan {
   int chunks;                        // of a row of outputs: four lanes' positions
   int pitch;                         // words from a row in shared memory to the next
   int tap_groups, filter_groups, position_groups;  // of warps
+  bool copies;                                     // the copy engine brings x, a band ahead
   FastDivisor by_bands, by_chunks, by_image_rows, by_r, by_s;
 
   FilterProductPlan(const Conv2dProblem& problem, int multiprocessors)
@@ -43,11 +45,12 @@ struct FilterProductPlan {
     tap_groups = ceil_div(taps + 1, 8 * tiles);
     filter_groups = d.k > kFilterProductFilters && 2 * tap_groups <= kFilterProductWarps ? 2 : 1;
     position_groups = std::max(1, kFilterProductWarps / roles());
-    constexpr int kMostImageBytes = 96 * 1024;
-    const auto image_bytes_of = [&](int rows) { return 4 * d.c * d.s * rows_read(rows) * pitch; };
+    copies = built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9 &&
+             d.w * int(size_of(d.dtype)) % 16 == 0;
+    constexpr size_t kMostImageBytes = 110 * 1024;  // two blocks on a multiprocessor
     const int enough = std::max(1, ceil_div(d.n * d.p, 6 * multiprocessors));
     band_rows = std::min(d.p, enough);
-    while (band_rows > 1 && image_bytes_of(band_rows) > kMostImageBytes) --band_rows;
+    while (band_rows > 1 && image_bytes(rows_read(band_rows)) > kMostImageBytes) --band_rows;
     bands = ceil_div(d.p, band_rows);
     band_rows = ceil_div(d.p, bands);
     image_rows = rows_read(band_rows);
@@ -58,12 +61,17 @@ struct FilterProductPlan {
   int rows_read(int rows) const { return (rows - 1) * d.stride_h + (d.r - 1) * d.dilation_h + 1; }
   int threads() const { return 32 * roles() * position_groups; }
   int filter_blocks() const { return ceil_div(d.k, filter_groups * kFilterProductFilters); }
+  /// Words of x as taps read them.
+  __host__ __device__ int image_words(int rows) const { return d.c * d.s * rows * pitch; }
+  size_t image_bytes(int rows) const {
+    return sizeof(uint32_t) * image_words(rows) +
+           (copies ? size_of(d.dtype) * d.c * rows * d.w : size_t{0});
+  }
   /// Of a block, which has an image's rows there, and in the end the sums of all groups of positions but one.
   size_t shared_bytes() const {
-    const size_t image = sizeof(uint32_t) * d.c * d.s * image_rows * pitch;
     const size_t sums =
         sizeof(float) * kFilterProductFilters * 8 * tiles * roles() * (position_groups - 1);
-    return std::max(image, sums);
+    return std::max(image_bytes(image_rows), sums);
   }
 };
 
@@ -74,6 +82,8 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
                                         const T* dy, float* __restrict__ partial) {
   constexpr int kPositions = kWidest<T>, kRowTiles = kFilterProductFilters / 16;
   extern __shared__ __align__(16) uint32_t image[];  // [channel][row][s][pitch]
+  T* const copied = reinterpret_cast<T*>(image + g.image_words(g.image_rows));  // [channel][row][w]
+  __shared__ CopyBarrier there;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int row = lane / 4, of_four = lane % 4;
   const int roles = g.tap_groups * g.filter_groups, role = warp % roles, group = warp / roles;
@@ -116,8 +126,22 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
     return next;
   };
 
-  // The rows of x under a band, as the taps read them.
-  const auto bring = [&](int n, int p0) {
+  // By one thread: starts to copy the rows of x under a band.
+  const auto copy = [&](int task) {
+    int n, band;
+    g.by_bands.divmod(task, n, band);
+    const int h0 = band * g.band_rows * g.d.stride_h - g.d.pad_h;
+    const int first = max(h0, 0), rows = min(h0 + g.image_rows, g.d.h) - first;
+    if (rows <= 0) return there.arrive();
+    const uint32_t bytes = rows * g.d.w * sizeof(T);
+    there.expect(g.d.c * bytes);
+    for (int c = 0; c < g.d.c; ++c)
+      bulk_copy(reinterpret_cast<float*>(copied + c * g.image_rows * g.d.w),
+                reinterpret_cast<const float*>(x + (size_t(n * g.d.c + c) * g.d.h + first) * g.d.w),
+                bytes, there);
+  };
+  // Lays them out as the taps read them.
+  const auto lay = [&](int n, int p0) {
     constexpr int kAtOnce = 4;
     const int rows = g.d.c * g.image_rows * g.d.s, words = g.chunks * 4 * kPositionWords;
     for (int first = warp * kAtOnce; first < rows; first += warps * kAtOnce) {
@@ -131,7 +155,10 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
         g.by_image_rows.divmod(rest, channel, h);
         h += p0 * g.d.stride_h - g.d.pad_h;
         inside[i] = uint32_t(h) < uint32_t(g.d.h);
-        from[i] = x + (size_t(n * g.d.c + channel) * g.d.h + (inside[i] ? h : 0)) * g.d.w;
+        const int row_of_band = inside[i] ? h - max(p0 * g.d.stride_h - g.d.pad_h, 0) : 0;
+        from[i] = g.copies
+                      ? copied + (channel * g.image_rows + row_of_band) * g.d.w
+                      : x + (size_t(n * g.d.c + channel) * g.d.h + (inside[i] ? h : 0)) * g.d.w;
         before[i] = s * g.d.dilation_w - g.d.pad_w;
       }
       for (int word = lane; word < words; word += 32) {
@@ -157,7 +184,11 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
     }
   };
 
+  if (g.copies && threadIdx.x == 0) there.init();
+  __syncthreads();
   wait_for_primary();
+  if (g.copies && threadIdx.x == 0) copy(blockIdx.x);
+  int number = 0;
   float sums[kTiles][kRowTiles][4] = {};
   for (int task = blockIdx.x; task < g.d.n * g.bands; task += gridDim.x) {
     int n, band;
@@ -168,8 +199,10 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
     Gradients next;
     if (group < chunks) next = fetch(gradients, group);
     __syncthreads();  // nobody reads the band before this one any more
-    bring(n, p0);
+    if (g.copies) there.wait(number++);
+    lay(n, p0);
     __syncthreads();
+    if (g.copies && threadIdx.x == 0 && task + gridDim.x < g.d.n * g.bands) copy(task + gridDim.x);
     for (int chunk = group; chunk < chunks; chunk += g.position_groups) {
       uint32_t a[kRowTiles][2][4];  // of two instructions
 #pragma unroll
@@ -256,7 +289,8 @@ inline bool filter_product_possible(const Conv2dProblem& d) {
   if (int64_t{d.c} * d.r * d.s > 200 || d.r * d.s == 1) return false;
   const FilterProductPlan plan(d, multiprocessor_count());
   return d.q % (kPositionBytes / int(size_of(d.dtype))) == 0 &&
-         plan.shared_bytes() <= size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+         plan.shared_bytes() + sizeof(CopyBarrier) <=
+             size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
 /// backward_filter. REQUIRES: filter_product_possible().
