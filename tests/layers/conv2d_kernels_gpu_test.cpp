@@ -116,33 +116,42 @@ TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k60", 60, "1", "0", image(3, 3, 107, 106), {"custom_fused"});
 }
 
-// dw of few channels as a product that a block keeps: filters and taps that are no whole tiles, one warp
-// and eight along positions, rows of outputs whose last chunk is not whole, bands that end with an image.
-TEST_F(ConvolutionKernels, FilterProductsOfFewChannels) {
-  const auto check_product = [&](const std::string& name, int64_t filters, const TensorDesc& x,
-                                 std::vector<std::pair<std::string, std::string>> keys) {
+// dw of few channels as a product that a block keeps: filters and taps that are no whole tiles, one warp and eight
+// along positions, rows of outputs whose last chunk is not whole, bands that end with an image. And dx with strides: of
+// filters that are no whole quad, of positions before and behind the outputs.
+TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
+  const auto check_products = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                  std::vector<std::pair<std::string, std::string>> keys) {
     keys.emplace_back("out_channels", std::to_string(filters));
     for (const Math math : {Math::kFP32, Math::kTF32, Math::kBF16}) {
       LayerCase c{.name = name, .keys = keys, .x = {x}};
       c.options.math = math;
       const auto layer = make_layer("conv2d", c);
-      const auto reason = layer->unsupported("custom_direct", Pass::kBackwardFilter);
-      ASSERT_FALSE(reason) << name << ": " << *reason;
-      check_pass(*layer, name, "custom_direct", Pass::kBackwardFilter,
-                 make_check_data("conv2d", c));
+      const CheckData check_data = make_check_data("conv2d", c);
+      for (const Pass pass : {Pass::kBackwardFilter, Pass::kBackwardData}) {
+        const auto reason = layer->unsupported("custom_direct", pass);
+        if (pass == Pass::kBackwardFilter) {
+          ASSERT_FALSE(reason) << name << ": " << *reason;
+        }
+        if (!reason) check_pass(*layer, name, "custom_direct", pass, check_data);
+      }
     }
   };
-  check_product("c3", 32, image(40, 3, 64, 64),
-                {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
-  check_product("c1_k13", 13, image(3, 1, 9, 8), {{"kernel", "3"}, {"padding", "1"}});
-  check_product("c4_k70", 70, image(5, 4, 11, 26), {{"kernel", "3"}});
-  check_product("stride_2", 64, image(7, 3, 47, 112),
-                {{"kernel", "7"}, {"padding", "3"}, {"stride", "2"}});
-  check_product("dilation_2", 33, image(3, 2, 13, 44),
-                {{"kernel", "[5, 3]"}, {"dilation", "2"}, {"padding", "[0, 4]"}});
-  check_product("stride_3", 40, image(2, 3, 20, 119),
-                {{"kernel", "[2, 5]"}, {"stride", "[1, 3]"}, {"padding", "[1, 2]"}});
-  check_product("c1_k5", 100, image(300, 1, 28, 28), {{"kernel", "5"}});
+  check_products("c3", 32, image(20, 3, 64, 64),
+                 {{"kernel", "3"}, {"padding", "1"}, {"bias", "false"}});
+  check_products("c1_k13", 13, image(3, 1, 9, 8), {{"kernel", "3"}, {"padding", "1"}});
+  check_products("c4_k70", 70, image(5, 4, 11, 26), {{"kernel", "3"}});
+  check_products("c1_k5", 100, image(60, 1, 28, 28), {{"kernel", "5"}});
+  check_products("stride_2", 64, image(3, 3, 47, 112),
+                 {{"kernel", "7"}, {"padding", "3"}, {"stride", "2"}});
+  check_products("stride_2_k3", 22, image(10, 4, 33, 63),
+                 {{"kernel", "3"}, {"padding", "1"}, {"stride", "2"}});
+  check_products("stride_3", 40, image(2, 3, 20, 119),
+                 {{"kernel", "[2, 5]"}, {"padding", "[1, 2]"}, {"stride", "[1, 3]"}});
+  check_products("stride_4", 5, image(3, 1, 50, 35),
+                 {{"kernel", "[11, 4]"}, {"padding", "[5, 0]"}, {"stride", "4"}});
+  check_products("dilation_2", 33, image(3, 2, 13, 44),
+                 {{"kernel", "[5, 3]"}, {"padding", "[0, 4]"}, {"dilation", "2"}});
 }
 
 // With about as many tiles as an H200 takes at once: blocks of 32 and of 36 tiles, of whole images

@@ -2,15 +2,20 @@
 //           registers while filters go by.
 // Mapping:  forward: thread = one or two 2x2 blocks x a run of filters; backward_filter: thread =
 //           blocks of many images x 8 filters (fewer with more taps), summed over the thread block
-//           by a halving exchange between lanes.
+//           by a halving exchange between lanes; in nchw, where rows of dy are whole 16 bytes, a product
+//           on tensor cores whose sums a block keeps (direct_filter_product.cuh). backward_data with a
+//           stride: on tensor cores likewise (direct_input_product.cuh).
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
-// Limits:   fp32 or bf16, fp32 FMA, 1-4 channels with 3x3 or 1 channel with 5x5, stride 1, dilation
-//           1, groups = 1; no backward_data.
+// Limits:   fp32 or bf16, 1-4 channels, groups = 1; forward: fp32 FMA, 3x3 or, with 1 channel, 5x5,
+//           stride 1, dilation 1; backward_filter: likewise, or on tensor cores up to 200 weights a
+//           filter; backward_data: tf32 or bf16, nchw, dilation 1, strides whose product with the channels
+//           is 16 at most, up to 4 strides of taps, rows of dy of whole 16 bytes.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_filter_product.cuh"
+#include "layers/conv2d/direct_input_product.cuh"
 
 namespace duet {
 namespace {
@@ -21,6 +26,7 @@ class Conv2dCustomDirect : public Conv2dImpl {
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
       : Conv2dImpl(problem), convolution_(problem) {
     if (filter_product_possible(problem)) filter_product_.emplace(problem);
+    if (input_product_possible(problem)) input_product_.emplace(problem);
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -30,6 +36,7 @@ class Conv2dCustomDirect : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter && filter_product_) return filter_product_->text();
+    if (pass == Pass::kBackwardData && input_product_) return input_product_->text();
     return convolution_.text(pass);
   }
 
@@ -37,6 +44,10 @@ class Conv2dCustomDirect : public Conv2dImpl {
                const Tensor& y) override {
     convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
                          run.stream());
+  }
+
+  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    input_product_->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -53,11 +64,13 @@ class Conv2dCustomDirect : public Conv2dImpl {
  private:
   const DirectConvolution<T, false> convolution_;
   std::optional<DirectFilterProduct<T>> filter_product_;
+  std::optional<DirectInputProduct<T>> input_product_;
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
   if (pass == Pass::kBackwardData) {
-    return "is for a network's first layer, which has no backward_data";
+    if (input_product_possible(problem)) return {};
+    return "has backward_data on tensor cores only, in nchw, with a stride";
   }
   if (pass == Pass::kBackwardFilter && filter_product_possible(problem)) return {};
   return direct_unsupported(problem, pass);

@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "device/launch.h"
+#include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
@@ -31,23 +32,30 @@ struct FilterProductPlan {
   int band_rows, bands, image_rows;  // of outputs, an image, and of x that a band reads
   int chunks;                        // of a row of outputs: four lanes' positions
   int pitch;                         // words from a row in shared memory to the next
+  int left, copy_pitch;              // elements before a row of x as it is copied, and to the next
   int tap_groups, filter_groups, position_groups;  // of warps
+  bool copies;                                     // the copy engine brings x, a band ahead
   FastDivisor by_bands, by_chunks, by_image_rows, by_r, by_s;
 
   FilterProductPlan(const Conv2dProblem& problem, int multiprocessors)
       : d(problem), taps(d.c * d.r * d.s), tiles(taps < 32 ? 4 : 7) {
-    const int positions = kPositionBytes / int(dtype_bytes());
+    const int positions = kPositionBytes / int(size_of(d.dtype));
     chunks = ceil_div(d.q, 4 * positions);
     // Rows of neighbouring taps lie in different banks.
     pitch = kPositionWords * (chunks % 2 == 0 ? 4 * chunks + 4 : 4 * chunks);
     tap_groups = ceil_div(taps + 1, 8 * tiles);
     filter_groups = d.k > kFilterProductFilters && 2 * tap_groups <= kFilterProductWarps ? 2 : 1;
     position_groups = std::max(1, kFilterProductWarps / roles());
-    constexpr int kMostImageBytes = 96 * 1024;
-    const auto image_bytes_of = [&](int rows) { return 4 * d.c * d.s * rows_read(rows) * pitch; };
+    const int elements = 16 / int(size_of(d.dtype));
+    left = round_up(d.pad_w, elements);
+    const int last = (4 * elements * chunks - 1) * d.stride_w + (d.s - 1) * d.dilation_w - d.pad_w;
+    copy_pitch = round_up(left + std::max(d.w, last + 1), elements);
+    copies = built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9 &&
+             d.w * int(size_of(d.dtype)) % 16 == 0;
+    constexpr size_t kMostImageBytes = 110 * 1024;  // two blocks on a multiprocessor
     const int enough = std::max(1, ceil_div(d.n * d.p, 6 * multiprocessors));
     band_rows = std::min(d.p, enough);
-    while (band_rows > 1 && image_bytes_of(band_rows) > kMostImageBytes) --band_rows;
+    while (band_rows > 1 && image_bytes(rows_read(band_rows)) > kMostImageBytes) --band_rows;
     bands = ceil_div(d.p, band_rows);
     band_rows = ceil_div(d.p, bands);
     image_rows = rows_read(band_rows);
@@ -58,12 +66,16 @@ struct FilterProductPlan {
   int rows_read(int rows) const { return (rows - 1) * d.stride_h + (d.r - 1) * d.dilation_h + 1; }
   int threads() const { return 32 * roles() * position_groups; }
   int filter_blocks() const { return ceil_div(d.k, filter_groups * kFilterProductFilters); }
-  size_t dtype_bytes() const { return d.dtype == DType::kBFloat16 ? 2 : 4; }
+  /// Words of x as taps read them, and bytes with the rows as they are copied and one of zeros.
+  __host__ __device__ int image_words(int rows) const { return d.c * d.s * rows * pitch; }
+  size_t image_bytes(int rows) const {
+    return sizeof(uint32_t) * image_words(rows) + size_of(d.dtype) * (d.c * rows + 1) * copy_pitch;
+  }
   /// Of a block, which has an image's rows there, and in the end the sums of all groups of positions but one.
   size_t shared_bytes() const {
-    const size_t image = sizeof(uint32_t) * d.c * d.s * image_rows * pitch;
-    const size_t sums = sizeof(float) * 32 * 16 / 2 * tiles * roles() * (position_groups - 1);
-    return std::max(image, sums);
+    const size_t sums =
+        sizeof(float) * kFilterProductFilters * 8 * tiles * roles() * (position_groups - 1);
+    return std::max(image_bytes(image_rows), sums);
   }
 };
 
@@ -74,6 +86,9 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
                                         const T* dy, float* __restrict__ partial) {
   constexpr int kPositions = kWidest<T>, kRowTiles = kFilterProductFilters / 16;
   extern __shared__ __align__(16) uint32_t image[];  // [channel][row][s][pitch]
+  T* const copied =
+      reinterpret_cast<T*>(image + g.image_words(g.image_rows));  // [channel][row][copy_pitch]
+  __shared__ CopyBarrier there;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int row = lane / 4, of_four = lane % 4;
   const int roles = g.tap_groups * g.filter_groups, role = warp % roles, group = warp / roles;
@@ -116,48 +131,87 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
     return next;
   };
 
-  // The rows of x under a band, as the taps read them.
-  const auto bring = [&](int n, int p0) {
-    constexpr int kAtOnce = 4;
-    const int rows = g.d.c * g.image_rows * g.d.s, words = g.chunks * 4 * kPositionWords;
-    for (int first = warp * kAtOnce; first < rows; first += warps * kAtOnce) {
-      const T* from[kAtOnce];
-      int before[kAtOnce];
-      bool inside[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        int rest, channel, h, s;
-        g.by_s.divmod(min(first + i, rows - 1), rest, s);
-        g.by_image_rows.divmod(rest, channel, h);
-        h += p0 * g.d.stride_h - g.d.pad_h;
-        inside[i] = uint32_t(h) < uint32_t(g.d.h);
-        from[i] = x + (size_t(n * g.d.c + channel) * g.d.h + (inside[i] ? h : 0)) * g.d.w;
-        before[i] = s * g.d.dilation_w - g.d.pad_w;
-      }
+  // To L2: what the block will fetch of a band, a filter a thread.
+  const auto bring_near = [&](int task) {
+#if __CUDA_ARCH__ >= 900
+    const int filters = g.filter_groups * kFilterProductFilters;
+    const int filter = blockIdx.y * filters + threadIdx.x;
+    if (threadIdx.x >= filters || filter >= g.d.k) return;
+    int n, band;
+    g.by_bands.divmod(task, n, band);
+    const int p0 = band * g.band_rows, rows = min(g.band_rows, g.d.p - p0);
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(
+                     dy + (size_t(n) * g.d.k + filter) * pixels + p0 * g.d.q),
+                 "r"(rows * g.d.q * int(sizeof(T))));
+#endif
+  };
+  const int image_rows = g.d.c * g.image_rows;
+  // By one warp: starts to copy the rows of x under a band.
+  const auto copy = [&](int task) {
+    int n, band;
+    g.by_bands.divmod(task, n, band);
+    const int h0 = band * g.band_rows * g.d.stride_h - g.d.pad_h;
+    const int first = max(h0, 0), rows = min(h0 + g.image_rows, g.d.h) - first;
+    const uint32_t bytes = g.d.w * sizeof(T);
+    if (lane == 0) rows > 0 ? there.expect(g.d.c * rows * bytes) : there.arrive();
+    __syncwarp();
+    for (int i = lane; i < image_rows; i += 32) {
+      int channel, row_of_band;
+      g.by_image_rows.divmod(i, channel, row_of_band);
+      const int h = h0 + row_of_band;
+      if (uint32_t(h) < uint32_t(g.d.h))
+        bulk_copy(
+            reinterpret_cast<float*>(copied + i * g.copy_pitch + g.left),
+            reinterpret_cast<const float*>(x + (size_t(n * g.d.c + channel) * g.d.h + h) * g.d.w),
+            bytes, there);
+    }
+  };
+  // By all: the same where rows are no whole 16 bytes.
+  const auto load_rows = [&](int n, int p0) {
+    for (int i = warp; i < image_rows; i += warps) {
+      int channel, row_of_band;
+      g.by_image_rows.divmod(i, channel, row_of_band);
+      const int h = p0 * g.d.stride_h - g.d.pad_h + row_of_band;
+      if (uint32_t(h) >= uint32_t(g.d.h)) continue;
+      const T* const from = x + (size_t(n * g.d.c + channel) * g.d.h + h) * g.d.w;
+      for (int w = lane; w < g.d.w; w += 32) copied[i * g.copy_pitch + g.left + w] = from[w];
+    }
+    __syncthreads();
+  };
+  // Lays them out as the taps read them.
+  const auto lay_out = [&](int n, int p0) {
+    const int h0 = p0 * g.d.stride_h - g.d.pad_h, words = g.chunks * 4 * kPositionWords;
+    for (int i = warp; i < image_rows; i += warps) {
+      int channel, row_of_band;
+      g.by_image_rows.divmod(i, channel, row_of_band);
+      const bool inside = uint32_t(h0 + row_of_band) < uint32_t(g.d.h);
+      const T* const from = copied + (inside ? i : image_rows) * g.copy_pitch + g.left - g.d.pad_w;
       for (int word = lane; word < words; word += 32) {
-        uint32_t values[kAtOnce];
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          const auto value = [&](int q) -> T {
-            const int w = q * g.d.stride_w + before[i];
-            return inside[i] && q < g.d.q && uint32_t(w) < uint32_t(g.d.w) ? from[i][w] : T(0.f);
-          };
-          if constexpr (sizeof(T) == 2) {
-            values[i] = value(2 * word).bits | uint32_t(value(2 * word + 1).bits) << 16;
-          } else if constexpr (Mma::kInParts) {
-            values[i] = __float_as_uint(value(word));
+        constexpr int kOfWord = 4 / sizeof(T);
+        const T* at = from + word * kOfWord * g.d.stride_w;
+        uint32_t* to = image + i * g.d.s * g.pitch + word;
+#pragma unroll 4
+        for (int s = 0; s < g.d.s; ++s, at += g.d.dilation_w, to += g.pitch) {
+          if constexpr (kOfWord == 2) {
+            *to = at[0].bits | uint32_t(at[g.d.stride_w].bits) << 16;
           } else {
-            values[i] = __float_as_uint(tf32_rounded(value(word)));
+            *to = __float_as_uint(Mma::kInParts ? at[0] : tf32_rounded(at[0]));
           }
         }
-#pragma unroll
-        for (int i = 0; i < kAtOnce; ++i)
-          if (first + i < rows) image[(first + i) * g.pitch + word] = values[i];
       }
     }
   };
 
+  for (int i = threadIdx.x; i < (image_rows + 1) * g.copy_pitch; i += blockDim.x)
+    copied[i] = T(0.f);
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // before the copies' writes
+#endif
+  if (g.copies && threadIdx.x == 0) there.init();
+  __syncthreads();
   wait_for_primary();
+  if (g.copies && warp == 0) copy(blockIdx.x);
+  int number = 0;
   float sums[kTiles][kRowTiles][4] = {};
   for (int task = blockIdx.x; task < g.d.n * g.bands; task += gridDim.x) {
     int n, band;
@@ -168,8 +222,15 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
     Gradients next;
     if (group < chunks) next = fetch(gradients, group);
     __syncthreads();  // nobody reads the band before this one any more
-    bring(n, p0);
+    if (task + gridDim.x < g.d.n * g.bands) bring_near(task + gridDim.x);
+    if (g.copies) {
+      there.wait(number++);
+    } else {
+      load_rows(n, p0);
+    }
+    lay_out(n, p0);
     __syncthreads();
+    if (g.copies && warp == 0 && task + gridDim.x < g.d.n * g.bands) copy(task + gridDim.x);
     for (int chunk = group; chunk < chunks; chunk += g.position_groups) {
       uint32_t a[kRowTiles][2][4];  // of two instructions
 #pragma unroll
@@ -255,8 +316,9 @@ inline bool filter_product_possible(const Conv2dProblem& d) {
   }
   if (int64_t{d.c} * d.r * d.s > 200 || d.r * d.s == 1) return false;
   const FilterProductPlan plan(d, multiprocessor_count());
-  return d.q % (kPositionBytes / int(plan.dtype_bytes())) == 0 &&
-         plan.shared_bytes() <= size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
+  return d.q % (kPositionBytes / int(size_of(d.dtype))) == 0 &&
+         plan.shared_bytes() + sizeof(CopyBarrier) <=
+             size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
 
 /// backward_filter. REQUIRES: filter_product_possible().
