@@ -183,23 +183,26 @@ struct PlaneTiles {
   }
   /// Planes from `channel0` on as they lie; `from` is its plane's pixel `pixel0`. By the threads of a block, who then wait.
   __device__ __forceinline__ void load(Tile& tile, const T* from, int channel0, int pixel0) const {
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (words) {
-      // A line is a plane's run, or where planes are whole those of a piece.
-      const int planes = whole ? kVec : 1;
+      // A warp brings a piece: its planes are one line, or each has a line of its own.
+      static_assert(kStagingThreads / 32 == Tile::kPieces);
+      from += size_t(warp) * kVec * pixels;
+      T* const to = &at(tile, warp * kVec, 0);
+      const bool there = channel0 + warp * kVec < channels;
 #pragma unroll 4
-      for (int i = threadIdx.x; i < Tile::kPieces * run; i += kStagingThreads) {
-        int line, word;
-        by_line.divmod(i, line, word);
-        const int channel = line * planes;
+      for (int i = lane; i < run; i += 32) {
+        int line = 0, word = i;
+        if (!whole) by_line.divmod(i, line, word);
         Packed<T, kVec> values;
-        if (channel0 + channel < channels && (whole || pixel0 + word * kVec < pixels))
-          values = Packed<T, kVec>::load(from + size_t(channel) * pixels + word * kVec);
-        values.store(&at(tile, channel, word * kVec));
+        if (there && (whole || pixel0 + word * kVec < pixels))
+          values = Packed<T, kVec>::load(from + line * pixels + word * kVec);
+        values.store(to + i * kVec);
       }
     } else {
-      const int count = min(run, pixels - pixel0), warp = threadIdx.x / 32;
+      const int count = min(run, pixels - pixel0);
 #pragma unroll 1
-      for (int pixel = threadIdx.x % 32; pixel < count; pixel += 32) {
+      for (int pixel = lane; pixel < count; pixel += 32) {
 #pragma unroll
         for (int i = 0; i < Tile::kChannels / (kStagingThreads / 32); ++i) {
           const int channel = warp + i * (kStagingThreads / 32);
@@ -209,11 +212,16 @@ struct PlaneTiles {
       }
     }
   }
-  __device__ __forceinline__ Vector<T, kVec> piece(const Tile& tile, int number, int pixel) const {
+
+  // A thread stores the same piece of every 32nd pixel.
+  static constexpr int kStep = kStagingThreads / Tile::kPieces;
+  __device__ __forceinline__ static int own_piece() { return threadIdx.x % Tile::kPieces; }
+  __device__ __forceinline__ static int first_pixel() { return threadIdx.x / Tile::kPieces; }
+  __device__ __forceinline__ Vector<T, kVec> piece(const Tile& tile, int pixel) const {
+    const T* const from = tile.values + own_piece() * pitch();
     Vector<T, kVec> values;
 #pragma unroll
-    for (int e = 0; e < kVec; ++e)
-      values.v[e] = staged_value<T>(tile.values[number * pitch() + e * run + pixel], rounds);
+    for (int e = 0; e < kVec; ++e) values.v[e] = staged_value<T>(from[e * run + pixel], rounds);
     return values;
   }
 };
@@ -246,7 +254,8 @@ struct ImagePart {
 
   __device__ __forceinline__ void stage(int block) const {
     if constexpr (kPlanes) {
-      constexpr int kVec = kWidest<T>, kPieces = PlaneTile<T>::kPieces;
+      constexpr int kVec = kWidest<T>;
+      using Tiles = PlaneTiles<T>;
       PlaneTile<T>& tile = PlaneTile<T>::of_block();
       int n, channel0, pixel0;
       tiles.start(block, n, channel0, pixel0);
@@ -254,14 +263,12 @@ struct ImagePart {
       tiles.load(tile, image.from + (size_t(n) * image.channels + channel0) * image.pixels + pixel0,
                  channel0, pixel0);
       __syncthreads();
+      channel0 += Tiles::own_piece() * kVec;
+      if (channel0 >= padded) return;
       T* const first = to + (size_t(n) * image.pixels + pixel0) * padded + channel0;
-#pragma unroll 2
-      for (int i = threadIdx.x; i < count * kPieces; i += kStagingThreads) {
-        const int piece = i % kPieces, pixel = i / kPieces;
-        if (channel0 + piece * kVec >= padded) continue;
-        Packed<T, kVec>(tiles.piece(tile, piece, pixel))
-            .store(first + size_t(pixel) * padded + piece * kVec);
-      }
+#pragma unroll 4
+      for (int pixel = Tiles::first_pixel(); pixel < count; pixel += Tiles::kStep)
+        Packed<T, kVec>(tiles.piece(tile, pixel)).store(first + pixel * padded);
     } else {
       constexpr int kVec = kWidest<T>;
       const int i = block * kStagingThreads + threadIdx.x;
@@ -335,49 +342,48 @@ struct GradientPart {
   }
 
   __device__ __forceinline__ void stage_planes(int block) const {
-    constexpr int kVec = kWidest<T>, kPieces = PlaneTile<T>::kPieces;
+    constexpr int kVec = kWidest<T>;
+    using Tiles = PlaneTiles<T>;
     PlaneTile<T>& tile = PlaneTile<T>::of_block();
     const ConvGeometry& g = from.g;
     int n, channel0, cell0;
     tiles.start(block, n, channel0, cell0);
     const int count = min(tiles.run, tiles.pixels - cell0);
-    const T* const planes = from.dy + (size_t(n) * g.d.k + channel0) * g.windows;
-    // Asked for before the planes are waited for, and of the next item while one is stored.
-    const auto codes_of = [&](int i) -> uint32_t {
-      const int channel = channel0 + i % kPieces * kVec;
-      if (i >= count * kPieces || channel >= from.padded) return kNoPosition;
-      int row, column;
-      from.by_cells_w.divmod(cell0 + i / kPieces, row, column);
+    const int own = channel0 + Tiles::own_piece() * kVec;
+    const uint32_t* const argmax = from.argmax + (size_t(n) * from.groups + own / 8) * g.windows;
+    // Asked for before the planes are waited for, and of the next cell while one is stored.
+    const auto codes_of = [&](int cell, int& row, int& column) -> uint32_t {
+      if (cell >= count || own >= from.padded) return kNoPosition;
+      from.by_cells_w.divmod(cell0 + cell, row, column);
       const int window = window_of(row, column);
-      if (window < 0) return kNoPosition;
-      return from.argmax[(size_t(n) * from.groups + channel / 8) * g.windows + window] >>
-             4 * (channel % 8);
+      return window < 0 ? kNoPosition : argmax[window] >> 4 * (own % 8);
     };
-    uint32_t codes = codes_of(threadIdx.x);
+    int cell = Tiles::first_pixel(), row = 0, column = 0;
+    uint32_t codes = codes_of(cell, row, column);
+    const T* const planes = from.dy + (size_t(n) * g.d.k + channel0) * g.windows;
     if (g.windows == tiles.pixels) {
       tiles.load(tile, planes + cell0, channel0, cell0);
     } else {
-      for (int cell = threadIdx.x % 32; cell < count; cell += 32) {
-        int row, column;
-        from.by_cells_w.divmod(cell0 + cell, row, column);
-        const int window = window_of(row, column);
+      for (int i = threadIdx.x % 32; i < count; i += 32) {
+        int h, w;
+        from.by_cells_w.divmod(cell0 + i, h, w);
+        const int window = window_of(h, w);
+#pragma unroll 2
         for (int channel = threadIdx.x / 32; channel < PlaneTile<T>::kChannels;
              channel += kStagingThreads / 32) {
           const bool inside = window >= 0 && channel0 + channel < g.d.k;
-          tiles.at(tile, channel, cell) = inside ? planes[channel * g.windows + window] : T(0.f);
+          tiles.at(tile, channel, i) = inside ? planes[channel * g.windows + window] : T(0.f);
         }
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < count * kPieces; i += kStagingThreads) {
-      const int cell = i / kPieces, channel = channel0 + i % kPieces * kVec;
-      const uint32_t next = codes_of(i + kStagingThreads);
-      if (channel < from.padded) {
-        int row, column;
-        from.by_cells_w.divmod(cell0 + cell, row, column);
-        store<kVec>(n, row, column, channel, codes, tiles.piece(tile, i % kPieces, cell));
-      }
-      codes = next;
+    if (own >= from.padded) return;
+    while (cell < count) {
+      int next_row = 0, next_column = 0;
+      const uint32_t next = codes_of(cell + Tiles::kStep, next_row, next_column);
+      store<kVec>(n, row, column, own, codes, tiles.piece(tile, cell));
+      cell += Tiles::kStep;
+      codes = next, row = next_row, column = next_column;
     }
   }
 
@@ -409,7 +415,7 @@ struct GradientPart {
 
 // Mapping: the first blocks stage A, the others B.
 template <class A, class B>
-__global__ void __launch_bounds__(kStagingThreads, 6)
+__global__ void __launch_bounds__(kStagingThreads, 5)
     stage_kernel(const __grid_constant__ A a, const __grid_constant__ B b) {
   wait_for_primary();
   const int block = blockIdx.x;
