@@ -14,6 +14,7 @@
 #include "core/interrupt.h"
 #include "core/shell_word.h"
 #include "core/write_file.h"
+#include "measure/ceilings.h"
 #include "user_kernels/user_kernels.h"
 
 namespace duet {
@@ -122,7 +123,8 @@ std::vector<std::string> find_bounds(const std::vector<ImplCall>& calls, const s
   const auto kernels = read_ncu_csv(profiled(calls.size(), ncu, options, command));
   std::vector<std::string> bounds;
   for (const ImplCall& call : calls) {
-    bounds.push_back(bound_by(kernels_in(once_range(call), kernels)));
+    bounds.push_back(
+        bound_by(kernels_in(once_range(call), kernels), least_bytes(*call.layer, call.pass)));
     tell << text_of(call) << " " << (bounds.back().empty() ? "not counted" : bounds.back()) << "\n";
   }
   return bounds;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <set>
+#include <sstream>
 #include <tuple>
 #include <vector>
 
@@ -29,6 +31,43 @@ MarkedText read_marked_text(const Ladder& ladder) {
 
 MarkedText read_marked_bounds(const Ladder& ladder) {
   return duet::read_marked_text(ladder.page, "<!-- ncu:" + ladder.layer + " -->", "<!-- /ncu -->");
+}
+
+// ---- what bounds the kernels ----
+
+constexpr const char* kBoundsHead =
+    "| problem | pass | implementation | bound by |\n|---|---|---|---|\n";
+
+// "| `n=64,in=5,out=3` | forward | `custom_naive` |" of a row of bounds; empty of another line.
+std::string counted_call(const std::string& row) {
+  if (!row.starts_with("| `")) return "";
+  size_t end = 0;
+  for (int cells = 0; cells < 3 && end != std::string::npos; ++cells) end = row.find('|', end + 1);
+  return row.substr(0, end);
+}
+
+// The tables in `text`, each with what stands behind it, without the rows of `fresh`.
+std::string bounds_beside(const std::string& fresh, std::string text) {
+  std::erase(text, '\r');
+  std::set<std::string> counted;
+  std::istringstream rows(fresh);
+  for (std::string row; std::getline(rows, row);) counted.insert(counted_call(row));
+  std::string kept;
+  for (size_t at = text.find(kBoundsHead), next; at != std::string::npos; at = next) {
+    next = text.find(kBoundsHead, at + 1);
+    std::string table;
+    bool any = false;
+    std::istringstream lines(text.substr(at, next - at));
+    for (std::string line; std::getline(lines, line);) {
+      const std::string call = counted_call(line);
+      if (!call.empty() && counted.contains(call)) continue;
+      any |= !call.empty();
+      table += line + "\n";
+    }
+    if (!any) continue;
+    kept += table + (table.ends_with("\n\n") ? "" : "\n");
+  }
+  return kept;
 }
 
 // ---- the table ----
@@ -193,7 +232,7 @@ void write_ladder(const Ladder& ladder, const BenchResults& results) {
 std::string bounds_markdown(const std::vector<LadderBound>& bounds,
                             const EnvironmentRecord& environment, const std::string& command,
                             const std::string& date) {
-  std::string text = "| problem | pass | implementation | bound by |\n|---|---|---|---|\n";
+  std::string text = kBoundsHead;
   for (const LadderBound& bound : bounds) {
     text += "| `" + bound.problem + "` | " + bound.pass + " | `" + bound.implementation + "` | " +
             (bound.text.empty() ? kNotMeasured : bound.text) + " |\n";
@@ -205,14 +244,15 @@ std::string bounds_markdown(const std::vector<LadderBound>& bounds,
   where.date = date;
   return text +
          "\nThe unit that came nearest to its peak, as Nsight Compute counted, from empty "
-         "caches.\n" +
+         "caches; of what DRAM moved, stores that stay in the L2 cache are not counted.\n" +
          measured_on_text(where) + "\n";
 }
 
 void check_bounds(const Ladder& ladder) { read_marked_bounds(ladder); }
 
 void write_bounds(const Ladder& ladder, const std::string& markdown) {
-  write_file(ladder.page, read_marked_bounds(ladder).with(markdown));
+  const MarkedText marked = read_marked_bounds(ladder);
+  write_file(ladder.page, marked.with(bounds_beside(markdown, marked.text()) + markdown));
 }
 
 std::string ladder_markdown(const BenchResults& results) {

@@ -52,7 +52,8 @@ std::string bounds_markdown(const std::vector<LadderBound>& bounds,
                             const std::string& date);
 /// Whether the page has the lines for them. Throws ConfigError if it has not.
 void check_bounds(const Ladder& ladder);
-/// Replaces what stands between those lines. Throws ConfigError, RunError.
+/// Puts `markdown` there; of what bounds_markdown() wrote before, the rows that `markdown` has not, of other
+/// passes say, stay before it, with the line that tells where they were counted. Throws ConfigError, RunError.
 void write_bounds(const Ladder& ladder, const std::string& markdown);
 
 /// For each problem a row for each implementation and a column for each pass, and where, when and

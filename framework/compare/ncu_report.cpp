@@ -133,14 +133,23 @@ std::vector<ProfiledKernel> kernels_in(const std::string& range,
   return inside;
 }
 
+double sum_of_metric(const std::vector<ProfiledKernel>& launches, const std::string& metric) {
+  double sum = 0;
+  for (const ProfiledKernel& launch : launches) {
+    const auto found = launch.metrics.find(metric);
+    if (found != launch.metrics.end()) sum += found->second;
+  }
+  return sum;
+}
+
 std::string bound_metrics() {
-  std::string all = kTime;
+  std::string all = std::string(kTime) + "," + kDramRead + "," + kDramWritten;
   for (const Named& unit : kUnits) all += std::string(",") + unit.metric;
   for (const Named& stall : kStalls) all += std::string(",") + stall.metric;
   return all;
 }
 
-std::string bound_by(const std::vector<ProfiledKernel>& launches) {
+std::string bound_by(const std::vector<ProfiledKernel>& launches, double least_bytes) {
   const auto longest =
       std::max_element(launches.begin(), launches.end(),
                        [](const auto& a, const auto& b) { return time_of(a) < time_of(b); });
@@ -157,6 +166,10 @@ std::string bound_by(const std::vector<ProfiledKernel>& launches) {
   if (launches.size() > 1) {
     text += " (`" + short_name(longest->name) + "`, the longest of " +
             std::to_string(launches.size()) + " launches)";
+  }
+  const double moved = sum_of_metric(launches, kDramRead) + sum_of_metric(launches, kDramWritten);
+  if (moved > 0 && least_bytes > 0) {
+    text += "; DRAM moves " + format_significant(moved / least_bytes) + " times the least bytes";
   }
   return text;
 }

@@ -3,7 +3,6 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -34,9 +33,6 @@ namespace duet {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kRead = "dram__bytes_read.sum";
-constexpr const char* kWritten = "dram__bytes_write.sum";
 
 std::vector<std::string> paragraphs_of(const std::string& text) {
   std::vector<std::string> paragraphs(1);
@@ -230,8 +226,8 @@ class Puzzle {
   void tell_bytes(const BenchRow& row) {
     const auto ncu = find_program("ncu", path_variable() + ":/usr/local/cuda/bin");
     const std::string command =
-        shell_word(ncu.value_or("ncu")) + " --csv --print-units base --metrics " + kRead + "," +
-        kWritten + " --kernel-name-base mangled -k " +
+        shell_word(ncu.value_or("ncu")) + " --csv --print-units base --metrics " + kDramRead + "," +
+        kDramWritten + " --kernel-name-base mangled -k " +
         shell_word("regex:^(" + kernel_names_ + ")$") + " " + once_command(row);
     if (!ncu) {
       out_
@@ -241,8 +237,9 @@ class Puzzle {
       return;
     }
     const CommandResult counted = run_command(command);
-    const int64_t read = sum_of_metric(counted.output, kRead),
-                  written = sum_of_metric(counted.output, kWritten);
+    const auto launches = read_ncu_csv(counted.output);
+    const double read = sum_of_metric(launches, kDramRead),
+                 written = sum_of_metric(launches, kDramWritten);
     if (counted.code != 0 || read + written == 0) {
       out_
           << "  what your kernel reads and writes, Nsight Compute did not count (docs/profiling.md "
@@ -253,7 +250,7 @@ class Puzzle {
     }
     out_ << "  yours: " << format_bytes(static_cast<size_t>(read)) << " read and "
          << format_bytes(static_cast<size_t>(written)) << " written, "
-         << format_significant(static_cast<double>(read + written) / row.bytes)
+         << format_significant((read + written) / row.bytes)
          << " times as much as must move (from empty caches, counted by ncu"
          << (read + written < row.bytes ? "; what fits into the L2 cache is written to memory later"
                                         : "")
@@ -321,15 +318,6 @@ std::string rungs_text(const BenchRow& row, const std::string& id) {
     text << "between " << beside(own - 1) << ", and " << beside(own + 1);
   }
   return text.str() + "\n";
-}
-
-int64_t sum_of_metric(const std::string& csv, const std::string& metric) {
-  int64_t sum = 0;
-  for (const ProfiledKernel& kernel : read_ncu_csv(csv)) {
-    const auto found = kernel.metrics.find(metric);
-    if (found != kernel.metrics.end()) sum += std::llround(found->second);
-  }
-  return sum;
 }
 
 int run_puzzle(const BenchOptions& options, std::ostream& out) {

@@ -27,8 +27,4 @@ std::string puzzle_text(const std::string& starter, const std::string& pass);
 /// Where `id` stands among the arms of a row that were timed, fastest first, and between which two.
 std::string rungs_text(const BenchRow& row, const std::string& id);
 
-/// Of what `ncu --csv --print-units base` printed: the sum of a metric over all kernels; 0 if there
-/// is none.
-int64_t sum_of_metric(const std::string& csv, const std::string& metric);
-
 }  // namespace duet

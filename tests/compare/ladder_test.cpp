@@ -108,6 +108,33 @@ TEST_F(LadderTree, BoundsHaveAPlaceOfTheirOwn) {
   EXPECT_TRUE(has(error_of<ConfigError>([&] { check_bounds(ladder); }), "<!-- ncu:linear -->"));
 }
 
+TEST_F(LadderTree, BoundsOfAnotherPassStayWithTheirMachine) {
+  write("README.md", kBefore + std::string("<!-- /bench -->\n<!-- ncu:linear -->\n"
+                                           "Not measured yet.\n<!-- /ncu -->\nend\n"));
+  const Ladder ladder = find_ladder("linear", root_.path());
+  const auto write_rows = [&](const std::vector<LadderBound>& rows, const std::string& command) {
+    write_bounds(
+        ladder, bounds_markdown(rows, results("gpu").environment, command, "2026-11-25T12:00:00Z"));
+  };
+  const std::string problem = "n=64,in=5,out=3";
+  write_rows({{problem, "forward", "custom_naive", "L2, 81%"},
+              {problem, "forward", "custom_tiled", "L2, 82%"}},
+             "first");
+  write_rows({{problem, "backward_data", "custom_naive", "DRAM, 83%"}}, "second");
+  EXPECT_TRUE(has(page(), "`custom_naive` | L2, 81%", "`first`\n\n| problem |", "DRAM, 83%",
+                  "`second`\n<!-- /ncu -->\nend\n"));
+  EXPECT_EQ(page().find("Not measured yet."), std::string::npos);
+  // A row that is counted again moves; its first count goes, and with the last row its table.
+  write_rows({{problem, "forward", "custom_naive", "L2, 84%"},
+              {problem, "backward_data", "custom_naive", "DRAM, 85%"}},
+             "third");
+  EXPECT_TRUE(has(page(), "`custom_tiled` | L2, 82%", "`first`\n\n| problem |", "L2, 84%",
+                  "DRAM, 85%", "`third`\n<!-- /ncu -->\nend\n"));
+  for (const char* gone : {"L2, 81%", "DRAM, 83%", "`second`"}) {
+    EXPECT_EQ(page().find(gone), std::string::npos) << gone;
+  }
+}
+
 /// What has a row in a page's tables: "| `custom_naive` | ...".
 std::set<std::string> rows_in(const std::string& tables) {
   std::set<std::string> ids;

@@ -45,7 +45,7 @@ std::string csv(const std::vector<Launch>& launches) {
 }
 
 std::string bound(const std::vector<Launch>& launches) {
-  return bound_by(read_ncu_csv(csv(launches)));
+  return bound_by(read_ncu_csv(csv(launches)), 1e6);
 }
 
 TEST(NcuReport, ReadsEachLaunchWithItsMetrics) {
@@ -101,8 +101,36 @@ TEST(NcuReport, OfSeveralLaunchesTheLongestCounts) {
 }
 
 TEST(NcuReport, WhatWasNotCountedBindsNothing) {
-  EXPECT_EQ(bound_by({}), "");
-  EXPECT_EQ(bound_by({{"kernel", {{"gpu__time_duration.sum", 5.0}}, ""}}), "");
+  EXPECT_EQ(bound_by({}, 1e6), "");
+  EXPECT_EQ(bound_by({{"kernel", {{"gpu__time_duration.sum", 5.0}}, ""}}, 1e6), "");
+}
+
+TEST(NcuReport, TheBytesOfAllLaunchesStandBesideTheLeast) {
+  const std::string l2 = "lts__throughput.avg.pct_of_peak_sustained_elapsed";
+  const std::vector<ProfiledKernel> launches = {
+      {"first", {{l2, 80.0}, {kDramRead, 1e6}, {kDramWritten, 2e5}}, ""},
+      {"second", {{l2, 70.0}, {kDramRead, 3e5}}, ""}};
+  EXPECT_EQ(bound_by({launches[0]}, 1e6),
+            "L2, 80% of its peak; DRAM moves 1.20 times the least bytes");
+  EXPECT_TRUE(has(bound_by(launches, 1e6), "DRAM moves 1.50 times"));
+  EXPECT_EQ(bound_by({launches[0]}, 0), "L2, 80% of its peak");
+}
+
+// As Nsight Compute prints it.
+constexpr const char* kCsv =
+    R"csv(==PROF== Connected to process 77
+relu forward custom_puzzle ran once
+"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
+"0","77","bench","127.0.0.1","forward(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,048,576"
+"0","77","bench","127.0.0.1","forward(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_write.sum","byte","512"
+"1","77","bench","127.0.0.1","second(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,000"
+)csv";
+
+TEST(NcuReport, SumsAMetricOverAllKernels) {
+  EXPECT_EQ(sum_of_metric(read_ncu_csv(kCsv), "dram__bytes_read.sum"), 1049576);
+  EXPECT_EQ(sum_of_metric(read_ncu_csv(kCsv), "dram__bytes_write.sum"), 512);
+  EXPECT_EQ(sum_of_metric(read_ncu_csv(kCsv), "other"), 0);
+  EXPECT_EQ(sum_of_metric({}, "dram__bytes_read.sum"), 0);
 }
 
 }  // namespace

@@ -70,22 +70,5 @@ TEST(Puzzle, SaysBetweenWhichRungsOneStands) {
   EXPECT_EQ(rungs_text(row, "custom_wrong"), "");
 }
 
-// As Nsight Compute prints it.
-constexpr const char* kCsv =
-    R"csv(==PROF== Connected to process 77
-relu forward custom_puzzle ran once
-"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value"
-"0","77","bench","127.0.0.1","forward(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,048,576"
-"0","77","bench","127.0.0.1","forward(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_write.sum","byte","512"
-"1","77","bench","127.0.0.1","second(const float *, float *)","1","7","(256, 1, 1)","(16, 1, 1)","0","9.0","Command line profiler metrics","dram__bytes_read.sum","byte","1,000"
-)csv";
-
-TEST(Puzzle, SumsAMetricOverAllKernels) {
-  EXPECT_EQ(sum_of_metric(kCsv, "dram__bytes_read.sum"), 1049576);
-  EXPECT_EQ(sum_of_metric(kCsv, "dram__bytes_write.sum"), 512);
-  EXPECT_EQ(sum_of_metric(kCsv, "other"), 0);
-  EXPECT_EQ(sum_of_metric("==ERROR== ERR_NVGPUCTRPERM\n", "dram__bytes_read.sum"), 0);
-}
-
 }  // namespace
 }  // namespace duet
