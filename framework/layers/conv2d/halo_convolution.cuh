@@ -99,7 +99,7 @@ inline KeptProblem kept_problem(const Conv2dProblem& d, Pass pass) {
   if (pass == Pass::kForward) return {d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, d.k, d.p, d.q};
   return {d.n, d.p, d.q, d.k, d.r - 1 - d.pad_h, d.s - 1 - d.pad_w, d.c, d.h, d.w};
 }
-/// Of an image brought once; half a row of 128 bytes in bf16 is empty then, but there is no faster one of these.
+/// Of channels or filters. Of those that WgmmaConvolution takes no more, in bf16, KeptTile and FilterTile have narrower tiles.
 inline constexpr int kTooNarrowForHalo = 16;
 /// Whether kept_weights.cuh can do it, and little of what it computes is not wanted.
 inline bool kept_weights_preferred(const Conv2dProblem& d, Pass pass) {
@@ -144,12 +144,19 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
            (d.math == Math::kTF32 || rows * ceil_div(d.k, kPanel) * ceil_div(d.c, kPanel) >= 512);
   }
   if (kept_weights_preferred(d, pass)) return true;
+  if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
   const HaloProblem problem(d, pass);
   const HaloGeometry& g = problem.geometry;
   const double results = double(g.images) * g.out_height * g.out_width;
   if (results < 0.7 * g.positions()) return false;
   if (d.math == Math::kBF16) return problem.columns <= 64 || pass == Pass::kForward;
   return g.rows(0) <= 128;  // float's tiles have little room for a wider halo
+}
+
+/// Whether custom_mma is faster than HaloConvolution, of the two that can do it where WgmmaConvolution refuses few channels.
+inline bool mma_preferred_to_halo(const Conv2dProblem& d, Pass pass) {
+  return d.math == Math::kBF16 && !halo_convolution_unsupported(d, pass) &&
+         wgmma_convolution_unsupported(d, pass) && !halo_convolution_preferred(d, pass);
 }
 
 /// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
@@ -244,7 +251,8 @@ class HaloConvolution : StagedConvolution<T> {
       launch_parts({image, images}, {gradient, gradients});
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
-      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1},
+      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
+                    backward_filter_.tile_channels * int(sizeof(T))},
                    {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
     }
     this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
@@ -261,7 +269,9 @@ class HaloConvolution : StagedConvolution<T> {
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
   // Of backward_filter.
-  int filter_channels() const { return round_up(problem_.c, kPanel); }
+  int filter_channels() const {
+    return round_up(problem_.c, FilterPlan<T>::channels_of_tile(problem_.c));
+  }
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
   }
