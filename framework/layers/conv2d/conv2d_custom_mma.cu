@@ -8,7 +8,7 @@
 // Limits:   math tf32 or bf16, groups = 1, 32-bit element numbers, padded height and width below
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/halo_convolution.cuh"
+#include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/mma_convolution.cuh"
 #include "layers/conv2d/pointwise_product.cuh"
 

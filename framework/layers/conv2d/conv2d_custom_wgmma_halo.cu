@@ -15,6 +15,11 @@ namespace duet {
 
 template class HaloConvolution<bfloat16>;
 
+bool mma_preferred_to_halo(const Conv2dProblem& d, Pass pass) {
+  return d.math == Math::kBF16 && !halo_convolution_unsupported(d, pass) &&
+         wgmma_convolution_unsupported(d, pass) && !halo_convolution_preferred(d, pass);
+}
+
 namespace {
 
 template <class T>

@@ -182,27 +182,40 @@ struct RowPairResult {
       const int h = 2 * part.pair + a;
       if (h < height) {
         if constexpr (kLayout == Layout::kNCHW) {
-          constexpr int kRuns = kColumns / kRun;
-          for (int i = member; i < Tile::kImages * kChannels * kRuns; i += 128) {
-            const int column = i % kRuns * kRun, channel = i / kRuns % kChannels;
-            const int image = i / (kRuns * kChannels);
-            if (column >= columns || channel >= count || image >= image_count) continue;
-            T* const to =
-                out +
-                ((size_t(part.image + image) * channels + part.channel + channel) * height + h) *
-                    width +
-                column0 + column;
-            const T* const from = values + image * Tile::kImagePitch + channel * kPitch + column;
-            if (width % kRun == 0 && column0 % kRun == 0) {
-              *reinterpret_cast<Run*>(to) = *reinterpret_cast<const Run*>(from);
-            } else {
+          constexpr int kRuns = kColumns / kRun, kEach = Tile::kImages * kChannels * kRuns / 128;
+          constexpr int kTogether = kEach % 4 == 0 ? 4 : 2;
+          static_assert(kEach % kTogether == 0);
+          for (int first = 0; first < kEach; first += kTogether) {
+            Run runs[kTogether];
 #pragma unroll
-              for (int e = 0; e < kRun; ++e)
-                if (column + e < columns) to[e] = from[e];
+            for (int n = 0; n < kTogether; ++n) {
+              const int i = (first + n) * 128 + member, row_of = i / kRuns;
+              runs[n] =
+                  *reinterpret_cast<const Run*>(values + row_of / kChannels * Tile::kImagePitch +
+                                                row_of % kChannels * kPitch + i % kRuns * kRun);
+            }
+#pragma unroll
+            for (int n = 0; n < kTogether; ++n) {
+              const int i = (first + n) * 128 + member, column = i % kRuns * kRun;
+              const int channel = i / kRuns % kChannels, image = i / (kRuns * kChannels);
+              if (column >= columns || channel >= count || image >= image_count) continue;
+              T* const to =
+                  out +
+                  ((size_t(part.image + image) * channels + part.channel + channel) * height + h) *
+                      width +
+                  column0 + column;
+              if (width % kRun == 0 && column0 % kRun == 0) {
+                *reinterpret_cast<Run*>(to) = runs[n];
+              } else {
+#pragma unroll
+                for (int e = 0; e < kRun; ++e)
+                  if (column + e < columns) to[e] = runs[n].values[e];
+              }
             }
           }
         } else {
           constexpr int kPieces = kChannels / kVec;
+#pragma unroll 4
           for (int i = member; i < Tile::kImages * kColumns * kPieces; i += 128) {
             const int channel = i % kPieces * kVec, column = i / kPieces % kColumns;
             const int image = i / (kPieces * kColumns);

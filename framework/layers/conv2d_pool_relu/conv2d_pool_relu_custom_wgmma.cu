@@ -181,7 +181,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
-      halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
+      halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
     }
   }
 
