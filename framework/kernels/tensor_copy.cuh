@@ -55,8 +55,8 @@ constexpr CUtensorMapDataType data_type() {
 }  // namespace tensor_copy
 
 /// The tensor of bfloat16 or float at `from` as copy_box() takes it. The first axis has pitch 1, and its
-/// box is one row of 128 bytes in shared memory, whose pieces of 16 bytes are swizzled as
-/// wgmma.cuh reads them; piece p of row r lies at p ^ (r % 8). REQUIRES: `from` and the other pitches
+/// box is one row of 128 bytes, or 64, in shared memory, whose pieces of 16 bytes are swizzled as
+/// wgmma.cuh reads them; piece p of row r lies at p ^ (r % 8), or p ^ (r / 2 % 4). REQUIRES: `from` and the other pitches
 /// are multiples of 16 bytes.
 template <class T>
 CUtensorMap tensor_map(const T* from, const std::array<TensorAxis, 4>& axes) {
@@ -70,10 +70,12 @@ CUtensorMap tensor_map(const T* from, const std::array<TensorAxis, 4>& axes) {
     boxes[i] = (axes[i].box - 1) * axes[i].step + 1;
     steps[i] = axes[i].step;
   }
+  const auto swizzle =
+      axes[0].box * sizeof(T) == 64 ? CU_TENSOR_MAP_SWIZZLE_64B : CU_TENSOR_MAP_SWIZZLE_128B;
   CUtensorMap map;
   tensor_copy::require(encode(&map, tensor_copy::data_type<T>(), 4, const_cast<T*>(from), sizes,
-                              pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+                              CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }

@@ -22,15 +22,16 @@
 
 namespace duet {
 
-/// An operand in shared memory, in rows of 128 bytes as copy_box() brings them. Rows are rows of the
+/// An operand in shared memory, in rows of 128 or 64 bytes as copy_box() brings them. Rows are rows of the
 /// operand where the sum runs along them, and it begins at any row, plus 32 bytes for every
-/// instruction: the swizzle goes by addresses. Else (turned) they lie along the sum; it begins at a multiple of 1024 bytes, and the next
-/// 64 elements of the operand's other axis `next` bytes further on.
+/// instruction: the swizzle goes by addresses. Else (turned) they lie along the sum; it begins at a multiple of eight rows, and the next
+/// row of elements of the operand's other axis `next` bytes further on.
+template <int row_bytes = 128>
 __device__ __forceinline__ uint64_t matrix_descriptor(const void* shared, uint32_t next) {
-  constexpr uint64_t kEightRows = 1024, kSwizzle128 = uint64_t{1} << 62;
+  static_assert(row_bytes == 128 || row_bytes == 64);
+  constexpr uint64_t kEightRows = 8 * row_bytes, kSwizzle = uint64_t{128 / row_bytes} << 62;
   const uint64_t address = __cvta_generic_to_shared(shared);
-  return (address & 0x3ffff) >> 4 | uint64_t(next >> 4) << 16 | (kEightRows >> 4) << 32 |
-         kSwizzle128;
+  return (address & 0x3ffff) >> 4 | uint64_t(next >> 4) << 16 | (kEightRows >> 4) << 32 | kSwizzle;
 }
 
 /// An operand without a swizzle, whose sum runs along its rows: eight rows of 16 bytes lie together; the next 16 bytes of

@@ -165,6 +165,21 @@ TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW), "custom_wgmma_halo");
 }
 
+TEST(ChooseOf, FewChannelsAreMultipliedByWgmmaWhereTheyAreManyImages) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const auto chosen = [](int batch, int channels, const std::string& filters, Pass pass) {
+    LayerCase c = {.keys = {{"out_channels", filters}, {"kernel", "3"}, {"padding", "1"}},
+                   .x = {{{batch, channels, 32, 32}}}};
+    c.options.math = Math::kBF16;
+    return choose_of(NetSpec{}, *make_layer("conv2d", in_bf16(c)), Family::kCustom, pass);
+  };
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
+    EXPECT_EQ(chosen(128, 32, "64", pass), "custom_wgmma_halo");
+    EXPECT_EQ(chosen(2, 32, "64", pass), "custom_mma");
+    EXPECT_EQ(chosen(128, 16, "64", pass), "custom_mma");
+  }
+}
+
 TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const TestNetwork network = make_network(

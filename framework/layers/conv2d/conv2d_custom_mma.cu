@@ -8,6 +8,7 @@
 // Limits:   math tf32 or bf16, groups = 1, 32-bit element numbers, padded height and width below
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"
+#include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/mma_convolution.cuh"
 #include "layers/conv2d/pointwise_product.cuh"
 
@@ -51,8 +52,8 @@ ImplEntry<Conv2dProblem> conv2d_custom_mma() {
                                              : gpu_entry<Conv2dCustomMma>("");
     return entry.make(problem, context);
   };
-  entry.preferred = [](const Conv2dProblem& problem, Pass, size_t) {
-    return pointwise_preferred(problem);
+  entry.preferred = [](const Conv2dProblem& problem, Pass pass, size_t) {
+    return pointwise_preferred(problem) || mma_preferred_to_halo(problem, pass);
   };
   return entry;
 }

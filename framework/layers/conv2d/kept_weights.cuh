@@ -1,12 +1,14 @@
 // A 3x3 convolution of stride 1 by Hopper's wgmma where the weights of 64 or 128 output channels fit in shared memory and stay
-// there: input channels of 128 bytes at most.
+// there: input channels of 128 bytes at most, or of 64, of which rows in shared memory are then.
 //
 // Eight images lie side by side, as in kernels/wgmma_filter.cuh: a pixel in shared memory is eight images x 128 bytes of channels,
 // positions of the product run over images first, and a tap is the same block some pixels further on. No position beside the
 // image is computed, and what lies around a position is a thread's own: a window of a pooling in particular.
-// Mapping: block = kPanels x 64 output channels x a run of pairs of rows of results, of eight images. A warpgroup multiplies 64
-// channels by two rows of kColumns positions: with two panels each its own, with one both, every second pair each. The four
+// Mapping: block = 64 or 128 output channels x a run of pairs of rows of results, of eight images. A warpgroup multiplies 64
+// channels by two rows of kColumns positions: with 128 channels each its own, with 64 both, every second pair each. The four
 // rows of the image that a pair meets come through a ring, two for each new pair. One thread of one more warp starts copies.
+// Of 32 output channels the instruction's 64 rows are those of both rows of results: what a row of the image is multiplied by
+// is tap r for the upper and tap r - 1 for the lower, and zeros where there is no such tap: 4 instructions in place of 6.
 // Traffic: the weights once a block, the image once for each column of blocks and two rows more for each run; products of
 // gathered operands (kernels/wgmma_product.cuh) read the image nine times, and the weights once a tile of 128 positions.
 #pragma once
@@ -15,25 +17,38 @@
 
 namespace duet {
 
-template <int panels, int columns>
+/// Of so many output channels and columns, and of rows of so many bytes.
+template <int channels, int columns, int row_bytes>
 struct KeptTile {
-  static_assert(panels == 1 || panels == 2);
-  static constexpr int kPanels = panels, kColumns = columns, kImages = ImageBlocks::kImages;
-  static constexpr int kRows = kPanels * kPanel, kN = kColumns * kImages;
+  static_assert(channels == 32 || channels == 64 || channels == 128);
+  static constexpr int kChannels = channels, kColumns = columns, kImages = ImageBlocks::kImages;
+  static constexpr int kDepth = row_bytes / int(sizeof(bfloat16));  // input channels
+  static constexpr bool kStacked = channels < kPanel;               // a pair's rows in a panel
+  static constexpr bool kNarrow = kStacked || row_bytes < kRowBytes;
+  static constexpr int kPanels = channels > kPanel ? 2 : 1, kRows = kPanels * kPanel;
+  static constexpr int kN = kColumns * kImages, kSets = kStacked ? 1 : 2;  // of sums
   static constexpr int kTaps = 3, kGroups = 2, kMultipliers = kGroups * 128;
   static constexpr int kThreads = kMultipliers + 32;
-  /// Of a row of the image, and of the weights of a tap.
-  static constexpr int kRowOfImage = (kColumns + kTaps - 1) * kImages * kRowBytes;
-  static constexpr int kTapBytes = kRows * kRowBytes;
+  /// Rows of weights that are kept, of kTaps each.
+  static constexpr int kTapRows = kTaps + 2 - kSets;
+  /// Of a row in shared memory, of one of the image, and of the weights of a tap.
+  static constexpr int kBytesOfRow = row_bytes;
+  static constexpr int kRowOfImage = (kColumns + kTaps - 1) * kImages * kBytesOfRow;
+  static constexpr int kTapBytes = kRows * kBytesOfRow;
   static constexpr int kMostSlots = 8;
-  /// Elements of a warpgroup's results, of an image: four images lie in other banks.
-  static constexpr int kImagePitch = kPanel * kColumns + 8;
+  /// Results that a thread stores together, where the channels are planes.
+  static constexpr int kRun = kColumns % 4 == 0 ? 4 : 2;
+  /// Of a warpgroup's results: channels, and elements of a channel of an image and of an image, so that rows and four images lie
+  /// in other banks.
+  static constexpr int kResultChannels = kChannels / kPanels;
+  static constexpr int kChannelPitch = kColumns + (kColumns == 16 ? 4 : 0);
+  static constexpr int kImagePitch = kResultChannels * kChannelPitch + 8;
   template <class T>
   static constexpr int kResultBytes = kImages* kImagePitch* int(sizeof(T));
   static constexpr int kBeforeWeights = 1024;  // barriers
   template <class T>
   static constexpr int kBytesWithoutRing =
-      1024 + kBeforeWeights + kTaps* kTaps* kTapBytes + kGroups* kResultBytes<T>;
+      1024 + kBeforeWeights + kTapRows* kTaps* kTapBytes + kGroups* kResultBytes<T>;
   template <class T>
   static constexpr int kSlots = std::min(kMostSlots,
                                          (227 * 1024 - kBytesWithoutRing<T>) / kRowOfImage);
@@ -51,7 +66,34 @@ struct KeptTile {
 };
 
 struct KeptBarriers {
-  CopyBarrier weights[9], full[8], empty[8];
+  CopyBarrier weights[12], full[8], empty[8];
+};
+
+/// Weights [channel][tap][input channel] of nine taps.
+template <class Tile>
+struct KeptWeights {
+  CUtensorMap map;
+  TapNumbers numbers;
+  KeptWeights(const bfloat16* weights, int rows, int channels, const TapNumbers& numbers_)
+      : map(tensor_map(weights, {{{channels, 1, Tile::kDepth},
+                                  {kCount, channels},
+                                  {rows, int64_t{kCount} * channels, Tile::kChannels},
+                                  kNoAxis}})),
+        numbers(numbers_) {}
+  /// What is kept as number `kept`, from `channel` on.
+  __device__ __forceinline__ void copy(int channel, int kept, char* shared,
+                                       const CopyBarrier& barrier) const {
+#pragma unroll
+    for (int half = 0; half < (Tile::kStacked ? 2 : 1); ++half) {
+      const int number = kept - half * Tile::kTaps;
+      const int tap = number >= 0 && number < kCount ? numbers.of(number) : kCount;  // of zeros
+      copy_box(shared + half * Tile::kChannels * Tile::kBytesOfRow, map, 0, tap, channel, 0,
+               barrier);
+    }
+  }
+
+ private:
+  static constexpr int kCount = Tile::kTaps * Tile::kTaps;
 };
 
 /// Pairs of rows of results of all images, of eight at a time and `columns` columns; a block has per_block of them.
@@ -89,19 +131,27 @@ struct KeptPart {
 /// Where results go: images of `channels`, height x width, in kLayout, + bias (or nullptr).
 template <Layout kLayout, class T>
 struct RowPairResult {
+  static constexpr bool kTakesNarrow = true;
   T* out;
   const float* bias;
   int images, channels, height, width;
 
-  /// d[a][4j + 2i + e]: row a, column j, channel 16 (warp) + lane/4 + 8i, image 2 (lane%4) + e. By a warpgroup; `shared` has
-  /// room for kResultBytes.
+  /// d[a][4j + 2i + e]: row a, column j, channel 16 (warp) + lane/4 + 8i, image 2 (lane%4) + e; stacked, row 1 is that of
+  /// channels from 32 on. By a warpgroup; `shared` has room for kResultBytes.
   template <class Tile>
-  __device__ __forceinline__ void store(const float (&d)[2][Tile::kN / 2], const KeptPart& part,
-                                        char* shared) const {
-    constexpr int kVec = kWidest<T>, kColumns = Tile::kColumns;
+  __device__ __forceinline__ void store(const float (&d)[Tile::kSets][Tile::kN / 2],
+                                        const KeptPart& part, char* shared) const {
+    constexpr int kVec = kWidest<T>, kColumns = Tile::kColumns, kRun = Tile::kRun;
+    constexpr int kChannels = Tile::kResultChannels;
+    constexpr int kPitch = Tile::kChannelPitch;
+    struct alignas(kRun * sizeof(T)) Run {
+      T values[kRun];
+    };
     T* const values = reinterpret_cast<T*>(shared);
-    const int member = threadIdx.x % 128, lane = member % 32, row = member / 32 * 16 + lane / 4;
-    const int count = min(kPanel, channels - part.channel);
+    const int member = threadIdx.x % 128, lane = member % 32,
+              panel_row = member / 32 * 16 + lane / 4;
+    const int row = panel_row % kChannels;
+    const int count = min(kChannels, channels - part.channel);
     const int image_count = min(Tile::kImages, images - part.image);
     const int column0 = part.segment * kColumns, columns = min(kColumns, width - column0);
     float biases[2];
@@ -112,16 +162,19 @@ struct RowPairResult {
     }
 #pragma unroll
     for (int a = 0; a < 2; ++a) {
+      const float(&sums)[Tile::kN / 2] = d[Tile::kStacked ? 0 : a];
+      if (!Tile::kStacked || panel_row / kChannels == a) {
 #pragma unroll
-      for (int j = 0; j < kColumns; ++j) {
+        for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+          for (int i = 0; i < 2; ++i) {
 #pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            const int channel = row + 8 * i, image = lane % 4 * 2 + e;
-            values[image * Tile::kImagePitch +
-                   (kLayout == Layout::kNCHW ? channel * kColumns + j : j * kPanel + channel)] =
-                T(d[a][4 * j + 2 * i + e] + biases[i]);
+            for (int e = 0; e < 2; ++e) {
+              const int channel = row + 8 * i, image = lane % 4 * 2 + e;
+              values[image * Tile::kImagePitch +
+                     (kLayout == Layout::kNCHW ? channel * kPitch + j : j * kChannels + channel)] =
+                  T(sums[4 * j + 2 * i + e] + biases[i]);
+            }
           }
         }
       }
@@ -129,17 +182,40 @@ struct RowPairResult {
       const int h = 2 * part.pair + a;
       if (h < height) {
         if constexpr (kLayout == Layout::kNCHW) {
-          for (int i = member; i < Tile::kImages * kPanel * kColumns; i += 128) {
-            const int column = i % kColumns, channel = i / kColumns % kPanel;
-            const int image = i / (kColumns * kPanel);
-            if (column < columns && channel < count && image < image_count)
-              out[((size_t(part.image + image) * channels + part.channel + channel) * height + h) *
+          constexpr int kRuns = kColumns / kRun, kEach = Tile::kImages * kChannels * kRuns / 128;
+          constexpr int kTogether = kEach % 4 == 0 ? 4 : 2;
+          static_assert(kEach % kTogether == 0);
+          for (int first = 0; first < kEach; first += kTogether) {
+            Run runs[kTogether];
+#pragma unroll
+            for (int n = 0; n < kTogether; ++n) {
+              const int i = (first + n) * 128 + member, row_of = i / kRuns;
+              runs[n] =
+                  *reinterpret_cast<const Run*>(values + row_of / kChannels * Tile::kImagePitch +
+                                                row_of % kChannels * kPitch + i % kRuns * kRun);
+            }
+#pragma unroll
+            for (int n = 0; n < kTogether; ++n) {
+              const int i = (first + n) * 128 + member, column = i % kRuns * kRun;
+              const int channel = i / kRuns % kChannels, image = i / (kRuns * kChannels);
+              if (column >= columns || channel >= count || image >= image_count) continue;
+              T* const to =
+                  out +
+                  ((size_t(part.image + image) * channels + part.channel + channel) * height + h) *
                       width +
-                  column0 + column] =
-                  values[image * Tile::kImagePitch + channel * kColumns + column];
+                  column0 + column;
+              if (width % kRun == 0 && column0 % kRun == 0) {
+                *reinterpret_cast<Run*>(to) = runs[n];
+              } else {
+#pragma unroll
+                for (int e = 0; e < kRun; ++e)
+                  if (column + e < columns) to[e] = runs[n].values[e];
+              }
+            }
           }
         } else {
-          constexpr int kPieces = kPanel / kVec;
+          constexpr int kPieces = kChannels / kVec;
+#pragma unroll 4
           for (int i = member; i < Tile::kImages * kColumns * kPieces; i += 128) {
             const int channel = i % kPieces * kVec, column = i / kPieces % kColumns;
             const int image = i / (kPieces * kColumns);
@@ -148,7 +224,7 @@ struct RowPairResult {
                 out +
                 ((size_t(part.image + image) * height + h) * width + column0 + column) * channels +
                 part.channel + channel;
-            const T* const from = values + image * Tile::kImagePitch + column * kPanel + channel;
+            const T* const from = values + image * Tile::kImagePitch + column * kChannels + channel;
             if (channels % kVec == 0) {
               *reinterpret_cast<float4*>(to) = *reinterpret_cast<const float4*>(from);
             } else {
@@ -164,15 +240,16 @@ struct RowPairResult {
   }
 };
 
-// blockIdx.x is a run of pairs of rows, y one of kRows output channels.
+// blockIdx.x is a run of pairs of rows, y one of kChannels output channels.
 template <class Tile, class T, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    kept_weights_kernel(const __grid_constant__ WeightByRow<T> weights,
+    kept_weights_kernel(const __grid_constant__ KeptWeights<Tile> weights,
                         const __grid_constant__ PixelRows<T> image,
                         const __grid_constant__ RowPairs pairs,
                         const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
   constexpr int kTaps = Tile::kTaps, kSlots = Tile::template kSlots<T>;
+  constexpr int kBytesOfRow = Tile::kBytesOfRow, kKept = Tile::kTapRows * kTaps;
   // A pair's rows; with every second pair a warpgroup's, those of the other's that are not its own.
   static_assert(kSlots >= (Tile::kPanels == 2 ? 4 : 6));
   extern __shared__ char dynamic[];
@@ -180,7 +257,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   auto& barriers = *reinterpret_cast<KeptBarriers*>(aligned);
   static_assert(sizeof(KeptBarriers) <= Tile::kBeforeWeights);
   char* const kept = aligned + Tile::kBeforeWeights;
-  char* const ring = kept + kTaps * kTaps * Tile::kTapBytes;
+  char* const ring = kept + kKept * Tile::kTapBytes;
   char* const results = ring + kSlots * Tile::kRowOfImage;
   // Of which the compiler is to know that a warp's threads agree.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -196,7 +273,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   if (group == Tile::kGroups) {
     if (tid != Tile::kMultipliers) return;
     wait_for_primary();
-    const auto start = weights.template start<Tile::kRows>(blockIdx.y);
     RingPlace at;
     int tap = 0;
     pairs.for_strips(blockIdx.x, [&](int images, int segment, int pair, int count) {
@@ -206,12 +282,12 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         image.copy(images, 0, 2 * pair + i, segment * Tile::kColumns, Tile::kRowOfImage,
                    ring + at.slot * Tile::kRowOfImage, barriers.full[at.slot]);
         at.next(kSlots);
-        if (i == 0) continue;
-        // The first products need two rows, and the weights in their order.
-        for (const int next = min(tap + kTaps, kTaps * kTaps); tap < next; ++tap) {
+        if (i < Tile::kSets - 1) continue;
+        // The first products need so many rows, and the weights in their order.
+        for (const int next = min(tap + kTaps, kKept); tap < next; ++tap) {
           barriers.weights[tap].expect(Tile::kTapBytes);
-          weights.template copy<Tile::kRows>(start, tap, kept + tap * Tile::kTapBytes,
-                                             barriers.weights[tap]);
+          weights.copy(blockIdx.y * Tile::kChannels, tap, kept + tap * Tile::kTapBytes,
+                       barriers.weights[tap]);
         }
       }
     });
@@ -219,10 +295,10 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     constexpr bool kOwn = Tile::kPanels == 2;  // channels, and all pairs
     constexpr int kStep = kOwn ? 1 : 2;
     const int panel = kOwn ? group : 0;
-    const char* const mine = kept + panel * kPanel * kRowBytes;
+    const char* const mine = kept + panel * kPanel * kBytesOfRow;
     RingPlace come, gone;
     int known = 0;  // taps whose weights have come
-    float d[2][Tile::kN / 2];
+    float d[Tile::kSets][Tile::kN / 2];
     pairs.for_strips(blockIdx.x, [&](int images, int segment, int first, int count) {
       // Of the strip's rows, how many have come, and how many this warpgroup has given back.
       int here = 0, returned = 0;
@@ -244,8 +320,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         RingPlace upper = gone;
         wgmma_begin();
 #pragma unroll 1
-        for (int r = 0; r < kTaps; ++r) {
-          await_rows(2 * pair + r + 2);
+        for (int r = 0; r < Tile::kTapRows; ++r) {
+          await_rows(2 * pair + r + Tile::kSets);
           RingPlace lower = upper;
           lower.next(kSlots);
           const char* const of_upper = ring + upper.slot * Tile::kRowOfImage;
@@ -255,27 +331,27 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
             const int tap = r * kTaps + s;
             if (known == tap) barriers.weights[known++].wait(0);
             const char* const of_tap = mine + tap * Tile::kTapBytes;
-            const int pixel = s * Tile::kImages * kRowBytes;
+            const int pixel = s * Tile::kImages * kBytesOfRow;
+            const auto multiply = [&](float(&sums)[Tile::kN / 2], const char* row, int k) {
+              Wgmma<T, Tile::kN, false, false>::multiply(
+                  sums, matrix_descriptor<kBytesOfRow>(of_tap + k, 0),
+                  matrix_descriptor<kBytesOfRow>(row + pixel + k, 0), tap > 0 || k > 0);
+            };
 #pragma unroll
-            for (int k = 0; k < kRowBytes; k += 32) {
-              Wgmma<T, Tile::kN, false, false>::multiply(d[0], matrix_descriptor(of_tap + k, 0),
-                                                         matrix_descriptor(of_upper + pixel + k, 0),
-                                                         tap > 0 || k > 0);
-              Wgmma<T, Tile::kN, false, false>::multiply(d[1], matrix_descriptor(of_tap + k, 0),
-                                                         matrix_descriptor(of_lower + pixel + k, 0),
-                                                         tap > 0 || k > 0);
+            for (int k = 0; k < kBytesOfRow; k += 32) {
+              multiply(d[0], of_upper, k);
+              if constexpr (!Tile::kStacked) multiply(d[1], of_lower, k);
             }
           }
           upper = lower;
         }
         wgmma_commit();
         wgmma_wait<0>();
-        wgmma_settle(d[0]);
-        wgmma_settle(d[1]);
+        for (auto& sums : d) wgmma_settle(sums);
         give_back(pair + kStep < count ? 2 * (pair + kStep) : 2 * count + kTaps - 1);
         result.template store<Tile>(d,
                                     {group, images * Tile::kImages, segment, first + pair,
-                                     int(blockIdx.y) * Tile::kRows + panel * kPanel},
+                                     int(blockIdx.y) * Tile::kChannels + panel * kPanel},
                                     results + group * Tile::template kResultBytes<T>);
       }
       give_back(2 * count + kTaps - 1);  // by a warpgroup without pairs
@@ -287,13 +363,13 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 }
 
 template <class Tile, class T, class Result>
-void launch_kept_weights(const WeightByRow<T>& weights, const PixelRows<T>& image,
+void launch_kept_weights(const KeptWeights<Tile>& weights, const PixelRows<T>& image,
                          const RowPairs& pairs, int channels, const Result& result,
                          cudaStream_t stream) {
   const auto kernel = kept_weights_kernel<Tile, T, Result>;
   constexpr int kBytes = Tile::template kBytes<T>;
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  launch({.gridDim = dim3(pairs.blocks(), ceil_div(channels, Tile::kRows)),
+  launch({.gridDim = dim3(pairs.blocks(), ceil_div(channels, Tile::kChannels)),
           .blockDim = Tile::kThreads,
           .dynamicSmemBytes = kBytes,
           .stream = stream},
@@ -305,41 +381,40 @@ void launch_kept_weights(const WeightByRow<T>& weights, const PixelRows<T>& imag
 struct KeptProblem {
   int images, height, width, channels, pad_h, pad_w, out_channels, out_height, out_width;
 
-  /// Of a tile: 10 or 12 with two panels, and with one 14 too.
-  int columns() const {
-    const int most = out_channels > kPanel ? 12 : 14;
-    int best = most;
-    for (int columns = most - 2; columns >= 10; columns -= 2)
-      if (round_up(out_width, columns) < round_up(out_width, best)) best = columns;
-    return best;
-  }
-  /// Calls visit(tile).
+  /// Calls visit(tile) for the tile that takes the least time.
   template <class Visit>
   void with_tile(Visit visit) const {
-    const int wide = columns();
-    if (out_channels > kPanel) {
-      wide == 10 ? visit(KeptTile<2, 10>{}) : visit(KeptTile<2, 12>{});
-    } else if (wide == 14) {
-      visit(KeptTile<1, 14>{});
-    } else {
-      wide == 10 ? visit(KeptTile<1, 10>{}) : visit(KeptTile<1, 12>{});
-    }
+    int best = 0;
+    double least = 1e300;
+    for_tiles([&]<class Tile>(Tile, int number) {
+      if (channels > Tile::kDepth || cost<Tile>() >= least) return;
+      best = number, least = cost<Tile>();
+    });
+    for_tiles([&]<class Tile>(Tile tile, int number) {
+      if (number == best) visit(tile);
+    });
   }
-  /// Whether little of what is computed is not wanted, and there is enough for all multiprocessors.
+  /// Whether it is possible, little of what is computed is not wanted, and there is enough for all multiprocessors.
   bool worthwhile() const {
-    const double wanted = double(out_width) * out_channels * images;
-    const double all = double(round_up(out_width, columns())) *
-                       round_up(out_channels, out_channels > kPanel ? 2 * kPanel : kPanel) *
-                       round_up(images, ImageBlocks::kImages);
-    // A block has two pairs at least, and brings the weights for them.
-    const int64_t pairs = int64_t{ceil_div(images, ImageBlocks::kImages)} *
-                          ceil_div(out_width, columns()) * ceil_div(out_height, 2);
-    return channels <= kStepDepth<bfloat16> && wanted >= 0.75 * all && pairs >= 264;
+    if (channels > kStepDepth<bfloat16>) return false;
+    bool is = false;
+    with_tile([&]<class Tile>(Tile) {
+      const double wanted = double(out_width) * out_channels * images;
+      const double all = double(round_up(out_width, Tile::kColumns)) *
+                         round_up(out_channels, Tile::kChannels) *
+                         round_up(images, ImageBlocks::kImages);
+      // A block has two pairs at least, and brings the weights for them.
+      const int64_t pairs = int64_t{ceil_div(images, ImageBlocks::kImages)} *
+                            ceil_div(out_width, Tile::kColumns) * ceil_div(out_height, 2) *
+                            ceil_div(out_channels, Tile::kChannels);
+      is = wanted >= 0.75 * all && pairs >= 256;
+    });
+    return is;
   }
   std::string text() const {
     std::string text;
     with_tile([&]<class Tile>(Tile) {
-      text = "tile " + std::to_string(kPanel) + "x" + std::to_string(2 * Tile::kN) +
+      text = "tile " + std::to_string(Tile::kResultChannels) + "x" + std::to_string(2 * Tile::kN) +
              ", weights kept, wgmma bf16";
     });
     return text;
@@ -350,15 +425,42 @@ struct KeptProblem {
   void run(const bfloat16* image, const bfloat16* weights, const TapNumbers& taps,
            const Result& result, cudaStream_t stream) const {
     with_tile([&]<class Tile>(Tile) {
-      const int across = ceil_div(out_channels, Tile::kRows);
-      const RowPairs pairs(images, out_height, out_width, Tile::kColumns,
-                           std::max(1, likely_multiprocessor_count() / across));
-      launch_kept_weights<Tile>(
-          WeightByRow<bfloat16>(weights, out_channels, 9, channels, Tile::kRows, taps),
-          PixelRows<bfloat16>(image, images, height, width, channels, pad_h, pad_w,
-                              Tile::kColumns + Tile::kTaps - 1),
-          pairs, out_channels, result, stream);
+      if constexpr (!Tile::kNarrow || Result::kTakesNarrow) {
+        const int across = ceil_div(out_channels, Tile::kChannels);
+        const RowPairs pairs(images, out_height, out_width, Tile::kColumns,
+                             std::max(1, likely_multiprocessor_count() / across));
+        launch_kept_weights<Tile>(
+            KeptWeights<Tile>(weights, out_channels, channels, taps),
+            PixelRows<bfloat16>(image, images, height, width, channels, pad_h, pad_w,
+                                Tile::kColumns + Tile::kTaps - 1, Tile::kBytesOfRow),
+            pairs, out_channels, result, stream);
+      } else {
+        throw UnsupportedError("keeps weights of more than 32 channels only");
+      }
     });
+  }
+
+ private:
+  template <class Visit>
+  static void for_tiles(Visit visit) {
+    visit(KeptTile<128, 12, 128>{}, 0);
+    visit(KeptTile<128, 10, 128>{}, 1);
+    visit(KeptTile<64, 14, 128>{}, 2);
+    visit(KeptTile<64, 12, 128>{}, 3);
+    visit(KeptTile<64, 10, 128>{}, 4);
+    visit(KeptTile<64, 16, 128>{}, 5);
+    visit(KeptTile<64, 16, 64>{}, 6);
+    visit(KeptTile<64, 14, 64>{}, 7);
+    visit(KeptTile<32, 16, 128>{}, 8);
+    visit(KeptTile<32, 14, 128>{}, 9);
+    visit(KeptTile<32, 16, 64>{}, 10);
+    visit(KeptTile<32, 14, 64>{}, 11);
+  }
+  /// In proportion to what is multiplied.
+  template <class Tile>
+  double cost() const {
+    return double(round_up(out_width, Tile::kColumns)) * round_up(out_channels, Tile::kChannels) *
+           Tile::kDepth * (Tile::kStacked ? 1.34 : 1.);
   }
 };
 

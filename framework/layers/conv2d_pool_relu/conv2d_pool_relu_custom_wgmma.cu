@@ -77,6 +77,7 @@ struct WindowResult {
 /// A result of kept_weights.cuh that pools, in registers: y in kLayout, and argmax as packed_argmax.cuh has it.
 template <Layout kLayout, class T>
 struct PooledRowPairs {
+  static constexpr bool kTakesNarrow = false;
   T* y;
   uint32_t* argmax;
   const float* bias;
@@ -85,6 +86,7 @@ struct PooledRowPairs {
   template <class Tile>
   __device__ __forceinline__ void store(const float (&d)[2][Tile::kN / 2], const KeptPart& part,
                                         char* shared) const {
+    static_assert(!Tile::kStacked);
     constexpr int kVec = kWidest<T>, kWindows = Tile::kColumns / 2, kImages = Tile::kImages;
     // Of an image: the values, and behind all of them a byte of argmax each.
     constexpr int kPitch = kPanel * kWindows + 8;
@@ -179,7 +181,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
-      halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
+      halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
     }
   }
 
