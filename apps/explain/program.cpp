@@ -279,11 +279,11 @@ class Writer {
       }
       if (memory.name == "bias") text += "  for (float& value : bias_values) value /= 8;\n";
       if (memory.name == "labels" && memory.desc.shape.rank() == 1) {
-        text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i * 7 % classes);\n";
+        text += "  for (size_t i = 0; i < rows; ++i) labels_values[i] = float(i % classes);\n";
       } else if (memory.name == "labels") {
         text += R"(  for (size_t n = 0; n < rows; ++n) {
-    labels_values[3 * n] = float(n * 7 % classes);
-    labels_values[3 * n + 1] = float(n * 3 % classes);
+    labels_values[3 * n] = float(n % classes);
+    labels_values[3 * n + 1] = float((2 * n + 1) % classes);
     labels_values[3 * n + 2] = float(n * 9973 % size_t(whole + 1));
   }
 )";

@@ -301,7 +301,11 @@ __global__ void forward(const float* x, float* y) {
   const long long nc = blockIdx.x * (long long)BLOCK + threadIdx.x;
   if (nc >= (long long)N * C) return;
   float sum = 0.0f;
-  for (int i = 0; i < H * W; ++i) sum += x[place(nc / C, nc % C, i)];
+  for (int h = 0; h < H; ++h) {
+    float row = 0.0f;  // one running sum over all pixels would round each of them to its last digit
+    for (int w = 0; w < W; ++w) row += x[place(nc / C, nc % C, h * W + w)];
+    sum += row;
+  }
   y[nc] = sum / (H * W);
 }
 DUET_LAUNCH(forward, forward, ceil_div((long long)N * C, BLOCK), BLOCK);

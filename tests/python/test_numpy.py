@@ -247,7 +247,7 @@ class Measurements(unittest.TestCase):
         rows = results.rows()
         self.assertEqual({row["implementation"] for row in rows}, {"cpu_blas", "cpu_reference"})
         self.assertEqual({row["pass"] for row in rows}, {"forward", "backward_data", "backward_filter"})
-        self.assertTrue(results.ok and all(row["agrees"] for row in rows))
+        self.assertTrue(results.ok and all(row["agrees"] for row in rows), results)
         self.assertTrue(all(row["us"] is None for row in rows))
         self.assertIn("cpu_blas", str(results))
         self.assertIn("<td>cpu_blas</td>", results._repr_html_())

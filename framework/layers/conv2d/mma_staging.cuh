@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/launch.h"
+#include "kernels/plane_tiles.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
@@ -105,7 +106,14 @@ __device__ __forceinline__ T staged_value(From value, bool rounds) {
   }
 }
 
-inline constexpr int kStagingThreads = 256;
+template <class T, int V>
+__device__ __forceinline__ Vector<T, V> staged_piece(Vector<T, V> values, bool rounds) {
+#pragma unroll
+  for (int e = 0; e < V; ++e) values.v[e] = staged_value<T>(values.v[e], rounds);
+  return values;
+}
+
+inline constexpr int kStagingThreads = kPlaneThreads;
 
 // What a launch stages is one or two parts, each a number of blocks and stage(block), by all threads of
 // the block. A part whose `to` is nullptr has no blocks.
@@ -126,57 +134,6 @@ struct WeightPart {
   __device__ __forceinline__ void stage(int block) const {
     const int i = block * kStagingThreads + threadIdx.x;
     if (i < weights.total) to[i] = staged_value<T>(weights.value(i), rounds);
-  }
-};
-
-/// 128 bytes of channels of neighbouring pixels (or cells) of an image in planes, on their way to channels last.
-template <class T>
-struct PlaneTile {
-  static constexpr int kChannels = 128 / int(sizeof(T)), kMost = 176;
-  static constexpr int kPieces = kChannels / kWidest<T>;  // of 16 bytes, of a pixel
-  /// 1 more than whole 8: the lanes of a store, eight pieces of four pixels, meet different banks.
-  static constexpr int kPitch = kMost + 1;
-  static_assert(kPieces == 8 && kPitch % 8 == 1);
-  T values[kChannels * kPitch];
-
-  __device__ __forceinline__ Vector<T, kWidest<T>> piece(int number, int pixel) const {
-    Vector<T, kWidest<T>> run;
-#pragma unroll
-    for (int e = 0; e < kWidest<T>; ++e)
-      run.v[e] = values[(number * kWidest<T> + e) * kPitch + pixel];
-    return run;
-  }
-};
-
-/// A block's: the parts of a launch have one together.
-template <class T>
-__device__ __forceinline__ PlaneTile<T>& plane_tile() {
-  __shared__ PlaneTile<T> tile;
-  return tile;
-}
-
-/// How images in planes are cut into PlaneTiles.
-template <class T>
-struct PlaneTiles {
-  int run, blocks;  // pixels of a block
-  FastDivisor by_runs, by_channels;
-  PlaneTiles() = default;
-  PlaneTiles(int images, int channels, int pixels) {
-    // Shorter runs where images are few.
-    constexpr int kWantedBlocks = 512, kShortest = 32;
-    by_channels = FastDivisor(ceil_div(channels, PlaneTile<T>::kChannels));
-    const int wanted = ceil_div(kWantedBlocks, images * int(by_channels.divisor));
-    const int runs = std::max(ceil_div(pixels, PlaneTile<T>::kMost),
-                              std::min(wanted, ceil_div(pixels, kShortest)));
-    run = ceil_div(pixels, runs);
-    by_runs = FastDivisor(ceil_div(pixels, run));
-    blocks = images * int(by_channels.divisor) * int(by_runs.divisor);
-  }
-  __device__ __forceinline__ void start(int block, int& image, int& channel, int& pixel) const {
-    int rest;
-    by_runs.divmod(block, rest, pixel);
-    by_channels.divmod(rest, image, channel);
-    pixel *= run, channel *= PlaneTile<T>::kChannels;
   }
 };
 
@@ -201,39 +158,28 @@ struct ImagePart {
         rounds(rounds_),
         by_pieces(padded / kWidest<T>) {
     if (!to) return;
-    if constexpr (kPlanes) tiles = PlaneTiles<T>(images, padded, image.pixels);
+    if constexpr (kPlanes) tiles = PlaneTiles<T>(images, image.channels, padded, image.pixels);
     blocks = kPlanes ? tiles.blocks : ceil_div(pieces, kStagingThreads);
   }
 
   __device__ __forceinline__ void stage(int block) const {
     if constexpr (kPlanes) {
-      constexpr int kVec = kWidest<T>, kWarps = kStagingThreads / 32;
-      PlaneTile<T>& tile = plane_tile<T>();
+      constexpr int kVec = kWidest<T>;
+      using Tiles = PlaneTiles<T>;
+      PlaneTile<T>& tile = PlaneTile<T>::of_block();
       int n, channel0, pixel0;
       tiles.start(block, n, channel0, pixel0);
-      const int count = min(tiles.run, image.pixels - pixel0), warp = threadIdx.x / 32;
-      const T* const from =
-          image.from + (size_t(n) * image.channels + channel0) * image.pixels + pixel0;
-#pragma unroll 2
-      for (int pixel = threadIdx.x % 32; pixel < count; pixel += 32) {
-#pragma unroll
-        for (int i = 0; i < PlaneTile<T>::kChannels / kWarps; ++i) {
-          const int channel = warp + i * kWarps;
-          T value(0.f);
-          if (channel0 + channel < image.channels)
-            value = staged_value<T>(from[channel * image.pixels + pixel], rounds);
-          tile.values[channel * PlaneTile<T>::kPitch + pixel] = value;
-        }
-      }
+      const int count = min(tiles.run, image.pixels - pixel0);
+      tiles.load(tile, image.from + (size_t(n) * image.channels + channel0) * image.pixels + pixel0,
+                 channel0, pixel0);
       __syncthreads();
+      channel0 += Tiles::own_piece() * kVec;
+      if (channel0 >= padded) return;
       T* const first = to + (size_t(n) * image.pixels + pixel0) * padded + channel0;
-#pragma unroll 2
-      for (int i = threadIdx.x; i < count * PlaneTile<T>::kPieces; i += kStagingThreads) {
-        const int piece = i % PlaneTile<T>::kPieces, pixel = i / PlaneTile<T>::kPieces;
-        if (channel0 + piece * kVec >= padded) continue;
-        Packed<T, kVec>(tile.piece(piece, pixel))
-            .store(first + size_t(pixel) * padded + piece * kVec);
-      }
+#pragma unroll 4
+      for (int pixel = Tiles::first_pixel(); pixel < count; pixel += Tiles::kStep)
+        Packed<T, kVec>(staged_piece(tiles.piece(tile, pixel), rounds))
+            .store(first + pixel * padded);
     } else {
       constexpr int kVec = kWidest<T>;
       const int i = block * kStagingThreads + threadIdx.x;
@@ -266,7 +212,7 @@ struct GradientPart {
   GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
       : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {
     if constexpr (kPlanes) {
-      tiles = PlaneTiles<T>(from.g.d.n, from.padded, from.cells_h * from.cells_w);
+      tiles = PlaneTiles<T>(from.g.d.n, from.g.d.k, from.padded, from.cells_h * from.cells_w);
       blocks = tiles.blocks;
     }
   }
@@ -280,6 +226,8 @@ struct GradientPart {
   }
 
  private:
+  static constexpr uint32_t kNoPosition = 0x44444444u;
+
   /// The window of a cell, or -1.
   __device__ __forceinline__ int window_of(int row, int column) const {
     const bool inside = row < from.g.pool_h && column < from.g.pool_w;
@@ -304,39 +252,48 @@ struct GradientPart {
   }
 
   __device__ __forceinline__ void stage_planes(int block) const {
-    constexpr int kVec = kWidest<T>, kWarps = kStagingThreads / 32;
-    PlaneTile<T>& tile = plane_tile<T>();
+    constexpr int kVec = kWidest<T>;
+    using Tiles = PlaneTiles<T>;
+    PlaneTile<T>& tile = PlaneTile<T>::of_block();
     const ConvGeometry& g = from.g;
     int n, channel0, cell0;
     tiles.start(block, n, channel0, cell0);
-    const int count = min(tiles.run, from.cells_h * from.cells_w - cell0);
-    const T* const planes = from.dy + (size_t(n) * g.d.k + channel0) * g.windows;
-    for (int cell = threadIdx.x % 32; cell < count; cell += 32) {
-      int row, column;
+    const int count = min(tiles.run, tiles.pixels - cell0);
+    const int own = channel0 + Tiles::own_piece() * kVec;
+    const uint32_t* const argmax = from.argmax + (size_t(n) * from.groups + own / 8) * g.windows;
+    // Asked for before the planes are waited for, and of the next cell while one is stored.
+    const auto codes_of = [&](int cell, int& row, int& column) -> uint32_t {
+      if (cell >= count || own >= from.padded) return kNoPosition;
       from.by_cells_w.divmod(cell0 + cell, row, column);
       const int window = window_of(row, column);
-#pragma unroll
-      for (int i = 0; i < PlaneTile<T>::kChannels / kWarps; ++i) {
-        const int channel = threadIdx.x / 32 + i * kWarps;
-        T value(0.f);
-        if (window >= 0 && channel0 + channel < g.d.k)
-          value = staged_value<T>(planes[channel * g.windows + window], rounds);
-        tile.values[channel * PlaneTile<T>::kPitch + cell] = value;
+      return window < 0 ? kNoPosition : argmax[window] >> 4 * (own % 8);
+    };
+    int cell = Tiles::first_pixel(), row = 0, column = 0;
+    uint32_t codes = codes_of(cell, row, column);
+    const T* const planes = from.dy + (size_t(n) * g.d.k + channel0) * g.windows;
+    if (g.windows == tiles.pixels) {
+      tiles.load(tile, planes + cell0, channel0, cell0);
+    } else {
+      for (int i = threadIdx.x % 32; i < count; i += 32) {
+        int h, w;
+        from.by_cells_w.divmod(cell0 + i, h, w);
+        const int window = window_of(h, w);
+#pragma unroll 2
+        for (int channel = threadIdx.x / 32; channel < PlaneTile<T>::kChannels;
+             channel += kStagingThreads / 32) {
+          const bool inside = window >= 0 && channel0 + channel < g.d.k;
+          tiles.at(tile, channel, i) = inside ? planes[channel * g.windows + window] : T(0.f);
+        }
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < count * PlaneTile<T>::kPieces; i += kStagingThreads) {
-      const int cell = i / PlaneTile<T>::kPieces;
-      const int channel = channel0 + i % PlaneTile<T>::kPieces * kVec;
-      if (channel >= from.padded) continue;
-      int row, column;
-      from.by_cells_w.divmod(cell0 + cell, row, column);
-      const int window = window_of(row, column);
-      uint32_t codes = 0x44444444u;  // no position
-      if (window >= 0)
-        codes = from.argmax[(size_t(n) * from.groups + channel / 8) * g.windows + window] >>
-                4 * (channel % 8);
-      store<kVec>(n, row, column, channel, codes, tile.piece(i % PlaneTile<T>::kPieces, cell));
+    if (own >= from.padded) return;
+    while (cell < count) {
+      int next_row = 0, next_column = 0;
+      const uint32_t next = codes_of(cell + Tiles::kStep, next_row, next_column);
+      store<kVec>(n, row, column, own, codes, staged_piece(tiles.piece(tile, cell), rounds));
+      cell += Tiles::kStep;
+      codes = next, row = next_row, column = next_column;
     }
   }
 
@@ -349,7 +306,7 @@ struct GradientPart {
     from.by_cells_w.divmod(cell, rest, column);
     from.by_cells_h.divmod(rest, n, row);
     const int window = window_of(row, column);
-    uint32_t codes = 0x44444444u;  // no position
+    uint32_t codes = kNoPosition;
     Vector<T, 8> values = {};
     if (window >= 0) {
       codes = from.argmax[(size_t(n) * from.groups + group) * from.g.windows + window];
@@ -368,7 +325,7 @@ struct GradientPart {
 
 // Mapping: the first blocks stage A, the others B.
 template <class A, class B>
-__global__ void __launch_bounds__(kStagingThreads)
+__global__ void __launch_bounds__(kStagingThreads, 5)
     stage_kernel(const __grid_constant__ A a, const __grid_constant__ B b) {
   wait_for_primary();
   const int block = blockIdx.x;

@@ -84,10 +84,15 @@ auto dot_kernel(int warps) {
 }
 
 /// Beside tensor cores, which have too little to do there (64x256 -> 10 on an H200, three passes: 1.5,
-/// 1.7 and 1.4 us; custom_mma 3.9, 3.5 and 1.9 in tf32, and 4.0 forward in bf16).
+/// 1.7 and 1.4 us; custom_mma 3.9, 3.5 and 1.9 in tf32, and 4.0 forward in bf16), also where most of a tile of theirs has
+/// no outputs (1024x256 -> 10 on an H100: 3.3, 3.3 and 2.5; custom_mma 4.6, 6.8 and 2.2 in tf32). In bf16 x and dy are
+/// widened first, which in backward_filter of many rows pays (there 5.1; custom_mma 9.2).
 bool preferred(const LinearProblem& problem, Pass pass, size_t) {
-  return problem.math != Math::kFP32 && linear_is_small(problem) &&
-         (problem.dtype == DType::kFloat32 || pass == Pass::kForward);
+  const int64_t products = int64_t{problem.n} * problem.in * problem.out;
+  const bool narrow = problem.out <= 16 && products <= 4000000;
+  if (problem.math == Math::kFP32 || !(linear_is_small(problem) || narrow)) return false;
+  if (problem.dtype == DType::kFloat32) return true;
+  return linear_is_small(problem) ? pass == Pass::kForward : pass == Pass::kBackwardFilter;
 }
 
 /// One instance of the kernel, as the planner sees it.
