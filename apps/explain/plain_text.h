@@ -10,6 +10,9 @@
 
 namespace duet {
 
+/// No line of a program is longer, where it can be broken.
+inline constexpr size_t kColumns = 100;
+
 /// A number or a text, in the place of "$name".
 struct Filling {
   Filling(const char* name, const std::string& text) : name(name), text(text) {}

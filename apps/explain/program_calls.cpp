@@ -10,8 +10,6 @@
 namespace duet {
 namespace {
 
-constexpr size_t kColumns = 100;
-
 bool starts(const std::string& text, const char* begin) { return text.rfind(begin, 0) == 0; }
 
 /// The functions whose algorithm and workspace are asked for before.

@@ -8,8 +8,6 @@
 namespace duet {
 namespace {
 
-constexpr size_t kColumns = 100;
-
 constexpr const char* kFunctions = R"(
 /// One attribute of a descriptor of cuDNN's graph API.
 template <class T>

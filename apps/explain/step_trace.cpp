@@ -7,13 +7,12 @@
 #include "core/error.h"
 #include "device/context.h"
 #include "net/net.h"
+#include "plain_text.h"
 #include "recorded_layer.h"
 #include "selection.h"
 
 namespace duet {
 namespace {
-
-constexpr size_t kColumns = 100;
 
 struct NamedRegion {
   std::string name;

@@ -94,13 +94,13 @@ void add(const TrainedRun& run, const std::string& source, std::vector<TrainedRu
   }
 }
 
-using Group = std::vector<TrainedRun>;  // at least one run
+using RunGroup = std::vector<TrainedRun>;  // at least one run
 
-std::vector<Group> groups_of(const AccuracyTable& table) {
-  std::vector<Group> groups;
+std::vector<RunGroup> groups_of(const AccuracyTable& table) {
+  std::vector<RunGroup> groups;
   for (const TrainedRun& run : table.runs) {
     const auto group = std::find_if(groups.begin(), groups.end(),
-                                    [&](const Group& each) { return same_group(each[0], run); });
+                                    [&](const RunGroup& each) { return same_group(each[0], run); });
     (group == groups.end() ? groups.emplace_back() : *group).push_back(run);
   }
   return groups;
@@ -108,20 +108,20 @@ std::vector<Group> groups_of(const AccuracyTable& table) {
 
 // A column of a group: what of() gives of each run.
 template <class Of>
-double mean(const Group& group, const Of& of) {
+double mean(const RunGroup& group, const Of& of) {
   double sum = 0.0;
   for (const TrainedRun& run : group) sum += std::invoke(of, run);
   return sum / static_cast<double>(group.size());
 }
 
-std::string range_of_accuracy(const Group& group) {
+std::string range_of_accuracy(const RunGroup& group) {
   const auto [low, high] =
       std::minmax_element(group.begin(), group.end(),
                           [](const auto& a, const auto& b) { return a.accuracy < b.accuracy; });
   return shown(low->accuracy, format_accuracy) + " to " + shown(high->accuracy, format_accuracy);
 }
 
-std::string seeds_of(const Group& group) {
+std::string seeds_of(const RunGroup& group) {
   std::vector<std::string> seeds;
   for (const TrainedRun& run : group) seeds.push_back(std::to_string(run.seed));
   return join(seeds);
@@ -130,7 +130,7 @@ std::string seeds_of(const Group& group) {
 bool reached(const TrainedRun& run) { return run.goal && !std::isnan(run.goal->epoch); }
 
 // "98.90%", and how many runs reached it where not all did.
-Cell goal_of(const Group& group) {
+Cell goal_of(const RunGroup& group) {
   if (!group[0].goal) return {kNotMeasured};
   const auto count = std::count_if(group.begin(), group.end(), reached);
   const bool all = count == static_cast<std::ptrdiff_t>(group.size());
@@ -141,7 +141,7 @@ Cell goal_of(const Group& group) {
 }
 
 // Unknown unless every run reached it.
-double seconds_to_goal(const Group& group) {
+double seconds_to_goal(const RunGroup& group) {
   return mean(group, [](const TrainedRun& run) {
     return reached(run) ? double{run.goal->seconds} : kUnknown;
   });
@@ -156,9 +156,9 @@ std::vector<std::string> distinct(const AccuracyTable& table, std::string Traine
 }
 
 ResultTable rows_of(const AccuracyTable& table) {
-  const std::vector<Group> groups = groups_of(table);
+  const std::vector<RunGroup> groups = groups_of(table);
   const auto first = [](std::string TrainedRun::*of) {
-    return [of](const Group& group) { return group[0].*of; };
+    return [of](const RunGroup& group) { return group[0].*of; };
   };
   TableOf rows(groups);
   rows.words("network", first(&TrainedRun::name))
@@ -166,20 +166,20 @@ ResultTable rows_of(const AccuracyTable& table) {
       .words("by", first(&TrainedRun::backend))
       .words("math", first(&TrainedRun::math))
       .numbers(
-          "epochs", [](const Group& group) { return double{group[0].epochs}; }, format_whole)
+          "epochs", [](const RunGroup& group) { return double{group[0].epochs}; }, format_whole)
       .numbers("seeds", seeds_of)
       .numbers(
-          "accuracy, mean", [](const Group& group) { return mean(group, &TrainedRun::accuracy); },
-          format_accuracy)
+          "accuracy, mean",
+          [](const RunGroup& group) { return mean(group, &TrainedRun::accuracy); }, format_accuracy)
       .numbers("accuracy", range_of_accuracy)
       .numbers("goal", goal_of)
       .numbers("time to goal", seconds_to_goal, format_seconds)
       .numbers(
-          "time", [](const Group& group) { return mean(group, &TrainedRun::seconds); },
+          "time", [](const RunGroup& group) { return mean(group, &TrainedRun::seconds); },
           format_seconds)
       .numbers(
           "images/s",
-          [](const Group& group) {
+          [](const RunGroup& group) {
             return std::round(mean(group, &TrainedRun::images_per_second));
           },
           format_whole);

@@ -33,14 +33,14 @@ std::string head(const BenchRow& row) {
 }
 
 /// An arm that is right, and how it compares with the baseline.
-struct TimedArm {
+struct ArmColumn {
   const MeasuredArm* arm;
   bool is_baseline;
   const ArmRatio* ratio;  // or nullptr
 };
 
 std::string row_table(const BenchRow& row) {
-  std::vector<TimedArm> arms;
+  std::vector<ArmColumn> arms;
   for (size_t i = 0; i < row.arms.size(); ++i) {
     if (!row.arm(i) || row.arm(i)->agrees != true) continue;
     const auto ratio = std::find_if(row.ratios.begin(), row.ratios.end(),
@@ -50,11 +50,11 @@ std::string row_table(const BenchRow& row) {
   }
   const std::string baseline =
       row.baseline && row.arm(*row.baseline) ? row.arm(*row.baseline)->implementation : "baseline";
-  const auto speed = [](const TimedArm& timed) -> std::string {
+  const auto speed = [](const ArmColumn& timed) -> std::string {
     if (timed.is_baseline) return "100";
     return timed.ratio ? shown(timed.ratio->speedup, percent) : kNotMeasured;
   };
-  const auto interval = [](const TimedArm& timed) -> std::string {
+  const auto interval = [](const ArmColumn& timed) -> std::string {
     if (!timed.ratio) return kNotMeasured;
     return shown(timed.ratio->low, percent) + " to " + shown(timed.ratio->high, percent);
   };
@@ -70,7 +70,7 @@ std::string row_table(const BenchRow& row) {
                           .numbers("% of " + baseline, speed)
                           .numbers("95%", interval)
                           .words("verdict",
-                                 [](const TimedArm& timed) {
+                                 [](const ArmColumn& timed) {
                                    return timed.ratio ? verdict_cell(timed.ratio->verdict)
                                                       : Cell{kNotMeasured};
                                  })

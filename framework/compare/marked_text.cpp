@@ -6,7 +6,7 @@
 namespace duet {
 namespace {
 
-constexpr uint64_t kMostBytes = 64 << 20;  // of a page
+constexpr uint64_t kMostPageBytes = 64 << 20;  // of a page
 
 }  // namespace
 
@@ -22,7 +22,7 @@ std::string MarkedText::with(const std::string& text) const {
 
 MarkedText read_marked_text(const std::filesystem::path& file, const std::string& first,
                             const std::string& last) {
-  MarkedText marked = {.page = read_input_file(file, kMostBytes)};
+  MarkedText marked = {.page = read_input_file(file, kMostPageBytes)};
   const bool crlf = marked.page.find(first + "\r\n") != std::string::npos;
   const std::string line = first + (crlf ? "\r\n" : "\n");
   const size_t start = marked.page.find(line);

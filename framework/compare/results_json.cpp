@@ -13,9 +13,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr uint64_t kMostBytes = 64 << 20;  // of a file; one of ten arms has about two
-constexpr size_t kMostCells = 1'000'000;   // ten arms by ten thousand rows
-constexpr size_t kMostEntries = 10'000;    // of a list that is no numbers
+constexpr uint64_t kMostResultBytes = 64 << 20;  // of a file; one of ten arms has about two
+constexpr size_t kMostCells = 1'000'000;         // ten arms by ten thousand rows
+constexpr size_t kMostEntries = 10'000;          // of a list that is no numbers
 
 // Tables are larger than what they are made of: each row has columns for all arms, and for all
 // pairs of them.
@@ -88,7 +88,7 @@ json read_results_file(const fs::path& path, const std::string& program, const c
   const auto refuse = [&](const std::string& why) { throw DataError(path.string() + ": " + why); };
   std::error_code error;
   if (fs::is_directory(path, error)) refuse("is a folder; name the results.json in it");
-  const std::string text = read_input_file(path, kMostBytes);
+  const std::string text = read_input_file(path, kMostResultBytes);
   json parsed;
   try {
     check_json_bounds(text);

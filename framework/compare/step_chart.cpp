@@ -21,7 +21,7 @@ struct Bar {
   double us = kUnknown;
   bool wrong = false;  // then it has no time
 };
-struct Group {
+struct BarGroup {
   std::string name;
   std::vector<Bar> bars;    // by arm
   double speed = kUnknown;  // of the first arm against the second
@@ -36,8 +36,8 @@ const LayersSection& measured_layers(const Results& results) {
       "finished");
 }
 
-Group whole_step(const LayersSection& section, size_t arms) {
-  Group group{"the whole step", std::vector<Bar>(arms)};
+BarGroup whole_step(const LayersSection& section, size_t arms) {
+  BarGroup group{"the whole step", std::vector<Bar>(arms)};
   for (const ArmTotal& total : section.totals) {
     if (total.arm < arms) group.bars[total.arm].us = total.step_us.median;
   }
@@ -58,8 +58,8 @@ Bar sum_of(const std::vector<const MeasuredArm*>& passes) {
 }
 
 // A layer's passes are one group; those of no layer (the batch, the update) are another.
-std::vector<Group> layer_groups(const LayersSection& section, size_t arms) {
-  std::vector<Group> groups;
+std::vector<BarGroup> layer_groups(const LayersSection& section, size_t arms) {
+  std::vector<BarGroup> groups;
   std::vector<std::vector<const ComparedRow*>> rows;  // of each group
   for (const ComparedRow& row : section.rows) {
     const std::string name = row.type.empty() ? "the rest" : row.layer;
@@ -101,7 +101,7 @@ std::string rectangle(double x, double y, double width, double height, size_t ar
          number(width) + "\" height=\"" + number(height) + "\"/>\n";
 }
 
-std::string group_svg(const Group& group, double y, double us_of_whole_width) {
+std::string group_svg(const BarGroup& group, double y, double us_of_whole_width) {
   const double height = kBar * static_cast<double>(group.bars.size()), middle = y + height / 2 + 4;
   std::string svg = text(kLabelEnd, middle, "label end", shortened(group.name, kMostLetters));
   for (size_t arm = 0; arm < group.bars.size(); ++arm) {
@@ -163,11 +163,11 @@ std::string head_svg(const Results& results, const LayersSection& section, bool 
 std::string step_chart_svg(const Results& results) {
   const LayersSection& section = measured_layers(results);
   const size_t arms = results.arms.size();
-  std::vector<Group> groups = layer_groups(section, arms);
+  std::vector<BarGroup> groups = layer_groups(section, arms);
   groups.insert(groups.begin(), whole_step(section, arms));
   double longest = 0;
   bool has_ratios = false;
-  for (const Group& group : groups) {
+  for (const BarGroup& group : groups) {
     has_ratios = has_ratios || !std::isnan(group.speed);
     for (const Bar& bar : group.bars) longest = std::fmax(longest, bar.us);
   }

@@ -16,7 +16,7 @@
 namespace duet {
 namespace {
 
-constexpr double kMargin = 1.02;  // beyond it a row is won or lost
+constexpr double kClearRatio = 1.02;  // beyond it a row is won or lost
 
 /// A problem and pass of a suite, and how much faster `a` runs it than `b`.
 struct Duel {
@@ -61,7 +61,7 @@ std::vector<Duel> duels_of(const BenchRow& row) {
   return duels;
 }
 
-struct Group {
+struct DuelGroup {
   std::string suite, what;  // "all", "conv2d forward"
   std::vector<Duel> duels;  // at least one, all of the same math and sides
   double mean() const {
@@ -80,11 +80,11 @@ struct Group {
 };
 
 void add(const std::string& suite, const std::string& what, const Duel& duel,
-         std::vector<Group>* groups) {
+         std::vector<DuelGroup>* groups) {
   const auto key = [](const std::string& name, const std::string& of, const Duel& each) {
     return std::tie(name, of, each.math, each.a, each.b);
   };
-  const auto group = std::find_if(groups->begin(), groups->end(), [&](const Group& each) {
+  const auto group = std::find_if(groups->begin(), groups->end(), [&](const DuelGroup& each) {
     return key(each.suite, each.what, each.duels[0]) == key(suite, what, duel);
   });
   if (group == groups->end()) {
@@ -95,8 +95,8 @@ void add(const std::string& suite, const std::string& what, const Duel& duel,
 }
 
 // Suite by suite; behind several of them all together.
-std::vector<Group> groups_of(const std::vector<BenchResults>& all) {
-  std::vector<Group> groups, together;
+std::vector<DuelGroup> groups_of(const std::vector<BenchResults>& all) {
+  std::vector<DuelGroup> groups, together;
   Distinct suites;
   for (const BenchResults& results : all) {
     for (const BenchRow& row : results.rows) {
@@ -109,33 +109,37 @@ std::vector<Group> groups_of(const std::vector<BenchResults>& all) {
     }
   }
   std::stable_sort(groups.begin(), groups.end(),
-                   [](const Group& a, const Group& b) { return a.suite < b.suite; });
+                   [](const DuelGroup& a, const DuelGroup& b) { return a.suite < b.suite; });
   if (suites.texts().size() > 1) groups.insert(groups.end(), together.begin(), together.end());
   return groups;
 }
 
-ResultTable table_of(const std::vector<Group>& groups) {
+ResultTable table_of(const std::vector<DuelGroup>& groups) {
   return TableOf(groups)
-      .words("suite", &Group::suite)
-      .words("pass", &Group::what)
-      .words("math", [](const Group& each) { return each.duels[0].math; })
+      .words("suite", &DuelGroup::suite)
+      .words("pass", &DuelGroup::what)
+      .words("math", [](const DuelGroup& each) { return each.duels[0].math; })
       .words("compared",
-             [](const Group& each) { return each.duels[0].a + " / " + each.duels[0].b; })
+             [](const DuelGroup& each) { return each.duels[0].a + " / " + each.duels[0].b; })
       .numbers(
-          "rows", [](const Group& each) { return static_cast<double>(each.duels.size()); },
+          "rows", [](const DuelGroup& each) { return static_cast<double>(each.duels.size()); },
           format_whole)
-      .numbers("geometric mean", &Group::mean, format_speedup)
+      .numbers("geometric mean", &DuelGroup::mean, format_speedup)
       .numbers(
           "faster",
-          [](const Group& each) { return each.count([](double x) { return x > kMargin; }); },
+          [](const DuelGroup& each) {
+            return each.count([](double x) { return x > kClearRatio; });
+          },
           format_whole)
       .numbers(
           "slower",
-          [](const Group& each) { return each.count([](double x) { return x < 1 / kMargin; }); },
+          [](const DuelGroup& each) {
+            return each.count([](double x) { return x < 1 / kClearRatio; });
+          },
           format_whole)
       .numbers(
-          "worst", [](const Group& each) { return each.worst().speedup; }, format_speedup)
-      .words("worst row", [](const Group& each) {
+          "worst", [](const DuelGroup& each) { return each.worst().speedup; }, format_speedup)
+      .words("worst row", [](const DuelGroup& each) {
         const BenchRow& row = *each.worst().row;
         return (row.layer.empty() ? "" : row.layer + ": ") + shape_of(row);
       });

@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-constexpr int64_t kMostPixels = 1 << 14;  // of padding, and of a hole
+constexpr int64_t kMostAugmented = 1 << 14;  // of padding, and of a hole
 
 uint32_t of_65536(double share) { return static_cast<uint32_t>(std::lround(65536.0 * share)); }
 
@@ -27,7 +27,7 @@ class AugmentReader {
       augment.mixup = reader.number("alpha", 0.2, 0.01, 100.0);
       return;
     }
-    augment.cutout = static_cast<uint32_t>(reader.integer("size", {}, 1, kMostPixels));
+    augment.cutout = static_cast<uint32_t>(reader.integer("size", {}, 1, kMostAugmented));
   }
 
   Augment augment;
@@ -51,7 +51,7 @@ class AugmentReader {
   }
 
   void read_crop(ConfigReader& reader) {
-    augment.crop = static_cast<uint32_t>(reader.integer("padding", {}, 1, kMostPixels));
+    augment.crop = static_cast<uint32_t>(reader.integer("padding", {}, 1, kMostAugmented));
     const std::string mode =
         reader.choice("padding_mode", {"constant", "edge", "reflect"}, "constant");
     if (mode == "edge") augment.padding = Augment::Padding::kEdge;

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Keys {
+struct CsvKeys {
   std::string folder;
   std::vector<std::string> files;  // of the training and of the validation data, if those have one
   CsvRules rules;
@@ -83,7 +83,7 @@ Split split_of(const fs::path& file, CsvTable table, const std::vector<std::stri
   return split;
 }
 
-Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir) {
+Dataset load(const DatasetInfo& info, const CsvKeys& keys, const fs::path& data_dir) {
   const fs::path folder = data_folder({keys.folder, keys.files}, "", data_dir);
   Dataset data{info};
   data.source = folder.string();
@@ -106,8 +106,8 @@ Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir
   return data;
 }
 
-DatasetLoader read(ConfigReader& reader) {
-  Keys keys;
+DatasetLoader read_csv_dataset(ConfigReader& reader) {
+  CsvKeys keys;
   keys.folder = reader.text("folder", "csv");
   keys.files = {reader.text("train", "train.csv")};
   if (reader.has("validation")) {
@@ -134,7 +134,7 @@ DatasetLoader read(ConfigReader& reader) {
 const DatasetType& csv_type() {
   static const DatasetType type = {.name = "csv",
                                    .summary = "your own rows of numbers with a label, in CSV files",
-                                   .read = read,
+                                   .read = read_csv_dataset,
                                    .keys_name_files = true};
   return type;
 }

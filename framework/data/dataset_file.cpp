@@ -13,14 +13,14 @@ namespace duet {
 namespace {
 
 constexpr int kGzipWindow = 16 + MAX_WBITS;  // +16: zlib reads and checks gzip's header and trailer
-constexpr size_t kChunk = size_t{1} << 18;   // of packed data; zlib counts in 32 bits
+constexpr size_t kPackedChunk = size_t{1} << 18;  // of packed data; zlib counts in 32 bits
 
 }  // namespace
 
 class DatasetFile::Inflater {
  public:
   Inflater(const std::filesystem::path& path, const InputFile& file)
-      : path_(path), file_(file), chunk_(kChunk) {
+      : path_(path), file_(file), chunk_(kPackedChunk) {
     if (inflateInit2(&z_, kGzipWindow) != Z_OK) throw std::bad_alloc();
   }
   ~Inflater() { inflateEnd(&z_); }
@@ -47,7 +47,7 @@ class DatasetFile::Inflater {
   void refill(size_t wanted) {
     if (z_.avail_in >= wanted) return;
     std::copy_n(z_.next_in, z_.avail_in, chunk_.data());
-    const size_t got = file_.read(read_, chunk_.data() + z_.avail_in, kChunk - z_.avail_in);
+    const size_t got = file_.read(read_, chunk_.data() + z_.avail_in, kPackedChunk - z_.avail_in);
     z_.next_in = chunk_.data();
     z_.avail_in += static_cast<uInt>(got);
     read_ += got;

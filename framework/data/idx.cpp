@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 
 constexpr uint8_t kUnsignedByte = 0x08;  // IDX's code for the only element type that MNIST uses
 constexpr size_t kTooMuch = size_t{1} << 62;
-constexpr size_t kChunk = size_t{1} << 20;  // of data whose size nothing but the header tells
+// Of data whose size nothing but the header tells.
+constexpr size_t kUnsizedChunk = size_t{1} << 20;
 
 [[noreturn]] void fail(const fs::path& file, size_t offset, const std::string& what) {
   throw DataError(file.string() + ": offset " + std::to_string(offset) +
@@ -104,7 +105,7 @@ std::vector<uint8_t> read_data(DatasetFile& file, size_t expected,
   std::vector<uint8_t> bytes;
   while (bytes.size() < expected) {
     const size_t size = bytes.size();
-    const size_t wanted = std::min(expected - size, file.size() ? expected : kChunk);
+    const size_t wanted = std::min(expected - size, file.size() ? expected : kUnsizedChunk);
     bytes.resize(size + wanted);
     const size_t got = file.read(bytes.data() + size, wanted);
     if (got < wanted) refuse(size + got, false);

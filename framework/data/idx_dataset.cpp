@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Keys {
+struct IdxKeys {
   std::string folder;
   std::vector<std::string> files;  // images and labels; then those of the validation data, or none
   std::vector<int64_t> shape;
@@ -30,7 +30,7 @@ std::vector<int64_t> read_shape(ConfigReader& reader) {
   return {1, 1};
 }
 
-Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir) {
+Dataset load(const DatasetInfo& info, const IdxKeys& keys, const fs::path& data_dir) {
   const fs::path folder = data_folder({keys.folder, keys.files}, "", data_dir);
   const auto files = [&](size_t i) {
     return IdxFiles{plain_or_packed(folder / keys.files[i]),
@@ -48,8 +48,8 @@ Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir
   return data;
 }
 
-DatasetLoader read(ConfigReader& reader) {
-  Keys keys;
+DatasetLoader read_idx_dataset(ConfigReader& reader) {
+  IdxKeys keys;
   keys.folder = reader.text("folder", "idx");
   keys.files = {reader.text("images"), reader.text("labels")};
   if (reader.has("validation_images") || reader.has("validation_labels")) {
@@ -80,7 +80,7 @@ DatasetLoader read(ConfigReader& reader) {
 const DatasetType& idx_type() {
   static const DatasetType type = {.name = "idx",
                                    .summary = "your own images and labels in IDX files, as MNIST's",
-                                   .read = read,
+                                   .read = read_idx_dataset,
                                    .keys_name_files = true};
   return type;
 }

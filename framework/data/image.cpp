@@ -77,6 +77,10 @@ Image resize_columns(const Image& image, int64_t height) {
 
 }  // namespace
 
+std::string size_text(int64_t height, int64_t width) {
+  return std::to_string(width) + "x" + std::to_string(height);
+}
+
 Image to_grey(const Image& image) {
   if (image.channels == 1) return image;
   Image grey{image.height, image.width, 1, {}};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace duet {
@@ -12,6 +13,9 @@ struct Image {
   int64_t channels = 0;         // 1: grey; 3: red, green, blue
   std::vector<uint8_t> pixels;  // height x width x channels, row-major
 };
+
+/// "32x24": width x height, as messages tell a size.
+std::string size_text(int64_t height, int64_t width);
 
 /// One channel: (19595 red + 38470 green + 7471 blue + 32768) >> 16, ITU-R 601-2 as Pillow rounds
 /// it in convert("L").

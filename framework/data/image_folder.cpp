@@ -65,7 +65,7 @@ void collect(const fs::path& folder, int32_t label, int depth, std::vector<Label
   }
 }
 
-struct Keys {
+struct FolderKeys {
   std::string folder, train;
   std::optional<std::string> validation;
   ValidationSplit split;
@@ -116,7 +116,7 @@ std::vector<LabelledFile> validation_files(const fs::path& folder,
   return files;
 }
 
-Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir) {
+Dataset load(const DatasetInfo& info, const FolderKeys& keys, const fs::path& data_dir) {
   std::vector<std::string> folders = {keys.train};
   if (keys.validation) folders.push_back(*keys.validation);
   const fs::path folder = data_folder({keys.folder, folders}, "", data_dir);
@@ -136,8 +136,8 @@ Dataset load(const DatasetInfo& info, const Keys& keys, const fs::path& data_dir
   return data;
 }
 
-DatasetLoader read(ConfigReader& reader) {
-  Keys keys;
+DatasetLoader read_image_folder(ConfigReader& reader) {
+  FolderKeys keys;
   keys.folder = reader.text("folder", "image_folder");
   keys.train = reader.text("train", "train");
   if (reader.has("validation")) {
@@ -161,7 +161,7 @@ const DatasetType& image_folder_type() {
   static const DatasetType type = {
       .name = "image_folder",
       .summary = "your own JPEG and PNG pictures, a folder a class (torchvision's ImageFolder)",
-      .read = read,
+      .read = read_image_folder,
       .keys_name_files = true,
       .pictures = true};
   return type;

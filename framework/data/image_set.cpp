@@ -19,10 +19,6 @@ namespace fs = std::filesystem;
 constexpr int64_t kMostSize = 4096;
 constexpr size_t kMostTold = 10;  // of the pictures that cannot be used
 
-std::string size_text(int64_t height, int64_t width) {
-  return std::to_string(width) + "x" + std::to_string(height);
-}
-
 // How CenterCrop rounds: to the nearest, halves to the even number.
 int64_t half_to_even(int64_t twice) {
   const int64_t half = twice / 2;

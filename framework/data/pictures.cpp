@@ -12,10 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string size_text(int64_t height, int64_t width) {
-  return std::to_string(width) + "x" + std::to_string(height);
-}
-
 // "FILE" or "FILE:N", where there is no file of the whole name.
 struct Argument {
   fs::path file;

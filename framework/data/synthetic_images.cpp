@@ -21,15 +21,15 @@ constexpr int64_t kMostMixed = 112;  // of 256
 constexpr int64_t kNoise = 96;       // +-, of 256 grey levels
 
 // What each generated thing is drawn under, instead of a seed.
-enum Draw : uint64_t { kTemplates = 0, kTrain = 1, kValidation = 2 };
+enum ImageDraw : uint64_t { kTemplates = 0, kTrain = 1, kValidation = 2 };
 
-struct Settings {
+struct ImageSettings {
   int64_t classes, channels, size, train_count, validation_count;
   int64_t margin() const { return size / 5; }
   int64_t template_size() const { return size + 2 * margin(); }
 };
 
-Philox4 draw(Draw what, int64_t item, int64_t block) {
+Philox4 draw(ImageDraw what, int64_t item, int64_t block) {
   return philox_block(what, static_cast<uint64_t>(item), kStreamSynthetic,
                       static_cast<uint32_t>(block));
 }
@@ -42,7 +42,7 @@ int64_t below(uint32_t word, int64_t n) {
 }
 
 // One template: template_size() squared, a grid of random bytes interpolated bilinearly.
-std::vector<uint8_t> make_template(const Settings& s, int64_t index) {
+std::vector<uint8_t> make_template(const ImageSettings& s, int64_t index) {
   uint8_t grid[kGrid][kGrid];
   for (int64_t i = 0; i < kGrid * kGrid; ++i) {
     grid[i / kGrid][i % kGrid] =
@@ -64,8 +64,8 @@ std::vector<uint8_t> make_template(const Settings& s, int64_t index) {
   return field;
 }
 
-Split make_split(const Settings& s, const std::vector<std::vector<uint8_t>>& templates, Draw what,
-                 int64_t count) {
+Split make_split(const ImageSettings& s, const std::vector<std::vector<uint8_t>>& templates,
+                 ImageDraw what, int64_t count) {
   const int64_t pixels = s.size * s.size;
   Split split{count, std::vector<uint8_t>(static_cast<size_t>(count * s.channels * pixels)),
               std::vector<int32_t>(static_cast<size_t>(count))};
@@ -95,7 +95,7 @@ Split make_split(const Settings& s, const std::vector<std::vector<uint8_t>>& tem
 }
 
 DatasetLoader read_synthetic_images(ConfigReader& reader) {
-  Settings s{};
+  ImageSettings s{};
   s.classes = reader.integer("classes", 10, 2, 1000);
   s.channels = reader.integer("channels", 1, 1, 1024);
   s.size = reader.integer("size", 28, 1, 1024);

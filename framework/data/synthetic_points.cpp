@@ -13,9 +13,9 @@ namespace {
 enum class Kind { kSeparable, kXor, kSpirals };
 
 // Stream kStreamSynthetic is of synthetic_images, which draws under other "seeds" than these.
-enum Draw : uint64_t { kTrain = 101, kValidation = 102 };
+enum PointDraw : uint64_t { kTrainPoints = 101, kValidationPoints = 102 };
 
-struct Settings {
+struct PointSettings {
   Kind kind = Kind::kSeparable;
   int64_t classes = 2, train_count = 0, validation_count = 0;
   double noise = 0.0, margin = 0.0;
@@ -31,7 +31,7 @@ double uniform(uint32_t word) { return std::ldexp(static_cast<double>(word), -31
 float on_grid(double value) { return static_cast<float>(std::round(65536.0 * value) / 65536.0); }
 
 // Two half planes with a gap of twice the margin along the line x + y/2 = 0.1.
-Point separable(const Settings& s, int64_t label, const Philox4& words) {
+Point separable(const PointSettings& s, int64_t label, const Philox4& words) {
   const double along = uniform(words.v[0]), away = s.margin + 0.5 * (1.0 + uniform(words.v[1]));
   const double sign = label == 0 ? -1.0 : 1.0, norm = std::sqrt(1.25);
   const double nx = 1.0 / norm, ny = 0.5 / norm;
@@ -40,13 +40,13 @@ Point separable(const Settings& s, int64_t label, const Philox4& words) {
 }
 
 // The corners of a square, opposite ones of one class.
-Point corners(const Settings&, int64_t label, const Philox4& words) {
+Point corners(const PointSettings&, int64_t label, const Philox4& words) {
   const double x = words.v[0] & 1 ? 1.0 : -1.0;
   return {x, label == 0 ? x : -x};
 }
 
 // An arm a class, one and a half turns from near the middle outwards.
-Point spiral(const Settings& s, int64_t label, const Philox4& words) {
+Point spiral(const PointSettings& s, int64_t label, const Philox4& words) {
   constexpr double kTurns = 1.5, kFullTurn = 6.283185307179586;
   const double t = 0.5 * (1.0 + uniform(words.v[0]));  // along the arm
   const double angle =
@@ -55,7 +55,7 @@ Point spiral(const Settings& s, int64_t label, const Philox4& words) {
   return {radius * std::cos(angle), radius * std::sin(angle)};
 }
 
-Split make_split(const Settings& s, Draw what, int64_t count) {
+Split make_split(const PointSettings& s, PointDraw what, int64_t count) {
   Split split{count, {}, {}, {}};
   for (int64_t n = 0; n < count; ++n) {
     const Philox4 words = philox_block(what, static_cast<uint64_t>(n), kStreamSynthetic, 0);
@@ -71,8 +71,8 @@ Split make_split(const Settings& s, Draw what, int64_t count) {
   return split;
 }
 
-DatasetLoader read(ConfigReader& reader) {
-  Settings s;
+DatasetLoader read_synthetic_points(ConfigReader& reader) {
+  PointSettings s;
   const std::string kind = reader.choice("kind", {"separable", "xor", "spirals"});
   s.kind = kind == "xor" ? Kind::kXor : kind == "spirals" ? Kind::kSpirals : Kind::kSeparable;
   if (s.kind == Kind::kSpirals) {
@@ -97,8 +97,8 @@ DatasetLoader read(ConfigReader& reader) {
                            "choose a smaller train_count or validation_count");
             Dataset data{info};
             data.source = "generated";
-            data.train = make_split(s, kTrain, s.train_count);
-            data.validation = make_split(s, kValidation, s.validation_count);
+            data.train = make_split(s, kTrainPoints, s.train_count);
+            data.validation = make_split(s, kValidationPoints, s.validation_count);
             return data;
           }};
 }
@@ -109,7 +109,7 @@ const DatasetType& synthetic_points_type() {
   static const DatasetType type = {
       .name = "synthetic_points",
       .summary = "generated points in the plane: separable, xor or spirals; needs no files",
-      .read = read};
+      .read = read_synthetic_points};
   return type;
 }
 

@@ -6,7 +6,7 @@
 namespace duet {
 namespace {
 
-constexpr size_t kChunk = size_t{1} << 16;
+constexpr size_t kTextChunk = size_t{1} << 16;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 void take_line(const std::filesystem::path& file, int64_t number, std::string_view text,
@@ -47,10 +47,10 @@ void read_lines(const std::filesystem::path& path,
   uint64_t total = 0;
   for (bool at_end = false; !at_end;) {
     const size_t kept = text.size();
-    text.resize(kept + kChunk);
-    const size_t got = file.read(text.data() + kept, kChunk);
+    text.resize(kept + kTextChunk);
+    const size_t got = file.read(text.data() + kept, kTextChunk);
     text.resize(kept + got);
-    at_end = got < kChunk;
+    at_end = got < kTextChunk;
     total += got;
     if (total > kMostTextBytes) {
       throw DataError(path.string() + ": is longer than " + std::to_string(kMostTextBytes >> 20) +

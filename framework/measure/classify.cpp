@@ -55,7 +55,7 @@ Counts count(const TensorResult& tensor, const NamedValues& output, const NamedV
   return counts;
 }
 
-std::string format(const char* pattern, double value) {
+std::string printed(const char* pattern, double value) {
   char text[64];
   std::snprintf(text, sizeof text, pattern, value);
   return text;
@@ -104,7 +104,7 @@ Fault classify(const std::vector<TensorResult>& tensors, const std::vector<Named
     return {FaultKind::kLowPrecision,
             std::string("computes in lower precision than asked: the errors of ") + name +
                 " are those of " + (bf16 ? "bf16" : "tf32 or fp16") + ", RMS-relative " +
-                format("%.2g", a.rms_relative) + detail};
+                printed("%.2g", a.rms_relative) + detail};
   }
   return {FaultKind::kWrong,
           "is wrong in " + std::to_string(std::max<size_t>(counts.beyond, 1)) + " of " + of +

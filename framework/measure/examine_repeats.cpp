@@ -23,7 +23,7 @@ constexpr double kReplaySeconds = 0.05, kChangingSeconds = 0.02, kPlainSeconds =
 constexpr size_t kFewest = 16, kFewestLong = 3;
 constexpr std::clock_t kMostComputed = CLOCKS_PER_SEC * 3 / 10;
 constexpr double kLongCall = 0.01;  // what happens beside it does not matter
-constexpr int kMostInGraph = 50;
+constexpr int kMostExaminedInGraph = 50;
 constexpr int kAttempts = 3;  // a machine that is busy at the wrong moment is not so every time
 
 /// Seconds of single calls.
@@ -205,7 +205,7 @@ class Repeater {
     const StepGraph call(context_, [&] { queue_call(kSame); });
     StepGraph one(context_, {&call});
     one.launch();
-    in_graph_ = calls_in_graph(context_, one, kMostInGraph);
+    in_graph_ = calls_in_graph(context_, one, kMostExaminedInGraph);
     const auto repeated = [&](auto&& queue) {
       const StepGraph part(context_, queue);
       return StepGraph(context_,

@@ -15,7 +15,7 @@
 namespace duet {
 namespace {
 
-constexpr int kMostInGraph = 200;
+constexpr int kMostMeasuredInGraph = 200;
 constexpr int kColdInGraph = 10;
 constexpr size_t kMostRotated = 4;
 
@@ -166,7 +166,7 @@ class Runner {
   int calls_of_a_graph() {
     StepGraph once = graph(1);
     once.launch();
-    const int calls = duet::calls_in_graph(context_, once, kMostInGraph);
+    const int calls = duet::calls_in_graph(context_, once, kMostMeasuredInGraph);
     const auto turns = static_cast<int>(rigs_.size());
     return (calls + turns - 1) / turns * turns;
   }

@@ -15,7 +15,7 @@ namespace {
 constexpr uint64_t kSeed = 1;
 constexpr double kReferenceFlops = 1e8;  // about a second of one thread of cpu_reference in double
 constexpr int64_t kFewestImages = 2;
-constexpr double kFarSlower = 10, kCostlyMicroseconds = 2e3;
+constexpr double kFarSlowerFactor = 10, kCostlyMicroseconds = 2e3;
 constexpr int kTries = 3;
 constexpr TimingPlan kTiming = {.block_seconds = 0.002, .rounds = 3, .most_rounds = 3};
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -94,7 +94,7 @@ bool AutoTrial::find_fastest(const Passes& passes, std::vector<AutoCandidate>& c
     if (!candidate->fault.empty()) continue;
     if (limit == kInfinity) {
       if (!is_right(passes, *candidate)) continue;
-      limit = std::max(kFarSlower * microseconds, kCostlyMicroseconds);
+      limit = std::max(kFarSlowerFactor * microseconds, kCostlyMicroseconds);
     }
     candidate->far_slower = microseconds > limit;
     if (!candidate->far_slower) left.push_back(candidate);

@@ -20,7 +20,7 @@ constexpr size_t kMostConfusions = 10;  // told of many classes
 
 json share(double value) { return std::isfinite(value) ? json(value) : json(); }
 
-std::string percent(double value) {
+std::string percent_or_dash(double value) {
   return std::isfinite(value) ? fmt::format("{:.2f}%", 100.0 * value) : "-";
 }
 
@@ -90,7 +90,7 @@ std::string classes_text(const DatasetInfo& info, const Metrics& metrics) {
   for (size_t i = 0; i < metrics.classes.size(); ++i) {
     const ClassMetrics& found = metrics.classes[i];
     rows.push_back({printable(class_name(info, i)), format_count(found.rows),
-                    percent(found.precision()), percent(found.recall())});
+                    percent_or_dash(found.precision()), percent_or_dash(found.recall())});
   }
   const std::string table = format_table(rows);
   if (metrics.confusion.empty()) return table;

@@ -47,10 +47,10 @@ std::string shape_text(const std::vector<int64_t>& dims) {
 }
 
 // Which tensors are taken. Throws DataError if one of them cannot be.
-class Choice {
+class WeightChoice {
  public:
-  Choice(InitialWeights* result, const std::vector<std::string>& skip,
-         const std::vector<Parameter>& parameters)
+  WeightChoice(InitialWeights* result, const std::vector<std::string>& skip,
+               const std::vector<Parameter>& parameters)
       : result_(result), skip_(skip), parameters_(parameters) {}
 
   void check(const safetensors::File& file) {
@@ -115,7 +115,7 @@ InitialWeights take_initial_weights(const std::string& from, const std::vector<s
                                     Weights& weights) {
   check_skip(skip, weights.parameters());
   InitialWeights result{.file = checkpoint_named("train.init_from:", from)};
-  Choice choice(&result, skip, weights.parameters());
+  WeightChoice choice(&result, skip, weights.parameters());
   const safetensors::File file = safetensors::read(
       result.file, [&](const safetensors::File& described) { choice.check(described); });
   for (const Parameter* parameter : choice.taken) {

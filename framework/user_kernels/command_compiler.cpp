@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostBytes = 256 << 20;
+constexpr uint64_t kMostObjectBytes = 256 << 20;
 
 /// A folder of its own, gone with all that is in it.
 class ScratchFolder {
@@ -63,7 +63,7 @@ class CommandCompiler : public KernelCompiler {
     if (result.code > 128)
       throw RunError(command_.words + " was ended by a signal: " + result.output);
     if (result.code != 0) return {"", without(scratch.path(), result.output)};
-    return {read_input_file(made, kMostBytes), result.output};
+    return {read_input_file(made, kMostObjectBytes), result.output};
   }
 
  private:

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostBytes = 256 << 20;
+constexpr uint64_t kMostCachedBytes = 256 << 20;
 constexpr std::string_view kMagic = "duet kernels 1\n";
 
 fs::path path_of(const std::string& key) {
@@ -64,7 +64,7 @@ std::optional<CompiledCode> find_cached(const std::string& key) {
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return {};
   try {
-    const std::string all = read_input_file(path, kMostBytes);
+    const std::string all = read_input_file(path, kMostCachedBytes);
     const size_t head = kMagic.size() + sizeof(uint64_t);
     if (!all.starts_with(kMagic) || all.size() < head) return {};
     const std::string_view body = std::string_view(all).substr(head);

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMostBytes = 1 << 20;
+constexpr uint64_t kMostSourceBytes = 1 << 20;
 constexpr size_t kMostHeaders = 100;
 constexpr const char* kNameRule =
     "a file of kernels is called LAYER_custom_NAME.cu, or LAYER_cpu_NAME.cpp for the CPU, e.g. "
@@ -84,7 +84,7 @@ bool has_plugin(const std::string& source) {
 
 // Throws ConfigError: a compiler would end there.
 std::string read_source(const fs::path& path) {
-  std::string text = read_input_file(path, kMostBytes);
+  std::string text = read_input_file(path, kMostSourceBytes);
   if (text.find('\0') != std::string::npos) {
     throw ConfigError(path.string() + ": holds a NUL byte, so it is no text of a program");
   }

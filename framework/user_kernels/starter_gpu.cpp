@@ -4,7 +4,7 @@
 namespace duet {
 namespace {
 
-constexpr const char* kConv2d =
+constexpr const char* kGpuConv2d =
     R"cuda(// conv2d custom_NAME: a thread computes one output, and adds up all that it needs.
 //
 //   y[n,k,p,q] = b[k] + sum over c,r,s of
@@ -83,7 +83,7 @@ __global__ void backward_filter(const float* x, const float* dy, float* dw, floa
 DUET_LAUNCH(backward_filter, backward_filter, ceil_div(K * C * R * S + (BIAS ? K : 0), BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kLinear =
+constexpr const char* kGpuLinear =
     R"cuda(// linear custom_NAME: a thread computes one output, and adds up all that it needs.
 //
 //   y[n,o] = b[o] + sum over i of x[n,i] * w[o,i]
@@ -134,7 +134,7 @@ __global__ void bias_gradient(const float* x, const float* dy, float* dw, float*
 DUET_LAUNCH(backward_filter, bias_gradient, ceil_div(OUT, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kRelu = R"cuda(// relu custom_NAME: a thread computes one element.
+constexpr const char* kGpuRelu = R"cuda(// relu custom_NAME: a thread computes one element.
 //
 //   y = max(x, 0)        dx = dy where x > 0, else 0
 //
@@ -158,7 +158,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, T* dx) {
 DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kSoftmax = R"cuda(// softmax custom_NAME: a thread computes one row.
+constexpr const char* kGpuSoftmax = R"cuda(// softmax custom_NAME: a thread computes one row.
 //
 //   y = exp(x) / sum of exp(x) over the row        dx = y * (dy - sum of dy * y over the row)
 //
@@ -189,7 +189,7 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div(ROWS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kMaxPool2d =
+constexpr const char* kGpuMaxPool2d =
     R"cuda(// max_pool2d custom_NAME: forward a thread an output, backward a thread an input.
 //
 //   y[n,c,p,q] = the largest x[n, c, p*STRIDE_H - PAD_H + r, q*STRIDE_W - PAD_W + s], r < R and s < S
@@ -239,7 +239,8 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div((long long)N * C * H * W, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kLeakyRelu = R"cuda(// leaky_relu custom_NAME: a thread computes one element.
+constexpr const char* kGpuLeakyRelu =
+    R"cuda(// leaky_relu custom_NAME: a thread computes one element.
 //
 //   y = x where x > 0, else SLOPE * x        dx = dy where x > 0, else SLOPE * dy
 //
@@ -263,7 +264,7 @@ __global__ void backward(const T* x, const T* y, const T* dy, T* dx) {
 DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kSilu = R"cuda(// silu custom_NAME: a thread computes one element.
+constexpr const char* kGpuSilu = R"cuda(// silu custom_NAME: a thread computes one element.
 //
 //   s = 1 / (1 + exp(-x))        y = x * s        dx = dy * s * (1 + x * (1 - s))
 DUET_TUNE(BLOCK, 256, 64, 128, 512);  // threads a block; the first is the default
@@ -285,7 +286,7 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kGlobalAvgPool2d =
+constexpr const char* kGpuGlobalAvgPool2d =
     R"cuda(// global_avg_pool2d custom_NAME: forward a thread adds up one channel of an image, backward it writes one pixel.
 //
 //   y[n,c] = the mean of x[n,c,h,w]        dx[n,c,h,w] = dy[n,c] / (H*W)
@@ -318,7 +319,7 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kReorder =
+constexpr const char* kGpuReorder =
     R"cuda(// reorder custom_NAME: a thread copies one element, in the order in which the target has them.
 //
 //   y[n,c,h,w] = x[n,c,h,w]        dx[n,c,h,w] = dy[n,c,h,w]
@@ -347,7 +348,7 @@ __global__ void backward(const float* x, const float* y, const float* dy, float*
 DUET_LAUNCH(backward, backward, ceil_div((long long)ELEMENTS, BLOCK), BLOCK);
 )cuda";
 
-constexpr const char* kBatchNorm2d =
+constexpr const char* kGpuBatchNorm2d =
     R"cuda(// batch_norm2d custom_NAME: a block computes one channel, and reads it three times.
 //
 //   mean = the mean of a channel's x        var = the mean of (x - mean)^2
@@ -439,16 +440,16 @@ DUET_LAUNCH(backward, backward, C, BLOCK);
 }  // namespace
 
 const StarterTexts& gpu_starters() {
-  static const StarterTexts all = {{"batch_norm2d", kBatchNorm2d},
-                                   {"conv2d", kConv2d},
-                                   {"global_avg_pool2d", kGlobalAvgPool2d},
-                                   {"leaky_relu", kLeakyRelu},
-                                   {"linear", kLinear},
-                                   {"max_pool2d", kMaxPool2d},
-                                   {"relu", kRelu},
-                                   {"reorder", kReorder},
-                                   {"silu", kSilu},
-                                   {"softmax", kSoftmax}};
+  static const StarterTexts all = {{"batch_norm2d", kGpuBatchNorm2d},
+                                   {"conv2d", kGpuConv2d},
+                                   {"global_avg_pool2d", kGpuGlobalAvgPool2d},
+                                   {"leaky_relu", kGpuLeakyRelu},
+                                   {"linear", kGpuLinear},
+                                   {"max_pool2d", kGpuMaxPool2d},
+                                   {"relu", kGpuRelu},
+                                   {"reorder", kGpuReorder},
+                                   {"silu", kGpuSilu},
+                                   {"softmax", kGpuSoftmax}};
   return all;
 }
 

@@ -15,7 +15,7 @@ namespace duet {
 namespace {
 
 // What reading the arms says is wrong; empty if nothing is.
-std::string message_of(const ArmsOptions& options, int expected_code = kExitUsage) {
+std::string message_of_arms(const ArmsOptions& options, int expected_code = kExitUsage) {
   try {
     read_arms(options);
   } catch (const Error& error) {
@@ -78,9 +78,9 @@ TEST(Arms, SayThemselvesWhatComputes) {
   const ComparisonFolder folder;
   ArmsOptions options = folder.options({"cpu_blas", "cpu"});
   options.assignments = {"backend=cpu_reference"};
-  EXPECT_TRUE(has(message_of(options), "--set backend=cpu_reference: the arms say"));
+  EXPECT_TRUE(has(message_of_arms(options), "--set backend=cpu_reference: the arms say"));
   options.assignments = {"layers.conv1.backend=cpu_reference"};  // of one layer: in all arms
-  EXPECT_EQ(message_of(options), "");
+  EXPECT_EQ(message_of_arms(options), "");
 }
 
 TEST(Arms, MustTrainTheSameTask) {
@@ -104,7 +104,7 @@ TEST(Arms, MustTrainTheSameTask) {
   for (const auto& c : cases) {
     folder.write("other.yaml", c.changes);
     const std::string message =
-        message_of(folder.options({"cpu", (folder / "other.yaml").string()}));
+        message_of_arms(folder.options({"cpu", (folder / "other.yaml").string()}));
     for (const std::string& part : c.parts) {
       EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
     }
@@ -116,27 +116,27 @@ TEST(Arms, MustTrainTheSameTask) {
                               {"epochs: 2", "epochs: 2, log_every: 3"},
                               {"kernel: 3", "kernel: [3, 3]"},
                               {"name: tiny", "name: other\nworkspace_limit_mib: 7"}});
-  EXPECT_EQ(message_of(folder.options({"cpu", (folder / "other.yaml").string()})), "");
+  EXPECT_EQ(message_of_arms(folder.options({"cpu", (folder / "other.yaml").string()})), "");
 }
 
 TEST(Arms, TellTheMistakesOfAll) {
   const ComparisonFolder folder;
   folder.write("one.yaml", {{"kernel: 3", "kernel: 9"}});
   folder.write("two.yaml", {{"type: relu", "type: relo"}});
-  const std::string message =
-      message_of(folder.options({(folder / "one.yaml").string(), (folder / "two.yaml").string()}));
+  const std::string message = message_of_arms(
+      folder.options({(folder / "one.yaml").string(), (folder / "two.yaml").string()}));
   EXPECT_TRUE(has(message, "one.yaml:7", "9x9", "two.yaml:8", "'relo'"));
   // A mistake of the common file is told once.
   ArmsOptions options = folder.options({"cpu_blas", "cpu_reference"});
   options.assignments = {"layers.conv1.kernel=9"};
-  const std::string common = message_of(options);
+  const std::string common = message_of_arms(options);
   EXPECT_EQ(common.find("9x9"), common.rfind("9x9")) << common;
 }
 
 TEST(Arms, NeedAGpuForItsFamilies) {
   if (gpu_available()) GTEST_SKIP() << "there is a GPU";
   const ComparisonFolder folder;
-  const std::string message = message_of(folder.options({"custom", "cpu"}), kExitUnsupported);
+  const std::string message = message_of_arms(folder.options({"custom", "cpu"}), kExitUnsupported);
   EXPECT_TRUE(has(message, "arm 'custom' needs a GPU", "--a cpu_blas --b cpu_reference"));
 }
 

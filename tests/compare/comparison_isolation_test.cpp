@@ -22,14 +22,14 @@ namespace {
 
 using nlohmann::json;
 
-enum class End { kSegfault, kExit, kLoop };
+enum class RowEnd { kSegfault, kExit, kLoop };
 enum class Where { kByItself, kBatchOf4, kEverywhere };
 
 /// A sound implementation of linear that ends its process in forward, there.
-template <End kEnd, Where kWhere>
-class Ending : public DoubleBase {
+template <RowEnd kEnd, Where kWhere>
+class EndingRow : public DoubleBase {
  public:
-  Ending(std::unique_ptr<Implementation> sound, int64_t batch)
+  EndingRow(std::unique_ptr<Implementation> sound, int64_t batch)
       : DoubleBase(std::move(sound)), batch_(batch) {}
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     const bool in_network = has(Running::last(), "(layer ");
@@ -43,22 +43,22 @@ class Ending : public DoubleBase {
  private:
   static void end() {
     static volatile uintptr_t nowhere = 8;  // compilers warn of what they know
-    if (kEnd == End::kSegfault) *reinterpret_cast<volatile int*>(nowhere) = 1;
-    if (kEnd == End::kExit) std::exit(0);
-    while (kEnd == End::kLoop && nowhere) {
+    if (kEnd == RowEnd::kSegfault) *reinterpret_cast<volatile int*>(nowhere) = 1;
+    if (kEnd == RowEnd::kExit) std::exit(0);
+    while (kEnd == RowEnd::kLoop && nowhere) {
     }
   }
 
   const int64_t batch_;
 };
 
-template <End kEnd, Where kWhere>
+template <RowEnd kEnd, Where kWhere>
 std::unique_ptr<Implementation> make_ending(const LinearProblem& problem, Context& context) {
-  return std::make_unique<Ending<kEnd, kWhere>>(
+  return std::make_unique<EndingRow<kEnd, kWhere>>(
       make_sound(linear_impls(), "cpu_blas", problem, context), problem.n);
 }
 
-template <End kEnd, Where kWhere>
+template <RowEnd kEnd, Where kWhere>
 [[noreturn]] void compare() {
   const InList<LinearProblem> listed(
       linear_impls(), {{"cpu_double_ends", supports_all, make_ending<kEnd, kWhere>}});
@@ -89,7 +89,7 @@ class ComparisonIsolationDeathTest : public testing::Test {
 };
 
 TEST_F(ComparisonIsolationDeathTest, ACrashInARowCostsTheRowsOfItsLayer) {
-  EXPECT_EXIT((compare<End::kSegfault, Where::kByItself>()), failed_,
+  EXPECT_EXIT((compare<RowEnd::kSegfault, Where::kByItself>()), failed_,
               "layers, fc1 forward: cpu_double_ends in linear forward ");
   const json results = take_death_test_file();
   EXPECT_TRUE(has(results["stopped"].get<std::string>(), "layers, fc1 forward: cpu_double_ends "));
@@ -114,7 +114,7 @@ TEST_F(ComparisonIsolationDeathTest, ACrashInARowCostsTheRowsOfItsLayer) {
 }
 
 TEST_F(ComparisonIsolationDeathTest, AnExitCostsTheBatchThatItEnds) {
-  EXPECT_EXIT((compare<End::kExit, Where::kBatchOf4>()), failed_,
+  EXPECT_EXIT((compare<RowEnd::kExit, Where::kBatchOf4>()), failed_,
               "throughput at batch 4: cpu_double_ends in linear forward \\(layer fc1\\) ended the "
               "process with exit code 0");
   const json results = take_death_test_file();
@@ -129,13 +129,13 @@ TEST_F(ComparisonIsolationDeathTest, AnExitCostsTheBatchThatItEnds) {
 }
 
 TEST_F(ComparisonIsolationDeathTest, AnEndlessLoopCostsTheBatchThatItEnds) {
-  EXPECT_EXIT((compare<End::kLoop, Where::kBatchOf4>()), failed_,
+  EXPECT_EXIT((compare<RowEnd::kLoop, Where::kBatchOf4>()), failed_,
               "throughput at batch 4: cpu_double_ends has not ended after 2 s");
   EXPECT_EQ(take_death_test_file()["throughput"].size(), 2u);
 }
 
 TEST_F(ComparisonIsolationDeathTest, WhatEndsEverythingIsNamed) {
-  EXPECT_EXIT((compare<End::kExit, Where::kEverywhere>()), failed_,
+  EXPECT_EXIT((compare<RowEnd::kExit, Where::kEverywhere>()), failed_,
               "error: .*: cpu_double_ends in linear forward \\(layer fc1\\) ended the process");
   EXPECT_TRUE(take_death_test_file().is_null());
 }

@@ -30,16 +30,16 @@ bool others_handle_crashes() {
   return (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL;
 }
 
-enum class End { kCrash, kLostDevice };
+enum class CrashEnd { kCrash, kLostDevice };
 
 /// cpu_reference of ReLU that ends so in its backward pass.
-template <End kEnd>
-class Ending : public DoubleBase {
+template <CrashEnd kEnd>
+class CrashEnding : public DoubleBase {
  public:
   using DoubleBase::DoubleBase;
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     if (pass != Pass::kForward) {
-      if (kEnd == End::kLostDevice) throw UnusableProcessError("cpu_double_ends failed");
+      if (kEnd == CrashEnd::kLostDevice) throw UnusableProcessError("cpu_double_ends failed");
       static volatile uintptr_t nowhere = 8;  // compilers warn of what they know
       *reinterpret_cast<volatile int*>(nowhere) = 1;
     }
@@ -47,14 +47,14 @@ class Ending : public DoubleBase {
   }
 };
 
-template <End kEnd>
+template <CrashEnd kEnd>
 std::unique_ptr<Implementation> make_ending(const ActivationProblem& problem, Context& context) {
-  return std::make_unique<Ending<kEnd>>(
+  return std::make_unique<CrashEnding<kEnd>>(
       make_sound(relu_impls(), "cpu_reference", problem, context));
 }
 
 /// bench, whose second row ends so.
-template <End kEnd>
+template <CrashEnd kEnd>
 void bench_that_ends(const std::string& file) {
   const InList<ActivationProblem> listed(relu_impls(),
                                          {{"cpu_double_ends", supports_all, make_ending<kEnd>}});
@@ -81,7 +81,7 @@ TEST_F(RunningDeathTest, ACrashNamesTheImplementationAndKeepsTheRowsBefore) {
   const std::string file = death_test_file();
   const auto crash = [&] {
     name_crashes();
-    bench_that_ends<End::kCrash>(file);
+    bench_that_ends<CrashEnd::kCrash>(file);
   };
   EXPECT_EXIT(crash(), testing::KilledBySignal(SIGSEGV),
               "error: cpu_double_ends in relu backward crashed: SIGSEGV");
@@ -125,7 +125,7 @@ TEST_F(RunningDeathTest, ASignalThatSomebodyHandlesStaysTheirs) {
 }
 
 TEST(Running, ALostGpuEndsTheMeasuringAndBlamesNobodyElse) {
-  bench_that_ends<End::kLostDevice>(death_test_file());
+  bench_that_ends<CrashEnd::kLostDevice>(death_test_file());
   const auto results = take_death_test_file();
   ASSERT_EQ(results["rows"].size(), 1u);
   EXPECT_EQ(results["stopped"], "cpu_double_ends failed");

@@ -88,7 +88,7 @@ nlohmann::json row(const std::string& suite, const std::string& shape, double cu
           {"ratios", nlohmann::json::array()}};
 }
 
-std::string results(const std::vector<nlohmann::json>& rows, const std::string& gpu = "H200") {
+std::string results_file(const std::vector<nlohmann::json>& rows, const std::string& gpu = "H200") {
   return nlohmann::json{{"schema", kBenchSchema},
                         {"device", "gpu"},
                         {"date", "2026-11-23"},
@@ -100,11 +100,11 @@ std::string results(const std::vector<nlohmann::json>& rows, const std::string& 
 
 TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
   const TemporaryFolder folder;
-  folder.write("a.json", results({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 100, 400),
-                                  row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 1)}));
+  folder.write("a.json", results_file({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 100, 400),
+                                       row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 1)}));
   // Measured again, and another suite: 0.25 is the worst row then, and 2 the mean of both.
-  folder.write("b.json", results({row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 25),
-                                  row("b", "n=1,c=5,h=8,w=8,k=4,r=3,s=3", 100, 800)}));
+  folder.write("b.json", results_file({row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 25),
+                                       row("b", "n=1,c=5,h=8,w=8,k=4,r=3,s=3", 100, 800)}));
   const auto all = read_bench_results({(folder / "a.json").string(), (folder / "b.json").string()});
   const std::string text = suite_summary_text(all);
   const auto line = [&](const std::string& suite) {
@@ -122,8 +122,8 @@ TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
 
 TEST(SuiteSummary, OtherDevicesAndOtherFilesAreRefused) {
   const TemporaryFolder folder;
-  folder.write("a.json", results({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 1, 2)}));
-  folder.write("b.json", results({}, "H100"));
+  folder.write("a.json", results_file({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 1, 2)}));
+  folder.write("b.json", results_file({}, "H100"));
   folder.write("c.json", "{\"schema\":\"duet.results/1\"}");
   const auto read = [&](const std::string& name) {
     return read_bench_results({(folder / "a.json").string(), (folder / name).string()});

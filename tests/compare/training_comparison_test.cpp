@@ -17,10 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr TimingPlan kShort = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
+constexpr TimingPlan kShortPlan = {.block_seconds = 0.001, .rounds = 3, .most_rounds = 3};
 
 json compare(const SmallComparison& small, int64_t seeds = 2) {
-  StepTimer timer(small.arms, small.dataset, kShort);
+  StepTimer timer(small.arms, small.dataset, kShortPlan);
   return JsonWriter::write(compare_training(small.arms, small.dataset,
                                             timer.at(small.arms[0].spec.data.batch),
                                             {.steps = 12, .seeds = seeds}));
@@ -59,7 +59,7 @@ TEST(TrainingComparison, AnArmBesideItselfIsTheSameToTheBit) {
 
 TEST(TrainingComparison, TellsTheShareAfterEveryStep) {
   const SmallComparison small({"cpu_blas", "cpu_reference"});
-  StepTimer timer(small.arms, small.dataset, kShort);
+  StepTimer timer(small.arms, small.dataset, kShortPlan);
   std::vector<double> shares;
   TrainingPlan plan = {.steps = 2, .seeds = 2};
   plan.step_done = [&](double share) { shares.push_back(share); };

@@ -32,7 +32,7 @@ Image image_of(const json& object) {
           object["pixels"].get<std::vector<uint8_t>>()};
 }
 
-std::string content_of(const std::string& name) {
+std::string bytes_of_picture(const std::string& name) {
   std::ifstream file(kPictureFolder + name, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
@@ -91,7 +91,7 @@ TEST(ImageSet, OrientationOfExif) {
 
 TEST(ImageSet, AJpegIsTurnedAsItsExifSays) {
   const TemporaryFolder folder;
-  const std::string jpeg = content_of("colour.jpg"), data = exif(6, false);
+  const std::string jpeg = bytes_of_picture("colour.jpg"), data = exif(6, false);
   const size_t length = data.size() + 2;
   const std::string segment = std::string("\xff\xe1") + static_cast<char>(length >> 8) +
                               static_cast<char>(length & 255) + data;
@@ -119,8 +119,8 @@ TEST(ImageSet, ReadsInOrderChannelByChannel) {
 
 TEST(ImageSet, WhatCannotBeReadIsNamedOrLeftOut) {
   const TemporaryFolder folder;
-  folder.write("half.png", content_of("colour.png").substr(0, 100));
-  folder.write("half.jpg", content_of("colour.jpg").substr(0, 300));
+  folder.write("half.png", bytes_of_picture("colour.png").substr(0, 100));
+  folder.write("half.jpg", bytes_of_picture("colour.jpg").substr(0, 300));
   folder.write("text.png", "hello");
   const std::vector<LabelledFile> files = {
       {folder / "half.png", 0},         {kPictureFolder + "colour.png", 1},

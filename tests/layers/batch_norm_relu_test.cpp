@@ -37,7 +37,7 @@ std::vector<NamedValues> outputs_of(const LayerCase& c, std::vector<double> x, P
   return runner.outputs(pass);
 }
 
-void expect_near(const NamedValues& found, const std::vector<double>& expected) {
+void expect_values(const NamedValues& found, const std::vector<double>& expected) {
   ASSERT_EQ(found.values.size(), expected.size()) << found.name;
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_NEAR(found.values[i], expected[i], 1e-12) << found.name << " " << i;
@@ -50,14 +50,14 @@ TEST(BatchNormRelu, ValuesAndGradientsOfPyTorch) {
   const double z = 2 / std::sqrt(4.5);
   const auto y = outputs_of(relu_by_hand(true), x, Pass::kForward);
   ASSERT_EQ(y.size(), 3u);  // with the running statistics, which relu leaves alone
-  expect_near(y[0], {0, 0, 0, z - 0.5, 1, 0, 5.5, z - 0.5});
-  expect_near(y[1], {0.75 * 2 + 0.25 * 3, 0.75 * 10 + 0.25 * 2});
-  expect_near(y[2], {0.75 * 8 + 0.25 * 14 / 3, 0.75 * 4 + 0.25 * 16 / 3});
+  expect_values(y[0], {0, 0, 0, z - 0.5, 1, 0, 5.5, z - 0.5});
+  expect_values(y[1], {0.75 * 2 + 0.25 * 3, 0.75 * 10 + 0.25 * 2});
+  expect_values(y[2], {0.75 * 8 + 0.25 * 14 / 3, 0.75 * 4 + 0.25 * 16 / 3});
   // dy comes through in rows 3 and 4 of the first feature, and in 2 and 4 of the second.
   const auto d = outputs_of(relu_by_hand(true), x, Pass::kBackward);
   ASSERT_EQ(d.size(), 3u);
-  expect_near(d[1], {36 * 1.5, 58 * z});
-  expect_near(d[2], {16 + 36, 9 + 49});
+  expect_values(d[1], {36 * 1.5, 58 * z});
+  expect_values(d[2], {16 + 36, 9 + 49});
   EXPECT_NEAR(d[0].values[0], 1.5 * (0 - 13 + 13.5), 1e-12);
   EXPECT_NEAR(d[0].values[6], 1.5 * (36 - 13 - 1.5 * 13.5), 1e-12);
   EXPECT_NEAR(d[0].values[3], (9 - 14.5 - z * 58 * z / 4) / std::sqrt(4.5), 1e-12);
@@ -66,10 +66,10 @@ TEST(BatchNormRelu, ValuesAndGradientsOfPyTorch) {
 TEST(BatchNormRelu, EvaluationReadsTheBuffers) {
   const std::vector<double> x = {1, 0, 2, 14, 3, 0, 6, 14};
   const double a = 3 / std::sqrt(8.5), b = 1 / std::sqrt(4.5);
-  expect_near(outputs_of(relu_by_hand(false), x, Pass::kForward)[0],
-              {0, 0, 1, 4 * b - 0.5, 1 + a, 0, 1 + 4 * a, 4 * b - 0.5});
-  expect_near(outputs_of(relu_by_hand(false), x, Pass::kBackward)[0],
-              {0, 0, 4 * a, 9 * b, 16 * a, 0, 36 * a, 49 * b});
+  expect_values(outputs_of(relu_by_hand(false), x, Pass::kForward)[0],
+                {0, 0, 1, 4 * b - 0.5, 1 + a, 0, 1 + 4 * a, 4 * b - 0.5});
+  expect_values(outputs_of(relu_by_hand(false), x, Pass::kBackward)[0],
+                {0, 0, 4 * a, 9 * b, 16 * a, 0, 36 * a, 49 * b});
 }
 
 TEST(BatchNormRelu, NanStaysNan) {

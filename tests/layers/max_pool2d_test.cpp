@@ -50,18 +50,18 @@ TEST(MaxPool2d, OverlappingWindowsAddUp) {
   EXPECT_EQ(dx_of(c, {0, 9, 1, 2}), (std::vector<double>{0, 3, 0, 3}));
 }
 
-std::string mistake(const std::vector<std::pair<std::string, std::string>>& keys) {
+std::string pool_mistake(const std::vector<std::pair<std::string, std::string>>& keys) {
   return error_of([&] {
     make_layer("max_pool2d", {.name = "mistake", .keys = keys, .x = {{{1, 1, 8, 8}}}});
   });
 }
 
 TEST(MaxPool2d, RefusesWhatDoesNotFit) {
-  EXPECT_TRUE(has(mistake({}), "'kernel' is missing"));
-  EXPECT_TRUE(has(mistake({{"kernel", "3"}, {"padding", "2"}}), "at most half the kernel"));
-  EXPECT_TRUE(has(mistake({{"kernel", "9"}}), "larger than the input"));
-  EXPECT_NE(mistake({{"kernel", "2"}, {"count_include_pad", "true"}}), "");
-  EXPECT_EQ(mistake({{"kernel", "9"}, {"padding", "1"}}), "");
+  EXPECT_TRUE(has(pool_mistake({}), "'kernel' is missing"));
+  EXPECT_TRUE(has(pool_mistake({{"kernel", "3"}, {"padding", "2"}}), "at most half the kernel"));
+  EXPECT_TRUE(has(pool_mistake({{"kernel", "9"}}), "larger than the input"));
+  EXPECT_NE(pool_mistake({{"kernel", "2"}, {"count_include_pad", "true"}}), "");
+  EXPECT_EQ(pool_mistake({{"kernel", "9"}, {"padding", "1"}}), "");
   const LayerCase features{.name = "features", .keys = {{"kernel", "1"}}, .x = {{{4, 4}}}};
   EXPECT_THROW(make_layer("max_pool2d", features), ShapeError);
 }

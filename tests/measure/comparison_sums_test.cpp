@@ -61,7 +61,7 @@ struct Plain {
   }
 };
 
-void expect_close(double found, double expected, const char* what) {
+void expect_close_sum(double found, double expected, const char* what) {
   if (std::isnan(expected) || std::isinf(expected)) {
     EXPECT_EQ(std::isnan(found), std::isnan(expected)) << what;
     EXPECT_EQ(std::isinf(found), std::isinf(expected)) << what;
@@ -83,11 +83,11 @@ TEST_P(Comparison, AddsUpWhatTheDefinitionsSay) {
       comparison_sums_on_cpu({c.expected.data(), sizes, reference}, {desc, found.data()}, c.limit);
   const Plain plain(c);
   EXPECT_EQ(reference.finite, plain.finite);
-  expect_close(reference.square, plain.reference_square, "reference's squares");
-  expect_close(reference.size_square, plain.size_square, "squares of sizes");
-  expect_close(sums.error_square, plain.error_square, "squares of errors");
-  expect_close(sums.found_square, plain.found_square, "squares");
-  expect_close(sums.product, plain.product, "products");
+  expect_close_sum(reference.square, plain.reference_square, "reference's squares");
+  expect_close_sum(reference.size_square, plain.size_square, "squares of sizes");
+  expect_close_sum(sums.error_square, plain.error_square, "squares of errors");
+  expect_close_sum(sums.found_square, plain.found_square, "squares");
+  expect_close_sum(sums.product, plain.product, "products");
   EXPECT_EQ(sums.max_error, plain.max_error);
   ASSERT_GE(sums.worst, 0);
   if (sizes) {  // without them the share hangs on the last bits of the RMS

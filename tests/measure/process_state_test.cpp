@@ -81,25 +81,25 @@ TEST(ProcessState, NamesAThreadThatKeepsComputing) {
   EXPECT_EQ(state.restore(), "");
 }
 
-enum class Trick { kRounds, kThrowsInt, kThrowsForeign };
+enum class RudeTrick { kRounds, kThrowsInt, kThrowsForeign };
 
 /// cpu_reference of ReLU, and a trick.
 class Rude : public DoubleBase {
  public:
-  Rude(Trick trick, std::unique_ptr<Implementation> sound)
+  Rude(RudeTrick trick, std::unique_ptr<Implementation> sound)
       : DoubleBase(std::move(sound)), trick_(trick) {}
   void run(Pass pass, const Run& run, const LayerTensors& tensors) override {
     sound_->run(pass, run, tensors);
-    if (trick_ == Trick::kRounds) std::fesetround(FE_DOWNWARD);
-    if (trick_ == Trick::kThrowsInt) throw 7;
-    if (trick_ == Trick::kThrowsForeign) throw std::range_error("beyond");
+    if (trick_ == RudeTrick::kRounds) std::fesetround(FE_DOWNWARD);
+    if (trick_ == RudeTrick::kThrowsInt) throw 7;
+    if (trick_ == RudeTrick::kThrowsForeign) throw std::range_error("beyond");
   }
 
  private:
-  const Trick trick_;
+  const RudeTrick trick_;
 };
 
-template <Trick kTrick>
+template <RudeTrick kTrick>
 std::unique_ptr<Implementation> make_rude(const ActivationProblem& problem, Context& context) {
   return std::make_unique<Rude>(kTrick,
                                 make_sound(relu_impls(), "cpu_reference", problem, context));
@@ -108,9 +108,9 @@ std::unique_ptr<Implementation> make_rude(const ActivationProblem& problem, Cont
 TEST(ProcessState, ExaminationsNameWhoLeavesOrThrowsWhat) {
   const InList<ActivationProblem> listed(
       relu_impls(),
-      {{"cpu_double_rounds", supports_all, make_rude<Trick::kRounds>},
-       {"cpu_double_throws_int", supports_all, make_rude<Trick::kThrowsInt>},
-       {"cpu_double_throws_foreign", supports_all, make_rude<Trick::kThrowsForeign>}});
+      {{"cpu_double_rounds", supports_all, make_rude<RudeTrick::kRounds>},
+       {"cpu_double_throws_int", supports_all, make_rude<RudeTrick::kThrowsInt>},
+       {"cpu_double_throws_foreign", supports_all, make_rude<RudeTrick::kThrowsForeign>}});
   const auto layer = make_layer("relu", {.name = "rude", .x = {{{16, 20}}}});
   const CheckData check_data = make_check_data(*layer, random_data(*layer, 1), {}, layer->passes());
   Context context(Device::kCpu);

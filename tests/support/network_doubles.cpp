@@ -6,7 +6,7 @@
 namespace duet {
 namespace {
 
-enum class Trick {
+enum class NetworkTrick {
   kSharedState,
   kSharedWorkspace,
   kWritesElsewhere,
@@ -41,18 +41,20 @@ LastOutput& last_output() {
 
 class NetworkDouble : public DoubleBase {
  public:
-  NetworkDouble(Trick trick, std::unique_ptr<Implementation> sound, const LinearProblem& problem)
+  NetworkDouble(NetworkTrick trick, std::unique_ptr<Implementation> sound,
+                const LinearProblem& problem)
       : DoubleBase(std::move(sound)),
         trick_(trick),
         problem_(problem),
-        idle_(trick == Trick::kIdleAtFirst && idle_instances()-- > 0) {}
+        idle_(trick == NetworkTrick::kIdleAtFirst && idle_instances()-- > 0) {}
   ~NetworkDouble() override {
     if (last_output().owner == this) last_output() = {};
   }
 
   size_t workspace_bytes(Pass pass) const override {
     const size_t x = static_cast<size_t>(problem_.n) * problem_.in * sizeof(float);
-    return std::max(sound_->workspace_bytes(pass), trick_ == Trick::kSharedWorkspace ? x : 0);
+    return std::max(sound_->workspace_bytes(pass),
+                    trick_ == NetworkTrick::kSharedWorkspace ? x : 0);
   }
 
   void run(Pass pass, const Run& run, const LayerTensors& t) override {
@@ -61,36 +63,36 @@ class NetworkDouble : public DoubleBase {
     if (pass == Pass::kBackwardFilter && kept_x_) tensors.x[0].memory = kept_x_;
     sound_->run(pass, run, tensors);
     if (pass == Pass::kForward) run_after_forward(run, t);
-    const bool wrong = (trick_ == Trick::kWrongAbove && problem_.n > kLargestRightBatch) ||
-                       (trick_ == Trick::kWrongInEvaluation && !run.training);
+    const bool wrong = (trick_ == NetworkTrick::kWrongAbove && problem_.n > kLargestRightBatch) ||
+                       (trick_ == NetworkTrick::kWrongInEvaluation && !run.training);
     const Tensor& out = output(pass, t);
     if (wrong) run.context.queue_fill(out.memory, 0, out.bytes() / 8 * 4);
   }
 
  private:
   void run_after_forward(const Run& run, const LayerTensors& t) {
-    if (trick_ == Trick::kSharedState) kept_x_ = shared_memory(run.context.device()).data();
-    if (trick_ == Trick::kSharedWorkspace) kept_x_ = run.workspace;
+    if (trick_ == NetworkTrick::kSharedState) kept_x_ = shared_memory(run.context.device()).data();
+    if (trick_ == NetworkTrick::kSharedWorkspace) kept_x_ = run.workspace;
     if (kept_x_) run.context.queue_copy(kept_x_, t.x[0].memory, t.x[0].bytes());
-    if (trick_ != Trick::kWritesElsewhere) return;
+    if (trick_ != NetworkTrick::kWritesElsewhere) return;
     const LastOutput& last = last_output();
     if (last.y && last.owner != this) run.context.queue_fill(last.y.memory, 0x3F, 4);
     last_output() = {this, t.y[0]};
   }
 
-  const Trick trick_;
+  const NetworkTrick trick_;
   const LinearProblem problem_;
   const bool idle_;
   void* kept_x_ = nullptr;
 };
 
-template <Trick kTrick>
+template <NetworkTrick kTrick>
 std::unique_ptr<Implementation> make_double(const LinearProblem& problem, Context& context) {
   return std::make_unique<NetworkDouble>(kTrick, make_sound(linear_impls(), problem, context),
                                          problem);
 }
 
-template <Trick kTrick>
+template <NetworkTrick kTrick>
 ImplEntry<LinearProblem> entry(Device device, const char* name) {
   return {double_id(device, name), supports_all, make_double<kTrick>};
 }
@@ -98,12 +100,13 @@ ImplEntry<LinearProblem> entry(Device device, const char* name) {
 }  // namespace
 
 NetworkDoubles::NetworkDoubles(Device device)
-    : InList(linear_impls(), {entry<Trick::kSharedState>(device, "shared_state"),
-                              entry<Trick::kSharedWorkspace>(device, "shared_workspace"),
-                              entry<Trick::kWritesElsewhere>(device, "writes_elsewhere"),
-                              entry<Trick::kWrongAbove>(device, "wrong_above"),
-                              entry<Trick::kWrongInEvaluation>(device, "wrong_in_evaluation"),
-                              entry<Trick::kIdleAtFirst>(device, "idle_at_first")}) {}
+    : InList(linear_impls(),
+             {entry<NetworkTrick::kSharedState>(device, "shared_state"),
+              entry<NetworkTrick::kSharedWorkspace>(device, "shared_workspace"),
+              entry<NetworkTrick::kWritesElsewhere>(device, "writes_elsewhere"),
+              entry<NetworkTrick::kWrongAbove>(device, "wrong_above"),
+              entry<NetworkTrick::kWrongInEvaluation>(device, "wrong_in_evaluation"),
+              entry<NetworkTrick::kIdleAtFirst>(device, "idle_at_first")}) {}
 
 void set_idle_instances(int count) { idle_instances() = count; }
 

@@ -17,7 +17,7 @@ BatchNormProblem with_relu(BatchNormProblem problem, bool relu) {
   problem.relu = relu;
   return problem;
 }
-ActivationProblem relu_problem(const BatchNormProblem& problem) {
+ActivationProblem relu_of(const BatchNormProblem& problem) {
   return {.kind = ActivationKind::kRelu, .x = problem.x, .dtype = problem.dtype};
 }
 
@@ -28,7 +28,7 @@ std::optional<std::string> BatchNormReluParts::unsupported(const BatchNormProble
   const BatchNormProblem first = with_relu(problem, relu.empty());
   auto reason = part_unsupported(type_of(first), list_of(first), norm, first, pass);
   if (reason || relu.empty()) return reason;
-  return part_unsupported("relu", relu_impls(), relu, relu_problem(problem), pass);
+  return part_unsupported("relu", relu_impls(), relu, relu_of(problem), pass);
 }
 
 void BatchNormReluParts::add_to(ComposedBlock& block, const BatchNormProblem& problem,
@@ -42,7 +42,7 @@ void BatchNormReluParts::add_to(ComposedBlock& block, const BatchNormProblem& pr
   }
   block.add(type_of(first), list, id, first, problem.x, context);
   if (!relu.empty()) {
-    block.add("relu", relu_impls(), relu, relu_problem(problem), problem.x, context);
+    block.add("relu", relu_impls(), relu, relu_of(problem), problem.x, context);
   }
 }
 
