@@ -22,8 +22,7 @@ namespace duet {
 
 inline constexpr int kFilterProductWarps = 8;     // of a block, at most
 inline constexpr int kFilterProductFilters = 32;  // of a warp
-/// Words of a lane's positions, and bytes.
-inline constexpr int kPositionWords = 4, kPositionBytes = 16;
+inline constexpr int kPositionWords = 4;          // of a lane: 16 bytes
 
 /// How a product is cut. A block takes bands, so many rows of outputs of an image.
 struct FilterProductPlan {
@@ -39,17 +38,16 @@ struct FilterProductPlan {
 
   FilterProductPlan(const Conv2dProblem& problem, int multiprocessors)
       : d(problem), taps(d.c * d.r * d.s), tiles(taps < 32 ? 4 : 7) {
-    const int positions = kPositionBytes / int(size_of(d.dtype));
+    const int positions = 16 / int(size_of(d.dtype));  // of a lane
     chunks = ceil_div(d.q, 4 * positions);
     // Rows of neighbouring taps lie in different banks.
     pitch = kPositionWords * (chunks % 2 == 0 ? 4 * chunks + 4 : 4 * chunks);
     tap_groups = ceil_div(taps + 1, 8 * tiles);
     filter_groups = d.k > kFilterProductFilters && 2 * tap_groups <= kFilterProductWarps ? 2 : 1;
     position_groups = std::max(1, kFilterProductWarps / roles());
-    const int elements = 16 / int(size_of(d.dtype));
-    left = round_up(d.pad_w, elements);
-    const int last = (4 * elements * chunks - 1) * d.stride_w + (d.s - 1) * d.dilation_w - d.pad_w;
-    copy_pitch = round_up(left + std::max(d.w, last + 1), elements);
+    left = round_up(d.pad_w, positions);
+    const int last = (4 * positions * chunks - 1) * d.stride_w + (d.s - 1) * d.dilation_w - d.pad_w;
+    copy_pitch = round_up(left + std::max(d.w, last + 1), positions);
     copies = built_for_clusters() && gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 9 &&
              d.w * int(size_of(d.dtype)) % 16 == 0;
     constexpr size_t kMostImageBytes = 110 * 1024;  // two blocks on a multiprocessor
@@ -66,10 +64,10 @@ struct FilterProductPlan {
   int rows_read(int rows) const { return (rows - 1) * d.stride_h + (d.r - 1) * d.dilation_h + 1; }
   int threads() const { return 32 * roles() * position_groups; }
   int filter_blocks() const { return ceil_div(d.k, filter_groups * kFilterProductFilters); }
-  /// Words of x as taps read them, and bytes with the rows as they are copied and one of zeros.
-  __host__ __device__ int image_words(int rows) const { return d.c * d.s * rows * pitch; }
+  /// Bytes of x as taps read it, of its rows as they are copied, and one of zeros.
   size_t image_bytes(int rows) const {
-    return sizeof(uint32_t) * image_words(rows) + size_of(d.dtype) * (d.c * rows + 1) * copy_pitch;
+    return sizeof(uint32_t) * d.c * d.s * rows * pitch +
+           size_of(d.dtype) * (d.c * rows + 1) * copy_pitch;
   }
   /// Of a block, which has an image's rows there, and in the end the sums of all groups of positions but one.
   size_t shared_bytes() const {
@@ -86,8 +84,8 @@ __global__ void __launch_bounds__(32 * kFilterProductWarps, 2)
                                         const T* dy, float* __restrict__ partial) {
   constexpr int kPositions = kWidest<T>, kRowTiles = kFilterProductFilters / 16;
   extern __shared__ __align__(16) uint32_t image[];  // [channel][row][s][pitch]
-  T* const copied =
-      reinterpret_cast<T*>(image + g.image_words(g.image_rows));  // [channel][row][copy_pitch]
+  T* const copied = reinterpret_cast<T*>(image + g.d.c * g.image_rows * g.d.s *
+                                                     g.pitch);  // [channel][row][copy_pitch]
   __shared__ CopyBarrier there;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int row = lane / 4, of_four = lane % 4;
@@ -314,9 +312,13 @@ inline bool filter_product_possible(const Conv2dProblem& d) {
       gpu_attribute(cudaDevAttrComputeCapabilityMajor) < 8) {
     return false;
   }
-  if (int64_t{d.c} * d.r * d.s > 200 || d.r * d.s == 1) return false;
+  const int64_t taps = int64_t{d.c} * d.r * d.s;
+  constexpr int kMostSide = 1 << 14;  // of a padded image
+  if (taps > 200 || taps == d.c || d.h + 2 * d.pad_h > kMostSide || d.w + 2 * d.pad_w > kMostSide) {
+    return false;
+  }
   const FilterProductPlan plan(d, multiprocessor_count());
-  return d.q % (kPositionBytes / int(size_of(d.dtype))) == 0 &&
+  return d.q * int(size_of(d.dtype)) % 16 == 0 &&
          plan.shared_bytes() + sizeof(CopyBarrier) <=
              size_t(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
 }
