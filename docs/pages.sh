@@ -4,7 +4,8 @@
 #                                                 and "// end REGION"
 #   <!-- rung: LAYER ID [PASS] [PROBLEM] -->      the time of an implementation, from the table that
 #                                                 'bench --ladder LAYER --write' wrote: of forward and of
-#                                                 the first problem that it has a time for, if not said
+#                                                 the first problem that it has a time for, if not said;
+#                                                 of "backward" where there are two such passes, both;
 #                                                 and what bounds it, where 'bench --ladder LAYER --ncu --write'
 #                                                 has counted that
 #   <!-- machine: LAYER -->                       where that table was measured
@@ -85,13 +86,15 @@ quoted() {
 
     function print_bound(layer, id, pass, shape, counted) {
       counted = bound(layer, id, pass, shape)
-      if (counted != "") print "> ncu: bound by " counted "."
+      if (counted != "") print "> ncu" (pass ~ /_/ ? ", " pass : "") ": bound by " counted "."
     }
 
-    function rung(layer, id, pass, problem, table, lines, times, i, n, name, shape, wanted, column, j, cell, time, floors, base, beside, text, known) {
+    # Whether the table has a time of this pass; `unknown` and `wanted` become the mistake and the problem, where it has not.
+    function found_time(layer, id, pass, problem, table, lines, times, i, n, name, shape, column, j, cell, time, floors, base, beside, text, known) {
       lines = read_table(layer, problem, table)
+      row = unknown = wanted = ""
       for (i = 1; i <= lines; ++i) {
-        if (index(table[i], "| `" id "` |") == 1) known = 1
+        if (index(table[i], "| `" id "` |") == 1) known = row = 1
         if (table[i] ~ /^Not measured yet: / && index(table[i], "`" id "`")) known = 1
         if (table[i] ~ /^\|/) n = split(table[i], cell, "|")
         if (table[i] !~ /^\|/ && table[i] ~ /`$/) {
@@ -117,13 +120,28 @@ quoted() {
           if (beside != "" && id != base) text = text "; " beside " of the speed of `" base "`"
           print text "."
           print_bound(layer, id, pass, shape)
-          return
+          return 1
         }
       }
-      if (lines > 1 && !times) fails("the table of " layer " is not what bench writes")
-      if (lines > 1 && !known) fails("the table of " layer " has no row " id)
-      print "> `" id "`: not measured yet (`bench --ladder " layer " --write`)."
-      print_bound(layer, id, pass, wanted)
+      if (lines > 1 && !times) unknown = "the table of " layer " is not what bench writes"
+      if (lines > 1 && !known) unknown = "the table of " layer " has no row " id
+      return 0
+    }
+    function rung(layer, id, pass, problem, passes, count, i, any) {
+      if (pass != "backward") {
+        if (found_time(layer, id, pass, problem)) return
+        if (unknown != "") fails(unknown)
+        print "> `" id "`: not measured yet (`bench --ladder " layer " --write`)."
+        print_bound(layer, id, pass, wanted)
+        return
+      }
+      count = split("backward backward_data backward_filter", passes, " ")
+      for (i = 1; i <= count; ++i) {
+        any += found_time(layer, id, passes[i], problem) || (problem != "" && found_time(layer, id, passes[i], ""))
+      }
+      if (any) return
+      if (unknown ~ / has no row /) fails(unknown)
+      print "> `" id "`: " (row ? "forward alone." : "backward not measured yet (`bench --ladder " layer " --write`).")
     }
     function machine(layer, table, lines) {
       lines = read_table(layer, "", table)

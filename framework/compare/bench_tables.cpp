@@ -158,7 +158,7 @@ std::string bench_scan_text(const BenchResults& results) {
   return text;
 }
 
-std::string measured_on_text(const BenchResults& results) {
+std::string machine_text(const BenchResults& results) {
   const auto& [duet, machine, ceilings, clocks, load] = results.environment;
   const bool gpu = results.device == "gpu";
   std::vector<std::string> parts = {gpu ? machine.gpu : machine.cpu};
@@ -171,8 +171,11 @@ std::string measured_on_text(const BenchResults& results) {
     parts.push_back("slowed down by " + reason);
   }
   parts.push_back("Duet " + duet);
-  parts.push_back(results.date.substr(0, 10));
-  return join(parts) + ": `" + results.command + "`";
+  return join(parts);
+}
+
+std::string measured_on_text(const BenchResults& results) {
+  return machine_text(results) + ", " + results.date.substr(0, 10) + ": `" + results.command + "`";
 }
 
 std::string bench_faults_text(const BenchResults& results) {

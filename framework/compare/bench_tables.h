@@ -21,6 +21,8 @@ std::string bench_scan_text(const BenchResults& results);
 /// Where, when and by which command: "NVIDIA H200, driver 570.1, ..., Duet 0.1.0 (abc), 2026-11-21:
 /// `bench ...`".
 std::string measured_on_text(const BenchResults& results);
+/// The machine and the versions alone.
+std::string machine_text(const BenchResults& results);
 /// One line: everything that was wrong in all rows, or "" if nothing was.
 std::string bench_faults_text(const BenchResults& results);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -126,6 +127,13 @@ std::string problem_table(const ProblemRows& rows) {
   return text + floors + "\n\n";
 }
 
+bool tells_of(const BenchRow& row, std::string_view id) {
+  const auto is_it = [&](const auto& one) { return one.implementation == id; };
+  return std::any_of(row.arms.begin(), row.arms.end(),
+                     [&](const auto& arm) { return is_it(*arm); }) ||
+         std::any_of(row.unsupported.begin(), row.unsupported.end(), is_it);
+}
+
 // The folder of its name, or the one whose page has its table: batch_norm has batch_norm2d's.
 fs::path folder_of(const std::string& layer, const fs::path& layers) {
   if (fs::exists(layers / layer / "README.md")) return layers / layer;
@@ -184,18 +192,16 @@ bool can_be_written(const BenchResults& results) {
 BenchResults joined_parts(const std::vector<BenchResults>& parts,
                           const std::vector<BenchProblem>& problems) {
   const auto measured_by = [](BenchResults part) {
-    part.command.clear();
-    part.date.clear();
     part.environment.clocks.reset();
-    return measured_on_text(part) + (part.quick ? " --quick" : "");
+    return machine_text(part) + (part.quick ? " with --quick" : "");
   };
   BenchResults whole = parts.front();
   whole.rows.clear();
   for (size_t i = 1; i < parts.size(); ++i) {
     if (measured_by(parts[i]) != measured_by(whole)) {
       throw DataError("a table is of one machine, one Duet and one way of timing, and '" +
-                      parts[i].command + "' was measured by " + measured_by(parts[i]) + ", '" +
-                      whole.command + "' by " + measured_by(whole));
+                      parts[i].command + "' was measured on " + measured_by(parts[i]) + ", '" +
+                      parts[0].command + "' on " + measured_by(whole));
     }
     whole.command += "`, `" + parts[i].command;
     whole.date = parts[i].date;
@@ -204,22 +210,35 @@ BenchResults joined_parts(const std::vector<BenchResults>& parts,
   for (const BenchResults& part : parts) {
     rows.insert(rows.end(), part.rows.begin(), part.rows.end());
   }
-  std::vector<std::string> missing;
+  std::map<std::string, std::vector<std::string>> missing;  // the problems, by pass
   for (const BenchProblem& problem : problems) {
     for (Pass pass : problem.passes) {
       const auto found = std::find_if(rows.begin(), rows.end(), [&](const BenchRow& row) {
         return row.type == problem.layer->type() && row.layer == problem.name &&
                row.problem == problem.layer->problem_text() && row.pass == to_string(pass);
       });
-      if (found != rows.end()) {
-        whole.rows.push_back(*found);
-      } else {
-        missing.push_back(std::string(to_string(pass)) + " of " + problem_argument(*problem.layer));
+      if (found == rows.end()) {
+        missing[std::string(to_string(pass))].push_back(problem_argument(*problem.layer));
+        continue;
       }
+      for (const ImplInfo& info : problem.layer->implementations()) {
+        if (to_string(device_of(family_of(info.id))) == whole.device &&
+            !tells_of(*found, info.id)) {
+          throw DataError("a table has every implementation, and in " +
+                          std::string(to_string(pass)) + " of " + problem_argument(*problem.layer) +
+                          " " + std::string(info.id) + " was left out: measure it without --impl");
+        }
+      }
+      whole.rows.push_back(*found);
     }
   }
+  std::vector<std::string> parts_missing;
+  for (const auto& [pass, of] : missing) {
+    parts_missing.push_back(pass + " of " +
+                            (of.size() == problems.size() ? "all problems" : join(of, " and ")));
+  }
   if (!missing.empty()) {
-    throw DataError("none of the files has " + join(missing, "; ") +
+    throw DataError("none of the files has " + join(parts_missing, "; ") +
                     ": measure it with --ladder and --out, and name that file too");
   }
   return whole;

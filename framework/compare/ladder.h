@@ -36,7 +36,8 @@ void check_ladder(const Ladder& ladder, Device device, bool force);
 /// its place in the table, which says so; a kernel of ours is mended first.
 bool can_be_written(const BenchResults& results);
 /// The rows of `problems`, the ladder's, in results of its parts, as if they had been measured by one command. Throws
-/// DataError: a row is in none of them, or they were not measured alike (machine, versions, --quick).
+/// DataError: a row is in none of them or lacks an implementation (--impl), or they were not measured alike (machine,
+/// versions, --quick).
 BenchResults joined_parts(const std::vector<BenchResults>& parts,
                           const std::vector<BenchProblem>& problems);
 /// Replaces the table; every other byte stays. Throws ConfigError, RunError.

@@ -17,6 +17,7 @@
 
 #include "core/tensor.h"
 #include "device/launch.h"
+#include "device/likely_multiprocessors.h"
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "kernels/wgmma.cuh"
@@ -304,9 +305,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   __trap();
 #endif
 }
-
-/// Of this GPU, or where there is none of an H200.
-inline int likely_multiprocessor_count() { return gpu_available() ? multiprocessor_count() : 132; }
 
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace. kSplit: in 3xTF32.

@@ -286,7 +286,7 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   const std::string part = "--ladder linear --device cpu --quick --pass ";
   EXPECT_OUTCOME(folder.run(part + "forward --out f.json"), kExitDone);
   EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --write"), kExitUsage,
-                 "backward_filter of n=4,in=5,out=3; backward_data of n=4,in=5,out=3",
+                 "backward_data of all problems; backward_filter of all problems",
                  "name that file too");
   EXPECT_EQ(folder.read("framework/layers/linear/README.md"), page);
   EXPECT_OUTCOME(folder.run(part + "backward --out b.json"), kExitDone);
@@ -301,7 +301,10 @@ TEST(BenchProcess, WritesTheTableOfALadder) {
   other.replace(other.find("\"quick\": true"), 13, "\"quick\": false");
   folder.write("b.json", other);
   EXPECT_OUTCOME(folder.run("--ladder linear --from b.json f.json --write"), kExitUsage,
-                 "one way of timing");
+                 "one way of timing", " with --quick");
+  EXPECT_OUTCOME(folder.run(part + "forward --impl cpu_blas --out f.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --write"), kExitUsage,
+                 "cpu_reference was left out", "without --impl");
   EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --pass forward"), kExitUsage,
                  "--from measures nothing");
   EXPECT_OUTCOME(folder.run("--ladder linear --from f.json --summary s.md"), kExitUsage,

@@ -189,36 +189,38 @@ TEST(Ladder, MeasuredTablesHaveARowForEachImplementationOnAGpuAndNoOther) {
   EXPECT_GE(measured, 9u);
 }
 
-/// The ids of the rungs of a page of the course, by layer: "<!-- rung: linear custom_naive -->".
-std::map<std::string, std::set<std::string>> rungs_in(const fs::path& page) {
-  std::map<std::string, std::set<std::string>> rungs;
+/// The ids of the rungs of a page of the course, by layer and whether of backward: "<!-- rung: linear custom_naive -->",
+/// "<!-- rung: linear custom_naive backward fc1 of mlp_mnist -->".
+std::map<std::pair<std::string, bool>, std::set<std::string>> rungs_in(const fs::path& page) {
+  std::map<std::pair<std::string, bool>, std::set<std::string>> rungs;
   std::ifstream in(page);
   for (std::string line; std::getline(in, line);) {
     std::istringstream words(line);
-    std::string begin, mark, layer, id;
-    if (words >> begin >> mark >> layer >> id && begin == "<!--" && mark == "rung:") {
-      rungs[layer].insert(id);
+    std::string begin, mark, layer, id, pass;
+    if (words >> begin >> mark >> layer >> id >> pass && begin == "<!--" && mark == "rung:") {
+      rungs[{layer, pass == "backward"}].insert(id);
     }
   }
   return rungs;
 }
 
-TEST(Course, PagesHaveARungForEachImplementationOnAGpuAndNoOther) {
+TEST(Course, PagesHaveRungsOfForwardAndBackwardForEachImplementationOnAGpuAndNoOther) {
   if (!DUET_WITH_CUDA) GTEST_SKIP() << "a build without CUDA has no such implementations";
   size_t pages = 0;
   for (const auto& page : fs::directory_iterator(fs::path(DUET_SOURCE_DIR) / "docs/course")) {
-    for (const auto& [layer, ids] : rungs_in(page.path())) {
+    for (const auto& [key, ids] : rungs_in(page.path())) {
+      const auto& [layer, backward] = key;
       const LayerType* type = find_layer_type(layer);
       ASSERT_TRUE(type) << page << ": " << layer;
       std::set<std::string> expected;
       for (const ImplInfo& info : type->implementations()) {
         if (family_of(info.id) != Family::kCpu) expected.emplace(info.id);
       }
-      EXPECT_EQ(ids, expected) << page << ": " << layer;
+      EXPECT_EQ(ids, expected) << page << ": " << layer << (backward ? " backward" : "");
       ++pages;
     }
   }
-  EXPECT_GE(pages, 6u);
+  EXPECT_GE(pages, 12u);
 }
 
 TEST_F(LadderTree, IsFoundFromBelow) {

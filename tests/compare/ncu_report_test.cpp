@@ -63,9 +63,10 @@ TEST(NcuReport, ReadsEachLaunchWithItsMetrics) {
 }
 
 TEST(NcuReport, AsksForEveryMetricThatItReads) {
-  EXPECT_TRUE(has(bound_metrics(), "gpu__time_duration.sum,sm__throughput.avg.",
-                  ",gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,",
-                  "_barrier_per_issue"));
+  EXPECT_TRUE(
+      has(bound_metrics(),
+          "gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,sm__throughput.avg.",
+          ",gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed,", "_barrier_per_issue"));
   EXPECT_EQ(bound_metrics().find(' '), std::string::npos);
 }
 

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/likely_multiprocessors.h"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
@@ -206,7 +207,7 @@ struct PointwisePlan {
     if (blocks > kMostRanks) return;
     constexpr double kSlice = Tiles::kSliceUs[Tile::kM == 128 ? 0 : Tile::kM == 64 ? 1 : 2];
     constexpr double kOfCluster = 0.25 * Tile::kM * Tile::kN / 4096;
-    const int all = gpu_available() ? multiprocessor_count() : 132;
+    const int all = likely_multiprocessor_count();
     // Where the groups of multiprocessors that clusters lie in are not filled by eights.
     const int multiprocessors = blocks == kMostRanks ? all * 7 / 8 : all;
     const double tiles = double(ceil_div(rows, Tile::kM)) * ceil_div(columns, Tile::kN);

@@ -16,6 +16,7 @@
 #include "device/check.h"
 #include "device/device.h"
 #include "device/launch.h"
+#include "device/likely_multiprocessors.h"
 #include "layers/linear/linear_large_tile.cuh"
 
 namespace duet {
@@ -68,11 +69,6 @@ Plan plan_of(const LinearProblem& problem, Pass pass, int sms) {
   return plan;
 }
 
-/// Of this GPU, or where there is none of an H200.
-int multiprocessors() {
-  return gpu_available() ? gpu_attribute(cudaDevAttrMultiProcessorCount) : 132;
-}
-
 std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) {
   if (problem.in % 4 != 0 || (pass != Pass::kForward && problem.out % 4 != 0)) {
     return "copies 16 bytes at a time, and a row does not divide into them";
@@ -85,7 +81,7 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
     return "counts the floats of an operand and the slices of a product in 31 bits";
   }
   if (gpu_available()) {
-    const size_t takes = plan_of(problem, pass, multiprocessors()).shared_bytes;
+    const size_t takes = plan_of(problem, pass, likely_multiprocessor_count()).shared_bytes;
     const auto most = static_cast<size_t>(gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin));
     if (takes > most) {
       return "takes " + std::to_string(takes / 1024) +
@@ -102,7 +98,7 @@ bool preferred(const LinearProblem& problem, Pass pass, size_t workspace_limit) 
   if (problem.math != Math::kFP32) return false;  // tensor cores are faster
   const Product p = linear::product_of(problem, pass);
   return std::min(p.m, p.n) >= LargeTile::kM && static_cast<double>(p.m) * p.n * p.k >= 600e6 &&
-         plan_of(problem, pass, multiprocessors()).workspace <= workspace_limit;
+         plan_of(problem, pass, likely_multiprocessor_count()).workspace <= workspace_limit;
 }
 
 class LinearCustomLargeTile : public linear::ProductImpl {
@@ -110,7 +106,7 @@ class LinearCustomLargeTile : public linear::ProductImpl {
   LinearCustomLargeTile(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
   void prepare(Pass pass, Context& context) override {
-    const Plan made = plan_of(problem_, pass, multiprocessors());
+    const Plan made = plan_of(problem_, pass, likely_multiprocessor_count());
     if (made.workspace > context.workspace_limit()) {
       throw UnsupportedError("linear custom_large_tile: takes " +
                              std::to_string((made.workspace >> 20) + 1) +
