@@ -31,8 +31,8 @@ struct PooledGradient {
   ConvGeometry g;  // of the problem as it is
   int padded;      // channels
   int cells_h = ceil_div(g.d.p, 2), cells_w = ceil_div(g.d.q, 2), groups = argmax_groups(g.d.k);
-  int items = g.d.n * cells_h * cells_w * groups;  // of eight channels
-  FastDivisor by_groups{groups}, by_cells_w{cells_w}, by_cells_h{cells_h};
+  int pieces = padded / kWidest<T>, items = g.d.n * cells_h * cells_w * pieces;  // of 16 bytes
+  FastDivisor by_pieces{pieces}, by_cells_w{cells_w}, by_cells_h{cells_h};
 
   __device__ __forceinline__ T value(int n, int p, int q, int channel) const {
     if (p / 2 >= g.pool_h || q / 2 >= g.pool_w) return T(0.f);
@@ -45,18 +45,14 @@ struct PooledGradient {
     return kLayout == Layout::kNCHW ? (size_t(n) * g.d.k + channel) * g.windows + window
                                     : (size_t(n) * g.windows + window) * g.d.k + channel;
   }
-  /// Eight channels of a window, zeros beyond the last.
-  __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
-    Vector<T, 8> values = {};
-    if (kLayout == Layout::kNHWC && g.d.k % 8 == 0) {
+  /// 16 bytes of channels of a window, zeros beyond the last.
+  __device__ __forceinline__ Vector<T, kWidest<T>> window(int n, int window, int k0) const {
+    constexpr int kVec = kWidest<T>;
+    if (kLayout == Layout::kNHWC && g.d.k % kVec == 0)
+      return Packed<T, kVec>::load(dy + at(n, window, k0)).values();
+    Vector<T, kVec> values = {};
 #pragma unroll
-      for (int e = 0; e < 8; e += kWidest<T>)
-        *reinterpret_cast<Vector<T, kWidest<T>>*>(values.v + e) =
-            Packed<T, kWidest<T>>::load(dy + at(n, window, k0 + e)).values();
-      return values;
-    }
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
+    for (int e = 0; e < kVec; ++e) {
       if (k0 + e >= g.d.k) break;
       values.v[e] = dy[at(n, window, k0 + e)];
     }
@@ -198,8 +194,8 @@ struct ImagePart {
   }
 };
 
-/// A pooled gradient: a thread writes 16 bytes, or in NHWC eight channels, of the positions of a cell; neighbours other
-/// channels.
+/// A pooled gradient: a thread writes 16 bytes of the positions of a cell; neighbours other channels, so that no sector is
+/// written in parts.
 template <class T, Layout kLayout>
 struct GradientPart {
   static constexpr bool kPlanes = kLayout == Layout::kNCHW;
@@ -301,25 +297,20 @@ struct GradientPart {
     constexpr int kVec = kWidest<T>;
     const int item = block * kStagingThreads + threadIdx.x;
     if (item >= from.items) return;
-    int cell, group, rest, row, column, n;
-    from.by_groups.divmod(item, cell, group);
+    int cell, channel, rest, row, column, n;
+    from.by_pieces.divmod(item, cell, channel);
     from.by_cells_w.divmod(cell, rest, column);
     from.by_cells_h.divmod(rest, n, row);
+    channel *= kVec;
     const int window = window_of(row, column);
     uint32_t codes = kNoPosition;
-    Vector<T, 8> values = {};
+    Vector<T, kVec> values = {};
     if (window >= 0) {
-      codes = from.argmax[(size_t(n) * from.groups + group) * from.g.windows + window];
-      values = from.window(n, window, group * 8);
+      codes = from.argmax[(size_t(n) * from.groups + channel / 8) * from.g.windows + window] >>
+              4 * (channel % 8);
+      values = from.window(n, window, channel);
     }
-#pragma unroll
-    for (int first = 0; first < 8; first += kVec) {
-      if (group * 8 + first >= from.padded) break;
-      Vector<T, kVec> run;
-#pragma unroll
-      for (int e = 0; e < kVec; ++e) run.v[e] = staged_value<T>(values.v[first + e], rounds);
-      store<kVec>(n, row, column, group * 8 + first, codes >> 4 * first, run);
-    }
+    store<kVec>(n, row, column, channel, codes, staged_piece(values, rounds));
   }
 };
 

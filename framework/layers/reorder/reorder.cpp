@@ -13,8 +13,8 @@ std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
   static std::vector<ImplEntry<ReorderProblem>> list = {
     reorder_cpu_reference(),
 #if DUET_WITH_CUDA
-    reorder_custom_plane_tiles(),
     reorder_custom_tiled_transpose(),
+    reorder_custom_plane_tiles(),
     reorder_custom_naive(),
     reorder_cudnn(),
 #endif

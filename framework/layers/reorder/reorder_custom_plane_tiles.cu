@@ -50,16 +50,19 @@ __global__ void __launch_bounds__(kPlaneThreads)
 // end turn
 
 template <class T>
+PlaneTiles<T> tiles_of(const TensorDesc& x) {
+  const auto size = [&](int axis) { return static_cast<int>(x.shape[axis]); };
+  return {size(0), size(1), size(1), size(2) * size(3)};
+}
+
+template <class T>
 class ReorderCustomPlaneTiles : public ReorderImpl {
  public:
   using ReorderImpl::ReorderImpl;
 
   void reorder(const Run& run, const Tensor& from, const Tensor& to) override {
-    const ReorderMatrix matrix(from.desc, to.desc.layout);
     const bool to_planes = from.desc.layout == Layout::kNHWC;
-    const int channels = to_planes ? matrix.columns : matrix.rows;
-    const int pixels = to_planes ? matrix.rows : matrix.columns;
-    const PlaneTiles<T> tiles(matrix.batch, channels, channels, pixels);
+    const PlaneTiles<T> tiles = tiles_of<T>(from.desc);
     const auto kernel =
         to_planes ? reorder_plane_tiles_kernel<true, T> : reorder_plane_tiles_kernel<false, T>;
     launch_following({static_cast<unsigned>(tiles.blocks), kPlaneThreads, 0, run.stream()}, kernel,
@@ -76,10 +79,19 @@ std::optional<std::string> unsupported(const ReorderProblem& problem, Pass) {
   return {};
 }
 
+/// Where tiles have whole planes (1024x128x5x5 in bf16 on an H100: 4.3 us for 12.2 of custom_tiled_transpose).
+bool preferred(const ReorderProblem& problem, Pass pass, size_t) {
+  if (unsupported(problem, pass)) return false;
+  return problem.dtype == DType::kBFloat16 ? tiles_of<bfloat16>(problem.x).whole
+                                           : tiles_of<float>(problem.x).whole;
+}
+
 }  // namespace
 
 ImplEntry<ReorderProblem> reorder_custom_plane_tiles() {
-  return gpu_entry<ReorderCustomPlaneTiles>("custom_plane_tiles", unsupported);
+  auto entry = gpu_entry<ReorderCustomPlaneTiles>("custom_plane_tiles", unsupported);
+  entry.preferred = preferred;
+  return entry;
 }
 
 }  // namespace duet
