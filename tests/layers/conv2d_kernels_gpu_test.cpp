@@ -68,8 +68,10 @@ class ConvolutionKernels : public GpuTest {
 
 TensorDesc image(int64_t n, int64_t c, int64_t h, int64_t w) { return {{n, c, h, w}}; }
 
-const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd", "custom_fused"};
-const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_fused"};
+const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd",
+                                               "custom_winograd_3xtf32", "custom_fused"};
+const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_winograd_3xtf32",
+                                                 "custom_fused"};
 
 // With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
 TEST_F(ConvolutionKernels, LargeTiles) {
@@ -124,7 +126,7 @@ TEST_F(ConvolutionKernels, WinogradBlocks) {
         {.name = name,
          .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"padding", padding}},
          .x = {x}},
-        {"custom_winograd"});
+        {"custom_winograd", "custom_winograd_3xtf32"});
   };
   check_winograd("images_32", 64, "0", image(90, 64, 12, 12));
   check_winograd("images_36", 100, "0", image(64, 64, 13, 13));

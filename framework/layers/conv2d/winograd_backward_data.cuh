@@ -2,6 +2,8 @@
 // 4x4 patches of an image, which overlap, are summed in shared memory.
 #pragma once
 
+#include <algorithm>
+
 #include "layers/conv2d/winograd_block.cuh"
 #include "layers/conv2d/winograd_filters.cuh"
 #include "layers/conv2d/winograd_gradients.cuh"
@@ -10,10 +12,12 @@ namespace duet {
 
 inline constexpr int kDataStages = 4;
 
+// The sums of a cluster's block lie behind the points of the first group, in place of the second.
 template <class Block>
-constexpr size_t winograd_data_smem_bytes() {
-  const size_t floats = kDataStages * Block::kChunkB + 2 * Block::kChunkA;
-  return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
+size_t winograd_data_smem_bytes(const WinogradGeometry& g) {
+  const int sums = std::min(Block::kB, g.d.c) * g.pixels_in;
+  return sizeof(float) * std::max({kDataStages * Block::kChunkB + 2 * Block::kChunkA,
+                                   Block::kExchangeFloats, Block::kExchangeGroup + sums});
 }
 
 // grid: (images, for each its cluster; blocks of kB channels)
@@ -62,10 +66,10 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     float* chunk_a = chunks_a + (chunk & 1) * Block::kChunkA;
     float points[16];
     gradient.transform(element.depth, points);
-    Block::store_element(chunk_a, element, points);
+    store_a<Block>(chunk_a, element.depth, element.row, points);
     if (!Block::prepares_extra(chunk)) return;
     extra_gradient.transform(extra_element.depth, points);
-    Block::store_element(chunk_a, extra_element, points);
+    store_a<Block>(chunk_a, extra_element.depth, extra_element.row, points);
   };
   if (threadIdx.x == 0)
     for (int stage = 0; stage < kDataStages; ++stage) barriers[stage].init();
@@ -79,16 +83,15 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   store(0);
   if (chunks > 1) load(1);
   __syncthreads();
-  constexpr int kGroupDepth = Block::kDepth / Block::kGroups;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kDataStages * Block::kChunkB;
     if (threadIdx.x == 0 && chunk + kDataStages - 1 < chunks) copy(chunk + kDataStages - 1);
     barriers[chunk % kDataStages].wait(chunk / kDataStages);
-    block.template multiply<0, kGroupDepth / 2, Block::kPitchB>(a, b);
+    block.template multiply<0, 2>(a, b);
     if (chunk + 1 < chunks) store(chunk + 1);
     if (chunk + 2 < chunks) load(chunk + 2);
-    block.template multiply<kGroupDepth / 2, kGroupDepth, Block::kPitchB>(a, b);
+    block.template multiply<1, 2>(a, b);
     __syncthreads();
   }
 
@@ -96,13 +99,15 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   __syncthreads();
   // Each (tile, channel): add the groups, transform, leave the 4x4 patch where its first group's
   // points were.
-  static_assert(Block::kGroups == 2);
   for (int pair = threadIdx.x; pair < Block::kA * Block::kB; pair += Block::kThreads) {
     float* at = smem + pair / Block::kB * Block::kExchangePitch + pair % Block::kB;
     float m[16];
 #pragma unroll
-    for (int p = 0; p < 16; ++p)
-      m[p] = at[p * Block::kExchangePoint] + at[p * Block::kExchangePoint + Block::kExchangeGroup];
+    for (int p = 0; p < 16; ++p) {
+      m[p] = at[p * Block::kExchangePoint];
+      if constexpr (Block::kGroups == 2)
+        m[p] += at[p * Block::kExchangePoint + Block::kExchangeGroup];
+    }
     winograd_input_transposed(m);
 #pragma unroll
     for (int p = 0; p < 16; ++p) at[p * Block::kExchangePoint] = m[p];
@@ -112,8 +117,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   const int channels = min(Block::kB, g.d.c - first_channel);
   const int positions = channels * g.pixels_in;
   float* const out = dx + (size_t(image) * g.d.c + first_channel) * g.pixels_in;
-  float* const sums =
-      smem + Block::kExchangeGroup;  // of a cluster's block: the second group is read
+  float* const sums = smem + Block::kExchangeGroup;  // of a cluster's block
   for (int i = threadIdx.x; i < positions; i += Block::kThreads) {
     int c, pixel, h, w;
     g.by_pixels_in.divmod(i, c, pixel);

@@ -7,22 +7,20 @@
 
 namespace duet {
 
-using WinogradFilterBlock = WinogradBlock<1>;
-
 // Can 64 channels of two whole images stay in shared memory? Else each thread loads its patches.
 inline bool winograd_filter_staged(const WinogradGeometry& g) {
-  return g.d.c % 64 == 0 && g.tiles >= WinogradFilterBlock::kDepth && g.pixels_in <= 196;
+  return g.d.c % 64 == 0 && g.tiles >= 8 && g.pixels_in <= 196;
 }
-inline size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
-  using Block = WinogradFilterBlock;
+template <class Block>
+size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
   const size_t x_floats = winograd_filter_staged(g) ? size_t(2) * Block::kB * g.pixels_in : 0;
-  const size_t floats = 2 * (Block::kChunkA + Block::kPaddedChunkB) + x_floats;
+  const size_t floats = 2 * (Block::kChunkA + Block::kChunkB) + x_floats;
   return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
 // grid: (blocks of 64 channels, blocks of 32 filters, splits of the tiles)
 // partial[split] = dw [k][c][3][3], then dbias [k]; `stride` floats apart.
-template <bool kStaged, class Gradient>
+template <class Block, bool kStaged, class Gradient>
 __global__ void __launch_bounds__(256, 1)
     winograd_backward_filter_kernel(const __grid_constant__ WinogradGeometry g,
                                     const float* __restrict__ x,
@@ -31,9 +29,8 @@ __global__ void __launch_bounds__(256, 1)
   wait_for_primary();
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
-  using Block = WinogradFilterBlock;
   float* const chunks_b = smem;
-  float* const chunks_a = smem + 2 * Block::kPaddedChunkB;
+  float* const chunks_a = smem + 2 * Block::kChunkB;
   float* const slabs = chunks_a + 2 * Block::kChunkA;  // two images
   const int slab_floats = Block::kB * g.pixels_in;
   // Loading: tile = depth of each chunk, one filter, two channels.
@@ -95,18 +92,13 @@ __global__ void __launch_bounds__(256, 1)
   };
   auto store_input = [&](int chunk, int half) {
     winograd_input(d);
-    float* at = chunks_b + (chunk & 1) * Block::kPaddedChunkB + depth * Block::kPaddedPitchB + row +
-                half * 32;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) at[i * Block::kB] = d[i];
+    store_b<Block>(chunks_b + (chunk & 1) * Block::kChunkB, depth, row + half * 32, d);
   };
   auto store_gradient = [&](int chunk) {
     float e[16];
     gradient.transform(k, e);
     bias_sum += gradient.sum(k);
-    float* at = chunks_a + (chunk & 1) * Block::kChunkA + depth * Block::kPitchA + row;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) at[i * Block::kA] = e[i];
+    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, depth, row, e);
   };
   if (kStaged && threadIdx.x == 0) {
     barriers[0].init();
@@ -127,13 +119,13 @@ __global__ void __launch_bounds__(256, 1)
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const bool more = chunk + 1 < chunks;
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
-    const float* b = chunks_b + (chunk & 1) * Block::kPaddedChunkB;
+    const float* b = chunks_b + (chunk & 1) * Block::kChunkB;
     if (more) {
       copy_images(chunk + 1);
       locate(chunk + 1);
       if constexpr (!kStaged) load(0);
     }
-    block.multiply<0, 3, Block::kPaddedPitchB>(a, b);
+    block.template multiply<0, 3>(a, b);
     if (more) {
       if constexpr (kStaged) {
         barriers[image & 1].wait(image / 2);
@@ -142,13 +134,13 @@ __global__ void __launch_bounds__(256, 1)
       store_input(chunk + 1, 0);
       if constexpr (!kStaged) load(1);
     }
-    block.multiply<3, 6, Block::kPaddedPitchB>(a, b);
+    block.template multiply<1, 3>(a, b);
     if (more) {
       if constexpr (kStaged) load(1);
       store_input(chunk + 1, 1);
       store_gradient(chunk + 1);
     }
-    block.multiply<6, 8, Block::kPaddedPitchB>(a, b);
+    block.template multiply<2, 3>(a, b);
     __syncthreads();
   }
 

@@ -65,30 +65,18 @@ struct WinogradShare {
 };
 #endif
 
-// 16 products of kA x kB, 8 deep at a time, by 256 threads with kA/4 x 16 accumulators each: eight
-// warps are few, but a smaller tile a thread would load more than one float from shared memory for
-// four FFMAs, which is what the SM can feed. With kGroups = 2 each half of the block takes half of
-// every 8-deep chunk; the halves are added in the exchange. Chunks in shared memory: A
-// [depth][point][kA] (pitch kPitchA), B [depth][point][kB] (pitch given).
-// kA is 32, or 36; the eight warps take turns in what the last four rows of A need beside the
-// multiplication. (A ninth warp for it would leave 168 registers a thread.)
-template <int groups, int rows = 32>
-struct WinogradBlock {
-  static constexpr int kGroups = groups, kDepth = 8, kA = rows, kB = 64 / groups;
+// What all blocks have: 16 products of kA x kB, 8 deep at a time, by 256 threads. kA is 32, or 36; the
+// eight warps take turns in what the last four rows of A need beside the multiplication. (A ninth warp
+// for it would leave 168 registers a thread.)
+template <int groups, int rows, int columns>
+struct WinogradBlockShape {
+  static constexpr int kGroups = groups, kDepth = 8, kA = rows, kB = columns;
   static_assert(kA == 32 || kA == 36);
-  static constexpr int kThreads = 256, kRows = kA / 4;
-  // Floats a depth; the four extra let a warp store 8 depths x 4 rows to 32 different banks.
-  static constexpr int kPitchA = 16 * kA + 4, kPitchB = 16 * kB, kPaddedPitchB = kPitchB + 4;
-  static constexpr int kChunkA = kDepth * kPitchA, kChunkB = kDepth * kPitchB,
-                       kPaddedChunkB = kDepth * kPaddedPitchB;
+  static constexpr int kThreads = 256;
   // The exchange: every point of every product in shared memory, [group][point][kA][kB + 4].
   static constexpr int kExchangePitch = kB + 4, kExchangePoint = kA * kExchangePitch,
                        kExchangeGroup = 16 * kExchangePoint;
   static constexpr int kExchangeFloats = groups * kExchangeGroup;
-  static constexpr int kThreadsX = kB / 16, kThreadsPerPoint = 4 * kThreadsX;
-
-  float acc[kRows][16];
-  int group, point, ty, tx;
 
   // An element of a chunk of A, all its points. Each thread prepares one; where kA is 36 a thread
   // of the warp whose turn it is prepares another.
@@ -104,61 +92,10 @@ struct WinogradBlock {
   __device__ __forceinline__ static bool prepares_extra(int chunk) {
     return kA > 32 && threadIdx.x / 32 == chunk % 8;
   }
-  // Leaves an element's points in a chunk.
-  __device__ __forceinline__ static void store_element(float* chunk_a, const Element& e,
-                                                       const float (&points)[16]) {
-    float* at = chunk_a + e.depth * kPitchA + e.row;
-#pragma unroll
-    for (int i = 0; i < 16; ++i) at[i * kA] = points[i];
-  }
-
-  __device__ __forceinline__ WinogradBlock() {
-    const int t = threadIdx.x % (kThreads / groups);
-    group = threadIdx.x / (kThreads / groups);
-    point = t / kThreadsPerPoint;
-    ty = t % kThreadsPerPoint / kThreadsX;
-    tx = t % kThreadsX;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i)
-#pragma unroll
-      for (int j = 0; j < 16; ++j) acc[i][j] = 0.f;
-  }
-  // The i-th row of this thread's accumulators: two runs of four, then one.
-  __device__ __forceinline__ int row_of(int i) const {
-    return i < 8 ? i / 4 * 16 + ty * 4 + i % 4 : 32 + ty;
-  }
-  // Depths [first, last) of this thread's group in one chunk.
-  template <int first, int last, int pitch_b>
-  __device__ __forceinline__ void multiply(const float* chunk_a, const float* chunk_b) {
-    const float* a = chunk_a + group * (kDepth / groups) * kPitchA + point * kA;
-    const float* b = chunk_b + group * (kDepth / groups) * pitch_b + point * kB + tx * 4;
-#pragma unroll
-    for (int d = first; d < last; ++d) {
-      float fa[kRows], fb[16];
-#pragma unroll
-      for (int i = 0; i < 8; i += 4)
-        *reinterpret_cast<float4*>(&fa[i]) =
-            *reinterpret_cast<const float4*>(a + d * kPitchA + row_of(i));
-      if constexpr (kRows == 9) fa[8] = a[d * kPitchA + row_of(8)];
-#pragma unroll
-      for (int j = 0; j < 16; j += 4)
-        *reinterpret_cast<float4*>(&fb[j]) =
-            *reinterpret_cast<const float4*>(b + d * pitch_b + j / 4 * (kB / 4));
-#pragma unroll
-      for (int i = 0; i < kRows; ++i)
-#pragma unroll
-        for (int j = 0; j < 16; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);
-    }
-  }
-  // All accumulators to shared memory. The caller synchronises before and after.
-  __device__ __forceinline__ void exchange(float* smem) const {
-    float* at = smem + group * kExchangeGroup + point * kExchangePoint + tx * 4;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i)
-#pragma unroll
-      for (int j = 0; j < 16; j += 4)
-        *reinterpret_cast<float4*>(at + row_of(i) * kExchangePitch + j / 4 * (kB / 4)) =
-            make_float4(acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]);
+  // A chunk is multiplied in parts, of so many steps in all.
+  template <int part, int parts>
+  __host__ __device__ static constexpr int first_of_part(int steps) {
+    return (steps * part + parts - 1) / parts;
   }
   // The sums of row `a` and columns [b, b + 4) after the exchange, all points.
   __device__ __forceinline__ static void collect(const float* smem, int a, int b,
@@ -177,5 +114,102 @@ struct WinogradBlock {
     }
   }
 };
+
+// By FMA, with kA/4 x 16 accumulators a thread: eight warps are few, but a smaller tile a thread would
+// load more than one float from shared memory for four FFMAs, which is what the SM can feed. With
+// kGroups = 2 each half of the block takes half of every 8-deep chunk; the halves are added in the
+// exchange. Chunks in shared memory: A [depth][point][kA], B [depth][point][kB].
+template <int groups, int rows = 32>
+struct WinogradBlock : WinogradBlockShape<groups, rows, 64 / groups> {
+  using Shape = WinogradBlockShape<groups, rows, 64 / groups>;
+  using Shape::kA, Shape::kB, Shape::kDepth, Shape::kThreads, Shape::kExchangePitch;
+  static constexpr int kRows = kA / 4;
+  // Floats a depth; the four extra let a warp store 8 depths x 4 rows to 32 different banks.
+  static constexpr int kPitchA = 16 * kA + 4, kPitchB = 16 * kB + 4;
+  static constexpr int kChunkA = kDepth * kPitchA, kChunkB = kDepth * kPitchB;
+  static constexpr int kPointA = kA, kPointB = kB;  // floats between the points of an element
+  static constexpr int kThreadsX = kB / 16, kThreadsPerPoint = 4 * kThreadsX;
+  // What a chunk takes, in its multiplications a point at 15.5 a nanosecond on an H200, and with the
+  // transforms and barriers beside them.
+  static constexpr int64_t kChunkCost = kA * kB * kDepth + 10000;
+  static constexpr const char* kText = "";
+
+  float acc[kRows][16];
+  int group, point, ty, tx;
+
+  __host__ __device__ static constexpr int at_a(int depth, int row) {
+    return depth * kPitchA + row;
+  }
+  __host__ __device__ static constexpr int at_b(int depth, int column) {
+    return depth * kPitchB + column;
+  }
+
+  __device__ __forceinline__ WinogradBlock() {
+    const int t = threadIdx.x % (kThreads / groups);
+    group = threadIdx.x / (kThreads / groups);
+    point = t / kThreadsPerPoint;
+    ty = t % kThreadsPerPoint / kThreadsX;
+    tx = t % kThreadsX;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < 16; ++j) acc[i][j] = 0.f;
+  }
+  // The i-th row of this thread's accumulators: two runs of four, then one.
+  __device__ __forceinline__ int row_of(int i) const {
+    return i < 8 ? i / 4 * 16 + ty * 4 + i % 4 : 32 + ty;
+  }
+  // Some depths of this thread's group.
+  template <int part, int parts>
+  __device__ __forceinline__ void multiply(const float* chunk_a, const float* chunk_b) {
+    constexpr int kGroupDepth = kDepth / groups;
+    const float* a = chunk_a + group * kGroupDepth * kPitchA + point * kA;
+    const float* b = chunk_b + group * kGroupDepth * kPitchB + point * kB + tx * 4;
+#pragma unroll
+    for (int d = Shape::template first_of_part<part, parts>(kGroupDepth);
+         d < Shape::template first_of_part<part + 1, parts>(kGroupDepth); ++d) {
+      float fa[kRows], fb[16];
+#pragma unroll
+      for (int i = 0; i < 8; i += 4)
+        *reinterpret_cast<float4*>(&fa[i]) =
+            *reinterpret_cast<const float4*>(a + d * kPitchA + row_of(i));
+      if constexpr (kRows == 9) fa[8] = a[d * kPitchA + row_of(8)];
+#pragma unroll
+      for (int j = 0; j < 16; j += 4)
+        *reinterpret_cast<float4*>(&fb[j]) =
+            *reinterpret_cast<const float4*>(b + d * kPitchB + j / 4 * (kB / 4));
+#pragma unroll
+      for (int i = 0; i < kRows; ++i)
+#pragma unroll
+        for (int j = 0; j < 16; ++j) acc[i][j] = fmaf(fa[i], fb[j], acc[i][j]);
+    }
+  }
+  // All accumulators to shared memory. The caller synchronises before and after.
+  __device__ __forceinline__ void exchange(float* smem) const {
+    float* at = smem + group * Shape::kExchangeGroup + point * Shape::kExchangePoint + tx * 4;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i)
+#pragma unroll
+      for (int j = 0; j < 16; j += 4)
+        *reinterpret_cast<float4*>(at + row_of(i) * kExchangePitch + j / 4 * (kB / 4)) =
+            make_float4(acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]);
+  }
+};
+
+// Leaves the points of an element of A in a chunk, or of B.
+template <class Block>
+__device__ __forceinline__ void store_a(float* chunk, int depth, int row,
+                                        const float (&points)[16]) {
+  float* at = chunk + Block::at_a(depth, row);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) at[i * Block::kPointA] = points[i];
+}
+template <class Block>
+__device__ __forceinline__ void store_b(float* chunk, int depth, int column,
+                                        const float (&points)[16]) {
+  float* at = chunk + Block::at_b(depth, column);
+#pragma unroll
+  for (int i = 0; i < 16; ++i) at[i * Block::kPointB] = points[i];
+}
 
 }  // namespace duet

@@ -2,14 +2,14 @@
 #pragma once
 
 #include "device/launch.h"
-#include "layers/conv2d/winograd.cuh"
+#include "layers/conv2d/winograd_block.cuh"
 
 namespace duet {
 
-// U[column block][depth][point][column] from filters, a block being kBlockColumns columns wide:
-// (column, depth) = (k, c) forward and (c, k) backward_data; zero beyond the real sizes. A chunk of
-// depths of one block is then one run of memory. `flipped` filters are turned by 180 degrees.
-template <int kBlockColumns>
+// U from filters, by blocks of columns chunks of B as a block multiplies them, so that each is one run of
+// memory: (column, depth) = (k, c) forward and (c, k) backward_data; zero beyond the real sizes.
+// `flipped` filters are turned by 180 degrees.
+template <class Block>
 __global__ void __launch_bounds__(128)
     winograd_filter_kernel(const float* __restrict__ w, int columns, int depth, int depth_padded,
                            int column_stride, int depth_stride, bool flipped,
@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(128)
   wait_for_primary();
   let_secondary_start();  // it waits where it first reads filters
   const int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
-  if (a >= round_up(columns, kBlockColumns)) return;
+  if (a >= round_up(columns, Block::kB)) return;
   float g[3][3] = {};
   if (a < columns && b < depth) {
     const float* at = w + size_t(a) * column_stride + size_t(b) * depth_stride;
@@ -30,16 +30,15 @@ __global__ void __launch_bounds__(128)
     const float even = 0.5f * (g[0][j] + g[2][j]), odd = 0.5f * g[1][j];
     t[0][j] = g[0][j], t[1][j] = even + odd, t[2][j] = even - odd, t[3][j] = g[2][j];
   }
-  float* out =
-      u + (size_t(a / kBlockColumns) * depth_padded + b) * 16 * kBlockColumns + a % kBlockColumns;
+  float points[16];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float even = 0.5f * (t[i][0] + t[i][2]), odd = 0.5f * t[i][1];
-    out[(4 * i) * kBlockColumns] = t[i][0];
-    out[(4 * i + 1) * kBlockColumns] = even + odd;
-    out[(4 * i + 2) * kBlockColumns] = even - odd;
-    out[(4 * i + 3) * kBlockColumns] = t[i][2];
+    points[4 * i] = t[i][0], points[4 * i + 1] = even + odd, points[4 * i + 2] = even - odd,
+               points[4 * i + 3] = t[i][2];
   }
+  const int chunk = a / Block::kB * (depth_padded / Block::kDepth) + b / Block::kDepth;
+  store_b<Block>(u + size_t(chunk) * Block::kChunkB, b % Block::kDepth, a % Block::kB, points);
 }
 
 /// Filters as the products of a pass want them: `columns` of `depth` 3x3 filters each.
@@ -64,7 +63,8 @@ struct WinogradFilters {
 /// Bytes of transformed filters, columns and depth rounded up to whole blocks and chunks.
 template <class Block>
 size_t winograd_filter_bytes(int columns, int depth) {
-  return sizeof(float) * 16 * round_up(columns, Block::kB) * round_up(depth, Block::kDepth);
+  return sizeof(float) * Block::kChunkB * ceil_div(columns, Block::kB) *
+         ceil_div(depth, Block::kDepth);
 }
 
 template <class Block>
@@ -72,7 +72,7 @@ void launch_winograd_filters(const WinogradFilters& f, float* u, cudaStream_t st
   constexpr int kThreads = 128;
   const int depth_padded = round_up(f.depth, Block::kDepth);
   const dim3 grid(ceil_div(round_up(f.columns, Block::kB), kThreads), depth_padded);
-  launch_following({grid, kThreads, 0, stream}, winograd_filter_kernel<Block::kB>, f.w, f.columns,
+  launch_following({grid, kThreads, 0, stream}, winograd_filter_kernel<Block>, f.w, f.columns,
                    f.depth, depth_padded, f.column_stride, f.depth_stride, f.flipped, u);
 }
 

@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   };
   auto store = [&](int chunk, const Element& e) {
     winograd_input(d);
-    Block::store_element(chunks_a + (chunk & 1) * Block::kChunkA, e, d);
+    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, e.depth, e.row, d);
   };
   // The warp's turn at the last four tiles.
   auto prepare_extra = [&](int chunk) {
@@ -128,21 +128,20 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   store(0, element);
   prepare_extra(0);
   __syncthreads();
-  constexpr int kGroupDepth = Block::kDepth / Block::kGroups;
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kForwardStages * Block::kChunkB;
     const int next = chunk + 1;
     if (threadIdx.x == 0 && chunk + kForwardStages - 1 < chunks) copy(chunk + kForwardStages - 1);
     if (!kStaged && next < chunks) load(next, patch, element.depth);
-    block.template multiply<0, kGroupDepth / 2, Block::kPitchB>(a, b);
+    block.template multiply<0, 2>(a, b);
     if (next < chunks) {
       barriers[next % kForwardStages].wait(next / kForwardStages);
       if constexpr (kStaged) load(next, patch, element.depth);
       store(next, element);
       prepare_extra(next);
     }
-    block.template multiply<kGroupDepth / 2, kGroupDepth, Block::kPitchB>(a, b);
+    block.template multiply<1, 2>(a, b);
     __syncthreads();
   }
 

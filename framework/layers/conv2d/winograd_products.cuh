@@ -1,6 +1,6 @@
-// The launches of custom_winograd, plain and fused, each planned once for a problem: an image-sized
-// result (y of forward, or dx as a convolution of dy), dx of small images as a sum of patches, and
-// dw.
+// The launches of custom_winograd and custom_winograd_3xtf32, plain and fused, each planned once for a
+// problem: an image-sized result (y of forward, or dx as a convolution of dy), dx of small images as a
+// sum of patches, and dw.
 #pragma once
 
 #include "device/launch.h"
@@ -8,6 +8,7 @@
 #include "layers/conv2d/winograd_backward_data.cuh"
 #include "layers/conv2d/winograd_backward_filter.cuh"
 #include "layers/conv2d/winograd_forward.cuh"
+#include "layers/conv2d/winograd_mma_block.cuh"
 
 namespace duet {
 
@@ -25,7 +26,7 @@ void allow_smem(Kernel* kernel, size_t bytes) {
 template <class Block>
 std::string winograd_text(const char* rows, const char* columns) {
   return "F(2x2, 3x3), " + std::to_string(Block::kA) + " " + rows + " x " +
-         std::to_string(Block::kB) + " " + columns;
+         std::to_string(Block::kB) + " " + columns + Block::kText;
 }
 
 /// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
@@ -57,13 +58,11 @@ class WinogradProduct {
       const Kernel kernel = cluster > 1 ? in_cluster : alone;
       const int64_t blocks = int64_t{grid.x} * grid.y * cluster;
       if (cluster > 1 && !fits_at_once(kernel, {grid.x * cluster, grid.y}, smem, cluster)) break;
-      // Waves of blocks that fill a multiprocessor each, times what one takes in multiplications a
-      // point; 15.5 of these a nanosecond on an H200. What is not multiplying, fitted to its times:
-      // a chunk's transforms and barriers, the start and the end, and joining a cluster's results.
-      constexpr int64_t kChunk = 10000, kStartAndEnd = 86000, kJoin = 25000;
+      // Waves of blocks that fill a multiprocessor each, times what one takes. Beside its chunks, fitted
+      // to its times: the start and the end, and joining a cluster's results.
+      constexpr int64_t kStartAndEnd = 86000, kJoin = 25000;
       const int64_t cost = (blocks + multiprocessors_ - 1) / multiprocessors_ *
-                           (each * (int64_t{Block::kA} * Block::kB * Block::kDepth + kChunk) +
-                            kStartAndEnd + (cluster > 1 ? kJoin : 0));
+                           (each * Block::kChunkCost + kStartAndEnd + (cluster > 1 ? kJoin : 0));
       if (has_kernel() && cost >= cost_) continue;
       cost_ = cost;
       kernel_ = kernel;
@@ -106,17 +105,22 @@ class WinogradProduct {
   std::string text_;
 };
 
-/// An image-sized result: patches of the problem's x times filters.
-template <class Output>
+/// An image-sized result: patches of the problem's x times filters. kInParts: each product as three of
+/// tf32.
+template <class Output, bool kInParts>
 class WinogradImageProduct
     : public WinogradProduct<WinogradGeometry, const float*, const float*, Output> {
  public:
   WinogradImageProduct(const Conv2dProblem& problem, int multiprocessors)
       : WinogradImageProduct::WinogradProduct(multiprocessors), geometry_(problem, Output::kPool) {
-    consider_block<WinogradBlock<1>>();
-    if constexpr (!Output::kPool) {
-      consider_block<WinogradBlock<1, 36>>();
-      consider_block<WinogradBlock<2>>();
+    if constexpr (kInParts) {
+      consider_block<WinogradMmaBlock>();
+    } else {
+      consider_block<WinogradBlock<1>>();
+      if constexpr (!Output::kPool) {
+        consider_block<WinogradBlock<1, 36>>();
+        consider_block<WinogradBlock<2>>();
+      }
     }
   }
   void run(const float* x, const WinogradFilters& filters, const Output& output, void* workspace,
@@ -143,14 +147,14 @@ class WinogradImageProduct
 };
 
 /// dx of images whose tiles fit one block.
-template <class Gradient>
+template <class Gradient, bool kInParts>
 class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, const float*, float*> {
  public:
   WinogradPatchSum(const Conv2dProblem& problem, int multiprocessors)
       : WinogradPatchSum::WinogradProduct(multiprocessors), geometry_(problem, Gradient::kPool) {
     if (geometry_.tiles <= 32) {
-      consider_block<WinogradBlock<2>>();
-    } else if constexpr (!Gradient::kPool) {
+      consider_block<std::conditional_t<kInParts, WinogradMmaBlock, WinogradBlock<2>>>();
+    } else if constexpr (!Gradient::kPool && !kInParts) {
       if (geometry_.tiles <= 36) consider_block<WinogradBlock<2, 36>>();
     }
   }
@@ -165,25 +169,26 @@ class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, cons
  private:
   template <class Block>
   void consider_block() {
-    this->template consider<Block>(
-        WinogradFilters::of_backward_data(nullptr, geometry_.d), geometry_.d.n,
-        winograd_data_smem_bytes<Block>(), winograd_backward_data_kernel<Block, false, Gradient>,
-        winograd_backward_data_kernel<Block, true, Gradient>, "channels");
+    this->template consider<Block>(WinogradFilters::of_backward_data(nullptr, geometry_.d),
+                                   geometry_.d.n, winograd_data_smem_bytes<Block>(geometry_),
+                                   winograd_backward_data_kernel<Block, false, Gradient>,
+                                   winograd_backward_data_kernel<Block, true, Gradient>,
+                                   "channels");
   }
 
   const WinogradGeometry geometry_;
 };
 
 /// dw and db.
-template <class Gradient>
+template <class Gradient, bool kInParts>
 class WinogradFilterGradient {
  public:
   WinogradFilterGradient(const Conv2dProblem& problem, int multiprocessors)
       : geometry_(problem, Gradient::kPool),
-        smem_(winograd_filter_smem_bytes(geometry_)),
+        smem_(winograd_filter_smem_bytes<Block>(geometry_)),
         kernel_(winograd_filter_staged(geometry_)
-                    ? winograd_backward_filter_kernel<true, Gradient>
-                    : winograd_backward_filter_kernel<false, Gradient>) {
+                    ? winograd_backward_filter_kernel<Block, true, Gradient>
+                    : winograd_backward_filter_kernel<Block, false, Gradient>) {
     const int products = ceil_div(problem.c, Block::kB) * ceil_div(problem.k, Block::kA);
     split_ = plan_split(products, geometry_.total_tiles, Block::kDepth, multiprocessors);
   }
@@ -207,7 +212,7 @@ class WinogradFilterGradient {
   }
 
  private:
-  using Block = WinogradFilterBlock;
+  using Block = std::conditional_t<kInParts, WinogradMmaBlock, WinogradBlock<1>>;
   size_t stride() const { return partial_stride(geometry_.d.k, geometry_.d.c * 9); }
 
   const WinogradGeometry geometry_;
