@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/launch.h"
+#include "kernels/plane_tiles.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
@@ -30,8 +31,8 @@ struct PooledGradient {
   ConvGeometry g;  // of the problem as it is
   int padded;      // channels
   int cells_h = ceil_div(g.d.p, 2), cells_w = ceil_div(g.d.q, 2), groups = argmax_groups(g.d.k);
-  int items = g.d.n * cells_h * cells_w * groups;  // of eight channels
-  FastDivisor by_groups{groups}, by_cells_w{cells_w}, by_cells_h{cells_h};
+  int pieces = padded / kWidest<T>, items = g.d.n * cells_h * cells_w * pieces;  // of 16 bytes
+  FastDivisor by_pieces{pieces}, by_cells_w{cells_w}, by_cells_h{cells_h};
 
   __device__ __forceinline__ T value(int n, int p, int q, int channel) const {
     if (p / 2 >= g.pool_h || q / 2 >= g.pool_w) return T(0.f);
@@ -44,18 +45,14 @@ struct PooledGradient {
     return kLayout == Layout::kNCHW ? (size_t(n) * g.d.k + channel) * g.windows + window
                                     : (size_t(n) * g.windows + window) * g.d.k + channel;
   }
-  /// Eight channels of a window, zeros beyond the last.
-  __device__ __forceinline__ Vector<T, 8> window(int n, int window, int k0) const {
-    Vector<T, 8> values = {};
-    if (kLayout == Layout::kNHWC && g.d.k % 8 == 0) {
+  /// 16 bytes of channels of a window, zeros beyond the last.
+  __device__ __forceinline__ Vector<T, kWidest<T>> window(int n, int window, int k0) const {
+    constexpr int kVec = kWidest<T>;
+    if (kLayout == Layout::kNHWC && g.d.k % kVec == 0)
+      return Packed<T, kVec>::load(dy + at(n, window, k0)).values();
+    Vector<T, kVec> values = {};
 #pragma unroll
-      for (int e = 0; e < 8; e += kWidest<T>)
-        *reinterpret_cast<Vector<T, kWidest<T>>*>(values.v + e) =
-            Packed<T, kWidest<T>>::load(dy + at(n, window, k0 + e)).values();
-      return values;
-    }
-#pragma unroll
-    for (int e = 0; e < 8; ++e) {
+    for (int e = 0; e < kVec; ++e) {
       if (k0 + e >= g.d.k) break;
       values.v[e] = dy[at(n, window, k0 + e)];
     }
@@ -105,7 +102,14 @@ __device__ __forceinline__ T staged_value(From value, bool rounds) {
   }
 }
 
-inline constexpr int kStagingThreads = 256;
+template <class T, int V>
+__device__ __forceinline__ Vector<T, V> staged_piece(Vector<T, V> values, bool rounds) {
+#pragma unroll
+  for (int e = 0; e < V; ++e) values.v[e] = staged_value<T>(values.v[e], rounds);
+  return values;
+}
+
+inline constexpr int kStagingThreads = kPlaneThreads;
 
 // What a launch stages is one or two parts, each a number of blocks and stage(block), by all threads of
 // the block. A part whose `to` is nullptr has no blocks.
@@ -126,103 +130,6 @@ struct WeightPart {
   __device__ __forceinline__ void stage(int block) const {
     const int i = block * kStagingThreads + threadIdx.x;
     if (i < weights.total) to[i] = staged_value<T>(weights.value(i), rounds);
-  }
-};
-
-/// 128 bytes of channels of neighbouring pixels (or cells) of an image in planes, on their way to channels last: pieces of
-/// 16 bytes of a pixel, each a run of the planes of so many channels. A block's; the parts of a launch have one together.
-template <class T>
-struct PlaneTile {
-  static constexpr int kVec = kWidest<T>, kPieces = 8, kChannels = kPieces * kVec, kMost = 176;
-  alignas(16) T values[kPieces * kVec * (kMost + 1)];
-
-  __device__ __forceinline__ static PlaneTile& of_block() {
-    __shared__ PlaneTile tile;
-    return tile;
-  }
-};
-
-/// How images in planes are cut into PlaneTiles.
-template <class T>
-struct PlaneTiles {
-  using Tile = PlaneTile<T>;
-  static constexpr int kVec = Tile::kVec;
-  int channels, pixels;  // of an image; more channels are zeros
-  int run, blocks;       // pixels of a block
-  bool rounds;
-  bool whole, words;  // a run is a plane; planes are read by 16 bytes
-  FastDivisor by_runs, by_channels, by_line;
-  PlaneTiles() = default;
-  PlaneTiles(int images, int channels_, int padded, int pixels_, bool rounds_)
-      : channels(channels_), pixels(pixels_), rounds(rounds_) {
-    // Shorter runs where images are few.
-    constexpr int kWantedBlocks = 512, kShortest = 32;
-    by_channels = FastDivisor(ceil_div(padded, Tile::kChannels));
-    const int wanted = ceil_div(kWantedBlocks, images * int(by_channels.divisor));
-    const int runs =
-        std::max(ceil_div(pixels, Tile::kMost), std::min(wanted, ceil_div(pixels, kShortest)));
-    run = round_up(ceil_div(pixels, runs), pixels % kVec == 0 ? kVec : 1);
-    by_runs = FastDivisor(ceil_div(pixels, run));
-    blocks = images * int(by_channels.divisor) * int(by_runs.divisor);
-    whole = run == pixels;
-    words = channels % kVec == 0 && (whole || run % kVec == 0 && pixels % kVec == 0);
-    by_line = FastDivisor(whole ? run : std::max(run / kVec, 1));
-  }
-  __device__ __forceinline__ void start(int block, int& image, int& channel, int& pixel) const {
-    int rest;
-    by_runs.divmod(block, rest, pixel);
-    by_channels.divmod(rest, image, channel);
-    pixel *= run, channel *= Tile::kChannels;
-  }
-
-  /// Elements from a piece to the next. An odd number of 16 bytes: the lanes of a store, eight pieces of four pixels, meet
-  /// different banks.
-  __device__ __forceinline__ int pitch() const { return kVec * (run | 1); }
-  __device__ __forceinline__ T& at(Tile& tile, int channel, int pixel) const {
-    return tile.values[channel / kVec * pitch() + channel % kVec * run + pixel];
-  }
-  /// Planes from `channel0` on as they lie; `from` is its plane's pixel `pixel0`. By the threads of a block, who then wait.
-  __device__ __forceinline__ void load(Tile& tile, const T* from, int channel0, int pixel0) const {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    if (words) {
-      // A warp brings a piece: its planes are one line, or each has a line of its own.
-      static_assert(kStagingThreads / 32 == Tile::kPieces);
-      from += size_t(warp) * kVec * pixels;
-      T* const to = &at(tile, warp * kVec, 0);
-      const bool there = channel0 + warp * kVec < channels;
-#pragma unroll 4
-      for (int i = lane; i < run; i += 32) {
-        int line = 0, word = i;
-        if (!whole) by_line.divmod(i, line, word);
-        Packed<T, kVec> values;
-        if (there && (whole || pixel0 + word * kVec < pixels))
-          values = Packed<T, kVec>::load(from + line * pixels + word * kVec);
-        values.store(to + i * kVec);
-      }
-    } else {
-      const int count = min(run, pixels - pixel0);
-#pragma unroll 1
-      for (int pixel = lane; pixel < count; pixel += 32) {
-#pragma unroll
-        for (int i = 0; i < Tile::kChannels / (kStagingThreads / 32); ++i) {
-          const int channel = warp + i * (kStagingThreads / 32);
-          at(tile, channel, pixel) =
-              channel0 + channel < channels ? from[size_t(channel) * pixels + pixel] : T(0.f);
-        }
-      }
-    }
-  }
-
-  // A thread stores the same piece of every 32nd pixel.
-  static constexpr int kStep = kStagingThreads / Tile::kPieces;
-  __device__ __forceinline__ static int own_piece() { return threadIdx.x % Tile::kPieces; }
-  __device__ __forceinline__ static int first_pixel() { return threadIdx.x / Tile::kPieces; }
-  __device__ __forceinline__ Vector<T, kVec> piece(const Tile& tile, int pixel) const {
-    const T* const from = tile.values + own_piece() * pitch();
-    Vector<T, kVec> values;
-#pragma unroll
-    for (int e = 0; e < kVec; ++e) values.v[e] = staged_value<T>(from[e * run + pixel], rounds);
-    return values;
   }
 };
 
@@ -247,8 +154,7 @@ struct ImagePart {
         rounds(rounds_),
         by_pieces(padded / kWidest<T>) {
     if (!to) return;
-    if constexpr (kPlanes)
-      tiles = PlaneTiles<T>(images, image.channels, padded, image.pixels, rounds);
+    if constexpr (kPlanes) tiles = PlaneTiles<T>(images, image.channels, padded, image.pixels);
     blocks = kPlanes ? tiles.blocks : ceil_div(pieces, kStagingThreads);
   }
 
@@ -268,7 +174,8 @@ struct ImagePart {
       T* const first = to + (size_t(n) * image.pixels + pixel0) * padded + channel0;
 #pragma unroll 4
       for (int pixel = Tiles::first_pixel(); pixel < count; pixel += Tiles::kStep)
-        Packed<T, kVec>(tiles.piece(tile, pixel)).store(first + pixel * padded);
+        Packed<T, kVec>(staged_piece(tiles.piece(tile, pixel), rounds))
+            .store(first + pixel * padded);
     } else {
       constexpr int kVec = kWidest<T>;
       const int i = block * kStagingThreads + threadIdx.x;
@@ -287,8 +194,8 @@ struct ImagePart {
   }
 };
 
-/// A pooled gradient: a thread writes 16 bytes, or in NHWC eight channels, of the positions of a cell; neighbours other
-/// channels.
+/// A pooled gradient: a thread writes 16 bytes of the positions of a cell; neighbours other channels, so that no sector is
+/// written in parts.
 template <class T, Layout kLayout>
 struct GradientPart {
   static constexpr bool kPlanes = kLayout == Layout::kNCHW;
@@ -301,8 +208,7 @@ struct GradientPart {
   GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
       : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {
     if constexpr (kPlanes) {
-      tiles =
-          PlaneTiles<T>(from.g.d.n, from.g.d.k, from.padded, from.cells_h * from.cells_w, rounds);
+      tiles = PlaneTiles<T>(from.g.d.n, from.g.d.k, from.padded, from.cells_h * from.cells_w);
       blocks = tiles.blocks;
     }
   }
@@ -381,7 +287,7 @@ struct GradientPart {
     while (cell < count) {
       int next_row = 0, next_column = 0;
       const uint32_t next = codes_of(cell + Tiles::kStep, next_row, next_column);
-      store<kVec>(n, row, column, own, codes, tiles.piece(tile, cell));
+      store<kVec>(n, row, column, own, codes, staged_piece(tiles.piece(tile, cell), rounds));
       cell += Tiles::kStep;
       codes = next, row = next_row, column = next_column;
     }
@@ -391,25 +297,20 @@ struct GradientPart {
     constexpr int kVec = kWidest<T>;
     const int item = block * kStagingThreads + threadIdx.x;
     if (item >= from.items) return;
-    int cell, group, rest, row, column, n;
-    from.by_groups.divmod(item, cell, group);
+    int cell, channel, rest, row, column, n;
+    from.by_pieces.divmod(item, cell, channel);
     from.by_cells_w.divmod(cell, rest, column);
     from.by_cells_h.divmod(rest, n, row);
+    channel *= kVec;
     const int window = window_of(row, column);
     uint32_t codes = kNoPosition;
-    Vector<T, 8> values = {};
+    Vector<T, kVec> values = {};
     if (window >= 0) {
-      codes = from.argmax[(size_t(n) * from.groups + group) * from.g.windows + window];
-      values = from.window(n, window, group * 8);
+      codes = from.argmax[(size_t(n) * from.groups + channel / 8) * from.g.windows + window] >>
+              4 * (channel % 8);
+      values = from.window(n, window, channel);
     }
-#pragma unroll
-    for (int first = 0; first < 8; first += kVec) {
-      if (group * 8 + first >= from.padded) break;
-      Vector<T, kVec> run;
-#pragma unroll
-      for (int e = 0; e < kVec; ++e) run.v[e] = staged_value<T>(values.v[first + e], rounds);
-      store<kVec>(n, row, column, group * 8 + first, codes >> 4 * first, run);
-    }
+    store<kVec>(n, row, column, channel, codes, staged_piece(values, rounds));
   }
 };
 

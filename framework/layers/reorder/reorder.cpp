@@ -4,6 +4,7 @@ namespace duet {
 
 // Each in the file of its name.
 ImplEntry<ReorderProblem> reorder_cpu_reference();
+ImplEntry<ReorderProblem> reorder_custom_plane_tiles();
 ImplEntry<ReorderProblem> reorder_custom_tiled_transpose();
 ImplEntry<ReorderProblem> reorder_custom_naive();
 ImplEntry<ReorderProblem> reorder_cudnn();
@@ -13,6 +14,7 @@ std::vector<ImplEntry<ReorderProblem>>& reorder_impls() {
     reorder_cpu_reference(),
 #if DUET_WITH_CUDA
     reorder_custom_tiled_transpose(),
+    reorder_custom_plane_tiles(),
     reorder_custom_naive(),
     reorder_cudnn(),
 #endif
