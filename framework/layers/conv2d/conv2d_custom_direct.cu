@@ -20,12 +20,20 @@
 namespace duet {
 namespace {
 
+/// By what both take on an H100: products on float32 units, and bytes of x and dy.
+bool filter_product_pays(const Conv2dProblem& d) {
+  if (direct_unsupported(d, Pass::kBackwardFilter)) return true;
+  const double bytes = double(d.x_desc().bytes()) + double(d.y_desc().bytes());
+  return 10 + bytes / 1.8e6 < 6 + double(d.products()) / 5e6;
+}
+
 template <class T>
 class Conv2dCustomDirect : public Conv2dImpl {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
       : Conv2dImpl(problem), convolution_(problem) {
-    if (filter_product_possible(problem)) filter_product_.emplace(problem);
+    if (filter_product_possible(problem) && filter_product_pays(problem))
+      filter_product_.emplace(problem);
     if (input_product_possible(problem)) input_product_.emplace(problem);
   }
 
