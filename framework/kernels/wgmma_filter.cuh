@@ -5,8 +5,6 @@
 // its images first. A tap is the same blocks some pixels further on, where an instruction may begin, as it
 // could not at some place of a block. The 64 channels of the next tap of a row are those of the next pixel, so that three
 // taps are one operand of 192 rows. Of 32 channels, in bf16, blocks are half as large, and an operand has 96 rows.
-// Planes of bf16 are not rewritten: 32 columns of a row are terms side by side as they lie, and the copy engine brings a row of x three
-// times, each a column further on, for the three taps.
 // Mapping: block = 64 filters x 64 channels (32) x nine taps of a part of dy's rows (a split of the sum). Three warpgroups
 // multiply, each by the taps of one row of the kernel, 64 x 192 sums in registers. One thread of one more warp
 // starts copies of rows of x and of dy, each to a ring of its own: a row of x serves three rows of dy.
@@ -19,18 +17,17 @@
 
 namespace duet {
 
-template <class T, int channels = kPanel, bool planes = false>
+template <class T, int channels = kPanel>
 struct FilterTile {
-  using Element = T;
-  static constexpr bool kPlanes = planes, kTurned = std::is_same_v<T, bfloat16> && !planes;
-  static constexpr int kImages = planes ? 1 : ImageBlocks::kImages, kTaps = 3;
-  static constexpr int kChannels = channels, kN = kTaps * kChannels;
-  static_assert(kChannels == kPanel || kChannels == kPanel / 2);
+  static constexpr bool kTurned = std::is_same_v<T, bfloat16>;
+  static constexpr int kImages = ImageBlocks::kImages, kTaps = 3, kChannels = channels;
+  static constexpr int kN = kTaps * kChannels;
+  static_assert(kChannels == kPanel || (kTurned && kChannels == kPanel / 2));
+  /// Of dy, and of x.
+  static constexpr int kPixelBytes = kImages * kPanel * int(sizeof(T));
+  static constexpr int kPixelBytesX = kImages * kChannels * int(sizeof(T));
   /// Of the terms that an instruction sums over.
   static constexpr int kPixels = 32 / (kImages * int(sizeof(T)));
-  /// From those of an instruction to those of the next, of dy and of x.
-  static constexpr int kStep = planes ? 32 : kPixels * kImages * kPanel * int(sizeof(T));
-  static constexpr int kStepX = planes ? 32 : kPixels * kImages * kChannels * int(sizeof(T));
   static constexpr int kMultipliers = kTaps * 128, kThreads = kMultipliers + 32;
   static constexpr int kMostSlots = 8, kFewestX = 4, kFewestDy = 2, kMostColumns = 16;
 };
@@ -56,29 +53,6 @@ struct PixelRows {
   }
 };
 
-/// Rows of planes [n][channel][height][width], 64 bytes of each of so many channels, `times` one after the other, each a column further
-/// on. REQUIRES: whole 16 bytes of columns.
-struct PlaneRows {
-  static constexpr int kColumns = 64 / int(sizeof(bfloat16));
-  CUtensorMap map;
-  int pad_h, pad_w, depth, times;
-  PlaneRows(const bfloat16* planes, int count, int height, int width, int channels, int pad_h_,
-            int pad_w_, int depth_, int times_)
-      : pad_h(pad_h_), pad_w(pad_w_), depth(depth_), times(times_) {
-    const int64_t plane = int64_t{height} * width;
-    map = tensor_map(planes, {{{width, 1, kColumns},
-                               {height, width},
-                               {channels, plane, depth},
-                               {count, channels * plane}}});
-  }
-  __device__ __forceinline__ void copy(int image, int block, int row, int column, uint32_t,
-                                       char* shared, const CopyBarrier& barrier) const {
-    for (int i = 0; i < times; ++i)
-      copy_box(shared + i * depth * 64, map, column - pad_w + i, row - pad_h, block * depth, image,
-               barrier);
-  }
-};
-
 /// The same of ImageBlocks.
 struct BlockRows {
   const float* from;
@@ -90,16 +64,16 @@ struct BlockRows {
   }
 };
 
+/// As operands whose sum runs over images and positions.
+template <class T>
+using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, PixelRows<T>>;
+
 /// Parts of a row of positions, each of so many columns: in whole instructions, so that some may lie beyond the last.
 template <class T>
 struct FilterSegments {
   int count, columns;
-  explicit FilterSegments(int width, bool planes = false) {
+  explicit FilterSegments(int width) {
     using Tile = FilterTile<T>;
-    if (planes) {
-      columns = PlaneRows::kColumns, count = ceil_div(width, columns);
-      return;
-    }
     // Columns beyond the last are multiplied as zeros, and each part of x brings two more.
     const int fewest = ceil_div(width, Tile::kMostColumns);
     double best = 1e300;
@@ -114,12 +88,11 @@ struct FilterSegments {
   int all_columns() const { return count * columns; }
 };
 
-/// How the sum is cut: a row of dy is one segment of it, of eight images, or of `planes` of one; a split has `per_split` such rows. Rings have
+/// How the sum is cut: a row of dy is one segment of it, of eight images; a split has `per_split` such rows. Rings have
 /// x_slots and dy_slots rows.
 template <class T>
 struct FilterPlan {
   using Tile = FilterTile<T>;
-  bool planes;
   int height, columns, rows, per_split, splits;
   int tile_channels;            // 64 or 32
   int row_tiles, column_tiles;  // of 64 filters, and of so many channels
@@ -129,19 +102,17 @@ struct FilterPlan {
 
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   FilterPlan(int images, int height_, const FilterSegments<T>& segments, int filters, int channels,
-             int64_t results, size_t limit, int multiprocessors, bool planes_ = false)
-      : planes(planes_),
-        height(height_),
+             int64_t results, size_t limit, int multiprocessors)
+      : height(height_),
         columns(segments.columns),
-        rows(ceil_div(images, row_images()) * segments.count * height),
+        rows(ceil_div(images, Tile::kImages) * segments.count * height),
         tile_channels(channels_of_tile(channels)),
         row_tiles(ceil_div(filters, kPanel)),
         column_tiles(ceil_div(channels, tile_channels)),
         by_height(height),
         by_segments(segments.count) {
     // In cycles, as WgmmaPlan's: an instruction takes one for each two of its columns.
-    const double row_cycles =
-        tile_channels * 1.5 * Tile::kTaps * columns / (planes ? 16 : Tile::kPixels) * 1.1;
+    const double row_cycles = tile_channels * 1.5 * Tile::kTaps * columns / Tile::kPixels * 1.1;
     const int64_t tiles = int64_t{row_tiles} * column_tiles;
     double best = 1e300;
     for (int wanted = 1; wanted <= std::min(rows, 2 * multiprocessors); ++wanted) {
@@ -169,15 +140,12 @@ struct FilterPlan {
   }
 
   static int channels_of_tile(int channels) {
-    return std::is_same_v<T, bfloat16> && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
+    return Tile::kTurned && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
   }
   __host__ __device__ int x_bytes() const {
-    const int all_columns = planes ? Tile::kTaps * columns : columns + Tile::kTaps - 1;
-    return all_columns * row_images() * tile_channels * int(sizeof(T));
+    return (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
   }
-  __host__ __device__ int dy_bytes() const {
-    return columns * row_images() * kPanel * int(sizeof(T));
-  }
+  __host__ __device__ int dy_bytes() const { return columns * Tile::kPixelBytes; }
   /// Of shared memory, to begin at a multiple of 1024.
   size_t smem_bytes() const {
     return 1024 + kBeforeRings + size_t(x_slots) * x_bytes() + size_t(dy_slots) * dy_bytes();
@@ -185,15 +153,11 @@ struct FilterPlan {
   std::string text() const {
     return "tile 64x" + std::to_string(tile_channels) + " of nine taps" +
            (splits == 1 ? std::string() : ", " + std::to_string(splits) + " splits") +
-           (planes ? ", of planes" : "") +
            (std::is_same_v<T, float> ? ", wgmma tf32" : ", wgmma bf16");
   }
 
   static constexpr int kBeforeRings = 2048;  // barriers, and ones
   static constexpr size_t kMostShared = 227 * 1024;
-
- private:
-  __host__ __device__ int row_images() const { return planes ? 1 : Tile::kImages; }
 };
 
 #if DUET_HAS_WGMMA
@@ -238,19 +202,16 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
                                               float (&d)[Tile::kN / 2], float (&row_sums)[4]) {
   constexpr int kTaps = Tile::kTaps;
   const bool leads = threadIdx.x % 128 == 0;
-  // Of so many channels.
-  const auto operand = []<int channels>(std::integral_constant<int, channels>, const char* at) {
-    if constexpr (Tile::kPlanes) {
-      return matrix_descriptor<64>(at, 0);
-    } else if constexpr (Tile::kTurned) {
-      constexpr int kRow = channels * int(sizeof(T));
-      return matrix_descriptor<kRow>(at, Tile::kImages * kRow);
+  // Of so many bytes a pixel.
+  const auto operand = []<int bytes>(std::integral_constant<int, bytes>, const char* at) {
+    if constexpr (Tile::kTurned) {
+      return matrix_descriptor<bytes / Tile::kImages>(at, bytes);
     } else {
       return core_descriptor(at);
     }
   };
-  constexpr std::integral_constant<int, kPanel> kOfDy;
-  constexpr std::integral_constant<int, Tile::kChannels> kOfX;
+  constexpr std::integral_constant<int, Tile::kPixelBytes> kOfDy;
+  constexpr std::integral_constant<int, Tile::kPixelBytesX> kOfX;
   RingPlace at_x, at_dy, kept_x, kept_dy;
   const auto skip_row = [&] {
     barriers.x_full[at_x.slot].wait(at_x.round);
@@ -278,8 +239,8 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
         if constexpr (kSums)
           Wgmma<T, 8, Tile::kTurned, false>::multiply(row_sums, operand(kOfDy, of_dy),
                                                       core_descriptor(ones), true);
-        of_x += Tile::kStepX;
-        of_dy += Tile::kStep;
+        of_x += Tile::kPixels * Tile::kPixelBytesX;
+        of_dy += Tile::kPixels * Tile::kPixelBytes;
       }
       wgmma_commit();
       wgmma_wait<1>();  // the row before has been read
@@ -298,9 +259,10 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 
 // blockIdx.x is a tile of filters and channels, y a split. Split s of dw [filter][tap][channel], with whole
 // tiles of channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
-template <class Tile, class Rows, class T = typename Tile::Element>
+template <class Tile, class T>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    wgmma_filter_kernel(const __grid_constant__ Rows x, const __grid_constant__ Rows dy,
+    wgmma_filter_kernel(const __grid_constant__ FilterRows<T> x,
+                        const __grid_constant__ FilterRows<T> dy,
                         const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
@@ -377,13 +339,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #endif
 }
 
-/// REQUIRES: Rows are PlaneRows where the plan is of planes.
-template <class Rows, class T>
-void launch_wgmma_filter(const Rows& x, const Rows& dy, const FilterPlan<T>& plan, int filters,
-                         bool sums, float* parts, size_t stride, cudaStream_t stream) {
-  constexpr bool kPlanes = std::is_same_v<Rows, PlaneRows>;
+template <class T>
+void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const FilterPlan<T>& plan,
+                         int filters, bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto launch_of = [&]<class Tile>(Tile) {
-    const auto kernel = wgmma_filter_kernel<Tile, Rows>;
+    const auto kernel = wgmma_filter_kernel<Tile, T>;
     const size_t bytes = plan.smem_bytes();
     DUET_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
@@ -393,10 +353,10 @@ void launch_wgmma_filter(const Rows& x, const Rows& dy, const FilterPlan<T>& pla
             .stream = stream},
            {overlaps_primary()}, kernel, x, dy, plan, filters, sums, parts, stride);
   };
-  if constexpr (std::is_same_v<T, bfloat16>) {
-    if (plan.tile_channels < kPanel) return launch_of(FilterTile<T, kPanel / 2, kPlanes>{});
+  if constexpr (FilterTile<T>::kTurned) {
+    if (plan.tile_channels < kPanel) return launch_of(FilterTile<T, kPanel / 2>{});
   }
-  launch_of(FilterTile<T, kPanel, kPlanes>{});
+  launch_of(FilterTile<T>{});
 }
 
 }  // namespace duet

@@ -411,6 +411,12 @@ struct KeptProblem {
     });
     return is;
   }
+  /// Of four columns, where results are planes.
+  bool stores_runs() const {
+    bool runs = false;
+    with_tile([&]<class Tile>(Tile) { runs = Tile::kRun == 4 && out_width % Tile::kRun == 0; });
+    return runs;
+  }
   std::string text() const {
     std::string text;
     with_tile([&]<class Tile>(Tile) {

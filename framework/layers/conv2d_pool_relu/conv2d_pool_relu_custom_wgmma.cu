@@ -181,7 +181,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
-      halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
+      halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
     }
   }
 
@@ -195,7 +195,8 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
-      return forward_by_halo_ ? halo_->text(pass) : convolution_.window_plan().template text<T>();
+      return forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
+                              : convolution_.window_plan().template text<T>();
     }
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
