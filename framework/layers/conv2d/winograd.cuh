@@ -141,14 +141,8 @@ struct WinogradPatch {
                                        float (&d)[16]) const {
     const float* from = x + (base + offset);
     auto read = [](const float* at) { return kShared ? *at : __ldg(at); };
-    if (inside == 0xffffu) {
 #pragma unroll
-      for (int i = 0; i < 16; ++i) d[i] = read(from + i / 4 * width + i % 4);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 16; ++i)
-        d[i] = inside >> i & 1 ? read(from + i / 4 * width + i % 4) : 0.f;
-    }
+    for (int i = 0; i < 16; ++i) d[i] = inside >> i & 1 ? read(from + i / 4 * width + i % 4) : 0.f;
   }
 };
 

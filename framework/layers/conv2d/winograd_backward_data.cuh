@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "layers/conv2d/winograd_block.cuh"
+#include "layers/conv2d/winograd_copies.cuh"
 #include "layers/conv2d/winograd_filters.cuh"
 #include "layers/conv2d/winograd_gradients.cuh"
 
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
                                   const __grid_constant__ Gradient dy, const float* __restrict__ u,
                                   float* __restrict__ dx) {
   extern __shared__ __align__(128) float smem[];
-  __shared__ CopyBarrier barriers[kDataStages];
+  __shared__ WinogradCopies<kDataStages> copies;
   float* const chunks_b = smem;
   float* const chunks_a = smem + kDataStages * Block::kChunkB;
   const WinogradShare<kCluster> share(ceil_div(g.d.k, Block::kDepth));
@@ -38,11 +39,8 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
       u +
       (size_t(blockIdx.y) * ceil_div(g.d.k, Block::kDepth) + share.first_chunk) * Block::kChunkB;
   auto copy = [&](int chunk) {  // by thread 0
-    const int stage = chunk % kDataStages;
-    const uint32_t bytes = sizeof(float) * Block::kChunkB;
-    barriers[stage].expect(bytes);
-    bulk_copy(chunks_b + stage * Block::kChunkB, u_block + size_t(chunk) * Block::kChunkB, bytes,
-              barriers[stage]);
+    copies.start(chunk, chunks_b + chunk % kDataStages * Block::kChunkB,
+                 u_block + size_t(chunk) * Block::kChunkB, sizeof(float) * Block::kChunkB);
   };
   using Element = typename Block::Element;
   using GradientTile = typename Gradient::Tile;
@@ -56,7 +54,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   GradientTile gradient, extra_gradient;
   auto fetch = [&](int chunk, const Element& e, const WinogradTile& t) {
     const int k = first_k + chunk * Block::kDepth + e.depth;
-    return e.row < g.tiles && k < g.d.k ? dy.load(g, t, k) : GradientTile{};
+    return e.row < g.tiles && k < g.d.k && image < g.d.n ? dy.load(g, t, k) : GradientTile{};
   };
   auto load = [&](int chunk) {
     gradient = fetch(chunk, element, tile);
@@ -71,9 +69,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     extra_gradient.transform(extra_element.depth, points);
     store_a<Block>(chunk_a, extra_element.depth, extra_element.row, points);
   };
-  if (threadIdx.x == 0)
-    for (int stage = 0; stage < kDataStages; ++stage) barriers[stage].init();
-  __syncthreads();
+  copies.init();
   if (threadIdx.x == 0) {
     wait_for_primary();  // which transforms the filters
     for (int chunk = 0; chunk < min(chunks, kDataStages - 1); ++chunk) copy(chunk);
@@ -86,11 +82,12 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kDataStages * Block::kChunkB;
-    if (threadIdx.x == 0 && chunk + kDataStages - 1 < chunks) copy(chunk + kDataStages - 1);
-    barriers[chunk % kDataStages].wait(chunk / kDataStages);
+    const int ahead = chunk + kDataStages - 1;
+    if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
+    copies.wait(chunk);
     block.template multiply<0, 2>(a, b);
-    if (chunk + 1 < chunks) store(chunk + 1);
-    if (chunk + 2 < chunks) load(chunk + 2);
+    store(chunk + 1);  // behind the last for nobody, so that there is no branch
+    load(chunk + 2);
     block.template multiply<1, 2>(a, b);
     __syncthreads();
   }
@@ -115,7 +112,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   __syncthreads();
   // Each input position: the sum of the up to four patches over it.
   const int channels = min(Block::kB, g.d.c - first_channel);
-  const int positions = channels * g.pixels_in;
+  const int positions = image < g.d.n ? channels * g.pixels_in : 0;
   float* const out = dx + (size_t(image) * g.d.c + first_channel) * g.pixels_in;
   float* const sums = smem + Block::kExchangeGroup;  // of a cluster's block
   for (int i = threadIdx.x; i < positions; i += Block::kThreads) {

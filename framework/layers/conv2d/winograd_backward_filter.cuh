@@ -83,12 +83,8 @@ __global__ void __launch_bounds__(256, 1)
   };
   auto load = [&](int half) {
     const int c = row + half * 32;
-    if (first_channel + c < g.d.c && patch.inside != 0) {
-      patch.load<kStaged>(kStaged ? slabs : x, c * g.pixels_in, g.d.w, d);
-    } else {
-#pragma unroll
-      for (int i = 0; i < 16; ++i) d[i] = 0.f;
-    }
+    const WinogradPatch there{patch.base, first_channel + c < g.d.c ? patch.inside : 0};
+    there.load<kStaged>(kStaged ? slabs : x, c * g.pixels_in, g.d.w, d);
   };
   auto store_input = [&](int chunk, int half) {
     winograd_input(d);
@@ -117,29 +113,20 @@ __global__ void __launch_bounds__(256, 1)
   store_gradient(0);
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const bool more = chunk + 1 < chunks;
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + (chunk & 1) * Block::kChunkB;
-    if (more) {
-      copy_images(chunk + 1);
-      locate(chunk + 1);
-      if constexpr (!kStaged) load(0);
-    }
+    // No branch from the wait on, so that the compiler mixes the transforms with the products; what is behind the
+    // last chunk is zero.
+    copy_images(chunk + 1);
+    locate(chunk + 1);
+    if constexpr (kStaged) barriers[image & 1].wait(image / 2);
+    load(0);
     block.template multiply<0, 3>(a, b);
-    if (more) {
-      if constexpr (kStaged) {
-        barriers[image & 1].wait(image / 2);
-        load(0);
-      }
-      store_input(chunk + 1, 0);
-      if constexpr (!kStaged) load(1);
-    }
+    store_input(chunk + 1, 0);
+    load(1);
     block.template multiply<1, 3>(a, b);
-    if (more) {
-      if constexpr (kStaged) load(1);
-      store_input(chunk + 1, 1);
-      store_gradient(chunk + 1);
-    }
+    store_input(chunk + 1, 1);
+    store_gradient(chunk + 1);
     block.template multiply<2, 3>(a, b);
     __syncthreads();
   }

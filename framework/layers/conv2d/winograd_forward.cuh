@@ -3,6 +3,7 @@
 #pragma once
 
 #include "layers/conv2d/winograd_block.cuh"
+#include "layers/conv2d/winograd_copies.cuh"
 #include "layers/conv2d/winograd_filters.cuh"
 #include "layers/conv2d/winograd_outputs.cuh"
 
@@ -46,7 +47,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_forward_kernel(const __grid_constant__ WinogradGeometry g, const float* __restrict__ x,
                             const float* __restrict__ u, const __grid_constant__ Output output) {
   extern __shared__ __align__(128) float smem[];
-  __shared__ CopyBarrier barriers[kForwardStages];
+  __shared__ WinogradCopies<kForwardStages> copies;
   using Element = typename Block::Element;
   float* const chunks_b = smem;
   float* const chunks_a = smem + kForwardStages * Block::kChunkB;
@@ -79,29 +80,24 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
       (size_t(blockIdx.y) * ceil_div(g.d.c, Block::kDepth) + share.first_chunk) * Block::kChunkB;
   auto copy = [&](int chunk) {  // by thread 0
     const int stage = chunk % kForwardStages, c = first_c + chunk * Block::kDepth;
-    const uint32_t u_bytes = sizeof(float) * Block::kChunkB;
-    const uint32_t x_bytes = sizeof(float) * min(Block::kDepth, g.d.c - c) * g.pixels_in;
-    barriers[stage].expect(u_bytes + (kStaged ? (last_image - first_image + 1) * x_bytes : 0));
-    bulk_copy(chunks_b + stage * Block::kChunkB, u_block + size_t(chunk) * Block::kChunkB, u_bytes,
-              barriers[stage]);
+    const uint32_t x_bytes =
+        kStaged ? sizeof(float) * min(Block::kDepth, g.d.c - c) * g.pixels_in : 0;
+    copies.start(chunk, chunks_b + stage * Block::kChunkB, u_block + size_t(chunk) * Block::kChunkB,
+                 sizeof(float) * Block::kChunkB, max(last_image - first_image + 1, 0) * x_bytes);
     if constexpr (kStaged)
       for (int image = first_image; image <= last_image; ++image)
         bulk_copy(
             chunks_x + stage * image_floats + (image - first_image) * Block::kDepth * g.pixels_in,
-            x + (size_t(image) * g.d.c + c) * g.pixels_in, x_bytes, barriers[stage]);
+            x + (size_t(image) * g.d.c + c) * g.pixels_in, x_bytes, copies.full[stage]);
   };
   float d[16];
   auto load = [&](int chunk, const WinogradPatch& from, int depth) {
     const int c = first_c + chunk * Block::kDepth;
-    if (c + depth < g.d.c) {
-      if constexpr (kStaged) {
-        from.load<true>(chunks_x + chunk % kForwardStages * image_floats, 0, g.d.w, d);
-      } else {
-        from.load<false>(x, c * g.pixels_in, g.d.w, d);
-      }
+    const WinogradPatch there{from.base, c + depth < g.d.c ? from.inside : 0};
+    if constexpr (kStaged) {
+      there.load<true>(chunks_x + chunk % kForwardStages * image_floats, 0, g.d.w, d);
     } else {
-#pragma unroll
-      for (int i = 0; i < 16; ++i) d[i] = 0.f;
+      there.load<false>(x, c * g.pixels_in, g.d.w, d);
     }
   };
   auto store = [&](int chunk, const Element& e) {
@@ -111,19 +107,17 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   // The warp's turn at the last four tiles.
   auto prepare_extra = [&](int chunk) {
     if (!Block::prepares_extra(chunk)) return;
-    load(chunk, extra_patch, extra_element.depth);
+    load(min(chunk, chunks - 1), extra_patch, extra_element.depth);
     store(chunk, extra_element);
   };
-  if (threadIdx.x == 0)
-    for (int stage = 0; stage < kForwardStages; ++stage) barriers[stage].init();
-  __syncthreads();
+  copies.init();
   if (threadIdx.x == 0) {
     wait_for_primary();  // which transforms the filters
     for (int chunk = 0; chunk < min(chunks, kForwardStages - 1); ++chunk) copy(chunk);
   }
   Block block;
   if constexpr (!kStaged) load(0, patch, element.depth);
-  barriers[0].wait(0);
+  copies.wait(0);
   if constexpr (kStaged) load(0, patch, element.depth);
   store(0, element);
   prepare_extra(0);
@@ -131,16 +125,15 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kForwardStages * Block::kChunkB;
-    const int next = chunk + 1;
-    if (threadIdx.x == 0 && chunk + kForwardStages - 1 < chunks) copy(chunk + kForwardStages - 1);
-    if (!kStaged && next < chunks) load(next, patch, element.depth);
+    // No branch from here on, so that the compiler mixes the transforms with the products: behind the last
+    // chunk it is transformed again, for nobody.
+    const int next = min(chunk + 1, chunks - 1), ahead = chunk + kForwardStages - 1;
+    if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
+    copies.wait(next);
+    load(next, patch, element.depth);
     block.template multiply<0, 2>(a, b);
-    if (next < chunks) {
-      barriers[next % kForwardStages].wait(next / kForwardStages);
-      if constexpr (kStaged) load(next, patch, element.depth);
-      store(next, element);
-      prepare_extra(next);
-    }
+    store(chunk + 1, element);
+    prepare_extra(chunk + 1);
     block.template multiply<1, 2>(a, b);
     __syncthreads();
   }

@@ -41,7 +41,6 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
 #pragma unroll
         for (float& value : tile) value = 0.f;
   }
-  // What the units have summed of a chunk they leave to ordinary additions.
   template <int part, int parts>
   __device__ __forceinline__ void multiply(const float* chunk_a, const float* chunk_b) {
     constexpr int kFirst = first_of_part<part, parts>(kUnits),
@@ -64,7 +63,7 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
         const float4 words =
             *reinterpret_cast<const float4*>(b + point * kPointB + tile * (16 * kDepth));
         const Parts<4> of_b({words.x, words.y, words.z, words.w});
-        float sums[kColumns][4] = {};
+        auto& sums = acc[unit];
         auto add = [&](const uint32_t(&part_b)[4], uint32_t(Parts<2>::*part_a)[2]) {
 #pragma unroll
           for (int j = 0; j < kColumns; ++j)
@@ -74,10 +73,6 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
         add(of_b.rest, &Parts<2>::head);
         add(of_b.head, &Parts<2>::rest);
         add(of_b.head, &Parts<2>::head);
-#pragma unroll
-        for (int j = 0; j < kColumns; ++j)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) acc[unit][j][i] += sums[j][i];
       }
     }
   }
