@@ -288,10 +288,18 @@ std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
   return {};
 }
 
+/// Of images (64x64x56x56 in nhwc on an H100, forward and backward: 58 and 75 us; cudnn_persistent 1,134 and 1,863, cudnn
+/// 2,040 and 3,019).
+bool preferred(const BatchNormProblem& problem, Pass pass, size_t) {
+  return problem.x.shape.rank() == 4 && !unsupported(problem, pass);
+}
+
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_cudnn_graph() {
-  return impl_entry<BatchNormCudnnGraph>("cudnn_graph", unsupported, gpu_dtypes());
+  auto entry = impl_entry<BatchNormCudnnGraph>("cudnn_graph", unsupported, gpu_dtypes());
+  entry.preferred = preferred;
+  return entry;
 }
 
 }  // namespace duet
