@@ -6,8 +6,9 @@
 //           channels in bf16, or 32, the weights stay in shared memory (kept_weights.cuh). backward_filter: block = 64
 //           filters x 64 channels, or 32, x nine taps of a part of the sum (kernels/wgmma_filter.cuh).
 // Traffic:  as custom_wgmma, which brings a tile once a tap.
-// Limits:   those of custom_wgmma, but more than 16 channels and filters in bf16 too; stride 1, more than one tap, no more padding than taps reach, rows
-//           that leave room for a tile in shared memory; backward_filter: 3x3, dilation 1.
+// Limits:   those of custom_wgmma, but more than 16 channels and filters in bf16 too; stride 1, more than
+//           one tap, no more padding than taps reach, rows that leave room for a tile in shared memory;
+//           backward_filter: 3x3, dilation 1.
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/halo_convolution.cuh"
 

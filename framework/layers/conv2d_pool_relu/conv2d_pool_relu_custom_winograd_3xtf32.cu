@@ -4,8 +4,8 @@
 //           image) x 64 channels; backward_filter: 32 filters x 64 channels, split along the windows.
 // Traffic:  as custom_winograd.
 // Limits:   as custom_winograd, and math fp32; backward_data of images of up to 32 windows.
-// Measured: H100, Nx64x13x13 -> 128, at N = 64 and 1024: forward 18.7 us and 200 (custom_winograd 20.2 and 231),
-//           backward_data 24.6 and 222 (23.2 and 341), backward_filter with db 33.4 and 216 (35.1 and 236).
+// Measured: H100, Nx64x13x13 -> 128, at N = 64 and 1024: forward 17.1 us and 187 (custom_winograd 19.8 and 231),
+//           backward_data 23.5 and 210 (22.3 and 334), backward_filter with db 28.9 and 181 (32.4 and 234).
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_winograd.cuh"
 
 namespace duet {
