@@ -100,7 +100,16 @@ struct Shelf {
   }
   static __device__ __forceinline__ void fetch(int i, const Value* from) {
 #if __CUDA_ARCH__ >= 800
-    if constexpr (kBytes >= 4) {
+    if constexpr (kBytes == 16) {
+      // Past L1, and the first to leave L2: what has no place here is read again.
+      uint64_t policy;
+      asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+      asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
+                   "l"(from), "l"(policy)
+                   : "memory");
+      return;
+    } else if constexpr (kBytes >= 4) {
       asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
                        static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
                    "l"(from), "n"(kBytes)

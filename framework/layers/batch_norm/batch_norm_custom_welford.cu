@@ -11,12 +11,16 @@
 // Traffic:  forward x once and y once, backward x, dy and dx once, where a few channels fit into L2;
 //           else, and in NHWC, up to twice what is read.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
-#include "layers/batch_norm/batch_norm_turns.cuh"
+#include "layers/batch_norm/batch_norm_rows.cuh"
 
 namespace duet {
 namespace {
 
 using namespace batch_norm;
+
+std::string splits_text(int splits) {
+  return std::to_string(splits) + (splits == 1 ? " split" : " splits");
+}
 
 template <class F>
 __global__ void __launch_bounds__(kThreads, kTurnBlocks)
@@ -50,26 +54,28 @@ __global__ void __launch_bounds__(kThreads, kTurnBlocks)
                     [](int, const auto&, const auto&, const auto& dy) { return dy; });
 }
 
-// The second looks of rows, as launches of their own.
+// The same of rows, held between the looks.
 template <class F>
-__global__ void __launch_bounds__(kThreads)
-    batch_norm_normalise_welford_kernel(Walk walk, Forward<typename F::Value> t) {
+__global__ void __launch_bounds__(kThreads, kRowBlocks)
+    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Forward<typename F::Value> t,
+                                           Moments* partial) {
   wait_for_primary();
-  walk.turn = from_the_end();
-  normalise<F>(walk, t, kept_statistics<F>(walk, t.state));
+  normalise_rows<F>(rows, turns, t, partial, [&](int offset, const auto& x, const auto& affine) {
+    store_streaming(t.y + offset, normalised<F>(x, affine));
+  });
 }
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTurnBlocks)
-    batch_norm_input_gradient_welford_kernel(Walk walk, Backward<typename F::Value> t,
-                                             const Sums* totals) {
+__global__ void __launch_bounds__(kThreads, kRowBlocks)
+    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Backward<typename F::Value> t,
+                                            Sums* partial) {
   wait_for_primary();
-  walk.turn = from_the_end();
-  write_gradients_of<F>(walk, t, totals);
+  find_row_gradients<F>(rows, turns, t, partial);
 }
 
-class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
+/// Images in planes.
+class WelfordPlanes : public CustomImpl<WelfordPlanes> {
  public:
-  explicit BatchNormCustomWelford(const BatchNormProblem& problem)
+  explicit WelfordPlanes(const BatchNormProblem& problem)
       : CustomImpl(problem),
         forward_(walk_of_turns(problem, 1)),
         backward_(walk_of_turns(problem, 2)),
@@ -81,31 +87,22 @@ class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
     return pass == Pass::kForward ? moments_bytes(forward_) : sums_bytes(backward_);
   }
   std::string detail(Pass pass) const override {
-    const int splits = (pass == Pass::kForward ? forward_ : backward_).splits;
-    return form_text(problem_) + ", " + std::to_string(splits) +
-           (splits == 1 ? " split" : " splits");
+    return form_text(problem_) + ", " +
+           splits_text((pass == Pass::kForward ? forward_ : backward_).splits);
   }
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
-    auto* const partial = static_cast<Moments*>(run.workspace);
-    queue(run, F::kPlanes ? forward_turns_ : forward_turns_.once(),
-          batch_norm_forward_welford_kernel<F>, forward_, t, partial);
-    if constexpr (!F::kPlanes) {
-      launch(split_walk_, split_walk_.splits, run.stream(), batch_norm_normalise_welford_kernel<F>,
-             split_walk_, t);
+    if constexpr (F::kPlanes) {
+      queue(run, forward_turns_, batch_norm_forward_welford_kernel<F>, forward_, t,
+            static_cast<Moments*>(run.workspace));
     }
   }
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
-    auto* const partial = static_cast<Sums*>(run.workspace);
-    queue(run, F::kPlanes && t.dx ? backward_turns_ : backward_turns_.once(),
-          batch_norm_backward_welford_kernel<F>, backward_, t, partial);
-    if constexpr (!F::kPlanes) {
-      if (t.dx == nullptr) return;
-      launch(split_walk_, split_walk_.splits, run.stream(),
-             batch_norm_input_gradient_welford_kernel<F>, split_walk_, t,
-             partial + backward_.splits * backward_.channels);
+    if constexpr (F::kPlanes) {
+      queue(run, t.dx ? backward_turns_ : backward_turns_.once(),
+            batch_norm_backward_welford_kernel<F>, backward_, t, static_cast<Sums*>(run.workspace));
     }
   }
 
@@ -122,11 +119,78 @@ class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
   const Turns forward_turns_, backward_turns_;
 };
 
+/// Images whose channels are innermost, and features.
+class WelfordRows : public CustomImpl<WelfordRows> {
+ public:
+  explicit WelfordRows(const BatchNormProblem& problem)
+      : CustomImpl(problem),
+        forward_(rows_of(problem, 1)),
+        backward_(rows_of(problem, 2)),
+        counters_(forward_.walk.groups) {}
+
+  size_t workspace_bytes(Pass pass) const override {
+    const Rows& rows = pass == Pass::kForward ? forward_ : backward_;
+    return before_bytes(rows) +
+           (pass == Pass::kForward ? moments_bytes(rows.walk) : sums_bytes(rows.walk));
+  }
+  std::string detail(Pass pass) const override {
+    const Walk& walk = (pass == Pass::kForward ? forward_ : backward_).walk;
+    std::string text = row_form_text(problem_) + ", " + splits_text(walk.splits);
+    if (walk.shelf > 0) {
+      text += ", " + std::to_string(walk.shelf_bytes / 1024) + " KiB of shared memory a block";
+    }
+    return text;
+  }
+
+  template <class F>
+  void train(const Run& run, const Forward<typename F::Value>& t) const {
+    if constexpr (!F::kPlanes) {
+      with_row_form<F>(problem_, [&](auto form) {
+        queue(run, forward_, true, batch_norm_forward_rows_welford_kernel<decltype(form)>, t,
+              moments_bytes(forward_.walk));
+      });
+    }
+  }
+  template <class F>
+  void gradients(const Run& run, const Backward<typename F::Value>& t) const {
+    if constexpr (!F::kPlanes) {
+      with_row_form<F>(problem_, [&](auto form) {
+        queue(run, backward_, t.dx != nullptr,
+              batch_norm_backward_rows_welford_kernel<decltype(form)>, t,
+              sums_bytes(backward_.walk));
+      });
+    }
+  }
+
+ private:
+  /// The workspace is partial sums, and `before` behind them.
+  template <class T, class Partial>
+  void queue(const Run& run, Rows rows, bool twice, void (*kernel)(Rows, Turns, T, Partial*),
+             const T& arguments, size_t partial_bytes) const {
+    const Turns turns = turns_of(rows, counters_);
+    rows.before = reinterpret_cast<int*>(static_cast<char*>(run.workspace) + partial_bytes);
+    const auto shared = static_cast<size_t>(rows.walk.shelf_bytes);
+    if (shared > 0) {
+      DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     rows.walk.shelf_bytes));
+    }
+    launch_following({turns.once().blocks(), kThreads, shared, run.stream()}, kernel, rows,
+                     twice ? turns : turns.once(), arguments, static_cast<Partial*>(run.workspace));
+  }
+
+  const Rows forward_, backward_;
+  const TurnCounters counters_;
+};
+
+std::unique_ptr<Implementation> make(const BatchNormProblem& problem, Context&) {
+  if (in_planes(problem)) return std::make_unique<WelfordPlanes>(problem);
+  return std::make_unique<WelfordRows>(problem);
+}
+
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_welford() {
-  return impl_entry<BatchNormCustomWelford>("custom_welford", batch_norm::unsupported,
-                                            gpu_dtypes());
+  return {"custom_welford", batch_norm::unsupported, make, false, gpu_dtypes()};
 }
 
 }  // namespace duet
