@@ -25,7 +25,7 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        forward_by_mma_(!kFloat && direct_mma_possible(problem.conv)),
+        forward_by_mma_(!kFloat && direct_mma_forward_possible(problem.conv)),
         general_(kFloat ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
     if (direct_mma_filter_possible<T>(problem.conv)) filter_by_mma_.emplace(problem.conv);
   }
