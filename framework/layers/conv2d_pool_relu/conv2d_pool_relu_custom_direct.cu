@@ -15,12 +15,13 @@
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_mma.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+#include "layers/forward_at_rest.h"
 
 namespace duet {
 namespace {
 
 template <class T>
-class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
+class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public ForwardAtRest {
  public:
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
@@ -46,6 +47,14 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
+    forward(run, false, x, w, b, y, state);
+  }
+  void forward_at_rest(const Run& run, const LayerTensors& t, const void*) override {
+    forward(run, true, t.x[0], t.w[0], problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0], t.state);
+  }
+
+  void forward(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y, const Tensor& state) const {
     if constexpr (!kFloat) {
       if (forward_by_mma_) {
         launch_direct_mma_forward(convolution_.geometry(), x.data<T>(), w.data<float>(),
@@ -54,7 +63,7 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
         return;
       }
     }
-    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+    convolution_.forward(weights_rest, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
                          state.data<uint32_t>(), run.stream());
   }
 
