@@ -82,8 +82,9 @@ void Net::take_prepared_memory() {
   for (Node& node : nodes_) {
     for (const Node::Step& step : node.steps) {
       if (step.pass != Pass::kForward) continue;
-      node.at_rest = dynamic_cast<ForwardAtRest*>(step.implementation);
-      if (node.at_rest) places.emplace_back(&node, plan.reserve(node.at_rest->prepared_bytes()));
+      node.inference = dynamic_cast<InferenceForward*>(step.implementation);
+      if (node.inference)
+        places.emplace_back(&node, plan.reserve(node.inference->prepared_bytes()));
     }
   }
   prepared_memory_ = Buffer(context_.device(), plan.bytes());
@@ -96,7 +97,7 @@ void Net::prepare_weights() {
   const Run run{context_, workspace_.data(), workspace_bytes_,
                 static_cast<const uint64_t*>(step_.data()), false};
   for (const Node& node : nodes_) {
-    if (node.at_rest) node.at_rest->prepare_weights(run, node.tensors, node.prepared);
+    if (node.inference) node.inference->prepare_weights(run, node.tensors, node.prepared);
   }
 }
 
@@ -152,9 +153,9 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
-    if (!training && step.pass == Pass::kForward && node.at_rest) {
+    if (!training && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
-      node.at_rest->forward_at_rest(run, node.tensors, node.prepared);
+      node.inference->infer(run, node.tensors, node.prepared);
     } else {
       step.implementation->run(step.pass, run, node.tensors);
     }

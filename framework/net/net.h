@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/context.h"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
 
@@ -34,8 +34,8 @@ class Net {
     std::vector<std::unique_ptr<Implementation>> implementations;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
-    ForwardAtRest* at_rest = nullptr;  // forward's implementation, where it is one
-    void* prepared = nullptr;          // its prepared memory
+    InferenceForward* inference = nullptr;  // forward's implementation, where it is one
+    void* prepared = nullptr;               // its prepared memory
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -54,9 +54,8 @@ class Net {
   /// Queues all layers, first to last, as in evaluation and prediction.
   void infer();
 
-  /// Inference runs with its parameters at rest (layers/forward_at_rest.h). Queues what has to be made of them anew, if
-  /// weights().version() says that they have changed: forward in inference begins with it. A replayed graph cannot, so that
-  /// this comes before it.
+  /// Queues what inference (layers/inference_forward.h) has to make of the parameters anew, if weights().version() says
+  /// that they have changed. run() and infer() begin with it; a replayed graph cannot, so that this comes before it.
   void prepare_weights();
 
   /// One pass of one layer; `calls()` are those of a training step, forward then backward.

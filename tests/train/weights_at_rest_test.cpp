@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear.h"
 #include "support/double_base.h"
 #include "support/network.h"
@@ -16,7 +16,7 @@ namespace {
 int preparations = 0;
 
 /// Forward at rest reads a copy of the weights.
-class RestingDouble : public DoubleBase, public ForwardAtRest {
+class RestingDouble : public DoubleBase, public InferenceForward {
  public:
   RestingDouble(std::unique_ptr<Implementation> sound, const LinearProblem& problem)
       : DoubleBase(std::move(sound)), bytes_(problem.w_desc().bytes()) {}
@@ -30,7 +30,7 @@ class RestingDouble : public DoubleBase, public ForwardAtRest {
     ++preparations;
     run.context.queue_copy(prepared, t.w[0].memory, bytes_);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     LayerTensors tensors = t;
     tensors.w[0].memory = const_cast<void*>(prepared);
     sound_->run(Pass::kForward, run, tensors);

@@ -31,7 +31,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 
@@ -85,7 +85,7 @@ void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d,
 
 namespace {
 
-class Conv2dCudnn : public Conv2dImpl, public ForwardAtRest {
+class Conv2dCudnn : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem), descriptors_(problem) {
     if (problem.bias) bias_gradient_.emplace(problem);
@@ -144,7 +144,7 @@ class Conv2dCudnn : public Conv2dImpl, public ForwardAtRest {
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
     round_parameters(run, t.w[0], bias_of(t), prepared);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
   }
 

@@ -31,7 +31,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_trial.h"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -126,7 +126,7 @@ class PassPlan {
   std::optional<ExecutionPlan> plan_;
 };
 
-class Conv2dCudnnGraph : public Conv2dImpl, public ForwardAtRest {
+class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
       : Conv2dImpl(problem),
@@ -186,7 +186,7 @@ class Conv2dCudnnGraph : public Conv2dImpl, public ForwardAtRest {
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
     round_parameters(run, t.w[0], bias_of(t), prepared);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {

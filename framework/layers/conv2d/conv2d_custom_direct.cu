@@ -16,7 +16,7 @@
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_filter_product.cuh"
 #include "layers/conv2d/direct_input_product.cuh"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -29,7 +29,7 @@ bool filter_product_pays(const Conv2dProblem& d) {
 }
 
 template <class T>
-class Conv2dCustomDirect : public Conv2dImpl, public ForwardAtRest {
+class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
       : Conv2dImpl(problem), convolution_(problem) {
@@ -54,7 +54,7 @@ class Conv2dCustomDirect : public Conv2dImpl, public ForwardAtRest {
     convolution_.forward(false, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
                          run.stream());
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void*) override {
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
     const Tensor b = problem_.bias ? t.w[1] : Tensor{};
     convolution_.forward(true, t.x[0].data<T>(), t.w[0].data<float>(), b.data<float>(),
                          t.y[0].data<T>(), nullptr, run.stream());

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
@@ -95,9 +96,23 @@ inline constexpr int kDirectMmaFilters = 64, kDirectMmaTiles = kDirectMmaFilters
 /// Of a block in forward, by 16 a warp at a time.
 inline constexpr int kDirectMmaWindows = 176;
 
-// blockIdx.x is a run of windows of an image, y one of 64 filters.
+/// NaN if there is one.
+__device__ __forceinline__ float largest(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+/// relu of both, rounded, `low` in the lower half.
+__device__ __forceinline__ uint32_t clipped_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// blockIdx.x is a run of windows of an image, y one of 64 filters. In inference argmax is not kept, and looking for it would
+// be most of the instructions.
 // Traffic: y leaves through shared memory, where it lies as in its tensor: whole images, where a block has one.
-template <Layout kLayout>
+template <Layout kLayout, bool kKeepsArgmax>
 __global__ void __launch_bounds__(kDirectThreads, 4)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g, FastDivisor by_runs,
                                      int windows_per_run, const bfloat16* __restrict__ x,
@@ -161,6 +176,24 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
       for (int e = 0; e < 4; ++e) {
         sums[e][0] = sums[e][2] = b.x, sums[e][1] = sums[e][3] = b.y;
         Mma::multiply(sums[e], patch[e], weights[j]);
+      }
+      if constexpr (!kKeepsArgmax) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          const int window = window0 + row + 8 * i, at = 2 * i;
+          const auto pooled = [&](int of) {
+            return largest(largest(sums[0][of], sums[1][of]), largest(sums[2][of], sums[3][of]));
+          };
+          const uint32_t pair = clipped_pair(pooled(at), pooled(at + 1));
+          if (window >= windows) continue;
+          T* const to = tile + (j * 8 + of_four * 2) * filter_pitch + window * window_pitch;
+          if constexpr (kPlanes) {
+            to[0].bits = uint16_t(pair), to[filter_pitch].bits = uint16_t(pair >> 16);
+          } else {
+            *reinterpret_cast<uint32_t*>(to) = pair;
+          }
+        }
+        continue;
       }
       uint32_t codes = 0;  // of both windows, 16 bits each
 #pragma unroll
@@ -320,11 +353,15 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether there is a kernel for forward here, which pays where there are many windows.
-inline bool direct_mma_possible(const Conv2dProblem& d) {
+/// Whether there is a kernel for forward here, which pays where there are `least` windows.
+inline bool direct_mma_possible(const Conv2dProblem& d, int least = 1 << 16) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
-         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= least;
+}
+inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
+  const char* const text = std::getenv("DUET_DIRECT_MMA");
+  return direct_mma_possible(d, text ? std::atoi(text) : 1 << 16);
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
 template <class T>
@@ -337,19 +374,28 @@ bool direct_mma_filter_possible(const Conv2dProblem& d) {
                                   DirectMmaImage<T>::kStages * part.bytes());
 }
 
-/// REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
+/// `argmax` is nullptr in inference. REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
 inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x, const float* w,
                                       const float* b, bfloat16* y, uint32_t* argmax,
                                       cudaStream_t stream) {
   const bool planes = g.d.layout == Layout::kNCHW;
-  const int windows = round_up(ceil_div(g.windows, ceil_div(g.windows, kDirectMmaWindows)), 16);
+  // Fewer a block where blocks are too few for the GPU, but some for each warp.
+  const int groups = ceil_div(g.d.k, kDirectMmaFilters);
+  const int wanted = ceil_div(2 * multiprocessor_count(), g.d.n * groups);
+  const int most = std::min(wanted, ceil_div(g.windows, kDirectThreads / 2));
+  const int all_runs = std::max(ceil_div(g.windows, kDirectMmaWindows), most);
+  const int windows = round_up(ceil_div(g.windows, all_runs), 16);
   const int runs = ceil_div(g.windows, windows);
   const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>;
-  launch_following({dim3(g.d.n * runs, ceil_div(g.d.k, kDirectMmaFilters)), kDirectThreads,
+  const auto kernel_of = [planes](auto keeps) {
+    constexpr bool kKeeps = decltype(keeps)::value;
+    return planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW, kKeeps>
+                  : conv2d_direct_mma_forward_kernel<Layout::kNHWC, kKeeps>;
+  };
+  launch_following({dim3(g.d.n * runs, groups), kDirectThreads,
                     sizeof(bfloat16) * std::min(windows, g.windows) * pitch, stream},
-                   planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
-                          : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
-                   g, FastDivisor(runs), windows, x, w, b, y, argmax);
+                   argmax ? kernel_of(std::true_type()) : kernel_of(std::false_type()), g,
+                   FastDivisor(runs), windows, x, w, b, y, argmax);
 }
 
 /// backward_filter. REQUIRES: direct_mma_filter_possible().

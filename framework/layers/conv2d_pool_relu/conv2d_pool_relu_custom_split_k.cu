@@ -13,7 +13,7 @@
 #include "kernels/mma_tile.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads)
     argmax[(size_t(n) * argmax_groups(g.d.k) + k / 8) * g.windows + window] = codes;
 }
 
-class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public ForwardAtRest {
+class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceForward {
  public:
   Conv2dPoolReluCustomSplitK(const Conv2dPoolReluProblem& problem, Context& context)
       : Conv2dPoolReluImpl(problem),
@@ -238,7 +238,7 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public ForwardAtRe
                const Tensor& state) override {
     forward(run, false, x, w, b, y, state);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void*) override {
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
     forward(run, true, t.x[0], t.w[0], problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0], t.state);
   }
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,

@@ -32,7 +32,7 @@
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "kernels/convert.h"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear.h"
 
 namespace duet {
@@ -386,7 +386,7 @@ class PassPlan {
   Choice choice_;
 };
 
-class LinearCublas : public LinearImpl, public ForwardAtRest {
+class LinearCublas : public LinearImpl, public InferenceForward {
  public:
   explicit LinearCublas(const LinearProblem& problem)
       : LinearImpl(problem), ones_(Device::kGpu, size_of(problem.dtype) * problem.n) {
@@ -450,7 +450,7 @@ class LinearCublas : public LinearImpl, public ForwardAtRest {
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
     store_parameters(run, t.w[0], bias_of(t), prepared);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     forward_by(run, t.x[0], t.w[0], bias_of(t), prepared, t.y[0]);
   }
 

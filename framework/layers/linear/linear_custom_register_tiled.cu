@@ -20,7 +20,7 @@
 #include "device/launch.h"
 #include "kernels/convert.h"
 #include "kernels/vector.cuh"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
 
@@ -216,7 +216,7 @@ void launch(const Plan& plan, Product p, const Run& run) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public linear::ProductImpl, public ForwardAtRest {
+class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceForward {
  public:
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
@@ -252,7 +252,7 @@ class LinearCustomRegisterTiled : public linear::ProductImpl, public ForwardAtRe
     round(run, to, y);
   }
 
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void*) override {
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
     const Tensor b = problem_.bias ? t.w[1] : Tensor{};
     if (linear_is_small(problem_)) return dot(run, true, t.x[0], t.w[0], b, t.y[0]);
     forward(run, t.x[0], t.w[0], b, t.y[0]);

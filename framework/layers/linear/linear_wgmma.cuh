@@ -5,14 +5,14 @@
 #include "core/arena.h"
 #include "kernels/convert.h"
 #include "kernels/wgmma_product.cuh"
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
 
 namespace duet {
 
 /// x, y and their gradients are stored as T; of float tf32 is multiplied, or with kSplit fp32 in 3xTF32.
 template <class T, bool kSplit>
-class LinearWgmma : public LinearImpl, public ForwardAtRest {
+class LinearWgmma : public LinearImpl, public InferenceForward {
  public:
   using Plan = WgmmaPlan<kSplit>;
 
@@ -65,7 +65,7 @@ class LinearWgmma : public LinearImpl, public ForwardAtRest {
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
     if constexpr (!kRasters) rounded(run, t.w[0], prepared);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     const void* const weights = kRasters ? t.w[0].memory : prepared;
     forward_by(run, t.x[0], static_cast<const T*>(weights), problem_.bias ? t.w[1] : Tensor{},
                t.y[0]);

@@ -5,8 +5,8 @@
 
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
-#include "layers/forward_at_rest.h"
 #include "layers/gpu_reference.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -53,7 +53,7 @@ constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
-class FusedBlock : public Implementation, public ForwardAtRest {
+class FusedBlock : public Implementation, public InferenceForward {
  public:
   FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
       : y_(problem.y_desc()) {
@@ -61,7 +61,7 @@ class FusedBlock : public Implementation, public ForwardAtRest {
     with_relu.relu = true;
     linear_ = entry_of(linear_impls(), ids.linear).make(with_relu, context);
     relu_ = entry_of(relu_impls(), ids.relu).make(relu_problem(problem), context);
-    at_rest_ = dynamic_cast<ForwardAtRest*>(linear_.get());
+    inference_ = dynamic_cast<InferenceForward*>(linear_.get());
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -98,12 +98,12 @@ class FusedBlock : public Implementation, public ForwardAtRest {
     linear_->run(pass, run, linear_tensors_);
   }
 
-  size_t prepared_bytes() const override { return at_rest_ ? at_rest_->prepared_bytes() : 0; }
+  size_t prepared_bytes() const override { return inference_ ? inference_->prepared_bytes() : 0; }
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    if (at_rest_) at_rest_->prepare_weights(run, t, prepared);
+    if (inference_) inference_->prepare_weights(run, t, prepared);
   }
-  void forward_at_rest(const Run& run, const LayerTensors& t, const void* prepared) override {
-    at_rest_ ? at_rest_->forward_at_rest(run, t, prepared) : linear_->run(Pass::kForward, run, t);
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    inference_ ? inference_->infer(run, t, prepared) : linear_->run(Pass::kForward, run, t);
   }
 
  private:
@@ -119,7 +119,7 @@ class FusedBlock : public Implementation, public ForwardAtRest {
 
   const TensorDesc y_;
   std::unique_ptr<Implementation> linear_, relu_;
-  ForwardAtRest* at_rest_ = nullptr;  // linear_, where it is one
+  InferenceForward* inference_ = nullptr;  // linear_, where it is one
   LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
 };
 

@@ -1,5 +1,5 @@
 // Forward with its parameters at rest gives the bits of forward, for every implementation that has it.
-#include "layers/forward_at_rest.h"
+#include "layers/inference_forward.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ namespace {
 /// Whether there was something to compare.
 bool compare(const Layer& layer, const LayerCase& c, std::string_view id) {
   CaseRig rig(layer, c, id, make_data(c, layer), {Pass::kForward});
-  auto* const at_rest = dynamic_cast<ForwardAtRest*>(&rig.implementation());
-  if (!at_rest) return false;
+  auto* const inference = dynamic_cast<InferenceForward*>(&rig.implementation());
+  if (!inference) return false;
   rig.run(Pass::kForward);
   const std::vector<Buffer> expected = rig.make_snapshot(Pass::kForward);
   rig.queue_snapshot(Pass::kForward, expected);
@@ -28,20 +28,20 @@ bool compare(const Layer& layer, const LayerCase& c, std::string_view id) {
     return memory;
   };
   const size_t bytes = rig.implementation().workspace_bytes(Pass::kForward);
-  const Buffer workspace = poisoned(bytes), prepared = poisoned(at_rest->prepared_bytes());
+  const Buffer workspace = poisoned(bytes), prepared = poisoned(inference->prepared_bytes());
   const Run run{rig.context(), workspace.data(), bytes, rig.step(), c.situation().training};
-  at_rest->prepare_weights(run, rig.tensors(), prepared.data());
+  inference->prepare_weights(run, rig.tensors(), prepared.data());
   fill_bytes(workspace.data(), Device::kGpu, 0xFF, bytes);  // what is prepared lies elsewhere
-  at_rest->forward_at_rest(run, rig.tensors(), prepared.data());
+  inference->infer(run, rig.tensors(), prepared.data());
   rig.context().synchronize();
   EXPECT_TRUE(rig.holds(Pass::kForward, expected))
       << layer.type() << " " << id << ", case " << c.name << ", " << layer.problem_text();
   return true;
 }
 
-class ForwardAtRestOnGpu : public GpuTest {};
+class InferenceForwardOnGpu : public GpuTest {};
 
-TEST_F(ForwardAtRestOnGpu, GivesTheBitsOfForward) {
+TEST_F(InferenceForwardOnGpu, GivesTheBitsOfForward) {
   std::set<std::string> found;
   const auto compare_all = [&](std::string_view type, const LayerCase& c) {
     const auto layer = make_layer(type, c);
