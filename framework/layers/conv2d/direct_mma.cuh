@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
@@ -104,7 +105,12 @@ struct DirectMmaRuns {
   FastDivisor by_runs, by_pitch;
 
   explicit DirectMmaRuns(const DirectGeometry& g) {
-    windows = round_up(ceil_div(g.windows, ceil_div(g.windows, kDirectMmaWindows)), 16);
+    // Fewer a run where runs are too few for the GPU, but some for each warp.
+    const int wanted =
+        ceil_div(2 * multiprocessor_count(), g.d.n * ceil_div(g.d.k, kDirectMmaFilters));
+    const int most = std::min(wanted, ceil_div(g.windows, kDirectThreads / 2));
+    windows = round_up(
+        ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
     runs = ceil_div(g.windows, windows);
     const bool planes = g.d.layout == Layout::kNCHW;
     y_elements = round_up(std::min(windows, g.windows) *
@@ -119,9 +125,23 @@ struct DirectMmaRuns {
   size_t shared_bytes() const { return sizeof(bfloat16) * (y_elements + pixels + 2); }
 };
 
-// blockIdx.x takes runs of windows by turns, y is one of 64 filters.
+/// NaN if there is one.
+__device__ __forceinline__ float largest(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+/// relu of both, rounded, `low` in the lower half.
+__device__ __forceinline__ uint32_t clipped_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// blockIdx.x takes runs of windows by turns, y is one of 64 filters. In inference argmax is not kept, and looking for it
+// would be a third of the instructions.
 // Traffic: x through shared memory; y leaves through it, where it lies as in its tensor: whole images, where a run is one.
-template <Layout kLayout>
+template <Layout kLayout, bool kKeepsArgmax>
 __global__ void __launch_bounds__(kDirectThreads, 5)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g,
                                      const __grid_constant__ DirectMmaRuns part,
@@ -221,28 +241,46 @@ __global__ void __launch_bounds__(kDirectThreads, 5)
         float sums[4][4] = {};
 #pragma unroll
         for (int e = 0; e < 4; ++e) Mma::multiply(sums[e], patch[e], weights[j]);
-        MarkedValue largest[2][2];  // of both windows and of two filters
+        if constexpr (!kKeepsArgmax) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            if (window0 + row + 8 * i >= windows) continue;
+            const auto pooled = [&](int of) {
+              return largest(largest(sums[0][of], sums[1][of]), largest(sums[2][of], sums[3][of]));
+            };
+            const uint32_t pair = clipped_pair(pooled(2 * i), pooled(2 * i + 1));
+            T* const window_to = to + 8 * i * window_pitch;
+            if constexpr (kPlanes) {
+              window_to[0].bits = uint16_t(pair), window_to[filter_pitch].bits = pair >> 16;
+            } else {
+              *reinterpret_cast<uint32_t*>(window_to) = pair;
+            }
+          }
+          to += 8 * filter_pitch;
+          continue;
+        }
+        MarkedValue marked_largest[2][2];  // of both windows and of two filters
         bool unordered = false;
 #pragma unroll
         for (int at = 0; at < 4; ++at) {
-          MarkedValue& value = largest[at / 2][at % 2];
+          MarkedValue& value = marked_largest[at / 2][at % 2];
           value = largest_marked(sums[0][at], sums[1][at], sums[2][at], sums[3][at], clear);
           unordered |= value.is_unordered();
         }
         if (unordered) {
 #pragma unroll
           for (int at = 0; at < 4; ++at)
-            largest[at / 2][at % 2] =
+            marked_largest[at / 2][at % 2] =
                 marked(pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]));
         }
 #pragma unroll
         for (int i = 0; i < 2; ++i)
           if (window0 + row + 8 * i < windows) {
-            to[8 * i * window_pitch] = T(largest[i][0].value());
-            to[8 * i * window_pitch + filter_pitch] = T(largest[i][1].value());
+            to[8 * i * window_pitch] = T(marked_largest[i][0].value());
+            to[8 * i * window_pitch + filter_pitch] = T(marked_largest[i][1].value());
           }
         to += 8 * filter_pitch;
-        uint32_t marks = packed_marks(largest) << 8 * (of_four & 1);
+        uint32_t marks = packed_marks(marked_largest) << 8 * (of_four & 1);
         marks |= __shfl_xor_sync(~0u, marks, 1);
         const uint32_t others = __shfl_xor_sync(~0u, marks, 2);
         if (has_codes) *codes_to = codes_of_marks(__byte_perm(marks, others, codes_bytes));
@@ -386,11 +424,18 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether kernels here can be had, which pay where there are many windows.
-inline bool direct_mma_possible(const Conv2dProblem& d) {
+/// Whether kernels here can be had, which pay where there are `least` windows.
+inline bool direct_mma_possible(const Conv2dProblem& d, int least = 1 << 16) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
-         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= least;
+}
+/// And for forward, which has no more of an image in shared memory than any GPU gives.
+inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
+  constexpr size_t kMostShared = 46 * 1024;
+  const char* const text = std::getenv("DUET_DIRECT_MMA");
+  return direct_mma_possible(d, text ? std::atoi(text) : 1 << 16) &&
+         DirectMmaRuns(DirectGeometry(d, true)).shared_bytes() <= kMostShared;
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
 template <class T>
@@ -403,26 +448,23 @@ bool direct_mma_filter_possible(const Conv2dProblem& d) {
                                   DirectMmaImage<T>::kStages * part.bytes());
 }
 
-/// And for forward, which has no more of an image in shared memory than any GPU gives.
-inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
-  constexpr size_t kMostShared = 46 * 1024;
-  return direct_mma_possible(d) &&
-         DirectMmaRuns(DirectGeometry(d, true)).shared_bytes() <= kMostShared;
-}
-
-/// REQUIRES: direct_mma_forward_possible(), and what direct_unsupported() asks for.
+/// `argmax` is nullptr in inference. REQUIRES: direct_mma_forward_possible(), and what direct_unsupported() asks for.
 inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x, const float* w,
                                       const float* b, bfloat16* y, uint32_t* argmax,
                                       cudaStream_t stream) {
   const DirectMmaRuns part(g);
   const int groups = ceil_div(g.d.k, kDirectMmaFilters);
+  const bool planes = g.d.layout == Layout::kNCHW;
+  const auto kernel_of = [planes](auto keeps) {
+    constexpr bool kKeeps = decltype(keeps)::value;
+    return planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW, kKeeps>
+                  : conv2d_direct_mma_forward_kernel<Layout::kNHWC, kKeeps>;
+  };
   const int turns = std::max(1, ceil_div(g.d.n * part.runs * groups, 5 * multiprocessor_count()));
   launch_following({dim3(ceil_div(g.d.n * part.runs, turns), groups), kDirectThreads,
                     part.shared_bytes(), stream},
-                   g.d.layout == Layout::kNCHW
-                       ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
-                       : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
-                   g, part, x, w, b, y, argmax);
+                   argmax ? kernel_of(std::true_type()) : kernel_of(std::false_type()), g, part, x,
+                   w, b, y, argmax);
 }
 
 /// backward_filter. REQUIRES: direct_mma_filter_possible().
