@@ -7,7 +7,7 @@ namespace duet {
 
 /// What an Implementation may be besides: one that knows a faster forward for inference, with the same y, bit for bit. It
 /// need not keep a state; it may have made before what depends on the parameters alone (rounded copies, another order), and
-/// its kernels may read these and the parameters before wait_for_primary(), as nothing that is queued around it writes them.
+/// its kernels may read the parameters before wait_for_primary(), as nothing that is queued around it writes them.
 /// A Net owns the prepared memory and has it made anew when parameters have changed (net/net.h); this keeps nothing.
 class InferenceForward {
  public:
