@@ -20,9 +20,12 @@
 // In bf16 the weights, which are float32, are rounded into the workspace at each call. The bias and
 // dw are float32. The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -126,6 +129,31 @@ class PassPlan {
   std::optional<ExecutionPlan> plan_;
 };
 
+/// Plans that instances hold, by plan_key() and cuDNN's handle: what is made later for the same problem
+/// on the same context shares them. Making one compiles its kernels anew each time.
+class LivePlans {
+ public:
+  std::shared_ptr<const PassPlan> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = plans_.find(key);
+    return found == plans_.end() ? nullptr : found->second.lock();
+  }
+  void insert(const std::string& key, const std::shared_ptr<const PassPlan>& plan) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(plans_, [](const auto& each) { return each.second.expired(); });
+    plans_[key] = plan;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const PassPlan>> plans_;
+};
+
+LivePlans& live_plans() {
+  static LivePlans plans;
+  return plans;
+}
+
 class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
@@ -138,12 +166,12 @@ class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
   void prepare(Pass pass, Context& context) override {
     const std::string key =
         gpu::plan_key(problem_.to_string() + " | " + std::string(to_string(pass)), context);
-    const auto entry = gpu::plan_cache().find(key);
-    if (!entry || !recall(pass, *entry, context)) {
-      plans_[pass] = fastest(pass, context);
-      TuningCache::Entry found = plans_[pass]->plan().configuration().to_entry();
-      found.merge(plans_[pass]->way().to_entry());
-      gpu::plan_cache().insert(key, found);
+    const std::string live_key =
+        key + " " + std::to_string(std::bit_cast<uintptr_t>(context.cudnn()));
+    plans_[pass] = live_plans().find(live_key);
+    if (!plans_[pass]) {
+      plans_[pass] = remembered_or_fastest(pass, key, context);
+      live_plans().insert(live_key, plans_[pass]);
     }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
@@ -262,16 +290,28 @@ class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
         cudnnAddTensor(context.cudnn(), &one, bias_.get(), memory.b, &one, y_.get(), memory.y));
   }
 
-  /// False if the entry is nothing that this cuDNN would run.
-  bool recall(Pass pass, const TuningCache::Entry& entry, Context& context) {
+  std::unique_ptr<PassPlan> remembered_or_fastest(Pass pass, const std::string& key,
+                                                  Context& context) const {
+    if (const auto entry = gpu::plan_cache().find(key)) {
+      if (auto found = recall(pass, *entry, context)) return found;
+    }
+    auto found = fastest(pass, context);
+    TuningCache::Entry entry = found->plan().configuration().to_entry();
+    entry.merge(found->way().to_entry());
+    gpu::plan_cache().insert(key, entry);
+    return found;
+  }
+
+  /// nullptr if the entry is nothing that this cuDNN would run.
+  std::unique_ptr<PassPlan> recall(Pass pass, const TuningCache::Entry& entry,
+                                   Context& context) const {
     const auto way = Way::from_entry(entry);
-    if (!way) return false;
+    if (!way) return nullptr;
     auto found = std::make_unique<PassPlan>(problem_, pass, *way);
     auto plan = gpu::recalled_plan(context, found->graph(), entry);
-    if (!plan) return false;
+    if (!plan) return nullptr;
     found->take(std::move(*plan));
-    plans_[pass] = std::move(found);
-    return true;
+    return found;
   }
 
   struct Best {
@@ -324,7 +364,7 @@ class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
   }
 
   const gpu::TensorDescriptor y_, bias_;
-  std::map<Pass, std::unique_ptr<PassPlan>> plans_;
+  std::map<Pass, std::shared_ptr<const PassPlan>> plans_;
   std::optional<Conv2dBiasGradient> bias_gradient_;
 };
 
