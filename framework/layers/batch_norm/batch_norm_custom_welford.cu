@@ -3,13 +3,13 @@
 //           Welford: Note on a Method for Calculating Corrected Sums of Squares and Products, 1962;
 //           parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating Formulae and a
 //           Pairwise Algorithm for Computing Sample Variances, 1979.
-// Mapping:  block = a look at a split of 1 channel (NHWC, N x F: of 128 to 512 bytes of channels, whose
-//           second look is a launch of its own), 256 threads; a thread has 8 vectors of 4 values (16
-//           of 1 where H*W, or C, is no multiple of 4) under way, in backward half as many of x and
-//           of dy. The block that is last to leave its part of a channel's sums in the workspace joins
-//           all parts.
-// Traffic:  forward x once and y once, backward x, dy and dx once, where a few channels fit into L2;
-//           else, and in NHWC, up to twice what is read.
+// Mapping:  NCHW: block = a look at a split of 1 channel, 256 threads; a thread has 8 vectors of 4 values (16 of 1
+//           where H*W is no multiple of 4) under way, in backward half as many of x and of dy. The block that is
+//           last to leave its part of a channel's sums in the workspace joins all parts. NHWC, N x F: block = both
+//           looks at a split of 128 to 512 bytes of channels, 2 blocks a multiprocessor; what it read first stays
+//           in its shared memory and registers (batch_norm_rows.cuh).
+// Traffic:  forward x once and y once, backward x, dy and dx once, where in NCHW a few channels fit into L2, in NHWC
+//           the tensors into the multiprocessors (up to 35 MB) and L2; else the rest of x and dy twice.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"
 
