@@ -3,13 +3,13 @@
 //           Welford: Note on a Method for Calculating Corrected Sums of Squares and Products, 1962;
 //           parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating Formulae and a
 //           Pairwise Algorithm for Computing Sample Variances, 1979.
-// Mapping:  block = a look at a split of 1 channel (NHWC, N x F: of 128 to 512 bytes of channels, whose
-//           second look is a launch of its own), 256 threads; a thread has 8 vectors of 4 values (16
-//           of 1 where H*W, or C, is no multiple of 4) under way, in backward half as many of x and
-//           of dy. The block that is last to leave its part of a channel's sums in the workspace joins
-//           all parts.
-// Traffic:  forward x once and y once, backward x, dy and dx once, where a few channels fit into L2;
-//           else, and in NHWC, up to twice what is read.
+// Mapping:  NCHW: block = a look at a split of 1 channel, 256 threads; a thread has 8 vectors of 4 values (16 of 1
+//           where H*W is no multiple of 4) under way, in backward half as many of x and of dy. The block that is
+//           last to leave its part of a channel's sums in the workspace joins all parts. NHWC, N x F: block = both
+//           looks at a split of 128 to 512 bytes of channels, 2 blocks a multiprocessor; what it read first stays
+//           in its shared memory and registers (batch_norm_rows.cuh).
+// Traffic:  forward x once and y once, backward x, dy and dx once, where in NCHW a few channels fit into L2, in NHWC
+//           the tensors into the multiprocessors (up to 35 MB) and L2; else the rest of x and dy twice.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"
 
@@ -17,10 +17,6 @@ namespace duet {
 namespace {
 
 using namespace batch_norm;
-
-std::string splits_text(int splits) {
-  return std::to_string(splits) + (splits == 1 ? " split" : " splits");
-}
 
 template <class F>
 __global__ void __launch_bounds__(kThreads, kTurnBlocks)
@@ -57,19 +53,17 @@ __global__ void __launch_bounds__(kThreads, kTurnBlocks)
 // The same of rows, held between the looks.
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Forward<typename F::Value> t,
-                                           Moments* partial) {
+    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Moments* partial,
+                                           Forward<typename F::Value> t) {
   wait_for_primary();
-  normalise_rows<F>(rows, turns, t, partial, [&](int offset, const auto& x, const auto& affine) {
-    store_streaming(t.y + offset, normalised<F>(x, affine));
-  });
+  normalise_rows<F>(rows, turns, t, partial, PlainUnits<F>{rows.walk.channels});
 }
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Backward<typename F::Value> t,
-                                            Sums* partial) {
+    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Sums* partial,
+                                            Backward<typename F::Value> t) {
   wait_for_primary();
-  find_row_gradients<F>(rows, turns, t, partial);
+  find_row_gradients<F>(rows, turns, t, partial, PlainUnits<F>{rows.walk.channels});
 }
 
 /// Images in planes.
@@ -87,8 +81,9 @@ class WelfordPlanes : public CustomImpl<WelfordPlanes> {
     return pass == Pass::kForward ? moments_bytes(forward_) : sums_bytes(backward_);
   }
   std::string detail(Pass pass) const override {
-    return form_text(problem_) + ", " +
-           splits_text((pass == Pass::kForward ? forward_ : backward_).splits);
+    const int splits = (pass == Pass::kForward ? forward_ : backward_).splits;
+    return form_text(problem_) + ", " + std::to_string(splits) +
+           (splits == 1 ? " split" : " splits");
   }
 
   template <class F>
@@ -124,30 +119,25 @@ class WelfordRows : public CustomImpl<WelfordRows> {
  public:
   explicit WelfordRows(const BatchNormProblem& problem)
       : CustomImpl(problem),
-        forward_(rows_of(problem, 1)),
-        backward_(rows_of(problem, 2)),
+        forward_(rows_of(problem, static_cast<int>(problem.count()), 1)),
+        backward_(rows_of(problem, static_cast<int>(problem.count()), 2)),
         counters_(forward_.walk.groups) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    const Rows& rows = pass == Pass::kForward ? forward_ : backward_;
-    return before_bytes(rows) +
-           (pass == Pass::kForward ? moments_bytes(rows.walk) : sums_bytes(rows.walk));
+    return pass == Pass::kForward ? row_workspace_bytes(forward_, moments_bytes(forward_.walk))
+                                  : row_workspace_bytes(backward_, sums_bytes(backward_.walk));
   }
   std::string detail(Pass pass) const override {
-    const Walk& walk = (pass == Pass::kForward ? forward_ : backward_).walk;
-    std::string text = row_form_text(problem_) + ", " + splits_text(walk.splits);
-    if (walk.shelf > 0) {
-      text += ", " + std::to_string(walk.shelf_bytes / 1024) + " KiB of shared memory a block";
-    }
-    return text;
+    return row_form_text(problem_) + ", " +
+           rows_text(pass == Pass::kForward ? forward_ : backward_);
   }
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
       with_row_form<F>(problem_, [&](auto form) {
-        queue(run, forward_, true, batch_norm_forward_rows_welford_kernel<decltype(form)>, t,
-              moments_bytes(forward_.walk));
+        launch_rows(run, forward_, counters_, true, moments_bytes(forward_.walk),
+                    batch_norm_forward_rows_welford_kernel<decltype(form)>, t);
       });
     }
   }
@@ -155,29 +145,13 @@ class WelfordRows : public CustomImpl<WelfordRows> {
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
       with_row_form<F>(problem_, [&](auto form) {
-        queue(run, backward_, t.dx != nullptr,
-              batch_norm_backward_rows_welford_kernel<decltype(form)>, t,
-              sums_bytes(backward_.walk));
+        launch_rows(run, backward_, counters_, t.dx != nullptr, sums_bytes(backward_.walk),
+                    batch_norm_backward_rows_welford_kernel<decltype(form)>, t);
       });
     }
   }
 
  private:
-  /// The workspace is partial sums, and `before` behind them.
-  template <class T, class Partial>
-  void queue(const Run& run, Rows rows, bool twice, void (*kernel)(Rows, Turns, T, Partial*),
-             const T& arguments, size_t partial_bytes) const {
-    const Turns turns = turns_of(rows, counters_);
-    rows.before = reinterpret_cast<int*>(static_cast<char*>(run.workspace) + partial_bytes);
-    const auto shared = static_cast<size_t>(rows.walk.shelf_bytes);
-    if (shared > 0) {
-      DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                     rows.walk.shelf_bytes));
-    }
-    launch_following({turns.once().blocks(), kThreads, shared, run.stream()}, kernel, rows,
-                     twice ? turns : turns.once(), arguments, static_cast<Partial*>(run.workspace));
-  }
-
   const Rows forward_, backward_;
   const TurnCounters counters_;
 };

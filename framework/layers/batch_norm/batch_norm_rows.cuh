@@ -18,8 +18,12 @@ inline constexpr int kMostColumns = 128;           // channels of a block
 inline constexpr int kRowShelfBytes = 100 * 1024;  // of a block on Hopper
 inline constexpr int kRowOtherBytes = 14 * 1024;   // of a block beside its shelf
 
-/// Vectors of V channels that a thread has under way at once, the last of which it holds.
+/// Vectors of V channels that a thread has under way at once; the last of them it holds.
 constexpr int row_vectors(int v) { return v == 1 ? 16 : v == 8 ? 6 : 8; }
+/// The same in units of so many vectors.
+constexpr int units_under_way(int v, int vectors) {
+  return row_vectors(v) > vectors ? row_vectors(v) / vectors : 1;
+}
 
 /// Channels are moved 16 bytes at a time where their number allows it.
 inline int row_vector_length(const BatchNormProblem& problem) {
@@ -42,67 +46,84 @@ inline std::string row_form_text(const BatchNormProblem& problem) {
   return std::to_string(v) + (v == 1 ? " channel" : " channels") + " at a time";
 }
 
-/// What a block's splits are cut into. A thread's vectors are counted from 0: the first `walk.shelf` are on
-/// the shelf, those from `held` on in registers.
+/// How a pass is cut. A thread's units are counted from 0: the first `walk.shelf` are on the shelf, those from
+/// `held` on in registers.
 struct Rows {
   Walk walk;
-  int vectors;  // of a thread
+  int units;    // of a thread
   int held;     // the first in registers
   int* before;  // of every split: which its block took before
 };
 
-/// A thread's vectors in the block's split.
+/// A thread's units in the block's split.
 template <class F>
 struct RowPart {
-  int first, step, end;  // units
-  int channel, channels;
+  int first, step, end;
+  int channel;
 
   __device__ __forceinline__ explicit RowPart(const Walk& walk)
       : first(walk.split() * walk.units_per_split + static_cast<int>(threadIdx.x) / walk.lanes),
         step(kThreads / walk.lanes),
         end(min((walk.split() + 1) * walk.units_per_split, walk.units)),
-        channel(first_channel<F>(walk)),
-        channels(walk.channels) {
-    if (channel >= channels) end = 0;
+        channel(first_channel<F>(walk)) {
+    if (channel >= walk.channels) end = 0;
   }
-  /// -1 where there is none.
-  __device__ __forceinline__ int offset(int j) const {
-    const int unit = first + j * step;
-    return unit < end ? unit * channels + channel : -1;
-  }
-  /// Of vectors j and following, before `last`.
-  template <int count>
-  __device__ __forceinline__ void offsets(int j, int last, int (&offsets)[count]) const {
+};
+
+/// Where the vectors of `count` units lie, of x and of y or dy; -1 where there is none.
+template <class F, class Units, int count>
+struct UnitPlaces {
+  int x[count * Units::kParts], y[count];
+
+  /// Of units j and following, as far as they are of [begin, last).
+  __device__ __forceinline__ UnitPlaces(const Units& units, const RowPart<F>& part, int j,
+                                        int begin, int last) {
 #pragma unroll
-    for (int i = 0; i < count; ++i) offsets[i] = j + i < last ? offset(j + i) : -1;
-  }
-  /// Calls visit(j, offsets) for vectors [begin, last), so many at a time.
-  template <int count, class Visit>
-  __device__ __forceinline__ void for_each_batch(int begin, int last, Visit visit) const {
-    for (int j = begin; j < last; j += count) {
-      int of_batch[count];
-      offsets(j, last, of_batch);
-      visit(j, of_batch);
-    }
-  }
-  /// The last first.
-  template <int count, class Visit>
-  __device__ __forceinline__ void for_each_batch_backwards(int begin, int last, Visit visit) const {
-    for (int j = last - count; j > begin - count; j -= count) {
-      int of_batch[count];
+    for (int i = 0; i < count; ++i) {
+      const int unit = part.first + (j + i) * part.step;
+      y[i] = -1;
 #pragma unroll
-      for (int i = 0; i < count; ++i) of_batch[i] = j + i >= begin ? offset(j + i) : -1;
-      visit(j, of_batch);
+      for (int k = 0; k < Units::kParts; ++k) x[i * Units::kParts + k] = -1;
+      if (j + i < begin || j + i >= last || unit >= part.end) continue;
+      units.place(part.channel, unit, x + i * Units::kParts, y[i]);
     }
   }
 };
 
-/// Every `stride`-th vector of the thread's shelf, from the j-th.
-template <class F, int stride = 1>
+/// A unit is a vector of a row, and y or dy has one where x has: batch normalisation alone, or with relu.
+template <class F>
+struct PlainUnits {
+  static constexpr int kParts = 1;
+  int channels;
+
+  __device__ __forceinline__ void place(int channel, int unit, int* x, int& y) const {
+    *x = y = unit * channels + channel;
+  }
+  template <class Values>
+  __device__ __forceinline__ void write_y(const Forward<typename F::Value>& t, const int* at, int,
+                                          const Values& x, int i, const Affine<F>& affine) const {
+    if (*at >= 0) store_streaming(t.y + *at, normalised<F>(x[i], affine));
+  }
+  template <class Values>
+  __device__ __forceinline__ void add(const Values& x, int i, const Vector<float, F::V>& dy,
+                                      const Statistics<F>& s, const Affine<F>& affine,
+                                      Sums (&sums)[F::kChannels]) const {
+    add_gradients<F>(x[i], dy, s, affine, sums);
+  }
+  template <class Values>
+  __device__ __forceinline__ void write_dx(const Backward<typename F::Value>& t, const int* at,
+                                           const Values& x, int i, const Vector<float, F::V>& dy,
+                                           const InputGradient<F>& gradient) const {
+    if (*at >= 0) store_streaming(t.dx + *at, gradient(x[i], dy));
+  }
+};
+
+/// Of units from the j-th on the shelf, which have `places` each there: `parts` of them from `from`.
+template <class F, int parts, int places, int from = 0>
 struct ShelfBatch {
   int j;
   __device__ __forceinline__ Vector<float, F::V> operator[](int i) const {
-    return Shelf<F>::get(stride * i + j);
+    return Shelf<F>::get((j + i / parts) * places + i % parts + from);
   }
 };
 
@@ -211,32 +232,39 @@ __device__ __forceinline__ void combine_rows(const Walk& walk, const Turns& turn
   turns.open(walk.group());
 }
 
-/// Training's forward. write(offset, x, affine) is called for each vector.
-template <class F, class Write>
+/// Training's forward.
+template <class F, class Units>
 __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& turns,
                                                const Forward<typename F::Value>& t,
-                                               Moments* partial, Write write) {
-  constexpr int kCount = row_vectors(F::V);
+                                               Moments* partial, const Units& units) {
+  constexpr int kParts = Units::kParts, kCount = units_under_way(F::V, kParts);
+  using Places = UnitPlaces<F, Units, kCount>;
+  using Values = Batch<F, kCount * kParts>;
+  using OnShelf = ShelfBatch<F, kParts, kParts>;
   Walk walk = rows.walk;
-  Batch<F, kCount> kept;
+  Values kept;
   const auto first = [&] {
     const RowPart<F> part(walk);
-    Moments moments[F::kChannels] = {};
     for (int j = 0; j < walk.shelf; ++j) {
-      if (part.offset(j) >= 0) Shelf<F>::fetch(j, t.x + part.offset(j));
+      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
+#pragma unroll
+      for (int k = 0; k < kParts; ++k) {
+        if (at.x[k] >= 0) Shelf<F>::fetch(j * kParts + k, t.x + at.x[k]);
+      }
     }
-    part.template for_each_batch<kCount>(
-        walk.shelf, rows.held, [&](int, const int(&offsets)[kCount]) {
-          add_batch<F>(offsets, Batch<F, kCount>(t.x, offsets), moments);
-        });
-    int last[kCount];
-    part.offsets(rows.held, rows.vectors, last);
-    kept = Batch<F, kCount>(t.x, last);
-    add_batch<F>(last, kept, moments);
+    Moments moments[F::kChannels] = {};
+    for (int j = walk.shelf; j < rows.held; j += kCount) {
+      const Places at(units, part, j, 0, rows.held);
+      add_batch<F>(at.x, Values(t.x, at.x), moments);
+    }
+    const Places last(units, part, rows.held, 0, rows.units);
+    kept = Values(t.x, last.x);
+    add_batch<F>(last.x, kept, moments);
     Shelf<F>::wait();
-    part.template for_each_batch<kCount>(0, walk.shelf, [&](int j, const int(&offsets)[kCount]) {
-      add_batch<F>(offsets, ShelfBatch<F>{j}, moments);
-    });
+    for (int j = 0; j < walk.shelf; j += kCount) {
+      const Places at(units, part, j, 0, walk.shelf);
+      add_batch<F>(at.x, OnShelf{j}, moments);
+    }
     combine_rows<F>(walk, turns, moments, partial, joined, [&](int c, const Moments& all) {
       const float var = all.squares / walk.count;
       keep_channel(walk, t, c, all.mean, 1.0f / sqrtf(var + walk.eps), var);
@@ -246,68 +274,75 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
     const RowPart<F> part(walk);
     turns.wait(walk.group());
     const Affine<F> affine = affine_of<F>(walk, t, kept_statistics<F>(walk, t.state));
-    const auto write_batch = [&](const auto& offsets, const auto& x) {
+    const auto write = [&](const Places& at, const auto& x) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (offsets[i] >= 0) write(offsets[i], x[i], affine);
+        units.write_y(t, at.x + i * kParts, at.y[i], x, i * kParts, affine);
       }
     };
     if (held) {
-      int last[kCount];
-      part.offsets(rows.held, rows.vectors, last);
-      write_batch(last, kept);
-      part.template for_each_batch<kCount>(0, walk.shelf, [&](int j, const int(&offsets)[kCount]) {
-        write_batch(offsets, ShelfBatch<F>{j});
-      });
+      write(Places(units, part, rows.held, 0, rows.units), kept);
+      for (int j = 0; j < walk.shelf; j += kCount) {
+        write(Places(units, part, j, 0, walk.shelf), OnShelf{j});
+      }
     }
-    part.template for_each_batch_backwards<kCount>(
-        held ? walk.shelf : 0, held ? rows.held : rows.vectors,
-        [&](int, const int(&offsets)[kCount]) {
-          write_batch(offsets, Batch<F, kCount>(t.x, offsets));
-        });
+    const int begin = held ? walk.shelf : 0, end = held ? rows.held : rows.units;
+    for (int j = end - kCount; j > begin - kCount; j -= kCount) {
+      const Places at(units, part, j, begin, end);
+      write(at, Values(t.x, at.x));
+    }
   });
 }
 
 /// Backward: dweight and dbias by first looks, dx by second ones. `partial` has a row more than splits: the
 /// sums over all.
-template <class F>
+template <class F, class Units>
 __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns& turns,
                                                    const Backward<typename F::Value>& t,
-                                                   Sums* partial) {
-  constexpr int kCount = row_vectors(F::V) / 2;
+                                                   Sums* partial, const Units& units) {
+  constexpr int kParts = Units::kParts, kPlaces = kParts + 1;
+  constexpr int kCount = units_under_way(F::V, kPlaces);
+  using Places = UnitPlaces<F, Units, kCount>;
+  using Values = Batch<F, kCount * kParts>;
+  using Gradients = Batch<F, kCount>;
+  using OnShelf = ShelfBatch<F, kParts, kPlaces>;
+  using GradientsOnShelf = ShelfBatch<F, 1, kPlaces, kParts>;
   Walk walk = rows.walk;
-  Batch<F, kCount> kept_x, kept_dy;
+  Values kept;
+  Gradients kept_dy;
   const auto first = [&] {
     const RowPart<F> part(walk);
     for (int j = 0; j < walk.shelf; ++j) {
-      const int offset = part.offset(j);
-      if (offset < 0) continue;
-      Shelf<F>::fetch(2 * j, t.x + offset);
-      Shelf<F>::fetch(2 * j + 1, t.dy + offset);
+      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
+#pragma unroll
+      for (int k = 0; k < kParts; ++k) {
+        if (at.x[k] >= 0) Shelf<F>::fetch(j * kPlaces + k, t.x + at.x[k]);
+      }
+      if (at.y[0] >= 0) Shelf<F>::fetch(j * kPlaces + kParts, t.dy + at.y[0]);
     }
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
     Sums sums[F::kChannels] = {};
-    const auto add_batch = [&](const auto& offsets, const auto& x, const auto& dy) {
+    const auto add_units = [&](const Places& at, const auto& x, const auto& dy) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (offsets[i] >= 0) add_gradients<F>(x[i], dy[i], s, affine, sums);
+        if (at.y[i] >= 0) units.add(x, i * kParts, dy[i], s, affine, sums);
       }
     };
-    part.template for_each_batch<kCount>(
-        walk.shelf, rows.held, [&](int, const int(&offsets)[kCount]) {
-          const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
-          add_batch(offsets, x, dy);
-        });
-    int last[kCount];
-    part.offsets(rows.held, rows.vectors, last);
-    kept_x = Batch<F, kCount>(t.x, last);
-    kept_dy = Batch<F, kCount>(t.dy, last);
-    add_batch(last, kept_x, kept_dy);
+    for (int j = walk.shelf; j < rows.held; j += kCount) {
+      const Places at(units, part, j, 0, rows.held);
+      const Values x(t.x, at.x);
+      const Gradients dy(t.dy, at.y);
+      add_units(at, x, dy);
+    }
+    const Places last(units, part, rows.held, 0, rows.units);
+    kept = Values(t.x, last.x);
+    kept_dy = Gradients(t.dy, last.y);
+    add_units(last, kept, kept_dy);
     Shelf<F>::wait();
-    part.template for_each_batch<kCount>(0, walk.shelf, [&](int j, const int(&offsets)[kCount]) {
-      add_batch(offsets, ShelfBatch<F, 2>{2 * j}, ShelfBatch<F, 2>{2 * j + 1});
-    });
+    for (int j = 0; j < walk.shelf; j += kCount) {
+      add_units(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
+    }
     combine_rows<F>(walk, turns, sums, partial, add, [&](int c, const Sums& all) {
       partial[walk.splits * walk.channels + c] = all;
       if (t.dweight == nullptr) return;
@@ -325,31 +360,31 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
       load_columns<F>(partial + walk.splits * walk.channels + part.channel, sums);
     }
     const InputGradient<F> gradient(walk, t.training, s, affine, sums);
-    const auto write_batch = [&](const auto& offsets, const auto& x, const auto& dy) {
+    const auto write = [&](const Places& at, const auto& x, const auto& dy) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        if (offsets[i] >= 0) store_streaming(t.dx + offsets[i], gradient(x[i], dy[i]));
+        const Vector<float, F::V> of_unit = at.y[i] >= 0 ? dy[i] : Vector<float, F::V>{};
+        units.write_dx(t, at.x + i * kParts, x, i * kParts, of_unit, gradient);
       }
     };
     if (held) {
-      int last[kCount];
-      part.offsets(rows.held, rows.vectors, last);
-      write_batch(last, kept_x, kept_dy);
-      part.template for_each_batch<kCount>(0, walk.shelf, [&](int j, const int(&offsets)[kCount]) {
-        write_batch(offsets, ShelfBatch<F, 2>{2 * j}, ShelfBatch<F, 2>{2 * j + 1});
-      });
+      write(Places(units, part, rows.held, 0, rows.units), kept, kept_dy);
+      for (int j = 0; j < walk.shelf; j += kCount) {
+        write(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
+      }
     }
-    part.template for_each_batch_backwards<kCount>(
-        held ? walk.shelf : 0, held ? rows.held : rows.vectors,
-        [&](int, const int(&offsets)[kCount]) {
-          const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
-          write_batch(offsets, x, dy);
-        });
+    const int begin = held ? walk.shelf : 0, end = held ? rows.held : rows.units;
+    for (int j = end - kCount; j > begin - kCount; j -= kCount) {
+      const Places at(units, part, j, begin, end);
+      const Values x(t.x, at.x);
+      const Gradients dy(t.dy, at.y);
+      write(at, x, dy);
+    }
   });
 }
 
-/// The cut of a pass that reads so many tensors, one or two, without `before`.
-inline Rows rows_of(const BatchNormProblem& problem, int tensors) {
+/// The cut of a pass of so many units, of each of which it keeps `vectors`; without `before`.
+inline Rows rows_of(const BatchNormProblem& problem, int units, int vectors) {
   const int v = row_vector_length(problem);
   const int bytes = v * static_cast<int>(size_of(problem.dtype));
   Walk walk = walk_of(problem, false);
@@ -362,20 +397,19 @@ inline Rows rows_of(const BatchNormProblem& problem, int tensors) {
   walk.lanes = 1;
   while (walk.lanes < most && walk.lanes * v < walk.channels) walk.lanes *= 2;
   walk.groups = ceil_div(walk.channels, walk.lanes * v);
+  walk.units = units;
   const int step = kThreads / walk.lanes;
   const int blocks = std::max(kRowBlocks * multiprocessor_count() / walk.groups, 1);
   cut(walk, std::min(blocks, ceil_div(walk.units, step)));
 
-  const int vectors = ceil_div(walk.units_per_split, step);
-  const int kept = row_vectors(v) / tensors;
-  const int held = std::max(vectors - kept, 0);
+  Rows rows = {walk, ceil_div(walk.units_per_split, step), 0, nullptr};
+  rows.held = std::max(rows.units - units_under_way(v, vectors), 0);
   const int of_multiprocessor = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
   const int room = std::min(kRowShelfBytes, of_multiprocessor / kRowBlocks - kRowOtherBytes);
-  walk.shelf =
-      std::min(held, std::max(getenv("DUET_ROW_SHELF") ? atoi(getenv("DUET_ROW_SHELF")) : room, 0) /
-                         (kThreads * bytes * tensors));
-  walk.shelf_bytes = walk.shelf * kThreads * bytes * tensors;
-  return {walk, vectors, held, nullptr};
+  const int of_unit = kThreads * bytes * vectors;
+  rows.walk.shelf = std::min(rows.held, std::max(room, 0) / of_unit);
+  rows.walk.shelf_bytes = rows.walk.shelf * of_unit;
+  return rows;
 }
 /// Turns of which all first looks come before any second.
 inline Turns turns_of(const Rows& rows, const TurnCounters& counters) {
@@ -384,8 +418,36 @@ inline Turns turns_of(const Rows& rows, const TurnCounters& counters) {
   turns.lead = walk.groups * walk.splits;
   return turns;
 }
-inline size_t before_bytes(const Rows& rows) {
-  return static_cast<size_t>(rows.walk.groups) * rows.walk.splits * sizeof(int);
+/// Of the workspace, which begins with sums of so many bytes.
+inline size_t row_workspace_bytes(const Rows& rows, size_t sums) {
+  return sums + static_cast<size_t>(rows.walk.groups) * rows.walk.splits * sizeof(int);
+}
+
+/// Queues kernel(rows, turns, arguments..., partial), or of backward where nobody needs dx only its first looks.
+template <class Partial, class... Parameters>
+void launch_rows(const Run& run, Rows rows, const TurnCounters& counters, bool twice,
+                 size_t sums_bytes, void (*kernel)(Rows, Turns, Partial*, Parameters...),
+                 const std::type_identity_t<Parameters>&... arguments) {
+  const Turns turns = turns_of(rows, counters);
+  rows.before = reinterpret_cast<int*>(static_cast<char*>(run.workspace) + sums_bytes);
+  if (rows.walk.shelf > 0) {
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   rows.walk.shelf_bytes));
+  }
+  launch_following(
+      {turns.once().blocks(), kThreads, static_cast<size_t>(rows.walk.shelf_bytes), run.stream()},
+      kernel, rows, twice ? turns : turns.once(), static_cast<Partial*>(run.workspace),
+      arguments...);
+}
+
+/// For tables.
+inline std::string rows_text(const Rows& rows) {
+  const int splits = rows.walk.splits;
+  std::string text = std::to_string(splits) + (splits == 1 ? " split" : " splits");
+  if (rows.walk.shelf > 0) {
+    text += ", " + std::to_string(rows.walk.shelf_bytes / 1024) + " KiB of shared memory a block";
+  }
+  return text;
 }
 
 }  // namespace duet::batch_norm
