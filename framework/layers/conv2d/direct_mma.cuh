@@ -109,8 +109,8 @@ struct DirectMmaRuns {
     const int wanted =
         ceil_div(2 * multiprocessor_count(), g.d.n * ceil_div(g.d.k, kDirectMmaFilters));
     const int most = std::min(wanted, ceil_div(g.windows, kDirectThreads / 2));
-    windows = round_up(
-        ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
+    windows =
+        round_up(ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
     runs = ceil_div(g.windows, windows);
     const bool planes = g.d.layout == Layout::kNCHW;
     y_elements = round_up(std::min(windows, g.windows) *
@@ -138,11 +138,11 @@ __device__ __forceinline__ uint32_t clipped_pair(float low, float high) {
   return pair;
 }
 
-// blockIdx.x takes runs of windows by turns, y is one of 64 filters. In inference argmax is not kept, and looking for it
-// would be a third of the instructions.
+// blockIdx.x is a run of windows of an image, y one of 64 filters. In inference argmax is not kept, and looking for it would
+// be a third of the instructions.
 // Traffic: x through shared memory; y leaves through it, where it lies as in its tensor: whole images, where a run is one.
 template <Layout kLayout, bool kKeepsArgmax>
-__global__ void __launch_bounds__(kDirectThreads, 5)
+__global__ void __launch_bounds__(kDirectThreads, 6)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g,
                                      const __grid_constant__ DirectMmaRuns part,
                                      const bfloat16* __restrict__ x, const float* __restrict__ w,
@@ -157,163 +157,166 @@ __global__ void __launch_bounds__(kDirectThreads, 5)
   T* const tile = reinterpret_cast<T*>(memory);
   T* const pixels = tile + part.y_elements;
   T* const zeros = pixels + part.pixels;
+  __shared__ uint2 weights[kDirectMmaTiles][32];  // of eight filters, of a lane
   const int tid = threadIdx.x, lane = tid % 32, row = lane / 4, of_four = lane % 4;
   const int k0 = blockIdx.y * kFilters, count = min(kFilters, g.d.k - k0);
-  const int pitch = part.pixels_pitch;
+  const int tiles = ceil_div(count, 8), pitch = part.pixels_pitch;
+  int image, run;
+  part.by_runs.divmod(blockIdx.x, image, run);
+  const int first = run * part.windows, windows = min(part.windows, g.windows - first);
+  int upper0, last_upper, unused;
+  g.by_windows_w.divmod(first, upper0, unused);
+  g.by_windows_w.divmod(first + windows - 1, last_upper, unused);
   if (tid < 2) zeros[tid] = T(0.f);
   wait_for_primary();
-  Mma::B weights[kDirectMmaTiles];
-#pragma unroll
-  for (int j = 0; j < kDirectMmaTiles; ++j) {
+  const int needed = (2 * (last_upper - upper0) + 4) * pitch;
+#pragma unroll 4
+  for (int i = tid; i < needed; i += kDirectThreads) {
+    int h, column;
+    part.by_pitch.divmod(i, h, column);
+    h += 2 * upper0 - g.d.pad_h, column -= g.d.pad_w;
+    const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
+    pixels[i] = inside ? x[(size_t(image) * g.d.h + h) * g.d.w + column] : T(0.f);
+  }
+  for (int j = tid / 32; j < tiles; j += kWarps) {
     const int k = j * 8 + row;
     const auto weight = [&](int tap) {
       return k < count ? Mma::rounded(__ldg(w + (k0 + k) * kTaps + tap)) : 0u;
     };
-    Mma::taps_b(weights[j], weight(Mma::first_tap(of_four)), weight(Mma::second_tap(of_four)),
+    Mma::B words;
+    Mma::taps_b(words, weight(Mma::first_tap(of_four)), weight(Mma::second_tap(of_four)),
                 of_four == 0 ? weight(kTaps - 1) : 0u);
     // The bias, in three parts that sum to it, is of three further terms, whose pixels are ones.
     const float b = bias != nullptr && k < count ? __ldg(bias + k0 + k) : 0.f;
     const bfloat16 upper = bfloat16(b);
     const float rest = isfinite(float(upper)) ? b - float(upper) : 0.f;
     const bfloat16 middle = bfloat16(rest);
-    if (of_four == 0) weights[j][1] |= uint32_t(upper.bits) << 16;
-    if (of_four == 1)
-      weights[j][1] = middle.bits | uint32_t(bfloat16(rest - float(middle)).bits) << 16;
+    if (of_four == 0) words[1] |= uint32_t(upper.bits) << 16;
+    if (of_four == 1) words[1] = middle.bits | uint32_t(bfloat16(rest - float(middle)).bits) << 16;
+    weights[j][lane] = {words[0], words[1]};
   }
   const uint32_t ones = of_four == 0 ? 0x3f800000 : of_four == 1 ? 0x3f803f80 : 0;
-  const uint32_t codes_bytes = of_four == 0 ? 0x5410 : 0x7632;
+  // In the tile, from a filter to the next and from a window.
+  const int filter_pitch = kPlanes ? windows : 1, window_pitch = kPlanes ? 1 : kFilters + kVec;
   int clear;
   asm("mov.u32 %0, 0xfffffff8;" : "=r"(clear));
   const auto tap_at = [&](int tap) { return tap / 3 * pitch + tap % 3; };
-  const int first_at = tap_at(Mma::first_tap(of_four)), second_at = tap_at(Mma::second_tap(of_four));
-  for (int task = blockIdx.x; task < g.d.n * part.runs; task += gridDim.x) {
-    int image, run;
-    part.by_runs.divmod(task, image, run);
-    const int first = run * part.windows, windows = min(part.windows, g.windows - first);
-    // In the tile, from a filter to the next and from a window.
-    const int filter_pitch = kPlanes ? windows : 1, window_pitch = kPlanes ? 1 : kFilters + kVec;
-    int upper0, last_upper, unused;
-    g.by_windows_w.divmod(first, upper0, unused);
-    g.by_windows_w.divmod(first + windows - 1, last_upper, unused);
-    const int needed = (2 * (last_upper - upper0) + 4) * pitch;
-#pragma unroll 4
-    for (int i = tid; i < needed; i += kDirectThreads) {
-      int h, column;
-      part.by_pitch.divmod(i, h, column);
-      h += 2 * upper0 - g.d.pad_h, column -= g.d.pad_w;
-      const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
-      pixels[i] = inside ? x[(size_t(image) * g.d.h + h) * g.d.w + column] : T(0.f);
+  const int first_at = tap_at(Mma::first_tap(of_four)),
+            second_at = tap_at(Mma::second_tap(of_four));
+  __syncthreads();
+  for (int window0 = tid / 32 * 16; window0 < windows; window0 += kWarps * 16) {
+    const T* corner[2];
+    const T* ninth_from[2];  // zeros in lanes that have none
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      int upper, left;
+      g.by_windows_w.divmod(first + min(window0 + row + 8 * i, windows - 1), upper, left);
+      corner[i] = pixels + 2 * (upper - upper0) * pitch + 2 * left;
+      ninth_from[i] = of_four == 0 ? corner[i] + tap_at(kTaps - 1) : zeros;
     }
-    __syncthreads();
-    for (int window0 = tid / 32 * 16; window0 < windows; window0 += kWarps * 16) {
-      const T* corner[2];
-      const T* ninth_from[2];  // zeros in lanes that have none
+    const int ninth_pitch = of_four == 0 ? pitch : 0;
+    Mma::A patch[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      uint32_t first_words[2], second_words[2], ninth[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        int upper, left;
-        g.by_windows_w.divmod(first + min(window0 + row + 8 * i, windows - 1), upper, left);
-        corner[i] = pixels + 2 * (upper - upper0) * pitch + 2 * left;
-        ninth_from[i] = of_four == 0 ? corner[i] + tap_at(kTaps - 1) : zeros;
+        const T* const from = corner[i] + e / 2 * pitch + e % 2;
+        first_words[i] = from[first_at].bits, second_words[i] = from[second_at].bits;
+        ninth[i] = ninth_from[i][e / 2 * ninth_pitch + e % 2].bits;
       }
-      const int ninth_pitch = of_four == 0 ? pitch : 0;
-      Mma::A patch[4];
+      Mma::taps_a(patch[e], first_words, second_words, ninth);
+      patch[e][2] |= ones, patch[e][3] |= ones;
+    }
+    const int codes_window = window0 + row + 8 * of_four;
+    const bool has_codes = of_four < 2 && codes_window < windows;
+    bool inside[2];
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        uint32_t first_words[2], second_words[2], ninth[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const T* const from = corner[i] + e / 2 * pitch + e % 2;
-          first_words[i] = from[first_at].bits, second_words[i] = from[second_at].bits;
-          ninth[i] = ninth_from[i][e / 2 * ninth_pitch + e % 2].bits;
-        }
-        Mma::taps_a(patch[e], first_words, second_words, ninth);
-        patch[e][2] |= ones, patch[e][3] |= ones;
-      }
+    for (int i = 0; i < 2; ++i) inside[i] = window0 + row + 8 * i < windows;
+    // Returns whether a sum is infinite or none, where only `kExactly` gives what it should.
+    const auto pool_tiles = [&](auto exactly) {
+      constexpr bool kExactly = decltype(exactly)::value;
       T* to = tile + of_four * 2 * filter_pitch + (window0 + row) * window_pitch;
-      const int codes_window = window0 + row + 8 * of_four;
-      const bool has_codes = of_four < 2 && codes_window < windows;
-      uint32_t* codes_to = argmax +
-                           (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows + first +
-                           codes_window;
-#pragma unroll
+      uint32_t* codes_to = argmax + (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows +
+                           first + codes_window;
+      bool unordered = false;
+#pragma unroll(kExactly ? 1 : kDirectMmaTiles)
       for (int j = 0; j < kDirectMmaTiles; ++j) {
-        if (j * 8 >= count) break;
+        if (j >= tiles) break;
+        const uint2 words = weights[j][lane];
         float sums[4][4] = {};
 #pragma unroll
-        for (int e = 0; e < 4; ++e) Mma::multiply(sums[e], patch[e], weights[j]);
+        for (int e = 0; e < 4; ++e) Mma::multiply(sums[e], patch[e], Mma::B{words.x, words.y});
         if constexpr (!kKeepsArgmax) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            if (window0 + row + 8 * i >= windows) continue;
             const auto pooled = [&](int of) {
               return largest(largest(sums[0][of], sums[1][of]), largest(sums[2][of], sums[3][of]));
             };
             const uint32_t pair = clipped_pair(pooled(2 * i), pooled(2 * i + 1));
             T* const window_to = to + 8 * i * window_pitch;
+            if (!inside[i]) continue;
             if constexpr (kPlanes) {
               window_to[0].bits = uint16_t(pair), window_to[filter_pitch].bits = pair >> 16;
             } else {
               *reinterpret_cast<uint32_t*>(window_to) = pair;
             }
           }
-          to += 8 * filter_pitch;
-          continue;
-        }
-        MarkedValue marked_largest[2][2];  // of both windows and of two filters
-        bool unordered = false;
+        } else {
+          MarkedValue most[2][2];  // of both windows and of two filters
 #pragma unroll
-        for (int at = 0; at < 4; ++at) {
-          MarkedValue& value = marked_largest[at / 2][at % 2];
-          value = largest_marked(sums[0][at], sums[1][at], sums[2][at], sums[3][at], clear);
-          unordered |= value.is_unordered();
-        }
-        if (unordered) {
-#pragma unroll
-          for (int at = 0; at < 4; ++at)
-            marked_largest[at / 2][at % 2] =
-                marked(pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]));
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          if (window0 + row + 8 * i < windows) {
-            to[8 * i * window_pitch] = T(marked_largest[i][0].value());
-            to[8 * i * window_pitch + filter_pitch] = T(marked_largest[i][1].value());
+          for (int at = 0; at < 4; ++at) {
+            MarkedValue& value = most[at / 2][at % 2];
+            value = kExactly
+                        ? marked(pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]))
+                        : largest_marked(sums[0][at], sums[1][at], sums[2][at], sums[3][at], clear);
+            unordered |= value.is_unordered();
           }
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            if (inside[i]) {
+              to[8 * i * window_pitch] = T(most[i][0].value());
+              to[8 * i * window_pitch + filter_pitch] = T(most[i][1].value());
+            }
+          uint32_t marks = packed_marks(most) << 8 * (of_four & 1);
+          marks |= __shfl_xor_sync(~0u, marks, 1);
+          const uint32_t others = __shfl_xor_sync(~0u, marks, 2);
+          if (has_codes)
+            *codes_to = codes_of_marks(__byte_perm(marks, others, of_four == 0 ? 0x5410 : 0x7632));
+          codes_to += g.windows;
+        }
         to += 8 * filter_pitch;
-        uint32_t marks = packed_marks(marked_largest) << 8 * (of_four & 1);
-        marks |= __shfl_xor_sync(~0u, marks, 1);
-        const uint32_t others = __shfl_xor_sync(~0u, marks, 2);
-        if (has_codes) *codes_to = codes_of_marks(__byte_perm(marks, others, codes_bytes));
-        codes_to += g.windows;
       }
+      return unordered;
+    };
+    if (__any_sync(~0u, pool_tiles(std::false_type())) && kKeepsArgmax)
+      pool_tiles(std::true_type());
+  }
+  __syncthreads();
+  if constexpr (kPlanes) {
+    T* const to = y + (size_t(image) * g.d.k + k0) * g.windows + first;
+    const int all = count * windows;
+    if (windows == g.windows && all % kVec == 0 && size_t(to - y) % kVec == 0) {
+      for (int i = tid; i < all / kVec; i += kDirectThreads)
+        reinterpret_cast<float4*>(to)[i] = reinterpret_cast<const float4*>(tile)[i];
+    } else {
+      for (int k = tid / 32; k < count; k += kWarps)
+        for (int i = lane; i < windows; i += 32)
+          to[size_t(k) * g.windows + i] = tile[k * windows + i];
     }
-    __syncthreads();
-    if constexpr (kPlanes) {
-      T* const to = y + (size_t(image) * g.d.k + k0) * g.windows + first;
-      const int all = count * windows;
-      if (windows == g.windows && all % kVec == 0 && size_t(to - y) % kVec == 0) {
-        for (int i = tid; i < all / kVec; i += kDirectThreads)
-          reinterpret_cast<float4*>(to)[i] = reinterpret_cast<const float4*>(tile)[i];
-      } else {
-        for (int k = tid / 32; k < count; k += kWarps)
-          for (int i = lane; i < windows; i += 32)
-            to[size_t(k) * g.windows + i] = tile[k * windows + i];
+  } else {
+    T* const to = y + (size_t(image) * g.windows + first) * g.d.k + k0;
+    if (g.d.k % kVec == 0) {
+      const int pieces = count / kVec;
+      for (int i = tid; i < windows * pieces; i += kDirectThreads) {
+        const int window = i / pieces, at = i % pieces * kVec;
+        *reinterpret_cast<float4*>(to + size_t(window) * g.d.k + at) =
+            *reinterpret_cast<const float4*>(tile + window * window_pitch + at);
       }
     } else {
-      T* const to = y + (size_t(image) * g.windows + first) * g.d.k + k0;
-      if (g.d.k % kVec == 0) {
-        const int pieces = count / kVec;
-        for (int i = tid; i < windows * pieces; i += kDirectThreads) {
-          const int window = i / pieces, at = i % pieces * kVec;
-          *reinterpret_cast<float4*>(to + size_t(window) * g.d.k + at) =
-              *reinterpret_cast<const float4*>(tile + window * window_pitch + at);
-        }
-      } else {
-        for (int i = tid; i < windows * count; i += kDirectThreads)
-          to[size_t(i / count) * g.d.k + i % count] = tile[i / count * window_pitch + i % count];
-      }
+      for (int i = tid; i < windows * count; i += kDirectThreads)
+        to[size_t(i / count) * g.d.k + i % count] = tile[i / count * window_pitch + i % count];
     }
-    __syncthreads();  // nobody reads the tile any more
   }
 }
 
@@ -460,9 +463,7 @@ inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x
     return planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW, kKeeps>
                   : conv2d_direct_mma_forward_kernel<Layout::kNHWC, kKeeps>;
   };
-  const int turns = std::max(1, ceil_div(g.d.n * part.runs * groups, 5 * multiprocessor_count()));
-  launch_following({dim3(ceil_div(g.d.n * part.runs, turns), groups), kDirectThreads,
-                    part.shared_bytes(), stream},
+  launch_following({dim3(g.d.n * part.runs, groups), kDirectThreads, part.shared_bytes(), stream},
                    argmax ? kernel_of(std::true_type()) : kernel_of(std::false_type()), g, part, x,
                    w, b, y, argmax);
 }
