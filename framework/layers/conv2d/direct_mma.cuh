@@ -109,8 +109,8 @@ struct DirectMmaRuns {
     const int wanted =
         ceil_div(2 * multiprocessor_count(), g.d.n * ceil_div(g.d.k, kDirectMmaFilters));
     const int most = std::min(wanted, ceil_div(g.windows, kDirectThreads / 2));
-    windows = round_up(
-        ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
+    windows =
+        round_up(ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
     runs = ceil_div(g.windows, windows);
     const bool planes = g.d.layout == Layout::kNCHW;
     y_elements = round_up(std::min(windows, g.windows) *
@@ -185,7 +185,8 @@ __global__ void __launch_bounds__(kDirectThreads, 5)
   int clear;
   asm("mov.u32 %0, 0xfffffff8;" : "=r"(clear));
   const auto tap_at = [&](int tap) { return tap / 3 * pitch + tap % 3; };
-  const int first_at = tap_at(Mma::first_tap(of_four)), second_at = tap_at(Mma::second_tap(of_four));
+  const int first_at = tap_at(Mma::first_tap(of_four)),
+            second_at = tap_at(Mma::second_tap(of_four));
   for (int task = blockIdx.x; task < g.d.n * part.runs; task += gridDim.x) {
     int image, run;
     part.by_runs.divmod(task, image, run);
@@ -232,9 +233,8 @@ __global__ void __launch_bounds__(kDirectThreads, 5)
       T* to = tile + of_four * 2 * filter_pitch + (window0 + row) * window_pitch;
       const int codes_window = window0 + row + 8 * of_four;
       const bool has_codes = of_four < 2 && codes_window < windows;
-      uint32_t* codes_to = argmax +
-                           (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows + first +
-                           codes_window;
+      uint32_t* codes_to = argmax + (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows +
+                           first + codes_window;
 #pragma unroll
       for (int j = 0; j < kDirectMmaTiles; ++j) {
         if (j * 8 >= count) break;
