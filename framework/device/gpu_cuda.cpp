@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "core/error.h"
@@ -203,13 +204,13 @@ constexpr auto remove_edges = cudaGraphRemoveDependencies_v2;
 constexpr auto add_edges = cudaGraphAddDependencies_v2;
 #endif
 
-/// 0 of what is no kernel.
-unsigned blocks_of(cudaGraphNode_t node) {
-  cudaGraphNodeType type;
-  DUET_CUDA(cudaGraphNodeGetType(node, &type));
-  if (type != cudaGraphNodeTypeKernel) return 0;
+/// Nothing of what is no kernel of this program: of a library's, CUDA refuses to tell.
+std::optional<unsigned> blocks_of(cudaGraphNode_t node) {
   cudaKernelNodeParams params;
-  DUET_CUDA(cudaGraphKernelNodeGetParams(node, &params));
+  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};
+  }
   return params.gridDim.x * params.gridDim.y * params.gridDim.z;
 }
 
@@ -223,7 +224,8 @@ void let_secondaries_start_early(cudaGraph_t graph) {
   DUET_CUDA(graph_edges(graph, from.data(), to.data(), data.data(), &count));
   for (size_t i = 0; i < count; ++i) {
     if (data[i].type != cudaGraphDependencyTypeProgrammatic) continue;
-    if (std::max(blocks_of(from[i]), blocks_of(to[i])) > most) continue;
+    const auto primary = blocks_of(from[i]), secondary = blocks_of(to[i]);
+    if (!primary || !secondary || std::max(*primary, *secondary) > most) continue;
     DUET_CUDA(remove_edges(graph, &from[i], &to[i], &data[i], 1));
     data[i].from_port = cudaGraphKernelNodePortLaunchCompletion;
     DUET_CUDA(add_edges(graph, &from[i], &to[i], &data[i], 1));

@@ -60,23 +60,40 @@ struct SplitKGeometry {
   }
 };
 
-/// Of a lane: rows lane/4 and lane/4 + 8 of 16 filters, terms 2 (lane%4) and the next, and those eight further on.
+/// Of a lane: rows lane/4 and lane/4 + 8 of 16 filters, terms 2 (lane%4) and the next, and those eight further on; as many
+/// pieces of terms as a warp has ahead, from `step` on. All are asked for before any is looked at: what is not there is
+/// loaded from elsewhere, and zero.
+template <bool even>
 __device__ __forceinline__ void load_weights(const SplitKGeometry& g, const float* w, int filter0,
-                                             int step, uint32_t (&a)[4]) {
-  const int row = threadIdx.x % 32 / 4, term0 = step * 16 + threadIdx.x % 4 * 2;
+                                             int step, uint32_t (&a)[kAhead][4]) {
+  const int row = filter0 + threadIdx.x % 32 / 4, term0 = step * 16 + threadIdx.x % 4 * 2;
+  const auto filter_of = [&](int i) { return row + i % 2 * 8; };
+  const auto term_of = [&](int k, int i) { return term0 + k * kWarps * 16 + i / 2 * 8; };
+  float2 pairs[kAhead][4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const int filter = filter0 + row + i % 2 * 8, term = term0 + i / 2 * 8;
-    const float* const from = w + size_t(filter) * g.depth + term;
-    const bool inside = step < g.steps && filter < g.d.k;
-    float2 pair = {};
-    if (g.depth % 2 == 0) {
-      if (inside && term < g.depth) pair = __ldg(reinterpret_cast<const float2*>(from));
-    } else {
-      if (inside && term < g.depth) pair.x = __ldg(from);
-      if (inside && term + 1 < g.depth) pair.y = __ldg(from + 1);
+  for (int k = 0; k < kAhead; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const float* const from = w + size_t(min(filter_of(i), g.d.k - 1)) * g.depth;
+      const int term = term_of(k, i);
+      if constexpr (even) {
+        pairs[k][i] = __ldg(reinterpret_cast<const float2*>(from + min(term, g.depth - 2)));
+      } else {
+        pairs[k][i].x = __ldg(from + min(term, g.depth - 1));
+        pairs[k][i].y = __ldg(from + min(term + 1, g.depth - 1));
+      }
     }
-    a[i] = bfloat16(pair.x).bits | uint32_t{bfloat16(pair.y).bits} << 16;
+  }
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const bool inside = filter_of(i) < g.d.k;
+      const int term = term_of(k, i);
+      const bfloat16 low(inside && term < g.depth ? pairs[k][i].x : 0.f);
+      const bfloat16 high(inside && term + 1 < g.depth ? pairs[k][i].y : 0.f);
+      a[k][i] = low.bits | uint32_t{high.bits} << 16;
+    }
   }
 }
 
@@ -84,8 +101,12 @@ __device__ __forceinline__ void load_weights(const SplitKGeometry& g, const floa
 __device__ __forceinline__ void load_image(const SplitKGeometry& g, bool planes, const bfloat16* x,
                                            bfloat16* image) {
   if (g.whole) {
+    const auto to = uint32_t(__cvta_generic_to_shared(image));
     for (int i = threadIdx.x; i < g.image / kWidest<bfloat16>; i += kThreads)
-      reinterpret_cast<float4*>(image)[i] = reinterpret_cast<const float4*>(x)[i];
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + i * 16),
+                   "l"(x + i * kWidest<bfloat16>)
+                   : "memory");
+    asm volatile("cp.async.wait_all;" ::: "memory");
     return;
   }
   if (g.d.pad_h > 0 || g.d.pad_w > 0) {
@@ -103,10 +124,10 @@ __device__ __forceinline__ void load_image(const SplitKGeometry& g, bool planes,
   }
 }
 
-// blockIdx.x is a run of windows of an image, y one of 16 filters. Columns of the product are those of two rows of windows:
+// blockIdx.x is a run of windows of an image, y one of 16 filters. `even`: the terms of a filter are. Columns of the product are those of two rows of windows:
 // pieces of eight alternate between the upper and the lower outputs of four windows, so that a window's four sums are two
 // neighbours in each of two pieces.
-template <bool planes>
+template <bool planes, bool even>
 __global__ void __launch_bounds__(kThreads)
     conv2d_pool_relu_split_k_kernel(const __grid_constant__ SplitKGeometry g, bool weights_rest,
                                     const bfloat16* x, const float* w, const float* bias,
@@ -121,8 +142,7 @@ __global__ void __launch_bounds__(kThreads)
   const int window0 = run * kWindows;
   if (!weights_rest) wait_for_primary();
   uint32_t weights[kAhead][4];
-#pragma unroll
-  for (int i = 0; i < kAhead; ++i) load_weights(g, w, filter0, warp + i * kWarps, weights[i]);
+  load_weights<even>(g, w, filter0, warp, weights);
   for (int term = tid; term < 16 * g.steps; term += kThreads) {
     int outer, inner, r, s;  // planes: channel and tap; else tap and channel
     g.by_inner.divmod(term, outer, inner);
@@ -148,12 +168,12 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
 
   float sums[kTiles][4] = {};
-  for (int ahead = 0; warp + ahead * kWarps < g.steps; ahead += kAhead) {
+  for (int step0 = warp; step0 < g.steps; step0 += kAhead * kWarps) {
+    if (step0 != warp) load_weights<even>(g, w, filter0, step0, weights);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
-      const int step = warp + (ahead + i) * kWarps;
+      const int step = step0 + i * kWarps;
       if (step >= g.steps) break;
-      if (ahead > 0) load_weights(g, w, filter0, step, weights[i]);
       const int term = step * 16 + lane % 4 * 2;
       const int2 near = *reinterpret_cast<const int2*>(offsets + term);
       const int2 far = *reinterpret_cast<const int2*>(offsets + term + 8);
@@ -251,10 +271,15 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
   }
 
  private:
-  using Kernel = decltype(&conv2d_pool_relu_split_k_kernel<true>);
+  using Kernel = decltype(&conv2d_pool_relu_split_k_kernel<true, true>);
   Kernel kernel() const {
-    return geometry_.planes() ? conv2d_pool_relu_split_k_kernel<true>
-                              : conv2d_pool_relu_split_k_kernel<false>;
+    if (geometry_.depth % 2 == 0) return kernel<true>();
+    return kernel<false>();
+  }
+  template <bool even>
+  Kernel kernel() const {
+    return geometry_.planes() ? conv2d_pool_relu_split_k_kernel<true, even>
+                              : conv2d_pool_relu_split_k_kernel<false, even>;
   }
   void forward(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y, const Tensor& state) const {
