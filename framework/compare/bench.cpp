@@ -11,6 +11,7 @@
 #include "compare/bench_rows.h"
 #include "compare/bench_selection.h"
 #include "compare/bench_tables.h"
+#include "compare/format.h"
 #include "compare/kernel_tools.h"
 #include "compare/ladder.h"
 #include "compare/measuring_child.h"
@@ -345,6 +346,12 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
     out << json_text(to_json(results)) << "\n";
   } else if (!options.problems.suites.empty()) {
     out << suite_summary_text({results});
+    if (const auto& spent = results.spent) {
+      spdlog::info("{} rows took {}: references {}, preparing {}, examining {}, timing {}",
+                   results.rows.size(), format_seconds(results.seconds),
+                   format_seconds(spent->reference_s), format_seconds(spent->prepare_s),
+                   format_seconds(spent->examination_s), format_seconds(spent->timing_s));
+    }
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }

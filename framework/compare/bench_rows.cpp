@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "compare/format.h"
 #include "compare/layer_rows.h"
@@ -20,16 +21,17 @@ namespace {
 
 constexpr double kManyFlops = 2e9;  // the reference takes about a second for that
 
-CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes) {
+/// `whole`: for examinations of everything, else of agreement.
+CheckData compute_reference(const Layer& layer, const std::vector<Pass>& passes, bool whole) {
   double flops = 0;
-  for (Pass pass : passes) flops += 2 * layer.flops(pass);  // two sets of data
+  for (Pass pass : passes) flops += (whole ? 2 : 1) * layer.flops(pass);  // sets of data
   if (flops > kManyFlops) {
     spdlog::info("{} {}: the reference computes {} GFLOP in double", layer.type(),
                  problem_argument(layer), format_significant(flops / 1e9));
   }
   const Elapsed watch;
-  CheckData check_data =
-      make_check_data(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
+  const auto make = whole ? make_check_data : make_first_check_data;
+  CheckData check_data = make(layer, random_data(layer, 1), {}, passes, InterruptGuard::requested);
   if (flops > kManyFlops) {
     spdlog::info("done in {} on the {}", format_seconds(watch.seconds()),
                  to_string(check_data.expected.device));
@@ -51,6 +53,7 @@ class Bench {
   void run(const std::vector<ProblemSelection>& selections) {
     note_environment();
     clocks_.emplace();
+    results_.spent.emplace();
     sink_({.results = results_});
     for (size_t i = 0; i < selections.size(); ++i) measure(selections[i], i);
     const std::optional<ClockRecord>& clocks = results_.environment.clocks;
@@ -89,11 +92,13 @@ class Bench {
     const Layer& layer = *selection.problem->layer;
     std::optional<CheckData> computed;
     const CheckData* check_data = nullptr;
+    const Elapsed watch;
     if (!passes.empty() && part_.references) {
       check_data = &part_.references->of(layer, passes);
     } else if (!passes.empty()) {
-      check_data = &computed.emplace(compute_reference(layer, passes));
+      check_data = &computed.emplace(compute_reference(layer, passes, examines(selected)));
     }
+    results_.spent->reference_s += watch.seconds();
     for (const PassSelection* each : selected) {
       measure(*selection.problem, problem, *each, check_data);
     }
@@ -120,12 +125,17 @@ class Bench {
         continue;
       }
       runs.push_back(all[i]);
+      if (is_examined(all[i], pass)) runs.back().level = CheckLevel::kAgreement;
       places.push_back(i);
     }
     if (!runs.empty()) {
       spdlog::info("{}: {} implementation{}", work, runs.size(), runs.size() == 1 ? "" : "s");
+      const Elapsed watch;
       auto results = measure_pass(runs, pass, *check_data, context_, plan(layer, selection));
+      results_.spent->timing_s += watch.seconds();
       for (size_t i = 0; i < runs.size(); ++i) {
+        note_spent(results[i]);
+        if (results[i].examination.passed()) examined_.insert(class_of(runs[i], pass));
         if (!options_.check_only) {
           refuse_impossible_times(results[i],
                                   least_seconds(ceilings_, context_.device(), layer, pass));
@@ -138,10 +148,44 @@ class Bench {
     sink_({.results = results_, .row = row_of(problem, selection, measured)});
   }
 
+  bool is_of_suites() const { return !options_.problems.suites.empty(); }
+
+  // An implementation's rows in which it is taken to be examined by one examination of everything.
+  static std::string class_of(const Candidate& candidate, Pass pass) {
+    const Layer& layer = *candidate.layer;
+    std::string text = candidate.id + " " + std::string(layer.type()) + " " +
+                       std::string(to_string(pass)) + " " +
+                       std::string(to_string(layer.options().math));
+    for (const TensorDesc& x : layer.inputs()) {
+      text += " " + std::string(to_string(x.dtype)) + " " + std::string(to_string(x.layout));
+    }
+    return text;
+  }
+  bool is_examined(const Candidate& candidate, Pass pass) const {
+    return is_of_suites() && examined_.contains(class_of(candidate, pass));
+  }
+  // Whether any of them is still to be examined.
+  bool examines(const std::vector<const PassSelection*>& selected) const {
+    return std::any_of(selected.begin(), selected.end(), [&](const PassSelection* each) {
+      return std::any_of(each->candidates.begin(), each->candidates.end(),
+                         [&](const Candidate& one) { return !is_examined(one, each->pass); });
+    });
+  }
+
+  void note_spent(const PassMeasurement& measured) {
+    results_.spent->prepare_s += measured.prepare_seconds;
+    results_.spent->examination_s += measured.examine_seconds;
+    results_.spent->timing_s -= measured.prepare_seconds + measured.examine_seconds;
+  }
+
   PassPlan plan(const Layer& layer, const PassSelection& selection) const {
-    return {.timing = options_.quick ? TimingPlan::quick() : TimingPlan::full(),
+    const bool brief = options_.quick && is_of_suites();
+    return {.timing = brief            ? TimingPlan::brief()
+                      : options_.quick ? TimingPlan::quick()
+                                       : TimingPlan::full(),
             .cold = options_.cold,
             .times = !options_.check_only,
+            .anew = !brief,
             .workspace_room = workspace_room(layer, selection, device_),
             .before_round = InterruptGuard::check,
             .child = part_.child};
@@ -218,8 +262,9 @@ class Bench {
   std::optional<ClockMonitor> clocks_;  // after the ceilings, which drive the machine to its limits
   Context context_;
   Ceilings ceilings_;
-  BenchResults results_;  // all but the rows
-  size_t row_ = 0;        // the next one's number
+  BenchResults results_;            // all but the rows
+  size_t row_ = 0;                  // the next one's number
+  std::set<std::string> examined_;  // classes, in this process
 };
 
 }  // namespace
@@ -230,7 +275,7 @@ const CheckData& KeptReferences::of(const Layer& layer, const std::vector<Pass>&
   for (const Pass pass : passes) {
     if (std::find(wanted.begin(), wanted.end(), pass) == wanted.end()) wanted.push_back(pass);
   }
-  if (wanted.size() > kept.passes.size()) kept = {wanted, compute_reference(layer, wanted)};
+  if (wanted.size() > kept.passes.size()) kept = {wanted, compute_reference(layer, wanted, true)};
   return kept.check_data;
 }
 

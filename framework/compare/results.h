@@ -423,15 +423,26 @@ struct BenchRow : MeasuredRow {
   }
 };
 
+/// What measuring rows took, by what was done; of the process that measured last.
+struct SpentSeconds {
+  double reference_s = 0, prepare_s = 0, examination_s = 0, timing_s = 0;
+  void fields(auto& f) {
+    f("reference_s", reference_s)("prepare_s", prepare_s)("examination_s", examination_s);
+    f("timing_s", timing_s);
+  }
+};
+
 struct BenchResults {
   std::string command, date, device, stopped;
   bool quick = false;
   double seconds = kUnknown;
+  std::optional<SpentSeconds> spent = {};
   EnvironmentRecord environment;
   std::vector<BenchRow> rows;
   void fields(auto& f) {
     f("command", command)("date", date)("device", device)("quick", quick);
-    f.maybe("stopped", stopped).maybe("seconds", seconds)("environment", environment)("rows", rows);
+    f.maybe("stopped", stopped).maybe("seconds", seconds).maybe("spent", spent);
+    f("environment", environment)("rows", rows);
   }
 };
 

@@ -35,6 +35,17 @@ std::vector<NamedValues> as_stored(const Layer& layer, std::vector<NamedValues> 
   return outputs;
 }
 
+/// What the reference makes of `data`, settled first.
+Reference settled_reference(const Layer& layer, LayerData& data, const LayerSituation& situation,
+                            const std::vector<Pass>& passes, bool (*stop)()) {
+  {
+    const LoopStop unfinished_loops(stop);
+    layer.settle(data.x, data.w, data.dy);
+    if (stop && stop()) throw InterruptedError();
+  }
+  return run_reference(layer, data, situation, passes, stop);
+}
+
 }  // namespace
 
 CheckSet::CheckSet(const Layer& layer, Pass pass, const LayerData& data, const Reference& expected,
@@ -111,19 +122,20 @@ bool all_agree(const std::vector<TensorResult>& tensors) {
                      [](const TensorResult& tensor) { return tensor.agreement.agrees; });
 }
 
+CheckData make_first_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
+                                const std::vector<Pass>& passes, bool (*stop)()) {
+  CheckData check_data{.situation = situation, .data = std::move(data)};
+  check_data.expected = settled_reference(layer, check_data.data, situation, passes, stop);
+  return check_data;
+}
+
 CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
                           const std::vector<Pass>& passes, bool (*stop)()) {
-  CheckData check_data{.situation = situation,
-                       .data = std::move(data),
-                       .other_data = random_data(layer, kOtherSeed)};
+  CheckData check_data = make_first_check_data(layer, std::move(data), situation, passes, stop);
+  check_data.other_data = random_data(layer, kOtherSeed);
   check_data.other_data.step = check_data.data.step + 1;
-  for (LayerData* each : {&check_data.data, &check_data.other_data}) {
-    const LoopStop unfinished_loops(stop);
-    layer.settle(each->x, each->w, each->dy);
-    if (stop && stop()) throw InterruptedError();
-  }
-  check_data.expected = run_reference(layer, check_data.data, situation, passes, stop);
-  check_data.other_expected = run_reference(layer, check_data.other_data, situation, passes, stop);
+  check_data.other_expected =
+      settled_reference(layer, check_data.other_data, situation, passes, stop);
   return check_data;
 }
 

@@ -93,6 +93,9 @@ struct CheckSets {
 /// given and comes to return true, this soon throws InterruptedError.
 CheckData make_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
                           const std::vector<Pass>& passes, bool (*stop)() = nullptr);
+/// The first set alone, for CheckLevel::kAgreement.
+CheckData make_first_check_data(const Layer& layer, LayerData data, const LayerSituation& situation,
+                                const std::vector<Pass>& passes, bool (*stop)() = nullptr);
 /// Data for times alone: in place of the reference's results stands what `id` itself gives of
 /// `data`, and there are no other data. REQUIRES: `id` supports `pass`.
 CheckData make_own_check_data(const Layer& layer, std::string_view id, Pass pass,

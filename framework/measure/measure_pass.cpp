@@ -206,7 +206,9 @@ struct Entry {
   const Candidate* candidate;
   const CheckData* check_data;
   PassMeasurement* result;
-  std::unique_ptr<Runner> runner;  // none if it failed
+  std::unique_ptr<Implementation> ready;  // what it keeps for all instances that live need not be
+                                          // made once more for those that are timed
+  std::unique_ptr<Runner> runner;         // none if it failed
   int calls_in_graph = 0;
 };
 
@@ -226,7 +228,8 @@ class PassTimer {
         context_(context),
         plan_(plan),
         displacement_(context.device()) {
-    anew_ = plan.checks && footprint(*entries[0].candidate->layer) <= cache_bytes(context);
+    anew_ =
+        plan.checks && plan.anew && footprint(*entries[0].candidate->layer) <= cache_bytes(context);
     if (plan.cold && context.device() == Device::kGpu) flush_.emplace(context);
   }
 
@@ -375,7 +378,10 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
                                              plan.workspace_room);
       result.workspace_bytes = implementation->workspace_bytes(pass);
       if (plan.checks) {
-        result.examination = check(*candidate.layer, candidate.id, pass, *own, context);
+        const Elapsed examining;
+        result.examination =
+            check(*candidate.layer, candidate.id, pass, *own, context, candidate.level);
+        result.examine_seconds = examining.seconds();
       } else {
         made.push_back(std::make_unique<CheckData>(
             make_own_check_data(*candidate.layer, candidate.id, pass, *own, context)));
@@ -383,7 +389,7 @@ std::vector<PassMeasurement> measure_pass(const std::vector<Candidate>& candidat
       }
       if (result.examination.passed()) {
         workspaces = taken;
-        entries.push_back({&candidate, own, &result, {}});
+        entries.push_back({&candidate, own, &result, std::move(implementation), {}});
       }
     } catch (...) {
       fail(result, candidate, context);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/arena.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "device/gpu_state.h"
@@ -32,6 +33,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   list_calls();
   take_memory();
   take_workspace();
+  take_prepared_memory();
   use_weights();
   set_constants();
 }
@@ -72,6 +74,31 @@ void Net::take_workspace() {
   // process before that.
   constexpr size_t kSlack = 4096;
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
+}
+
+void Net::take_prepared_memory() {
+  ArenaPlan plan;
+  std::vector<std::pair<Node*, size_t>> places;
+  for (Node& node : nodes_) {
+    for (const Node::Step& step : node.steps) {
+      if (step.pass != Pass::kForward) continue;
+      node.inference = dynamic_cast<InferenceForward*>(step.implementation);
+      if (node.inference)
+        places.emplace_back(&node, plan.reserve(node.inference->prepared_bytes()));
+    }
+  }
+  prepared_memory_ = Buffer(context_.device(), plan.bytes());
+  for (const auto& [node, offset] : places) node->prepared = prepared_memory_.at(offset);
+}
+
+void Net::prepare_weights() {
+  if (prepared_version_ == weights_.version()) return;
+  prepared_version_ = weights_.version();
+  const Run run{context_, workspace_.data(), workspace_bytes_,
+                static_cast<const uint64_t*>(step_.data()), false};
+  for (const Node& node : nodes_) {
+    if (node.inference) node.inference->prepare_weights(run, node.tensors, node.prepared);
+  }
 }
 
 // d loss / d loss = 1 starts the backward pass; infer() has the step number 0.
@@ -126,7 +153,12 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
-    step.implementation->run(step.pass, run, node.tensors);
+    if (!training && step.pass == Pass::kForward && node.inference) {
+      prepare_weights();
+      node.inference->infer(run, node.tensors, node.prepared);
+    } else {
+      step.implementation->run(step.pass, run, node.tensors);
+    }
   } catch (const DeviceError& e) {
     throw named(e.what());
   } catch (const Error&) {
@@ -159,7 +191,7 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes();
+         workspace_.bytes() + prepared_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {

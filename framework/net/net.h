@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/context.h"
+#include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
 
@@ -33,6 +34,8 @@ class Net {
     std::vector<std::unique_ptr<Implementation>> implementations;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
+    InferenceForward* inference = nullptr;  // forward's implementation, where it is one
+    void* prepared = nullptr;               // its prepared memory
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -50,6 +53,10 @@ class Net {
   void backward(const uint64_t* step);
   /// Queues all layers, first to last, as in evaluation and prediction.
   void infer();
+
+  /// Queues what inference (layers/inference_forward.h) has to make of the parameters anew, if weights().version() says
+  /// that they have changed. run() and infer() begin with it; a replayed graph cannot, so that this comes before it.
+  void prepare_weights();
 
   /// One pass of one layer; `calls()` are those of a training step, forward then backward.
   struct Call {
@@ -94,6 +101,7 @@ class Net {
   void list_calls();
   void take_memory();
   void take_workspace();
+  void take_prepared_memory();
   void use_weights();
   void set_constants();
 
@@ -106,7 +114,9 @@ class Net {
   size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
   Buffer workspace_;
   size_t workspace_bytes_ = 0;
-  Buffer step_;  // of infer(): number 0
+  Buffer prepared_memory_;
+  uint64_t prepared_version_ = 0;  // of the weights
+  Buffer step_;                    // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
 };

@@ -79,6 +79,7 @@ void Training::write_program() {
   }
   const float* loss = net_.loss().data<float>();
   program_.push_back(update_operation(std::string(optimizer_->type()), [this, loss] {
+    weights_.changed();
     update_->queue(device_state(state_), loss);
   }));
   program_.push_back(advance_operation([this, loss] {
@@ -111,6 +112,7 @@ void Training::step() {
   ++next_;
   if (step_graph_) {
     step_graph_.launch();
+    weights_.changed();
   } else {
     queue(program_);
   }
@@ -146,8 +148,10 @@ Metrics Training::evaluate() {
   if (!ema) return evaluation_.run();
   context_.queue_copy(aside_.memory, w.memory, w.bytes());
   context_.queue_copy(w.memory, ema.memory, w.bytes());
+  weights_.changed();
   const Metrics metrics = evaluation_.run();
   context_.queue_copy(w.memory, aside_.memory, w.bytes());
+  weights_.changed();
   return metrics;
 }
 

@@ -20,9 +20,12 @@
 // In bf16 the weights, which are float32, are rounded into the workspace at each call. The bias and
 // dw are float32. The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <limits>
 #include <map>
 #include <memory>
+#include <mutex>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -31,6 +34,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_trial.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -125,7 +129,32 @@ class PassPlan {
   std::optional<ExecutionPlan> plan_;
 };
 
-class Conv2dCudnnGraph : public Conv2dImpl {
+/// Plans that instances hold, by plan_key() and cuDNN's handle: what is made later for the same problem
+/// on the same context shares them. Making one compiles its kernels anew each time.
+class LivePlans {
+ public:
+  std::shared_ptr<const PassPlan> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = plans_.find(key);
+    return found == plans_.end() ? nullptr : found->second.lock();
+  }
+  void insert(const std::string& key, const std::shared_ptr<const PassPlan>& plan) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(plans_, [](const auto& each) { return each.second.expired(); });
+    plans_[key] = plan;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::weak_ptr<const PassPlan>> plans_;
+};
+
+LivePlans& live_plans() {
+  static LivePlans plans;
+  return plans;
+}
+
+class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
       : Conv2dImpl(problem),
@@ -137,12 +166,12 @@ class Conv2dCudnnGraph : public Conv2dImpl {
   void prepare(Pass pass, Context& context) override {
     const std::string key =
         gpu::plan_key(problem_.to_string() + " | " + std::string(to_string(pass)), context);
-    const auto entry = gpu::plan_cache().find(key);
-    if (!entry || !recall(pass, *entry, context)) {
-      plans_[pass] = fastest(pass, context);
-      TuningCache::Entry found = plans_[pass]->plan().configuration().to_entry();
-      found.merge(plans_[pass]->way().to_entry());
-      gpu::plan_cache().insert(key, found);
+    const std::string live_key =
+        key + " " + std::to_string(std::bit_cast<uintptr_t>(context.cudnn()));
+    plans_[pass] = live_plans().find(live_key);
+    if (!plans_[pass]) {
+      plans_[pass] = remembered_or_fastest(pass, key, context);
+      live_plans().insert(live_key, plans_[pass]);
     }
     if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
@@ -178,12 +207,20 @@ class Conv2dCudnnGraph : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    void* bias = b.memory;
-    if (narrow_bias(Pass::kForward)) bias = rounded(run, b, narrow_weight_bytes());
-    call(Pass::kForward, run, {x.memory, weights(run, w), bias, y.memory});
+    round_parameters(run, w, b, run.workspace);
+    forward_by(run, x, w, b, run.workspace, y);
+  }
+  size_t prepared_bytes() const override { return converted_bytes(Pass::kForward); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    round_parameters(run, t.w[0], bias_of(t), prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    call(Pass::kBackwardData, run, {dx.memory, weights(run, w), nullptr, dy.memory});
+    round_parameters(run, w, {}, run.workspace);
+    call(Pass::kBackwardData, run,
+         {dx.memory, narrow() ? run.workspace : w.memory, nullptr, dy.memory});
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
@@ -220,14 +257,22 @@ class Conv2dCudnnGraph : public Conv2dImpl {
            (narrow_bias(pass) ? align_up(stored_in(DType::kBFloat16, problem_.b_desc()).bytes())
                               : 0);
   }
-  /// A parameter in bfloat16, at `offset` in the workspace.
-  static void* rounded(const Run& run, const Tensor& parameter, size_t offset) {
-    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
-    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
-    return to;
+  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
+  void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
+  /// The parameters in bfloat16, those that are taken so, the weights at the beginning of `memory`.
+  void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
+    const auto round = [&](const Tensor& parameter, void* to) {
+      queue_conversion(parameter.data<float>(), static_cast<bfloat16*>(to), parameter.elements(),
+                       run.stream());
+    };
+    if (narrow()) round(w, memory);
+    if (b && narrow_bias(Pass::kForward)) round(b, bias_in(memory));
   }
-  void* weights(const Run& run, const Tensor& w) const {
-    return narrow() ? rounded(run, w, 0) : w.memory;
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
+                  const Tensor& y) const {
+    call(Pass::kForward, run,
+         {x.memory, narrow() ? rounded : w.memory,
+          narrow_bias(Pass::kForward) ? bias_in(rounded) : b.memory, y.memory});
   }
 
   /// `memory` without its workspace.
@@ -245,16 +290,28 @@ class Conv2dCudnnGraph : public Conv2dImpl {
         cudnnAddTensor(context.cudnn(), &one, bias_.get(), memory.b, &one, y_.get(), memory.y));
   }
 
-  /// False if the entry is nothing that this cuDNN would run.
-  bool recall(Pass pass, const TuningCache::Entry& entry, Context& context) {
+  std::unique_ptr<PassPlan> remembered_or_fastest(Pass pass, const std::string& key,
+                                                  Context& context) const {
+    if (const auto entry = gpu::plan_cache().find(key)) {
+      if (auto found = recall(pass, *entry, context)) return found;
+    }
+    auto found = fastest(pass, context);
+    TuningCache::Entry entry = found->plan().configuration().to_entry();
+    entry.merge(found->way().to_entry());
+    gpu::plan_cache().insert(key, entry);
+    return found;
+  }
+
+  /// nullptr if the entry is nothing that this cuDNN would run.
+  std::unique_ptr<PassPlan> recall(Pass pass, const TuningCache::Entry& entry,
+                                   Context& context) const {
     const auto way = Way::from_entry(entry);
-    if (!way) return false;
+    if (!way) return nullptr;
     auto found = std::make_unique<PassPlan>(problem_, pass, *way);
     auto plan = gpu::recalled_plan(context, found->graph(), entry);
-    if (!plan) return false;
+    if (!plan) return nullptr;
     found->take(std::move(*plan));
-    plans_[pass] = std::move(found);
-    return true;
+    return found;
   }
 
   struct Best {
@@ -307,7 +364,7 @@ class Conv2dCudnnGraph : public Conv2dImpl {
   }
 
   const gpu::TensorDescriptor y_, bias_;
-  std::map<Pass, std::unique_ptr<PassPlan>> plans_;
+  std::map<Pass, std::shared_ptr<const PassPlan>> plans_;
   std::optional<Conv2dBiasGradient> bias_gradient_;
 };
 

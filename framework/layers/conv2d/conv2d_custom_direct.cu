@@ -18,6 +18,7 @@
 #include "layers/conv2d/direct_filter_product.cuh"
 #include "layers/conv2d/direct_filter_rows.cuh"
 #include "layers/conv2d/direct_input_product.cuh"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -30,7 +31,7 @@ bool filter_product_pays(const Conv2dProblem& d) {
 }
 
 template <class T>
-class Conv2dCustomDirect : public Conv2dImpl {
+class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
       : Conv2dImpl(problem), convolution_(problem) {
@@ -56,8 +57,13 @@ class Conv2dCustomDirect : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
+    convolution_.forward(false, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), nullptr,
                          run.stream());
+  }
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
+    const Tensor b = problem_.bias ? t.w[1] : Tensor{};
+    convolution_.forward(true, t.x[0].data<T>(), t.w[0].data<float>(), b.data<float>(),
+                         t.y[0].data<T>(), nullptr, run.stream());
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {

@@ -50,8 +50,7 @@ struct DirectPatch {
   static constexpr int kSide = kR + 1;
   float v[kC][kSide][kSide];
   template <class T>
-  __device__ __forceinline__ void load(const DirectGeometry& g, const T* __restrict__ x, int n,
-                                       int wh, int ww) {
+  __device__ __forceinline__ void load(const DirectGeometry& g, const T* x, int n, int wh, int ww) {
     const T* image = x + size_t(n) * g.d.c * g.d.h * g.d.w;
     if (g.all_inside) {
       const T* corner = image + (2 * wh * g.d.w + 2 * ww) * g.x_pixel_stride;
@@ -61,9 +60,9 @@ struct DirectPatch {
         for (int i = 0; i < kSide; ++i)
 #pragma unroll
           for (int j = 0; j < kSide; ++j)
-            v[c][i][j] = load_constant<1>(corner + c * g.x_channel_stride +
-                                          (i * g.d.w + j) * g.x_pixel_stride)
-                             .v[0];
+            v[c][i][j] =
+                duet::load<1>(corner + c * g.x_channel_stride + (i * g.d.w + j) * g.x_pixel_stride)
+                    .v[0];
       return;
     }
 #pragma unroll
@@ -75,8 +74,8 @@ struct DirectPatch {
         const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
 #pragma unroll
         for (int c = 0; c < kC; ++c)
-          v[c][i][j] = inside ? load_constant<1>(image + c * g.x_channel_stride +
-                                                 (h * g.d.w + w) * g.x_pixel_stride)
+          v[c][i][j] = inside ? duet::load<1>(image + c * g.x_channel_stride +
+                                              (h * g.d.w + w) * g.x_pixel_stride)
                                     .v[0]
                               : 0.f;
       }
@@ -96,15 +95,15 @@ __device__ __forceinline__ void store_run(T* to, const float (&values)[8]) {
   }
 }
 
-// filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters.
+// filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters. Weights at rest are fetched while
+// the kernel before still runs.
 // kRuns: filters are innermost, and eight of them are stored at once. REQUIRES there: K is a multiple of 8.
 template <class T, int kC, int kR, int kWindows, bool kPool, bool kRuns = false>
 __global__ void __launch_bounds__(kDirectThreads)
     conv2d_direct_forward_kernel(const __grid_constant__ DirectGeometry g, int filters_per_block,
-                                 const T* __restrict__ x, const float* __restrict__ w,
-                                 const float* __restrict__ bias, T* __restrict__ y,
-                                 uint32_t* __restrict__ argmax) {
-  wait_for_primary();
+                                 bool weights_rest, const T* x, const float* w, const float* bias,
+                                 T* __restrict__ y, uint32_t* __restrict__ argmax) {
+  if (!weights_rest) wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kTapPitch = direct_filter_pitch(kTaps);
   extern __shared__ __align__(16) float weights[];  // [filter][kTapPitch]
   const int first_filter = blockIdx.y * filters_per_block;
@@ -121,6 +120,7 @@ __global__ void __launch_bounds__(kDirectThreads)
     }
     weights[filter * kTapPitch + tap] = value;
   }
+  if (weights_rest) wait_for_primary();
   DirectPatch<kC, kR> patch[kWindows];
   int image[kWindows], wh[kWindows], ww[kWindows];
   bool live[kWindows];

@@ -60,7 +60,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     gradient = fetch(chunk, element, tile);
     if (Block::prepares_extra(chunk)) extra_gradient = fetch(chunk, extra_element, extra_tile);
   };
-  auto store = [&](int chunk) {
+  auto store = [&](int chunk) {  // by its threads; they load their next one then
     float* chunk_a = chunks_a + (chunk & 1) * Block::kChunkA;
     float points[16];
     gradient.transform(element.depth, points);
@@ -75,9 +75,11 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     for (int chunk = 0; chunk < min(chunks, kDataStages - 1); ++chunk) copy(chunk);
   }
   Block block;
-  load(0);
-  store(0);
-  if (chunks > 1) load(1);
+  load(Block::first_prepared());
+  if (Block::prepares(0)) {
+    store(0);
+    load(Block::kTurns);
+  }
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
@@ -86,8 +88,10 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
     copies.wait(chunk);
     block.template multiply<0, 2>(a, b);
-    store(chunk + 1);  // behind the last for nobody, so that there is no branch
-    load(chunk + 2);
+    if (Block::prepares(chunk + 1)) {
+      store(chunk + 1);  // behind the last for nobody, so that there is no branch
+      load(chunk + 1 + Block::kTurns);
+    }
     block.template multiply<1, 2>(a, b);
     __syncthreads();
   }

@@ -21,7 +21,7 @@ size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
 // grid: (blocks of 64 channels, blocks of 32 filters, splits of the tiles)
 // partial[split] = dw [k][c][3][3], then dbias [k]; `stride` floats apart.
 template <class Block, bool kStaged, class Gradient>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_backward_filter_kernel(const __grid_constant__ WinogradGeometry g,
                                     const float* __restrict__ x,
                                     const __grid_constant__ Gradient dy, int tiles_per_split,
@@ -29,16 +29,19 @@ __global__ void __launch_bounds__(256, 1)
   wait_for_primary();
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
+  __shared__ float bias_sums[Block::kThreads / 8];
   float* const chunks_b = smem;
   float* const chunks_a = smem + 2 * Block::kChunkB;
   float* const slabs = chunks_a + 2 * Block::kChunkA;  // two images
   const int slab_floats = Block::kB * g.pixels_in;
-  // Loading: tile = depth of each chunk, one filter, two channels.
+  // Loading: tile = depth of each chunk; of 256 threads one filter and two channels, of 512 one channel and
+  // one filter of every second chunk.
+  constexpr int kRows = Block::kThreads / 8, kChannels = Block::kB / kRows;
   const int depth = threadIdx.x % 8, row = threadIdx.x / 8;
   const int first_channel = blockIdx.x * Block::kB, first_filter = blockIdx.y * Block::kA,
             split = blockIdx.z;
   const int begin = split * tiles_per_split, end = min(g.total_tiles, begin + tiles_per_split);
-  const int k = first_filter + row;
+  const int k = first_filter + row % Block::kA;
 
   const int chunks = ceil_div(end - begin, Block::kDepth);
   int first_image, last_image, unused;
@@ -68,7 +71,6 @@ __global__ void __launch_bounds__(256, 1)
   auto locate = [&](int chunk) {
     const int tile = begin + chunk * Block::kDepth + depth;
     patch = {0, 0};
-    gradient = {};
     image = last_image - first_image;  // for a depth past the end, whose wait must not be for a
                                        // slab long since reused
     if (tile < end) {
@@ -78,23 +80,27 @@ __global__ void __launch_bounds__(256, 1)
           kStaged ? (image & 1) * slab_floats : (t.n * g.d.c + first_channel) * g.pixels_in;
       patch =
           WinogradPatch::at(offset, 2 * t.row - g.d.pad_h, 2 * t.column - g.d.pad_w, g.d.h, g.d.w);
-      if (k < g.d.k) gradient = dy.load(g, t, k);
     }
   };
+  auto load_gradient = [&](int chunk) {
+    const int tile = begin + chunk * Block::kDepth + depth;
+    gradient = {};
+    if (tile < end && k < g.d.k) gradient = dy.load(g, WinogradTile::at(g, tile), k);
+  };
   auto load = [&](int half) {
-    const int c = row + half * 32;
+    const int c = row + half * kRows;
     const WinogradPatch there{patch.base, first_channel + c < g.d.c ? patch.inside : 0};
     there.load<kStaged>(kStaged ? slabs : x, c * g.pixels_in, g.d.w, d);
   };
   auto store_input = [&](int chunk, int half) {
     winograd_input(d);
-    store_b<Block>(chunks_b + (chunk & 1) * Block::kChunkB, depth, row + half * 32, d);
+    store_b<Block>(chunks_b + (chunk & 1) * Block::kChunkB, depth, row + half * kRows, d);
   };
   auto store_gradient = [&](int chunk) {
     float e[16];
     gradient.transform(k, e);
     bias_sum += gradient.sum(k);
-    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, depth, row, e);
+    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, depth, row % Block::kA, e);
   };
   if (kStaged && threadIdx.x == 0) {
     barriers[0].init();
@@ -104,29 +110,36 @@ __global__ void __launch_bounds__(256, 1)
   copy_images(0);
   Block block;
   locate(0);
+  load_gradient(Block::first_prepared());
+  if (kStaged) barriers[image & 1].wait(image / 2);
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (kStaged) barriers[image & 1].wait(image / 2);
+  for (int half = 0; half < kChannels; ++half) {
     load(half);
     store_input(0, half);
   }
-  store_gradient(0);
+  if (Block::prepares(0)) {
+    store_gradient(0);
+    load_gradient(Block::kTurns);
+  }
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + (chunk & 1) * Block::kChunkB;
-    // No branch from the wait on, so that the compiler mixes the transforms with the products; what is behind the
-    // last chunk is zero.
+    // Of 256 threads there is no branch from the wait on, so that the compiler mixes the transforms with the
+    // products; what is behind the last chunk is zero.
     copy_images(chunk + 1);
     locate(chunk + 1);
     if constexpr (kStaged) barriers[image & 1].wait(image / 2);
     load(0);
     block.template multiply<0, 3>(a, b);
     store_input(chunk + 1, 0);
-    load(1);
+    if constexpr (kChannels > 1) load(1);
     block.template multiply<1, 3>(a, b);
-    store_input(chunk + 1, 1);
-    store_gradient(chunk + 1);
+    if constexpr (kChannels > 1) store_input(chunk + 1, 1);
+    if (Block::prepares(chunk + 1)) {
+      store_gradient(chunk + 1);
+      load_gradient(chunk + 1 + Block::kTurns);
+    }
     block.template multiply<2, 3>(a, b);
     __syncthreads();
   }
@@ -136,16 +149,22 @@ __global__ void __launch_bounds__(256, 1)
 #pragma unroll
     for (int lanes = 1; lanes < 8; lanes *= 2)
       bias_sum += __shfl_xor_sync(0xffffffffu, bias_sum, lanes);
-    if (depth == 0 && k < g.d.k) out[size_t(g.d.k) * g.d.c * 9 + k] = bias_sum;
+    if (depth == 0) bias_sums[row] = bias_sum;
   }
   block.exchange(smem);
   __syncthreads();
-  // This thread: one filter, four channels, twice.
+  if (first_channel == 0 && depth == 0 && row < Block::kA && k < g.d.k) {
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int c = depth * 4 + half * 32;
+    for (int other = Block::kA; other < kRows; other += Block::kA)
+      bias_sum += bias_sums[row + other];
+    out[size_t(g.d.k) * g.d.c * 9 + k] = bias_sum;
+  }
+  // This thread: one filter, four channels, of 256 threads twice.
+#pragma unroll
+  for (int half = 0; half < kChannels; ++half) {
+    const int c = depth * 4 + (row / Block::kA + half) * 32;
     float m[4][16], dw[4][9];
-    Block::collect(smem, row, c, m);
+    Block::collect(smem, row % Block::kA, c, m);
 #pragma unroll
     for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], dw[e]);
     if (k >= g.d.k || first_channel + c >= g.d.c) continue;

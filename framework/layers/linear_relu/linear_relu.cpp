@@ -6,6 +6,7 @@
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -52,7 +53,7 @@ constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
-class FusedBlock : public Implementation {
+class FusedBlock : public Implementation, public InferenceForward {
  public:
   FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
       : y_(problem.y_desc()) {
@@ -60,6 +61,7 @@ class FusedBlock : public Implementation {
     with_relu.relu = true;
     linear_ = entry_of(linear_impls(), ids.linear).make(with_relu, context);
     relu_ = entry_of(relu_impls(), ids.relu).make(relu_problem(problem), context);
+    inference_ = dynamic_cast<InferenceForward*>(linear_.get());
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -96,6 +98,14 @@ class FusedBlock : public Implementation {
     linear_->run(pass, run, linear_tensors_);
   }
 
+  size_t prepared_bytes() const override { return inference_ ? inference_->prepared_bytes() : 0; }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    if (inference_) inference_->prepare_weights(run, t, prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    inference_ ? inference_->infer(run, t, prepared) : linear_->run(Pass::kForward, run, t);
+  }
+
  private:
   /// With room, so that nothing is allocated in a run.
   static LayerTensors room() {
@@ -109,6 +119,7 @@ class FusedBlock : public Implementation {
 
   const TensorDesc y_;
   std::unique_ptr<Implementation> linear_, relu_;
+  InferenceForward* inference_ = nullptr;  // linear_, where it is one
   LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
 };
 
