@@ -124,6 +124,40 @@ struct Shelf {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   }
+  /// The copies that the thread has queued since the call before become a group.
+  static __device__ __forceinline__ void commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+  /// For all groups but the last `pending`, or more of them.
+  static __device__ __forceinline__ void wait_but(int pending) {
+#if __CUDA_ARCH__ >= 800
+    switch (pending) {
+      case 0:
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        break;
+      case 1:
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        break;
+      case 2:
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        break;
+      case 3:
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+        break;
+      case 4:
+        asm volatile("cp.async.wait_group 4;" ::: "memory");
+        break;
+      case 5:
+        asm volatile("cp.async.wait_group 5;" ::: "memory");
+        break;
+      default:
+        asm volatile("cp.async.wait_group 6;" ::: "memory");
+        break;
+    }
+#endif
+  }
   static __device__ __forceinline__ Vector<float, F::V> get(int i) {
     return widened_word<Value, F::V>(*place(i));
   }

@@ -53,17 +53,15 @@ __global__ void __launch_bounds__(kThreads, kTurnBlocks)
 // The same of rows, held between the looks.
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Moments* partial,
-                                           Forward<typename F::Value> t) {
+    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Forward<typename F::Value> t) {
   wait_for_primary();
-  normalise_rows<F>(rows, turns, t, partial, PlainUnits<F>{rows.walk.channels});
+  normalise_rows<F>(rows, turns, t, PlainUnits<F>{rows.walk.channels});
 }
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Sums* partial,
-                                            Backward<typename F::Value> t) {
+    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Backward<typename F::Value> t) {
   wait_for_primary();
-  find_row_gradients<F>(rows, turns, t, partial, PlainUnits<F>{rows.walk.channels});
+  find_row_gradients<F>(rows, turns, t, PlainUnits<F>{rows.walk.channels});
 }
 
 /// Images in planes.
@@ -124,8 +122,7 @@ class WelfordRows : public CustomImpl<WelfordRows> {
         counters_(forward_.walk.groups) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? row_workspace_bytes(forward_, moments_bytes(forward_.walk))
-                                  : row_workspace_bytes(backward_, sums_bytes(backward_.walk));
+    return row_workspace_bytes(pass == Pass::kForward ? forward_ : backward_);
   }
   std::string detail(Pass pass) const override {
     return row_form_text(problem_) + ", " +
@@ -136,7 +133,7 @@ class WelfordRows : public CustomImpl<WelfordRows> {
   void train(const Run& run, const Forward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
       with_row_form<F>(problem_, [&](auto form) {
-        launch_rows(run, forward_, counters_, true, moments_bytes(forward_.walk),
+        launch_rows(run, forward_, counters_, true,
                     batch_norm_forward_rows_welford_kernel<decltype(form)>, t);
       });
     }
@@ -145,7 +142,7 @@ class WelfordRows : public CustomImpl<WelfordRows> {
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
       with_row_form<F>(problem_, [&](auto form) {
-        launch_rows(run, backward_, counters_, t.dx != nullptr, sums_bytes(backward_.walk),
+        launch_rows(run, backward_, counters_, t.dx != nullptr,
                     batch_norm_backward_rows_welford_kernel<decltype(form)>, t);
       });
     }

@@ -50,9 +50,13 @@ inline std::string row_form_text(const BatchNormProblem& problem) {
 /// `held` on in registers.
 struct Rows {
   Walk walk;
-  int units;    // of a thread
-  int held;     // the first in registers
-  int* before;  // of every split: which its block took before
+  int units;  // of a thread
+  int held;   // the first in registers
+  // The workspace:
+  float2* partial =
+      nullptr;  // [splits + 1][channels]: the parts of two sums, then of backward both sums
+  float* counts = nullptr;  // [groups][splits]: values of a channel that a part is of
+  int* before = nullptr;    // [groups][splits]: which split its block took before
 };
 
 /// A thread's units in the block's split.
@@ -118,6 +122,17 @@ struct PlainUnits {
   }
 };
 
+/// Copies to the shelf come in steps of so many units, the last perhaps shorter: whether unit j ends one, and how
+/// many steps follow that which begins at j.
+template <int count>
+__device__ __forceinline__ bool ends_step(int j, int units) {
+  return j % count == count - 1 || j == units - 1;
+}
+template <int count>
+__device__ __forceinline__ int steps_behind(int j, int units) {
+  return (units - 1 - j) / count;
+}
+
 /// Of units from the j-th on the shelf, which have `places` each there: `parts` of them from `from`.
 template <class F, int parts, int places, int from = 0>
 struct ShelfBatch {
@@ -151,27 +166,101 @@ __device__ __forceinline__ void in_two_looks(const Rows& rows, const Turns& turn
   }
 }
 
+/// Two sums of each of so many channels, whose values are equally many.
+template <int channels>
+struct RowSums {
+  float count = 0.0f;
+  float first[channels] = {}, second[channels] = {};
+};
+/// Plain ones: of dy, and of dy * z.
+struct AddRows {
+  template <int channels>
+  __device__ __forceinline__ void operator()(RowSums<channels>& a,
+                                             const RowSums<channels>& b) const {
+#pragma unroll
+    for (int k = 0; k < channels; ++k) {
+      a.first[k] += b.first[k];
+      a.second[k] += b.second[k];
+    }
+  }
+};
+/// Means, and sums of the squares of what differs from them, as joined() has them: with one division for all.
+struct JoinRows {
+  template <int channels>
+  __device__ __forceinline__ void operator()(RowSums<channels>& a,
+                                             const RowSums<channels>& b) const {
+    const float count = a.count + b.count, share = count > 0.0f ? b.count / count : 0.0f;
+    const float weight = a.count * share;
+#pragma unroll
+    for (int k = 0; k < channels; ++k) {
+      const float difference = b.first[k] - a.first[k];
+      a.first[k] += difference * share;
+      a.second[k] += b.second[k] + difference * weight * difference;
+    }
+    a.count = count;
+  }
+};
+
+/// Adds the vectors of x to the moments of the thread's channels.
+template <class F, class Values, int count>
+__device__ __forceinline__ void add_vectors(const int (&offsets)[count], const Values& x,
+                                            RowSums<F::kChannels>& moments) {
+  RowSums<F::kChannels> batch;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
+    batch.count += 1.0f;
+    const Vector<float, F::V> values = x[i];
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) batch.first[k] += values.v[k];
+  }
+  const float share = batch.count > 0.0f ? 1.0f / batch.count : 0.0f;
+#pragma unroll
+  for (float& sum : batch.first) sum *= share;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
+    const Vector<float, F::V> values = x[i];
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const float difference = values.v[k] - batch.first[k];
+      batch.second[k] += difference * difference;
+    }
+  }
+  JoinRows()(moments, batch);
+}
+
 /// Combines what the block's threads have of their channels; thread t gets channel t of the block.
-template <class F, class T, class Combine>
-__device__ __forceinline__ T combine_columns(const Walk& walk, const T (&values)[F::kChannels],
-                                             Combine combine) {
+template <class F, class Combine>
+__device__ __forceinline__ RowSums<1> combine_columns(const Walk& walk,
+                                                      RowSums<F::kChannels>& values,
+                                                      Combine combine) {
   constexpr int kColumns = F::V == 1 ? 32 : kMostColumns;
-  __shared__ T warps[kCombineWarps][kColumns];
+  __shared__ float2 sums[kCombineWarps][kColumns];
+  __shared__ float counts[kCombineWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  __syncthreads();  // `warps` may still be read from the call before
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    const T value = warp_combine(values[k], walk.lanes, combine);
-    if (lane < walk.lanes) warps[warp][lane * F::kChannels + k] = value;
+  for (int step = walk.lanes; step < 32; step *= 2) {
+    const auto other = shuffle_xor(values, step);
+    combine(values, other);
   }
+  __syncthreads();  // they may still be read from the call before
+  if (lane < walk.lanes) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      sums[warp][lane * F::kChannels + k] = {values.first[k], values.second[k]};
+    }
+  }
+  if (lane == 0) counts[warp] = values.count;
   __syncthreads();
-  T value = {};
+  RowSums<1> sum;
   if (threadIdx.x < walk.lanes * F::kChannels) {
-    value = warps[0][threadIdx.x];
 #pragma unroll
-    for (int w = 1; w < kCombineWarps; ++w) value = combine(value, warps[w][threadIdx.x]);
+    for (int w = 0; w < kCombineWarps; ++w) {
+      const float2 part = sums[w][threadIdx.x];
+      combine(sum, RowSums<1>{counts[w], {part.x}, {part.y}});
+    }
   }
-  return value;
+  return sum;
 }
 /// The channel whose sum the thread has from combine_columns(), or -1.
 template <class F>
@@ -181,53 +270,58 @@ __device__ __forceinline__ int column_channel(const Walk& walk) {
   return thread < columns && c < walk.channels ? c : -1;
 }
 
-/// A T of each of the thread's channels, past L1: another block of this launch may have written them.
-/// REQUIRES: `from` is a multiple of F::kChannels from the start of an array.
-template <class F, class T>
-__device__ __forceinline__ void load_columns(const T* from, T (&values)[F::kChannels]) {
-  constexpr int kBytes = static_cast<int>(sizeof values);
-  if constexpr (kBytes % 16 == 0) {
-#pragma unroll
-    for (int i = 0; i < kBytes / 16; ++i) {
-      reinterpret_cast<float4*>(values)[i] = __ldcg(reinterpret_cast<const float4*>(from) + i);
-    }
+/// Of the thread's channels, past L1: another block of this launch may have written them. REQUIRES: `from` is a
+/// multiple of F::kChannels from the start of an array.
+template <class F>
+__device__ __forceinline__ void load_columns(const float2* from, RowSums<F::kChannels>& sums) {
+  if constexpr (F::kChannels == 1) {
+    const float2 sum = __ldcg(from);
+    sums.first[0] = sum.x;
+    sums.second[0] = sum.y;
   } else {
 #pragma unroll
-    for (int k = 0; k < F::kChannels; ++k) values[k] = load_partial(from + k);
+    for (int k = 0; k < F::kChannels; k += 2) {
+      const float4 two = __ldcg(reinterpret_cast<const float4*>(from + k));
+      sums.first[k] = two.x;
+      sums.second[k] = two.y;
+      sums.first[k + 1] = two.z;
+      sums.second[k + 1] = two.w;
+    }
   }
 }
 
-/// Leaves the block's part of a sum in `partial`, [splits][channels], and in the last block of the group calls
+/// Leaves the block's part of two sums in the workspace, and in the last block of the group calls
 /// done(channel, sum) for each of its channels, of all parts; then the group is open.
-template <class F, class T, class Combine, class Done>
-__device__ __forceinline__ void combine_rows(const Walk& walk, const Turns& turns,
-                                             const T (&values)[F::kChannels], T* partial,
-                                             Combine combine, Done done) {
-  const T part = combine_columns<F>(walk, values, combine);
+template <class F, class Combine, class Done>
+__device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk, const Turns& turns,
+                                             RowSums<F::kChannels>& values, Combine combine,
+                                             Done done) {
+  const RowSums<1> part = combine_columns<F>(walk, values, combine);
   const int column = column_channel<F>(walk);
-  if (column >= 0) partial[walk.split() * walk.channels + column] = part;
+  if (column >= 0) {
+    rows.partial[walk.split() * walk.channels + column] = {part.first[0], part.second[0]};
+  }
+  float* const counts = rows.counts + walk.group() * walk.splits;
+  if (threadIdx.x == 0) counts[walk.split()] = part.count;
   if (!turns.is_last(walk.group())) return;
 
-  constexpr int kSplits = F::V == 8 ? 2 : 4;  // on their way at once
+  constexpr int kTogether = F::V == 8 ? 4 : F::V == 4 ? 6 : 8;  // on their way
   const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
-  T all[F::kChannels] = {};
+  RowSums<F::kChannels> all;
   for (int split = static_cast<int>(threadIdx.x) / walk.lanes; split < walk.splits;
-       split += kSplits * step) {
-    T parts[kSplits][F::kChannels] = {};
+       split += kTogether * step) {
+    RowSums<F::kChannels> parts[kTogether];
 #pragma unroll
-    for (int i = 0; i < kSplits; ++i) {
+    for (int i = 0; i < kTogether; ++i) {
       const int at = split + i * step;
-      if (at < walk.splits && c < walk.channels) {
-        load_columns<F>(partial + at * walk.channels + c, parts[i]);
-      }
+      if (at >= walk.splits || c >= walk.channels) continue;
+      parts[i].count = __ldcg(counts + at);
+      load_columns<F>(rows.partial + at * walk.channels + c, parts[i]);
     }
 #pragma unroll
-    for (int i = 0; i < kSplits; ++i) {
-#pragma unroll
-      for (int k = 0; k < F::kChannels; ++k) all[k] = combine(all[k], parts[i][k]);
-    }
+    for (int i = 0; i < kTogether; ++i) combine(all, parts[i]);
   }
-  const T sum = combine_columns<F>(walk, all, combine);
+  const RowSums<1> sum = combine_columns<F>(walk, all, combine);
   if (column >= 0) done(column, sum);
   turns.open(walk.group());
 }
@@ -236,7 +330,7 @@ __device__ __forceinline__ void combine_rows(const Walk& walk, const Turns& turn
 template <class F, class Units>
 __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& turns,
                                                const Forward<typename F::Value>& t,
-                                               Moments* partial, const Units& units) {
+                                               const Units& units) {
   constexpr int kParts = Units::kParts, kCount = units_under_way(F::V, kParts);
   using Places = UnitPlaces<F, Units, kCount>;
   using Values = Batch<F, kCount * kParts>;
@@ -251,23 +345,24 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
       for (int k = 0; k < kParts; ++k) {
         if (at.x[k] >= 0) Shelf<F>::fetch(j * kParts + k, t.x + at.x[k]);
       }
+      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
     }
-    Moments moments[F::kChannels] = {};
+    RowSums<F::kChannels> moments;
     for (int j = walk.shelf; j < rows.held; j += kCount) {
       const Places at(units, part, j, 0, rows.held);
-      add_batch<F>(at.x, Values(t.x, at.x), moments);
+      add_vectors<F>(at.x, Values(t.x, at.x), moments);
     }
     const Places last(units, part, rows.held, 0, rows.units);
-    kept = Values(t.x, last.x);
-    add_batch<F>(last.x, kept, moments);
-    Shelf<F>::wait();
+    kept = Values(t.x, last.x);  // on their way while those of the shelf are added
     for (int j = 0; j < walk.shelf; j += kCount) {
+      Shelf<F>::wait_but(steps_behind<kCount>(j, walk.shelf));
       const Places at(units, part, j, 0, walk.shelf);
-      add_batch<F>(at.x, OnShelf{j}, moments);
+      add_vectors<F>(at.x, OnShelf{j}, moments);
     }
-    combine_rows<F>(walk, turns, moments, partial, joined, [&](int c, const Moments& all) {
-      const float var = all.squares / walk.count;
-      keep_channel(walk, t, c, all.mean, 1.0f / sqrtf(var + walk.eps), var);
+    add_vectors<F>(last.x, kept, moments);
+    combine_rows<F>(rows, walk, turns, moments, JoinRows(), [&](int c, const RowSums<1>& all) {
+      const float var = all.second[0] / walk.count;
+      keep_channel(walk, t, c, all.first[0], 1.0f / sqrtf(var + walk.eps), var);
     });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
@@ -294,12 +389,11 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
   });
 }
 
-/// Backward: dweight and dbias by first looks, dx by second ones. `partial` has a row more than splits: the
-/// sums over all.
+/// Backward: dweight and dbias by first looks, dx by second ones.
 template <class F, class Units>
 __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns& turns,
                                                    const Backward<typename F::Value>& t,
-                                                   Sums* partial, const Units& units) {
+                                                   const Units& units) {
   constexpr int kParts = Units::kParts, kPlaces = kParts + 1;
   constexpr int kCount = units_under_way(F::V, kPlaces);
   using Places = UnitPlaces<F, Units, kCount>;
@@ -319,6 +413,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
         if (at.x[k] >= 0) Shelf<F>::fetch(j * kPlaces + k, t.x + at.x[k]);
       }
       if (at.y[0] >= 0) Shelf<F>::fetch(j * kPlaces + kParts, t.dy + at.y[0]);
+      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
     }
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
@@ -338,16 +433,22 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
     const Places last(units, part, rows.held, 0, rows.units);
     kept = Values(t.x, last.x);
     kept_dy = Gradients(t.dy, last.y);
-    add_units(last, kept, kept_dy);
-    Shelf<F>::wait();
     for (int j = 0; j < walk.shelf; j += kCount) {
+      Shelf<F>::wait_but(steps_behind<kCount>(j, walk.shelf));
       add_units(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
     }
-    combine_rows<F>(walk, turns, sums, partial, add, [&](int c, const Sums& all) {
-      partial[walk.splits * walk.channels + c] = all;
+    add_units(last, kept, kept_dy);
+    RowSums<F::kChannels> parts;
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      parts.first[k] = sums[k].dy;
+      parts.second[k] = sums[k].product;
+    }
+    combine_rows<F>(rows, walk, turns, parts, AddRows(), [&](int c, const RowSums<1>& all) {
+      rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
       if (t.dweight == nullptr) return;
-      t.dweight[c] = all.product;
-      t.dbias[c] = all.dy;
+      t.dweight[c] = all.second[0];
+      t.dbias[c] = all.first[0];
     });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
@@ -355,10 +456,13 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
     turns.wait(walk.group());
-    Sums sums[F::kChannels] = {};
+    RowSums<F::kChannels> totals;
     if (part.channel < walk.channels) {
-      load_columns<F>(partial + walk.splits * walk.channels + part.channel, sums);
+      load_columns<F>(rows.partial + walk.splits * walk.channels + part.channel, totals);
     }
+    Sums sums[F::kChannels];
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) sums[k] = {totals.first[k], totals.second[k]};
     const InputGradient<F> gradient(walk, t.training, s, affine, sums);
     const auto write = [&](const Places& at, const auto& x, const auto& dy) {
 #pragma unroll
@@ -383,7 +487,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
   });
 }
 
-/// The cut of a pass of so many units, of each of which it keeps `vectors`; without `before`.
+/// The cut of a pass of so many units, of each of which it keeps `vectors`; without a workspace.
 inline Rows rows_of(const BatchNormProblem& problem, int units, int vectors) {
   const int v = row_vector_length(problem);
   const int bytes = v * static_cast<int>(size_of(problem.dtype));
@@ -402,7 +506,7 @@ inline Rows rows_of(const BatchNormProblem& problem, int units, int vectors) {
   const int blocks = std::max(kRowBlocks * multiprocessor_count() / walk.groups, 1);
   cut(walk, std::min(blocks, ceil_div(walk.units, step)));
 
-  Rows rows = {walk, ceil_div(walk.units_per_split, step), 0, nullptr};
+  Rows rows = {.walk = walk, .units = ceil_div(walk.units_per_split, step), .held = 0};
   rows.held = std::max(rows.units - units_under_way(v, vectors), 0);
   const int of_multiprocessor = gpu_attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
   const int room = std::min(kRowShelfBytes, of_multiprocessor / kRowBlocks - kRowOtherBytes);
@@ -418,26 +522,33 @@ inline Turns turns_of(const Rows& rows, const TurnCounters& counters) {
   turns.lead = walk.groups * walk.splits;
   return turns;
 }
-/// Of the workspace, which begins with sums of so many bytes.
-inline size_t row_workspace_bytes(const Rows& rows, size_t sums) {
-  return sums + static_cast<size_t>(rows.walk.groups) * rows.walk.splits * sizeof(int);
+inline size_t row_partial_bytes(const Walk& walk) {
+  return static_cast<size_t>(walk.channels) * (walk.splits + 1) * sizeof(float2);
+}
+inline size_t row_workspace_bytes(const Rows& rows) {
+  const Walk& walk = rows.walk;
+  const size_t splits = static_cast<size_t>(walk.groups) * walk.splits;
+  return row_partial_bytes(walk) + splits * (sizeof(float) + sizeof(int));
 }
 
-/// Queues kernel(rows, turns, arguments..., partial), or of backward where nobody needs dx only its first looks.
-template <class Partial, class... Parameters>
+/// Queues kernel(rows, turns, arguments...), or of backward where nobody needs dx only its first looks.
+template <class... Parameters>
 void launch_rows(const Run& run, Rows rows, const TurnCounters& counters, bool twice,
-                 size_t sums_bytes, void (*kernel)(Rows, Turns, Partial*, Parameters...),
+                 void (*kernel)(Rows, Turns, Parameters...),
                  const std::type_identity_t<Parameters>&... arguments) {
-  const Turns turns = turns_of(rows, counters);
-  rows.before = reinterpret_cast<int*>(static_cast<char*>(run.workspace) + sums_bytes);
-  if (rows.walk.shelf > 0) {
+  const Walk& walk = rows.walk;
+  rows.partial = static_cast<float2*>(run.workspace);
+  rows.counts =
+      reinterpret_cast<float*>(static_cast<char*>(run.workspace) + row_partial_bytes(walk));
+  rows.before = reinterpret_cast<int*>(rows.counts + walk.groups * walk.splits);
+  if (walk.shelf > 0) {
     DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   rows.walk.shelf_bytes));
+                                   walk.shelf_bytes));
   }
+  const Turns turns = turns_of(rows, counters);
   launch_following(
-      {turns.once().blocks(), kThreads, static_cast<size_t>(rows.walk.shelf_bytes), run.stream()},
-      kernel, rows, twice ? turns : turns.once(), static_cast<Partial*>(run.workspace),
-      arguments...);
+      {turns.once().blocks(), kThreads, static_cast<size_t>(walk.shelf_bytes), run.stream()},
+      kernel, rows, twice ? turns : turns.once(), arguments...);
 }
 
 /// For tables.

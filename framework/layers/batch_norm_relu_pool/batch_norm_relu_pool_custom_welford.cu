@@ -119,17 +119,17 @@ struct WindowUnits {
 
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_pool_forward_rows_welford_kernel(Rows rows, Turns turns, Moments* partial, Windows t,
+    batch_norm_pool_forward_rows_welford_kernel(Rows rows, Turns turns, Windows t,
                                                 Forward<typename F::Value> f) {
   wait_for_primary();
-  normalise_rows<F>(rows, turns, f, partial, WindowUnits<F>{t});
+  normalise_rows<F>(rows, turns, f, WindowUnits<F>{t});
 }
 template <class F>
 __global__ void __launch_bounds__(kThreads, kRowBlocks)
-    batch_norm_pool_backward_rows_welford_kernel(Rows rows, Turns turns, Sums* partial, Windows t,
+    batch_norm_pool_backward_rows_welford_kernel(Rows rows, Turns turns, Windows t,
                                                  Backward<typename F::Value> b) {
   wait_for_primary();
-  find_row_gradients<F>(rows, turns, b, partial, WindowUnits<F>{t});
+  find_row_gradients<F>(rows, turns, b, WindowUnits<F>{t});
 }
 
 /// Images in planes.
@@ -192,8 +192,7 @@ class WelfordRows : public CustomBlock<WelfordRows> {
         counters_(forward_.walk.groups) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? row_workspace_bytes(forward_, moments_bytes(forward_.walk))
-                                  : row_workspace_bytes(backward_, sums_bytes(backward_.walk));
+    return row_workspace_bytes(pass == Pass::kForward ? forward_ : backward_);
   }
   std::string detail(Pass pass) const override {
     return row_form_text(problem_.norm) + ", " +
@@ -203,14 +202,14 @@ class WelfordRows : public CustomBlock<WelfordRows> {
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& f) const {
     with_rows<F>([&](auto form) {
-      launch_rows(run, forward_, counters_, true, moments_bytes(forward_.walk),
+      launch_rows(run, forward_, counters_, true,
                   batch_norm_pool_forward_rows_welford_kernel<decltype(form)>, pixels_, f);
     });
   }
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& b) const {
     with_rows<F>([&](auto form) {
-      launch_rows(run, backward_, counters_, b.dx != nullptr, sums_bytes(backward_.walk),
+      launch_rows(run, backward_, counters_, b.dx != nullptr,
                   batch_norm_pool_backward_rows_welford_kernel<decltype(form)>, pixels_, b);
     });
   }

@@ -5,7 +5,8 @@
 //           (direct_forward_product.cuh). backward_filter: thread =
 //           blocks of many images x 8 filters (fewer with more taps), summed over the thread block
 //           by a halving exchange between lanes; in nchw, where rows of dy are whole 16 bytes, a product
-//           on tensor cores whose sums a block keeps (direct_filter_product.cuh). backward_data with a
+//           on tensor cores whose sums a block keeps (direct_filter_product.cuh); in nhwc and bf16 another whose sums
+//           a warp keeps (direct_filter_rows.cuh). backward_data with a
 //           stride: on tensor cores likewise (direct_input_product.cuh).
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
 // Limits:   fp32 or bf16, 1-4 channels, groups = 1; forward and backward_filter: fp32 FMA, 3x3 or, with
@@ -17,6 +18,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_filter_product.cuh"
+#include "layers/conv2d/direct_filter_rows.cuh"
 #include "layers/conv2d/direct_forward_product.cuh"
 #include "layers/conv2d/direct_input_product.cuh"
 #include "layers/inference_forward.h"
@@ -43,6 +45,8 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
       : Conv2dImpl(problem), convolution_(problem) {
     if (filter_product_possible(problem) && filter_product_pays(problem))
       filter_product_.emplace(problem);
+    if (!direct_unsupported(problem, Pass::kBackwardFilter) && filter_rows_possible(problem))
+      filter_rows_.emplace(problem);
     if (input_product_possible(problem)) input_product_.emplace(problem);
     if (forward_product_possible(problem) && forward_product_pays(problem))
       forward_product_.emplace(problem);
@@ -50,11 +54,13 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass != Pass::kBackwardFilter) return 0;
+    if (filter_rows_) return filter_rows_->workspace_bytes();
     return filter_product_ ? filter_product_->workspace_bytes()
                            : convolution_.backward_filter_workspace_bytes();
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter && filter_product_) return filter_product_->text();
+    if (pass == Pass::kBackwardFilter && filter_rows_) return filter_rows_->text();
     if (pass == Pass::kBackwardData && input_product_) return input_product_->text();
     if (pass == Pass::kForward && forward_product_) return forward_product_->text();
     return convolution_.text(pass);
@@ -79,6 +85,13 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
                            run.workspace, run.stream());
       return;
     }
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      if (filter_rows_) {
+        filter_rows_->run(x.data<T>(), dy.data<T>(), dw.data<float>(), db.data<float>(),
+                          run.workspace, run.stream());
+        return;
+      }
+    }
     convolution_.backward_filter(x.data<T>(), dy.data<T>(), nullptr, dw.data<float>(),
                                  db.data<float>(), run.workspace, run.stream());
   }
@@ -97,6 +110,7 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
 
   const DirectConvolution<T, false> convolution_;
   std::optional<DirectFilterProduct<T>> filter_product_;
+  std::optional<DirectFilterRows> filter_rows_;  // of bfloat16
   std::optional<DirectInputProduct<T>> input_product_;
   std::optional<DirectForwardProduct<T>> forward_product_;
 };

@@ -68,10 +68,14 @@ class DirectConvolution {
                uint32_t* argmax, cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {
       const size_t smem = sizeof(float) * groups_per_block_ * 8 * direct_filter_pitch(S::taps);
-      launch_following(
-          {forward_grid_, kDirectThreads, smem, stream},
-          conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool>,
-          geometry_, groups_per_block_ * 8, weights_rest, x, w, b, y, argmax);
+      const auto queue = [&]<bool kRuns>() {
+        launch_following(
+            {forward_grid_, kDirectThreads, smem, stream},
+            conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool, kRuns>,
+            geometry_, groups_per_block_ * 8, weights_rest, x, w, b, y, argmax);
+      };
+      const bool runs = !kPool && geometry_.filter_stride == 1 && geometry_.d.k % 8 == 0;
+      runs ? queue.template operator()<!kPool>() : queue.template operator()<false>();
     });
   }
 

@@ -83,9 +83,22 @@ struct DirectPatch {
   }
 };
 
+/// Eight neighbours, 16 bytes at a time.
+template <class T>
+__device__ __forceinline__ void store_run(T* to, const float (&values)[8]) {
+#pragma unroll
+  for (int f = 0; f < 8; f += kWidest<T>) {
+    Vector<float, kWidest<T>> run;
+#pragma unroll
+    for (int e = 0; e < kWidest<T>; ++e) run.v[e] = values[f + e];
+    store(to + f, run);
+  }
+}
+
 // filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters. Weights at rest are fetched while
 // the kernel before still runs.
-template <class T, int kC, int kR, int kWindows, bool kPool>
+// kRuns: filters are innermost, and eight of them are stored at once. REQUIRES there: K is a multiple of 8.
+template <class T, int kC, int kR, int kWindows, bool kPool, bool kRuns = false>
 __global__ void __launch_bounds__(kDirectThreads)
     conv2d_direct_forward_kernel(const __grid_constant__ DirectGeometry g, int filters_per_block,
                                  bool weights_rest, const T* x, const float* w, const float* bias,
@@ -127,6 +140,7 @@ __global__ void __launch_bounds__(kDirectThreads)
     if (k0 >= g.d.k) break;
     uint32_t codes[kWindows] = {};
     float pooled_out[kWindows][8];
+    float pixels_out[kRuns ? kWindows : 1][4][8];
 #pragma unroll
     for (int f = 0; f < 8; ++f) {
       float taps[kTapPitch];
@@ -157,6 +171,9 @@ __global__ void __launch_bounds__(kDirectThreads)
           const PooledValue pooled = pool_window(acc[0][0], acc[0][1], acc[1][0], acc[1][1]);
           codes[i] |= pooled.code << 4 * f;
           pooled_out[i][f] = pooled.value;
+        } else if constexpr (kRuns) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) pixels_out[i][e][f] = acc[e / 2][e % 2];
         } else if (live[i] && k0 + f < g.d.k) {
           T* plane = y + size_t(image[i]) * g.d.k * g.y_pixels + size_t(k0 + f) * g.filter_stride;
           const int p = 2 * wh[i], q = 2 * ww[i];
@@ -182,19 +199,25 @@ __global__ void __launch_bounds__(kDirectThreads)
         T* at = y + size_t(image[i]) * g.d.k * g.windows + size_t(window) * g.pixel_stride +
                 size_t(k0) * g.filter_stride;
         if (g.filter_stride == 1 && g.d.k % 8 == 0) {
-#pragma unroll
-          for (int f = 0; f < 8; f += kWidest<T>) {
-            Vector<float, kWidest<T>> run;
-#pragma unroll
-            for (int e = 0; e < kWidest<T>; ++e) run.v[e] = pooled_out[i][f + e];
-            store(at + f, run);
-          }
+          store_run(at, pooled_out[i]);
         } else {
 #pragma unroll
           for (int f = 0; f < 8; ++f)
             if (k0 + f < g.d.k) at[f * g.filter_stride] = T(pooled_out[i][f]);
         }
         argmax[(size_t(image[i]) * argmax_groups(g.d.k) + k0 / 8) * g.windows + window] = codes[i];
+      }
+    } else if constexpr (kRuns) {
+#pragma unroll
+      for (int i = 0; i < kWindows; ++i) {
+        T* const first = y + size_t(image[i]) * g.d.k * g.y_pixels + k0;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int p = 2 * wh[i] + e / 2, q = 2 * ww[i] + e % 2;
+          if (live[i] && p < g.d.p && q < g.d.q) {
+            store_run(first + size_t(p * g.d.q + q) * g.pixel_stride, pixels_out[i][e]);
+          }
+        }
       }
     }
   }
