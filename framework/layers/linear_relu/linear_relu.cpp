@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/side_stream.h"
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
@@ -93,7 +94,7 @@ class FusedBlock : public Implementation {
     linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
     linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
     linear_tensors_.dy[0] = dz;
-    linear_->run(pass, run, linear_tensors_);
+    linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, linear_tensors_);
   }
 
  private:
