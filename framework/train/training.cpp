@@ -114,7 +114,7 @@ void Training::prepare() {
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
-  step_graph_ = StepGraph(context_, [this] {
+  step_graph_ = StepGraph(context_, [this, branches] {
     const Range capture("capture step");
     if (branches)
       queue_in_branches();
