@@ -8,6 +8,7 @@
 
 #include "device/context.h"
 #include "layers/inference_forward.h"
+#include "device/side_stream.h"
 #include "net/plan.h"
 #include "net/weights.h"
 
@@ -67,6 +68,11 @@ class Net {
   /// Whose calls, layers and values calls(), nodes() and their tensors are.
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
+  /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
+  /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
+  /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
+  void run_aside(SideStream* aside);
+  void join_aside();
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
@@ -104,6 +110,8 @@ class Net {
   void take_prepared_memory();
   void use_weights();
   void set_constants();
+  bool may_run_aside(const Call& call) const;
+  void wait_for_readers(const Call& call);
 
   Context& context_;
   Weights& weights_;
@@ -116,7 +124,15 @@ class Net {
   size_t workspace_bytes_ = 0;
   Buffer prepared_memory_;
   uint64_t prepared_version_ = 0;  // of the weights
-  Buffer step_;                    // of infer(): number 0
+  Buffer workspace_aside_;
+  SideStream* aside_ = nullptr;
+  /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
+  struct Aside {
+    const Node* node;
+    size_t mark;
+  };
+  std::vector<Aside> asides_;
+  Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
 };

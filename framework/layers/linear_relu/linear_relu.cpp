@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/side_stream.h"
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
@@ -95,7 +96,7 @@ class FusedBlock : public Implementation, public InferenceForward {
     linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
     linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
     linear_tensors_.dy[0] = dz;
-    linear_->run(pass, run, linear_tensors_);
+    linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, linear_tensors_);
   }
 
   size_t prepared_bytes() const override { return inference_ ? inference_->prepared_bytes() : 0; }
