@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   __syncthreads();
   // Each (tile, channel): add the groups, transform, leave the 4x4 patch where its first group's
   // points were.
-  for (int pair = threadIdx.x; pair < Block::kA * Block::kB; pair += Block::kThreads) {
+  for (int pair = threadIdx.x; pair < g.tiles * Block::kB; pair += Block::kThreads) {
     float* at = smem + pair / Block::kB * Block::kExchangePitch + pair % Block::kB;
     float m[16];
 #pragma unroll

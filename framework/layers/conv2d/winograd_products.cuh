@@ -196,14 +196,14 @@ class WinogradFilterGradient {
   WinogradFilterGradient(const Conv2dProblem& problem, int multiprocessors)
       : geometry_(problem, Gradient::kPool),
         smem_(winograd_filter_smem_bytes<Block>(geometry_)),
-        kernel_(winograd_filter_staged(geometry_)
+        kernel_(winograd_filter_staged<Block>(geometry_)
                     ? winograd_backward_filter_kernel<Block, true, Gradient>
                     : winograd_backward_filter_kernel<Block, false, Gradient>) {
-    const int products = ceil_div(problem.c, Block::kB) * ceil_div(problem.k, Block::kA);
+    const int products = ceil_div(problem.c, Block::kA) * ceil_div(problem.k, Block::kB);
     split_ = plan_split(products, geometry_.total_tiles, Block::kDepth, multiprocessors);
   }
   std::string text() const {
-    return winograd_text<Block>("filters", "channels") + ", " + std::to_string(split_.splits) +
+    return winograd_text<Block>("channels", "filters") + ", " + std::to_string(split_.splits) +
            " splits";
   }
   size_t workspace_bytes() const { return sizeof(float) * split_.splits * stride(); }
@@ -215,7 +215,7 @@ class WinogradFilterGradient {
     const Conv2dProblem& d = geometry_.d;
     float* partial = static_cast<float*>(workspace);
     const int weights = d.k * d.c * 9;
-    const dim3 grid(ceil_div(d.c, Block::kB), ceil_div(d.k, Block::kA), split_.splits);
+    const dim3 grid(ceil_div(d.c, Block::kA), ceil_div(d.k, Block::kB), split_.splits);
     launch_following({grid, Block::kThreads, smem_, stream}, kernel_, geometry_, x, dy,
                      split_.depth_per_split, stride(), partial);
     launch_reduce_splits(partial, split_.splits, stride(), weights + d.k, weights, dw, db, stream);
