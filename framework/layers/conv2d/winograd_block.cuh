@@ -90,8 +90,6 @@ struct WinogradBlockShape {
   __device__ __forceinline__ static bool prepares(int chunk) {
     return kTurns == 1 || int(threadIdx.x / 256) == chunk % kTurns;
   }
-  // The first chunk that this thread prepares.
-  __device__ __forceinline__ static int first_prepared() { return threadIdx.x / 256; }
   __device__ __forceinline__ static Element extra_element() {
     return {int(32 + threadIdx.x % 4), int(threadIdx.x % 32 / 4)};
   }
@@ -143,7 +141,6 @@ struct WinogradBlock : WinogradBlockShape<groups, rows, 64 / groups, 256> {
   float acc[kRows][16];
   int group, point, ty, tx;
 
-  __device__ __forceinline__ static float stored(float point) { return point; }
   __host__ __device__ static constexpr int at_a(int depth, int row) {
     return depth * kPitchA + row;
   }
@@ -209,14 +206,14 @@ __device__ __forceinline__ void store_a(float* chunk, int depth, int row,
                                         const float (&points)[16]) {
   float* at = chunk + Block::at_a(depth, row);
 #pragma unroll
-  for (int i = 0; i < 16; ++i) at[i * Block::kPointA] = Block::stored(points[i]);
+  for (int i = 0; i < 16; ++i) at[i * Block::kPointA] = points[i];
 }
 template <class Block>
 __device__ __forceinline__ void store_b(float* chunk, int depth, int column,
                                         const float (&points)[16]) {
   float* at = chunk + Block::at_b(depth, column);
 #pragma unroll
-  for (int i = 0; i < 16; ++i) at[i * Block::kPointB] = Block::stored(points[i]);
+  for (int i = 0; i < 16; ++i) at[i * Block::kPointB] = points[i];
 }
 
 }  // namespace duet

@@ -33,7 +33,7 @@ std::string winograd_text(const char* rows, const char* columns) {
 enum class WinogradBy { kFma, kTf32, k3xTf32 };
 
 template <WinogradBy by>
-using WinogradMma = WinogradMmaBlock<by == WinogradBy::k3xTf32>;
+using WinogradMma = WinogradMmaBlock<512>;
 
 /// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
 template <class... Parameters>
@@ -53,11 +53,12 @@ class WinogradProduct {
 
   /// Takes this block, by itself or in the best cluster, if it is cheaper than what is there. Grid:
   /// grid_x times as many as the columns need. `columns` is what they are called.
-  template <class Block>
+  /// kRows: they are the product's rows.
+  template <class Block, bool kRows = false>
   void consider(const WinogradFilters& f, int grid_x, size_t smem, Kernel alone, Kernel in_cluster,
                 const char* columns) {
     const int chunks = ceil_div(f.depth, Block::kDepth);
-    const dim3 grid(grid_x, ceil_div(f.columns, Block::kB));
+    const dim3 grid(grid_x, ceil_div(f.columns, kRows ? Block::kA : Block::kB));
     for (int cluster : {1, 2, 4, 8}) {
       const int each = ceil_div(chunks, cluster);
       if (each * (cluster - 1) >= chunks) break;  // nothing would be left for the last block
@@ -74,13 +75,14 @@ class WinogradProduct {
       if (has_kernel() && cost >= cost_) continue;
       cost_ = cost;
       kernel_ = kernel;
-      launch_filters_ = launch_winograd_filters<Block>;
+      launch_filters_ = launch_winograd_filters<Block, kRows>;
       grid_ = dim3(grid.x * cluster, grid.y);
       threads_ = Block::kThreads;
       cluster_ = cluster;
       smem_ = smem;
-      workspace_bytes_ = winograd_filter_bytes<Block>(f.columns, f.depth);
-      text_ = winograd_text<Block>("tiles", columns);
+      workspace_bytes_ = winograd_filter_bytes<Block, kRows>(f.columns, f.depth);
+      text_ =
+          kRows ? winograd_text<Block>(columns, "tiles") : winograd_text<Block>("tiles", columns);
       if (cluster > 1) text_ += ", clusters of " + std::to_string(cluster);
     }
   }
@@ -179,11 +181,12 @@ class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, cons
  private:
   template <class Block>
   void consider_block() {
-    this->template consider<Block>(WinogradFilters::of_backward_data(nullptr, geometry_.d),
-                                   geometry_.d.n, winograd_data_smem_bytes<Block>(geometry_),
-                                   winograd_backward_data_kernel<Block, false, Gradient>,
-                                   winograd_backward_data_kernel<Block, true, Gradient>,
-                                   "channels");
+    using Shape = WinogradDataShape<Block>;
+    this->template consider<Block, Shape::kFiltersAreRows>(
+        WinogradFilters::of_backward_data(nullptr, geometry_.d),
+        ceil_div(geometry_.d.n, Shape::kImages), winograd_data_smem_bytes<Block>(geometry_),
+        winograd_backward_data_kernel<Block, false, Gradient>,
+        winograd_backward_data_kernel<Block, true, Gradient>, "channels");
   }
 
   const WinogradGeometry geometry_;
@@ -196,14 +199,14 @@ class WinogradFilterGradient {
   WinogradFilterGradient(const Conv2dProblem& problem, int multiprocessors)
       : geometry_(problem, Gradient::kPool),
         smem_(winograd_filter_smem_bytes<Block>(geometry_)),
-        kernel_(winograd_filter_staged(geometry_)
+        kernel_(winograd_filter_staged<Block>(geometry_)
                     ? winograd_backward_filter_kernel<Block, true, Gradient>
                     : winograd_backward_filter_kernel<Block, false, Gradient>) {
-    const int products = ceil_div(problem.c, Block::kB) * ceil_div(problem.k, Block::kA);
+    const int products = ceil_div(problem.c, Block::kA) * ceil_div(problem.k, Block::kB);
     split_ = plan_split(products, geometry_.total_tiles, Block::kDepth, multiprocessors);
   }
   std::string text() const {
-    return winograd_text<Block>("filters", "channels") + ", " + std::to_string(split_.splits) +
+    return winograd_text<Block>("channels", "filters") + ", " + std::to_string(split_.splits) +
            " splits";
   }
   size_t workspace_bytes() const { return sizeof(float) * split_.splits * stride(); }
@@ -215,14 +218,15 @@ class WinogradFilterGradient {
     const Conv2dProblem& d = geometry_.d;
     float* partial = static_cast<float*>(workspace);
     const int weights = d.k * d.c * 9;
-    const dim3 grid(ceil_div(d.c, Block::kB), ceil_div(d.k, Block::kA), split_.splits);
+    const dim3 grid(ceil_div(d.c, Block::kA), ceil_div(d.k, Block::kB), split_.splits);
     launch_following({grid, Block::kThreads, smem_, stream}, kernel_, geometry_, x, dy,
                      split_.depth_per_split, stride(), partial);
     launch_reduce_splits(partial, split_.splits, stride(), weights + d.k, weights, dw, db, stream);
   }
 
  private:
-  using Block = std::conditional_t<by == WinogradBy::kFma, WinogradBlock<1>, WinogradMma<by>>;
+  using Block = std::conditional_t<by == WinogradBy::kFma, WinogradBlock<1>,
+                                   WinogradMmaBlock<by == WinogradBy::kTf32 ? 256 : 512>>;
   size_t stride() const { return partial_stride(geometry_.d.k, geometry_.d.c * 9); }
 
   const WinogradGeometry geometry_;

@@ -1,7 +1,7 @@
 // conv2d_pool_relu custom_winograd_3xtf32: custom_winograd for fp32, its 16 products on tensor cores, each as three
 //           of tf32 (conv2d/winograd_mma_block.cuh).
 // Mapping:  block = 512 threads, warp = 1 of 16 points x 32 windows x 64 filters; backward_data: 32 windows (one
-//           image) x 64 channels; backward_filter: 32 filters x 64 channels, split along the windows.
+//           image) x 64 channels; backward_filter: 32 channels x 64 filters, split along the windows.
 // Traffic:  as custom_winograd.
 // Limits:   as custom_winograd, and math fp32; backward_data of images of up to 32 windows.
 // Measured: H100, Nx64x13x13 -> 128, at N = 64 and 1024: forward 17.1 us and 187 (custom_winograd 19.8 and 231),
