@@ -84,7 +84,8 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
 }
 
 template <class T>
-__global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
+__global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
+    gather_augmented_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
   __shared__ DrawnRow rows[2];
   __shared__ uint32_t share;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "device/context.h"
-#include "layers/inference_forward.h"
 #include "device/side_stream.h"
+#include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
 

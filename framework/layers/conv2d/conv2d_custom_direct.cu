@@ -1,18 +1,19 @@
 // conv2d custom_direct: few input channels; the input patch of a 2x2 block of outputs stays in
 //           registers while filters go by.
-// Mapping:  forward: thread = one or two 2x2 blocks x a run of filters; in nchw, where rows of y are whole
-//           16 bytes, in tf32, bf16 and with large filters or a stride on tensor cores
-//           (direct_forward_product.cuh). backward_filter: thread =
-//           blocks of many images x 8 filters (fewer with more taps), summed over the thread block
-//           by a halving exchange between lanes; in nchw, where rows of dy are whole 16 bytes, a product
-//           on tensor cores whose sums a block keeps (direct_filter_product.cuh); in nhwc and bf16 another whose sums
-//           a warp keeps (direct_filter_rows.cuh). backward_data with a
-//           stride: on tensor cores likewise (direct_input_product.cuh).
+// Mapping:  forward: thread = one or two 2x2 blocks x a run of filters; in nchw, where rows of y are
+//           whole 16 bytes, in tf32, bf16 and with large filters or a stride on tensor cores
+//           (direct_forward_product.cuh). backward_filter: thread = blocks of many images x 8 filters
+//           (fewer with more taps), summed over the thread block by a halving exchange between lanes;
+//           in nchw, where rows of dy are whole 16 bytes, a product on tensor cores whose sums a block
+//           keeps (direct_filter_product.cuh); in nhwc and bf16 another whose sums a warp keeps
+//           (direct_filter_rows.cuh). backward_data with a stride: on tensor cores likewise
+//           (direct_input_product.cuh).
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
 // Limits:   fp32 or bf16, 1-4 channels, groups = 1; forward and backward_filter: fp32 FMA, 3x3 or, with
 //           1 channel, 5x5, stride 1, dilation 1, or on tensor cores up to 200 weights a filter, which
-//           in forward takes strides along a row up to 2; backward_data: tf32 or bf16, nchw, dilation 1, strides whose product with the channels
-//           is 16 at most, up to 4 strides of taps, rows of dy of whole 16 bytes.
+//           in forward takes strides along a row up to 2; backward_data: nchw, dilation 1, strides whose
+//           product with the channels is 16 at most, up to 4 strides of taps, rows of dy of whole 16
+//           bytes.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/conv2d.h"
