@@ -7,7 +7,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
@@ -427,17 +426,16 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether kernels here can be had, which pay where there are `least` windows.
-inline bool direct_mma_possible(const Conv2dProblem& d, int least = 1 << 16) {
+/// Whether kernels here can be had, which pay where there are many windows.
+inline bool direct_mma_possible(const Conv2dProblem& d) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
-         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= least;
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
 }
 /// And for forward, which has no more of an image in shared memory than any GPU gives.
 inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
   constexpr size_t kMostShared = 46 * 1024;
-  const char* const text = std::getenv("DUET_DIRECT_MMA");
-  return direct_mma_possible(d, text ? std::atoi(text) : 1 << 16) &&
+  return direct_mma_possible(d) &&
          DirectMmaRuns(DirectGeometry(d, true)).shared_bytes() <= kMostShared;
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
