@@ -8,7 +8,6 @@
 #include "core/running.h"
 #include "device/gpu_state.h"
 #include "device/range.h"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "measure/guarded_buffer.h"
 #include "measure/layer_data.h"
 
@@ -127,6 +126,8 @@ void Net::join_aside() {
 
 // The others end the backward pass, and all waits for them.
 bool Net::may_run_aside(const Call& call) const {
+  static const double least = getenv("DUET_MIN") ? atof(getenv("DUET_MIN")) : 0.0;
+  if (call.node->layer->flops(call.step->pass) < least) return false;
   return call.step->pass == Pass::kBackwardFilter && call.node->tensors.dx[0];
 }
 
@@ -213,8 +214,8 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     } else {
       if (aside_) wait_for_readers(call);
       AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data());
-      const bool whole = step.implementation->state_bytes() == 0 ||
-                         dynamic_cast<Conv2dPoolReluImpl*>(step.implementation);
+      // What keeps no state hands nothing from backward_filter to backward_data.
+      const bool whole = step.implementation->state_bytes() == 0;
       step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
       if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
     }

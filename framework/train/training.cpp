@@ -92,6 +92,11 @@ static bool off(const char* name) {
   return value && *value == '0';
 }
 
+static int64_t number_of(const char* name, int64_t fallback) {
+  const char* value = getenv(name);
+  return value ? atoll(value) : fallback;
+}
+
 void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
@@ -117,10 +122,13 @@ void Training::prepare() {
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
   step_graph_ = StepGraph(context_, [this, branches] {
     const Range capture("capture step");
-    if (branches)
-      queue_in_branches();
-    else
-      queue(program_);
+    for (int64_t k = number_of("DUET_MULTI", 1); k-- > 0;) {
+      if (branches) {
+        queue_in_branches();
+      } else {
+        queue(program_);
+      }
+    }
   });
 }
 
@@ -128,7 +136,7 @@ void Training::prepare() {
 // launch.
 void Training::queue_in_branches() {
   using Kind = Operation::Kind;
-  constexpr int64_t kLeast = 1 << 17;  // values of a part
+  const int64_t kLeast = number_of("DUET_LEAST", 1 << 17);  // values of a part
   const bool in_parts = update_->has_parts() && !off("DUET_EARLY");
   const float* loss = net_.loss().data<float>();
   const int64_t all = optimizer_tensors_.w.elements();
@@ -172,7 +180,8 @@ void Training::step() {
   if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
   ++next_;
   if (step_graph_) {
-    step_graph_.launch();
+    static const int64_t multi = number_of("DUET_MULTI", 1);
+    if (next_ % multi == 0) step_graph_.launch();
     weights_.changed();
   } else {
     queue(program_);

@@ -53,6 +53,35 @@ TEST_F(TrainingOnGpu, WhatIsPreparedOfWeightsIsNeverStale) {
   }
 }
 
+// Those are held back until all else has been queued: nothing may overwrite what they read.
+TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const std::string extra : {"", "fuse: false\n", "math: bf16\nlayout: nhwc\n"}) {
+      for (const auto network : {small_training, small_residual_training}) {
+        TestTraining t("graph: false\n" + extra + network(backend));
+        t.training->step();
+        Net& net = t.training->net();
+        Buffer step(Device::kGpu, sizeof(uint64_t));
+        fill_bytes(step.data(), Device::kGpu, 0, step.bytes());
+        const auto gradients = [&](SideStream* aside) {
+          const auto* number = static_cast<const uint64_t*>(step.data());
+          net.forward(number);
+          net.run_aside(aside);
+          if (aside) aside->context().queue_delay(0.02);
+          net.backward(number);
+          if (aside) net.join_aside();
+          net.run_aside(nullptr);
+          const Tensor all = net.gradients();
+          return download(all.memory, Device::kGpu, all.bytes());
+        };
+        SideStream aside(t.context);
+        const auto expected = gradients(nullptr);
+        EXPECT_EQ(gradients(&aside), expected) << backend << " " << extra;
+      }
+    }
+  }
+}
+
 TEST_F(TrainingOnGpu, EveryOptimizerIsTheSameInAGraphAndAfterAStop) {
   for (const auto network : {averaged_training, muon_training}) {
     TestTraining graph(network("custom")), eager("graph: false\n" + network("custom"));

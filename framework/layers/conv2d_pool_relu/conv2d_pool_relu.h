@@ -12,6 +12,7 @@
 // family.
 #pragma once
 
+#include "device/side_stream.h"
 #include "layers/conv2d/conv2d.h"
 #include "layers/pool2d/pool2d.h"
 
@@ -58,7 +59,7 @@ const LayerType& conv2d_pool_relu_type();
 
 /// Shapes as Conv2dPoolReluProblem says; b and db are falsy without a bias. `state` is what this
 /// implementation's earlier passes of the step left for the later ones: forward, backward_filter,
-/// and backward_data where dx is wanted.
+/// and backward_data where dx is wanted. The backward passes only read it and may run at once.
 class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
  public:
   using ImplementationOf::ImplementationOf;
@@ -78,7 +79,8 @@ class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
     } else if (pass == Pass::kBackwardData) {
       if (t.dx[0]) backward_data(run, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
     } else {
-      backward_filter(run, t.x[0], t.y[0], t.dy[0], t.state, t.dw[0], bias ? t.dw[1] : Tensor{});
+      backward_filter(aside(run), t.x[0], t.y[0], t.dy[0], t.state, t.dw[0],
+                      bias ? t.dw[1] : Tensor{});
     }
   }
 };
