@@ -12,6 +12,8 @@
 namespace duet {
 
 inline constexpr int kDataStages = 4;
+template <class Block>
+inline constexpr int kDataRing = Block::kDrifts ? 3 : 2;
 
 // What a block has: an image, whose tiles are rows of the product and channels columns; or two images, whose
 // tiles are columns, so that filters are brought for both.
@@ -32,8 +34,9 @@ template <class Block>
 size_t winograd_data_smem_bytes(const WinogradGeometry& g) {
   using Shape = WinogradDataShape<Block>;
   const int sums = Shape::kImages * std::min(Shape::kChannels, g.d.c) * g.pixels_in;
-  return sizeof(float) * std::max({kDataStages * Shape::kFilterChunk + 2 * Shape::kTileChunk,
-                                   Block::kExchangeFloats, Block::kExchangeGroup + sums});
+  return sizeof(float) *
+         std::max({kDataStages * Shape::kFilterChunk + kDataRing<Block> * Shape::kTileChunk,
+                   Block::kExchangeFloats, Block::kExchangeGroup + sums});
 }
 
 // grid: (blocks of kImages, for each its cluster; blocks of kChannels)
@@ -44,6 +47,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
                                   float* __restrict__ dx) {
   extern __shared__ __align__(128) float smem[];
   __shared__ WinogradCopies<kDataStages> copies;
+  __shared__ WinogradPrepared prepared;
   using Shape = WinogradDataShape<Block>;
   constexpr bool kFiltersAreRows = Shape::kFiltersAreRows;
   float* const filters = smem;
@@ -86,7 +90,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     if (Block::prepares_extra(chunk)) extra_gradient = fetch(chunk, extra_element, extra_tile);
   };
   auto store = [&](int chunk) {
-    float* const to = tiles + (chunk & 1) * Shape::kTileChunk;
+    float* const to = tiles + chunk % kDataRing<Block> * Shape::kTileChunk;
     float points[16];
     gradient.transform(element.depth, points);
     if constexpr (kFiltersAreRows) {
@@ -98,30 +102,36 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     extra_gradient.transform(extra_element.depth, points);
     store_a<Block>(to, extra_element.depth, extra_element.row, points);
   };
+  constexpr int kAhead = kDataStages - (Block::kDrifts ? 2 : 1);
+  if (threadIdx.x == 0) prepared.init(Block::kThreads);
   copies.init();
   if (threadIdx.x == 0) {
     wait_for_primary();  // which transforms the filters
-    for (int chunk = 0; chunk < min(chunks, kDataStages - 1); ++chunk) copy(chunk);
+    for (int chunk = 0; chunk < min(chunks, kAhead); ++chunk) copy(chunk);
   }
   Block block;
   load(0);
   store(0);
+  if constexpr (Block::kDrifts) prepared.arrive();
   if (chunks > 1) load(1);
-  __syncthreads();
+  if constexpr (!Block::kDrifts) __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const float* of_tiles = tiles + (chunk & 1) * Shape::kTileChunk;
+    const float* of_tiles = tiles + chunk % kDataRing<Block> * Shape::kTileChunk;
     const float* of_filters = filters + chunk % kDataStages * Shape::kFilterChunk;
     const float* a = kFiltersAreRows ? of_filters : of_tiles;
     const float* b = kFiltersAreRows ? of_tiles : of_filters;
-    const int ahead = chunk + kDataStages - 1;
+    if constexpr (Block::kDrifts) prepared.wait(chunk);
+    const int ahead = chunk + kAhead;
     if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
     copies.wait(chunk);
     block.template multiply<0, 2>(a, b);
     store(chunk + 1);  // behind the last for nobody, so that there is no branch
+    if constexpr (Block::kDrifts) prepared.arrive();
     load(chunk + 2);
     block.template multiply<1, 2>(a, b);
-    __syncthreads();
+    if constexpr (!Block::kDrifts) __syncthreads();
   }
+  if constexpr (Block::kDrifts) __syncthreads();
 
   block.exchange(smem);
   __syncthreads();

@@ -87,6 +87,7 @@ struct WinogradBlockShape {
     return {int(threadIdx.x % 32), int(threadIdx.x / 32 % 8)};
   }
   static constexpr int kTurns = threads / 256;
+  static constexpr bool kDrifts = false;
   __device__ __forceinline__ static bool prepares(int chunk) {
     return kTurns == 1 || int(threadIdx.x / 256) == chunk % kTurns;
   }

@@ -33,7 +33,8 @@ std::string winograd_text(const char* rows, const char* columns) {
 enum class WinogradBy { kFma, kTf32, k3xTf32 };
 
 template <WinogradBy by>
-using WinogradMma = WinogradMmaBlock<512>;
+using WinogradMma =
+    std::conditional_t<by == WinogradBy::kTf32, WinogradDriftingBlock, WinogradMmaBlock<512>>;
 
 /// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
 template <class... Parameters>
