@@ -184,9 +184,9 @@ DUET_HOST_DEVICE inline int64_t augmented_pixel(const Augment& a, const AugmentD
                                                 int32_t c, int32_t y, int32_t x) {
   const int32_t pixels = height * width;
   const auto channel = [&](int32_t k) {
-    const int64_t value =
-        blended(0, placed_pixel(a, d, image + k * pixels, height, width, y, x), d.brightness);
-    return blended(blended(0, mean, d.brightness), value, d.contrast);
+    const int64_t placed = placed_pixel(a, d, image + k * pixels, height, width, y, x);
+    if (d.brightness == 256 && d.contrast == 256) return placed;  // as it would come out below
+    return blended(blended(0, mean, d.brightness), blended(0, placed, d.brightness), d.contrast);
   };
   const int64_t value = channel(c);
   if (d.saturation == 256 || channels != 3) return value;

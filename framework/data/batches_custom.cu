@@ -1,7 +1,8 @@
 // batches custom gather: finds the samples of the step, turns their bytes into normalised values.
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample (and draws how it is
 //           augmented; with mixup thread 1 does so for the other image), then thread = 4 pixels, or
-//           1 of an augmented image.
+//           1 of an augmented image in all its channels. A row has no more blocks than all find
+//           room for at once: each waits for its thread 0, about 2 us.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
 //           several channels, pixels not a multiple of 4, numbers and augmented images: single
 //           accesses, bytes of a row several times through L1.
@@ -11,13 +12,14 @@
 #include "data/batches_gather.h"
 #include "device/check.h"
 #include "device/launch.h"
+#include "kernels/integers.cuh"
 #include "kernels/vector.cuh"
 
 namespace duet {
 namespace {
 
 constexpr unsigned kMostThreads = 256;
-constexpr unsigned kMostParts = 64;  // blocks a row; each of them finds the sample again
+constexpr unsigned kBlocksPerMultiprocessor = 4;
 
 // The row's sample in every thread of the block; thread 0 of the row's first block writes its
 // label.
@@ -35,9 +37,8 @@ struct DrawnRow {
   GatherRow row;
   AugmentDraw draw;
 
-  __device__ float value(const GatherProblem& p, uint32_t c, uint32_t pixel) const {
+  __device__ float value(const GatherProblem& p, uint32_t c, int32_t y, int32_t x) const {
     if (!row.bytes) return row.blank;
-    const int32_t y = pixel / p.width, x = pixel % p.width;
     if (is_in_hole(p.augment, draw, y, x)) return 0.0f;
     const float byte = static_cast<float>(drawn_pixel(p, draw, row, c, y, x)) * 0x1p-16f;
     return fmaf(byte, p.scale[c], p.shift[c]);
@@ -99,16 +100,16 @@ __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
     }
   }
   __syncthreads();
-  const uint32_t size = p.channels * p.pixels;
-  T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
-  for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < size; i += gridDim.y * blockDim.x) {
-    const uint32_t c = nhwc ? i % p.channels : i / p.pixels;
-    const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
-    float value = rows[0].value(p, c, pixel);
-    if (share != kWholeShare && rows[0].row.bytes) {
-      value = mixed(share, value, rows[1].value(p, c, pixel));
+  const bool mixes = share != kWholeShare && rows[0].row.bytes;
+  T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * p.channels * p.pixels;
+  for (uint32_t pixel = blockIdx.y * blockDim.x + threadIdx.x; pixel < p.pixels;
+       pixel += gridDim.y * blockDim.x) {
+    const int32_t y = pixel / p.width, x = pixel % p.width;
+    for (uint32_t c = 0; c < p.channels; ++c) {
+      float value = rows[0].value(p, c, y, x);
+      if (mixes) value = mixed(share, value, rows[1].value(p, c, y, x));
+      batch[nhwc ? pixel * p.channels + c : c * p.pixels + pixel] = T(value);
     }
-    batch[i] = T(value);
   }
 }
 
@@ -119,9 +120,10 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
   const bool plain = !p.numbers && !p.augment.any();
   const bool vector =
       plain && !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
-  const unsigned work = p.channels * p.pixels / (vector ? 4 : 1);
+  const unsigned work = p.augment.any() ? p.pixels : p.channels * p.pixels / (vector ? 4 : 1);
   const unsigned threads = std::min((work + 31) / 32 * 32, kMostThreads);
-  const dim3 grid(p.order.batch, std::min((work + threads - 1) / threads, kMostParts));
+  const unsigned room = kBlocksPerMultiprocessor * multiprocessor_count() / p.order.batch;
+  const dim3 grid(p.order.batch, std::clamp(room, 1u, (work + threads - 1) / threads));
   visit_gpu_storage(dtype, [&](auto zero) {
     using T = decltype(zero);
     if (vector) {
