@@ -87,10 +87,11 @@ struct WinogradBlockShape {
     return {int(threadIdx.x % 32), int(threadIdx.x / 32 % 8)};
   }
   static constexpr int kTurns = threads / 256;
-  static constexpr bool kDrifts = false;
   __device__ __forceinline__ static bool prepares(int chunk) {
     return kTurns == 1 || int(threadIdx.x / 256) == chunk % kTurns;
   }
+  // The first chunk that this thread prepares.
+  __device__ __forceinline__ static int first_prepared() { return threadIdx.x / 256; }
   __device__ __forceinline__ static Element extra_element() {
     return {int(32 + threadIdx.x % 4), int(threadIdx.x % 32 / 4)};
   }

@@ -29,19 +29,4 @@ struct WinogradCopies {
   }
 };
 
-/// Which chunks all warps have prepared: one that has may go on, half a chunk before the others, so that some
-/// load while others multiply. The chunk that is prepared has room beside the two that are multiplied.
-struct WinogradPrepared {
-  CopyBarrier all;
-
-  /// By one thread, before a __syncthreads().
-  __device__ __forceinline__ void init(int threads) { all.init(threads / 32); }
-  /// By all threads, once a chunk.
-  __device__ __forceinline__ void arrive() {
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) all.arrive();
-  }
-  __device__ __forceinline__ void wait(int chunk) const { all.wait(chunk); }
-};
-
 }  // namespace duet

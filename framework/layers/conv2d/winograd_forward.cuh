@@ -9,17 +9,11 @@
 
 namespace duet {
 
-// Chunks of U, and of x where that is possible, arrive by bulk copy kForwardAhead chunks
+// Chunks of U, and of x where that is possible, arrive by bulk copy kForwardStages - 1 chunks
 // ahead; the barrier of a stage counts the bytes of both. Transforming the next chunk in the middle
 // of multiplying the present one lets the warps of a scheduler cover for each other: at the end of
 // a chunk all would transform at once.
-inline constexpr int kForwardAhead = 2;
-template <class Block>
-inline constexpr int kForwardStages = Block::kDrifts ? 4 : 3;  // of filters
-template <class Block>
-inline constexpr int kImageStages = Block::kDrifts ? 2 : 3;
-template <class Block>
-inline constexpr int kForwardRing = Block::kDrifts ? 3 : 2;  // of patches
+inline constexpr int kForwardStages = 3;
 
 // Can the channels of a chunk of all images under a block be copied whole? Else each thread loads
 // its patches. (Copying the rows under the block's tiles from larger images was no faster: 112 us
@@ -43,8 +37,7 @@ __host__ __device__ int winograd_image_floats(const WinogradGeometry& g) {
 template <class Block>
 size_t winograd_forward_smem_bytes(const WinogradGeometry& g) {
   const int image_floats = winograd_forward_staged<Block>(g) ? winograd_image_floats<Block>(g) : 0;
-  const int floats = kForwardStages<Block> * Block::kChunkB + kImageStages<Block> * image_floats +
-                     kForwardRing<Block> * Block::kChunkA;
+  const int floats = kForwardStages * (Block::kChunkB + image_floats) + 2 * Block::kChunkA;
   return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
@@ -54,12 +47,11 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_forward_kernel(const __grid_constant__ WinogradGeometry g, const float* __restrict__ x,
                             const float* __restrict__ u, const __grid_constant__ Output output) {
   extern __shared__ __align__(128) float smem[];
-  __shared__ WinogradCopies<kForwardStages<Block>> copies;
-  __shared__ WinogradPrepared prepared;
+  __shared__ WinogradCopies<kForwardStages> copies;
   using Element = typename Block::Element;
   float* const chunks_b = smem;
-  float* const chunks_a = smem + kForwardStages<Block> * Block::kChunkB;
-  float* const chunks_x = chunks_a + kForwardRing<Block> * Block::kChunkA;
+  float* const chunks_a = smem + kForwardStages * Block::kChunkB;
+  float* const chunks_x = chunks_a + 2 * Block::kChunkA;
   const int image_floats = kStaged ? winograd_image_floats<Block>(g) : 0;
 
   const WinogradShare<kCluster> share(ceil_div(g.d.c, Block::kDepth));
@@ -87,30 +79,30 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
       u +
       (size_t(blockIdx.y) * ceil_div(g.d.c, Block::kDepth) + share.first_chunk) * Block::kChunkB;
   auto copy = [&](int chunk) {  // by thread 0
-    const int stage = chunk % kForwardStages<Block>, c = first_c + chunk * Block::kDepth;
+    const int stage = chunk % kForwardStages, c = first_c + chunk * Block::kDepth;
     const uint32_t x_bytes =
         kStaged ? sizeof(float) * min(Block::kDepth, g.d.c - c) * g.pixels_in : 0;
     copies.start(chunk, chunks_b + stage * Block::kChunkB, u_block + size_t(chunk) * Block::kChunkB,
                  sizeof(float) * Block::kChunkB, max(last_image - first_image + 1, 0) * x_bytes);
     if constexpr (kStaged)
       for (int image = first_image; image <= last_image; ++image)
-        bulk_copy(chunks_x + chunk % kImageStages<Block> * image_floats +
-                      (image - first_image) * Block::kDepth * g.pixels_in,
-                  x + (size_t(image) * g.d.c + c) * g.pixels_in, x_bytes, copies.full[stage]);
+        bulk_copy(
+            chunks_x + stage * image_floats + (image - first_image) * Block::kDepth * g.pixels_in,
+            x + (size_t(image) * g.d.c + c) * g.pixels_in, x_bytes, copies.full[stage]);
   };
   float d[16];
   auto load = [&](int chunk, const WinogradPatch& from, int depth) {
     const int c = first_c + chunk * Block::kDepth;
     const WinogradPatch there{from.base, c + depth < g.d.c ? from.inside : 0};
     if constexpr (kStaged) {
-      there.load<true>(chunks_x + chunk % kImageStages<Block> * image_floats, 0, g.d.w, d);
+      there.load<true>(chunks_x + chunk % kForwardStages * image_floats, 0, g.d.w, d);
     } else {
       there.load<false>(x, c * g.pixels_in, g.d.w, d);
     }
   };
   auto store = [&](int chunk, const Element& e) {
     winograd_input(d);
-    store_a<Block>(chunks_a + chunk % kForwardRing<Block> * Block::kChunkA, e.depth, e.row, d);
+    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, e.depth, e.row, d);
   };
   // The warp's turn at the last four tiles.
   auto prepare_extra = [&](int chunk) {
@@ -118,11 +110,10 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     load(min(chunk, chunks - 1), extra_patch, extra_element.depth);
     store(chunk, extra_element);
   };
-  if (threadIdx.x == 0) prepared.init(Block::kThreads);
   copies.init();
   if (threadIdx.x == 0) {
     wait_for_primary();  // which transforms the filters
-    for (int chunk = 0; chunk < min(chunks, kForwardAhead); ++chunk) copy(chunk);
+    for (int chunk = 0; chunk < min(chunks, kForwardStages - 1); ++chunk) copy(chunk);
   }
   Block block;
   if constexpr (!kStaged) load(0, patch, element.depth);
@@ -132,30 +123,23 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     store(0, element);
   }
   prepare_extra(0);
-  if constexpr (Block::kDrifts) {
-    prepared.arrive();
-  } else {
-    __syncthreads();
-  }
+  __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
-    const float* a = chunks_a + chunk % kForwardRing<Block> * Block::kChunkA;
-    const float* b = chunks_b + chunk % kForwardStages<Block> * Block::kChunkB;
+    const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
+    const float* b = chunks_b + chunk % kForwardStages * Block::kChunkB;
     // Where all threads transform there is no branch from here on, so that the compiler mixes the transforms
     // with the products: behind the last chunk it is transformed again, for nobody.
     const bool prepares = Block::prepares(chunk + 1);
-    const int next = min(chunk + 1, chunks - 1), ahead = chunk + kForwardAhead;
-    if constexpr (Block::kDrifts) prepared.wait(chunk);
+    const int next = min(chunk + 1, chunks - 1), ahead = chunk + kForwardStages - 1;
     if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
     copies.wait(next);
     if (prepares) load(next, patch, element.depth);
     block.template multiply<0, 2>(a, b);
     if (prepares) store(chunk + 1, element);
     prepare_extra(chunk + 1);
-    if constexpr (Block::kDrifts) prepared.arrive();
     block.template multiply<1, 2>(a, b);
-    if constexpr (!Block::kDrifts) __syncthreads();
+    __syncthreads();
   }
-  if constexpr (Block::kDrifts) __syncthreads();
 
   block.exchange(smem);
   __syncthreads();

@@ -115,8 +115,4 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64, threads> {
   __device__ __forceinline__ static int first_point() { return threadIdx.x / 32 * kPoints; }
 };
 
-struct WinogradDriftingBlock : WinogradMmaBlock<512> {
-  static constexpr bool kDrifts = true;
-};
-
 }  // namespace duet
