@@ -180,6 +180,19 @@ TEST(ChooseOf, FewChannelsAreMultipliedByWgmmaWhereTheyAreManyImages) {
   }
 }
 
+TEST(ChooseOf, PlainWinogradInPartsIsChosenForFewChannelsInManyTiles) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const auto chosen = [](int images, int size, const std::string& filters, Pass pass) {
+    const LayerCase c = {.keys = {{"out_channels", filters}, {"kernel", "3"}, {"padding", "1"}},
+                         .x = {{{images, 64, size, size}}}};
+    return choose_of(NetSpec{}, *make_layer("conv2d", c), Family::kCustom, pass);
+  };
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter})
+    EXPECT_EQ(chosen(64, 56, "64", pass), "custom_winograd_3xtf32");
+  EXPECT_EQ(chosen(64, 13, "128", Pass::kBackwardFilter), "custom_winograd_3xtf32");
+  EXPECT_NE(chosen(64, 13, "128", Pass::kForward), "custom_winograd_3xtf32");
+}
+
 TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const TestNetwork network = make_network(

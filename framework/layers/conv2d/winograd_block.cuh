@@ -90,6 +90,8 @@ struct WinogradBlockShape {
   __device__ __forceinline__ static bool prepares(int chunk) {
     return kTurns == 1 || int(threadIdx.x / 256) == chunk % kTurns;
   }
+  // The first chunk that this thread prepares.
+  __device__ __forceinline__ static int first_prepared() { return threadIdx.x / 256; }
   __device__ __forceinline__ static Element extra_element() {
     return {int(32 + threadIdx.x % 4), int(threadIdx.x % 32 / 4)};
   }

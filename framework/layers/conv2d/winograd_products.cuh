@@ -1,4 +1,4 @@
-// The launches of custom_winograd, custom_winograd_tf32 and custom_winograd_3xtf32, plain and fused, each planned once for a
+// The launches of custom_winograd and custom_winograd_3xtf32, plain and fused, each planned once for a
 // problem: an image-sized result (y of forward, or dx as a convolution of dy), dx of small images as a
 // sum of patches, and dw.
 #pragma once
@@ -29,12 +29,6 @@ std::string winograd_text(const char* rows, const char* columns) {
          std::to_string(Block::kB) + " " + columns + Block::kText;
 }
 
-/// What multiplies: float32 units, or tensor cores in tf32 or each product as three of tf32.
-enum class WinogradBy { kFma, kTf32, k3xTf32 };
-
-template <WinogradBy by>
-using WinogradMma = WinogradMmaBlock<512>;
-
 /// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
 template <class... Parameters>
 class WinogradProduct {
@@ -53,12 +47,11 @@ class WinogradProduct {
 
   /// Takes this block, by itself or in the best cluster, if it is cheaper than what is there. Grid:
   /// grid_x times as many as the columns need. `columns` is what they are called.
-  /// kRows: they are the product's rows.
-  template <class Block, bool kRows = false>
+  template <class Block>
   void consider(const WinogradFilters& f, int grid_x, size_t smem, Kernel alone, Kernel in_cluster,
                 const char* columns) {
     const int chunks = ceil_div(f.depth, Block::kDepth);
-    const dim3 grid(grid_x, ceil_div(f.columns, kRows ? Block::kA : Block::kB));
+    const dim3 grid(grid_x, ceil_div(f.columns, Block::kB));
     for (int cluster : {1, 2, 4, 8}) {
       const int each = ceil_div(chunks, cluster);
       if (each * (cluster - 1) >= chunks) break;  // nothing would be left for the last block
@@ -75,14 +68,13 @@ class WinogradProduct {
       if (has_kernel() && cost >= cost_) continue;
       cost_ = cost;
       kernel_ = kernel;
-      launch_filters_ = launch_winograd_filters<Block, kRows>;
+      launch_filters_ = launch_winograd_filters<Block>;
       grid_ = dim3(grid.x * cluster, grid.y);
       threads_ = Block::kThreads;
       cluster_ = cluster;
       smem_ = smem;
-      workspace_bytes_ = winograd_filter_bytes<Block, kRows>(f.columns, f.depth);
-      text_ =
-          kRows ? winograd_text<Block>(columns, "tiles") : winograd_text<Block>("tiles", columns);
+      workspace_bytes_ = winograd_filter_bytes<Block>(f.columns, f.depth);
+      text_ = winograd_text<Block>("tiles", columns);
       if (cluster > 1) text_ += ", clusters of " + std::to_string(cluster);
     }
   }
@@ -117,15 +109,16 @@ class WinogradProduct {
   std::string text_;
 };
 
-/// An image-sized result: patches of the problem's x times filters.
-template <class Output, WinogradBy by>
+/// An image-sized result: patches of the problem's x times filters. kInParts: each product as three of
+/// tf32.
+template <class Output, bool kInParts>
 class WinogradImageProduct
     : public WinogradProduct<WinogradGeometry, const float*, const float*, Output> {
  public:
   WinogradImageProduct(const Conv2dProblem& problem, int multiprocessors)
       : WinogradImageProduct::WinogradProduct(multiprocessors), geometry_(problem, Output::kPool) {
-    if constexpr (by != WinogradBy::kFma) {
-      consider_block<WinogradMma<by>>();
+    if constexpr (kInParts) {
+      consider_block<WinogradMmaBlock<512>>();
     } else {
       consider_block<WinogradBlock<1>>();
       if constexpr (!Output::kPool) {
@@ -158,15 +151,14 @@ class WinogradImageProduct
 };
 
 /// dx of images whose tiles fit one block.
-template <class Gradient, WinogradBy by>
+template <class Gradient, bool kInParts>
 class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, const float*, float*> {
  public:
   WinogradPatchSum(const Conv2dProblem& problem, int multiprocessors)
       : WinogradPatchSum::WinogradProduct(multiprocessors), geometry_(problem, Gradient::kPool) {
-    constexpr bool kByFma = by == WinogradBy::kFma;
     if (geometry_.tiles <= 32) {
-      consider_block<std::conditional_t<kByFma, WinogradBlock<2>, WinogradMma<by>>>();
-    } else if constexpr (!Gradient::kPool && kByFma) {
+      consider_block<std::conditional_t<kInParts, WinogradMmaBlock<512>, WinogradBlock<2>>>();
+    } else if constexpr (!Gradient::kPool && !kInParts) {
       if (geometry_.tiles <= 36) consider_block<WinogradBlock<2, 36>>();
     }
   }
@@ -181,19 +173,18 @@ class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, cons
  private:
   template <class Block>
   void consider_block() {
-    using Shape = WinogradDataShape<Block>;
-    this->template consider<Block, Shape::kFiltersAreRows>(
-        WinogradFilters::of_backward_data(nullptr, geometry_.d),
-        ceil_div(geometry_.d.n, Shape::kImages), winograd_data_smem_bytes<Block>(geometry_),
-        winograd_backward_data_kernel<Block, false, Gradient>,
-        winograd_backward_data_kernel<Block, true, Gradient>, "channels");
+    this->template consider<Block>(WinogradFilters::of_backward_data(nullptr, geometry_.d),
+                                   geometry_.d.n, winograd_data_smem_bytes<Block>(geometry_),
+                                   winograd_backward_data_kernel<Block, false, Gradient>,
+                                   winograd_backward_data_kernel<Block, true, Gradient>,
+                                   "channels");
   }
 
   const WinogradGeometry geometry_;
 };
 
 /// dw and db.
-template <class Gradient, WinogradBy by>
+template <class Gradient, bool kInParts>
 class WinogradFilterGradient {
  public:
   WinogradFilterGradient(const Conv2dProblem& problem, int multiprocessors)
@@ -225,8 +216,9 @@ class WinogradFilterGradient {
   }
 
  private:
-  using Block = std::conditional_t<by == WinogradBy::kFma, WinogradBlock<1>,
-                                   WinogradMmaBlock<by == WinogradBy::kTf32 ? 256 : 512>>;
+  // By 16 warps 64x64x56x56 -> 64 takes 191 us and by eight 206, pooled 1024x64x13x13 -> 128 175 and 167 (H100).
+  using MmaBlock = WinogradMmaBlock<Gradient::kPool ? 256 : 512>;
+  using Block = std::conditional_t<kInParts, MmaBlock, WinogradBlock<1>>;
   size_t stride() const { return partial_stride(geometry_.d.k, geometry_.d.c * 9); }
 
   const WinogradGeometry geometry_;

@@ -19,8 +19,8 @@
 namespace duet {
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd() {
-  return impl_entry<Conv2dPoolReluWinograd<WinogradBy::kFma>>(
-      "custom_winograd", conv2d_pool_relu_winograd_unsupported<WinogradBy::kFma>);
+  return impl_entry<Conv2dPoolReluWinograd<false>>("custom_winograd",
+                                                   conv2d_pool_relu_winograd_unsupported<false>);
 }
 
 }  // namespace duet
