@@ -8,8 +8,8 @@
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
 // Limits:   fp32 or bf16, 1-4 channels, groups = 1; forward: fp32 FMA, 3x3 or, with 1 channel, 5x5,
 //           stride 1, dilation 1; backward_filter: likewise, or on tensor cores up to 200 weights a
-//           filter; backward_data: tf32 or bf16, nchw, dilation 1, strides whose product with the channels
-//           is 16 at most, up to 4 strides of taps, rows of dy of whole 16 bytes.
+//           filter; backward_data: nchw, dilation 1, strides whose product with the channels is 16 at most, up
+//           to 4 strides of taps, rows of dy of whole 16 bytes.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/conv2d.h"
