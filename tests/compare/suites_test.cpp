@@ -10,8 +10,10 @@
 #include "compare/results_json.h"
 #include "compare/suite_summary.h"
 #include "core/error.h"
+#include "core/input_file.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {
