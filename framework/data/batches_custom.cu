@@ -84,7 +84,8 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
 }
 
 template <class T>
-__global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
+__global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
+    gather_augmented_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
   __shared__ DrawnRow rows[2];
   __shared__ uint32_t share;
@@ -100,13 +101,14 @@ __global__ void gather_augmented_kernel(GatherProblem p, bool nhwc) {
     }
   }
   __syncthreads();
-  const bool mixes = share != kWholeShare && rows[0].row.bytes;
+  const DrawnRow own = rows[0];  // in registers: stores to x might change shared memory
+  const bool mixes = share != kWholeShare && own.row.bytes;
   T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * p.channels * p.pixels;
   for (uint32_t pixel = blockIdx.y * blockDim.x + threadIdx.x; pixel < p.pixels;
        pixel += gridDim.y * blockDim.x) {
     const int32_t y = pixel / p.width, x = pixel % p.width;
     for (uint32_t c = 0; c < p.channels; ++c) {
-      float value = rows[0].value(p, c, y, x);
+      float value = own.value(p, c, y, x);
       if (mixes) value = mixed(share, value, rows[1].value(p, c, y, x));
       batch[nhwc ? pixel * p.channels + c : c * p.pixels + pixel] = T(value);
     }

@@ -5,8 +5,11 @@
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <thread>
 
 #include "core/error.h"
@@ -42,7 +45,11 @@ constexpr size_t kCublasWorkspaceBytes = size_t{32} << 20;  // what cuBLAS takes
 cudaStream_t process_stream() {
   static const cudaStream_t stream = [] {
     cudaStream_t created = nullptr;
-    DUET_CUDA(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking));
+    int least = 0, greatest = 0;
+    DUET_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    const char* env = getenv("DUET_PRIO");
+    DUET_CUDA(cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking,
+                                           env && *env == '0' ? least : greatest));
     return created;
   }();
   return stream;
@@ -162,6 +169,7 @@ struct StepGraph::Impl {
   cudaGraph_t graph = nullptr;
   cudaGraphExec_t executable = nullptr;
 
+  Impl(cudaStream_t stream_, cudaGraph_t graph_) : stream(stream_), graph(graph_) {}
   ~Impl() {
     if (executable) cudaGraphExecDestroy(executable);
     if (graph) cudaGraphDestroy(graph);
@@ -173,27 +181,85 @@ StepGraph::~StepGraph() = default;
 StepGraph::StepGraph(StepGraph&&) noexcept = default;
 StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 
-StepGraph::StepGraph(Context& context, const std::function<void()>& record)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->stream = context.stream();
-  DUET_CUDA(cudaStreamBeginCapture(impl_->stream, cudaStreamCaptureModeThreadLocal));
+namespace {
+
+cudaGraph_t captured(cudaStream_t stream, const std::function<void()>& record) {
+  cudaGraph_t graph = nullptr;
+  DUET_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
   try {
     record();
   } catch (...) {
-    cudaGraph_t broken = nullptr;
-    cudaStreamEndCapture(impl_->stream, &broken);
-    if (broken) cudaGraphDestroy(broken);
+    cudaStreamEndCapture(stream, &graph);
+    if (graph) cudaGraphDestroy(graph);
     (void)cudaGetLastError();
     throw;
   }
-  DUET_CUDA(cudaStreamEndCapture(impl_->stream, &impl_->graph));
+  DUET_CUDA(cudaStreamEndCapture(stream, &graph));
+  return graph;
+}
+
+#if CUDART_VERSION >= 13000
+constexpr auto graph_edges = cudaGraphGetEdges;
+constexpr auto remove_edges = cudaGraphRemoveDependencies;
+constexpr auto add_edges = cudaGraphAddDependencies;
+#else
+constexpr auto graph_edges = cudaGraphGetEdges_v2;
+constexpr auto remove_edges = cudaGraphRemoveDependencies_v2;
+constexpr auto add_edges = cudaGraphAddDependencies_v2;
+#endif
+
+/// Nothing of what is no kernel of this program: of a library's, CUDA refuses to tell.
+std::optional<unsigned> blocks_of(cudaGraphNode_t node) {
+  cudaKernelNodeParams params;
+  if (cudaGraphKernelNodeGetParams(node, &params) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  return params.gridDim.x * params.gridDim.y * params.gridDim.z;
+}
+
+void let_secondaries_start_early(cudaGraph_t graph) {
+  const char* const most_text = std::getenv("DUET_EARLY");
+  const unsigned most = most_text ? static_cast<unsigned>(std::atoi(most_text)) : 264;
+  size_t count = 0;
+  DUET_CUDA(graph_edges(graph, nullptr, nullptr, nullptr, &count));
+  std::vector<cudaGraphNode_t> from(count), to(count);
+  std::vector<cudaGraphEdgeData> data(count);
+  DUET_CUDA(graph_edges(graph, from.data(), to.data(), data.data(), &count));
+  for (size_t i = 0; i < count; ++i) {
+    if (data[i].type != cudaGraphDependencyTypeProgrammatic) continue;
+    const auto primary = blocks_of(from[i]), secondary = blocks_of(to[i]);
+    if (!primary || !secondary || std::max(*primary, *secondary) > most) continue;
+    DUET_CUDA(remove_edges(graph, &from[i], &to[i], &data[i], 1));
+    data[i].from_port = cudaGraphKernelNodePortLaunchCompletion;
+    DUET_CUDA(add_edges(graph, &from[i], &to[i], &data[i], 1));
+  }
+}
+
+}  // namespace
+
+StepGraph::StepGraph(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+  if (const char* dot = getenv("DUET_DOT")) {
+    size_t nodes = 0;
+    cudaGraphGetNodes(impl_->graph, nullptr, &nodes);
+    cudaGraphDebugDotPrint(impl_->graph,
+                           (std::string(dot) + std::to_string(nodes) + ".dot").c_str(), 1 << 0);
+  }
   // Not uploaded ahead of the first launch: see process_stream().
   DUET_CUDA(cudaGraphInstantiate(&impl_->executable, impl_->graph, 0));
 }
 
+StepGraph::StepGraph(Context& context, const std::function<void()>& record)
+    : StepGraph(std::make_unique<Impl>(context.stream(), captured(context.stream(), record))) {}
+
+StepGraph StepGraph::with_early_secondaries(Context& context, const std::function<void()>& record) {
+  auto impl = std::make_unique<Impl>(context.stream(), captured(context.stream(), record));
+  let_secondaries_start_early(impl->graph);
+  return StepGraph(std::move(impl));
+}
+
 StepGraph::StepGraph(Context& context, const std::vector<const StepGraph*>& parts)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->stream = context.stream();
+    : impl_(std::make_unique<Impl>(context.stream(), nullptr)) {
   DUET_CUDA(cudaGraphCreate(&impl_->graph, 0));
   cudaGraphNode_t last = nullptr;
   for (const StepGraph* part : parts) {

@@ -44,6 +44,9 @@ StepGraph::StepGraph() = default;
 StepGraph::StepGraph(Context&, const std::function<void()>&) {
   throw UnsupportedError(gpu_missing_reason());
 }
+StepGraph StepGraph::with_early_secondaries(Context& context, const std::function<void()>& record) {
+  return StepGraph(context, record);
+}
 StepGraph::StepGraph(Context&, const std::vector<const StepGraph*>&) {
   throw UnsupportedError(gpu_missing_reason());
 }

@@ -31,7 +31,8 @@ class TurnCounters {
   Buffer memory_;
 };
 
-/// A grid of blocks() blocks along x. Device functions are called by the whole block.
+/// A grid of blocks() blocks along x, each of one turn, or of fewer that take all turns between them. Device
+/// functions are called by the whole block.
 struct Turns {
   int groups = 1, splits = 1;  // a look at a group is `splits` turns
   int lead = 1;                // first looks that are taken before any second
@@ -54,12 +55,14 @@ struct Turns {
     turns.twice = false;
     return turns;
   }
-  unsigned blocks() const { return static_cast<unsigned>((twice ? 2 : 1) * groups * splits); }
+  __host__ __device__ unsigned blocks() const {
+    return static_cast<unsigned>((twice ? 2 : 1) * groups * splits);
+  }
 
 #ifdef __CUDACC__
   __device__ __forceinline__ Turn take() const {
     __shared__ unsigned number;
-    if (threadIdx.x == 0) number = atomicInc(counters, gridDim.x - 1);  // back to 0 at the end
+    if (threadIdx.x == 0) number = atomicInc(counters, blocks() - 1);  // back to 0 at the end
     __syncthreads();
     const int all = groups * splits, behind = static_cast<int>(number) - lead;
     // First looks alone, then first and second in turns, then the rest of the second.

@@ -1,5 +1,7 @@
 #include "layers/composed_block.h"
 
+#include "device/side_stream.h"
+
 namespace duet {
 
 void ComposedBlock::add(std::string_view layer, std::string_view id,
@@ -64,7 +66,9 @@ void ComposedBlock::run(Pass pass, const Run& run, const LayerTensors& t) {
     part.tensors.state = {
         {{static_cast<int64_t>(part.implementation->state_bytes())}, DType::kUInt8},
         state + part.state};
-    part.implementation->run(pass_of(i, pass), run, part.tensors);
+    // The first part has the parameters, and backward_data needs only what the others wrote.
+    const bool beside = i == 0 && pass == Pass::kBackwardFilter;
+    part.implementation->run(pass_of(i, pass), beside ? aside(run) : run, part.tensors);
   }
 }
 

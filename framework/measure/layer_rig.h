@@ -78,6 +78,8 @@ class LayerRig {
   /// What `pass` may read: x, w, dy and, in a backward pass, y; and what it writes.
   std::vector<Tensor> read_by(Pass pass) const;
   std::vector<Tensor> written_by(Pass pass) const;
+  /// What a run is given.
+  LayerTensors tensors(const std::vector<size_t>& without_dx = {}) const;
   uint64_t* step() { return static_cast<uint64_t*>(step_.data()); }
 
   /// Indices of the inputs that have a gradient.
@@ -93,7 +95,6 @@ class LayerRig {
   std::vector<Output> outputs_of(Pass pass) const;
   bool may_write(const GuardedTensor& tensor) const;
   std::vector<std::pair<std::string, const GuardedBuffer*>> all_buffers() const;
-  LayerTensors tensors(const std::vector<size_t>& without_dx) const;
   const GuardedTensor& y(size_t i) const { return y_[layer_.is_sum() ? 0 : i]; }
   const GuardedTensor& dx(size_t i) const { return dx_[layer_.is_sum() ? 0 : i]; }
 

@@ -53,6 +53,7 @@ std::vector<float> initial_values(const ParameterSpec& spec, uint64_t seed, uint
 }
 
 void Weights::initialise(uint64_t seed) {
+  changed();
 #if DUET_WITH_CUDA
   if (device_ == Device::kGpu) {
     Context context(device_);

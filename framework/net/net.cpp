@@ -3,15 +3,27 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/arena.h"
 #include "core/error.h"
 #include "core/running.h"
 #include "device/gpu_state.h"
 #include "device/range.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu.h"
 #include "measure/guarded_buffer.h"
 #include "measure/layer_data.h"
 
 namespace duet {
 namespace {
+
+// A kernel that writes a little beyond its workspace is compare's to find: it must not stop the
+// process before that.
+constexpr size_t kSlack = 4096;
+
+bool overlap(const Tensor& a, const Tensor& b) {
+  if (!a || !b) return false;
+  const auto begin = [](const Tensor& tensor) { return static_cast<const char*>(tensor.memory); };
+  return begin(a) < begin(b) + b.bytes() && begin(b) < begin(a) + a.bytes();
+}
 
 bool is_finite(const Tensor& tensor, Device device) {
   if (!tensor || !is_float(tensor.desc.dtype)) return true;
@@ -32,6 +44,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   list_calls();
   take_memory();
   take_workspace();
+  take_prepared_memory();
   use_weights();
   set_constants();
 }
@@ -68,10 +81,78 @@ void Net::take_workspace() {
     workspace_bytes_ =
         std::max(workspace_bytes_, call.step->implementation->workspace_bytes(call.step->pass));
   }
-  // A kernel that writes a little beyond its workspace is compare's to find: it must not stop the
-  // process before that.
-  constexpr size_t kSlack = 4096;
   workspace_ = Buffer(context_.device(), workspace_bytes_ + kSlack);
+}
+
+void Net::take_prepared_memory() {
+  ArenaPlan plan;
+  std::vector<std::pair<Node*, size_t>> places;
+  for (Node& node : nodes_) {
+    for (const Node::Step& step : node.steps) {
+      if (step.pass != Pass::kForward) continue;
+      node.inference = dynamic_cast<InferenceForward*>(step.implementation);
+      if (node.inference)
+        places.emplace_back(&node, plan.reserve(node.inference->prepared_bytes()));
+    }
+  }
+  prepared_memory_ = Buffer(context_.device(), plan.bytes());
+  for (const auto& [node, offset] : places) node->prepared = prepared_memory_.at(offset);
+}
+
+void Net::prepare_weights() {
+  if (prepared_version_ == weights_.version()) return;
+  prepared_version_ = weights_.version();
+  const Run run{context_, workspace_.data(), workspace_bytes_,
+                static_cast<const uint64_t*>(step_.data()), false};
+  for (const Node& node : nodes_) {
+    if (node.inference) node.inference->prepare_weights(run, node.tensors, node.prepared);
+  }
+}
+
+void Net::run_aside(SideStream* aside) {
+  aside_ = aside;
+  if (!aside || workspace_aside_.data()) return;
+  size_t bytes = 0;
+  for (const Call& call : calls_) {
+    if (!may_run_aside(call)) continue;
+    bytes = std::max(bytes, call.step->implementation->workspace_bytes(call.step->pass));
+  }
+  workspace_aside_ = Buffer(context_.device(), bytes + kSlack);
+}
+
+void Net::join_aside() {
+  aside_->join();
+  asides_.clear();
+}
+
+// The others end the backward pass, and all waits for them.
+bool Net::may_run_aside(const Call& call) const {
+  return call.step->pass == Pass::kBackwardFilter && call.node->tensors.dx[0];
+}
+
+// Values that no call of the list needs at the same time share memory. So a pass waits for those beside
+// it that read what it overwrites.
+void Net::wait_for_readers(const Call& call) {
+  if (call.step->pass == Pass::kForward) return;  // nothing is beside it
+  const LayerTensors& t = call.node->tensors;
+  std::vector<Tensor> written = t.dx;
+  written.push_back(t.state);
+  const auto are_written = [&](const std::vector<Tensor>& read) {
+    return std::any_of(written.begin(), written.end(), [&](const Tensor& one) {
+      return std::any_of(read.begin(), read.end(),
+                         [&](const Tensor& other) { return overlap(one, other); });
+    });
+  };
+  for (size_t i = asides_.size(); i-- > 0;) {
+    const Node& reader = *asides_[i].node;
+    const LayerTensors& read = reader.tensors;
+    // A layer's own state is only read once its backward_filter has gone aside.
+    const bool state = &reader != call.node && are_written({read.state});
+    if (!state && !are_written(read.x) && !are_written(read.y) && !are_written(read.dy)) continue;
+    aside_->hold_main(asides_[i].mark);  // and those before it
+    asides_.erase(asides_.begin(), asides_.begin() + static_cast<ptrdiff_t>(i) + 1);
+    return;
+  }
 }
 
 // d loss / d loss = 1 starts the backward pass; infer() has the step number 0.
@@ -126,7 +207,17 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
   try {
     const Running running(step.id, node.layer->type(), to_string(step.pass), node.name);
     const Run run{context_, workspace_.data(), workspace_bytes_, number, training};
-    step.implementation->run(step.pass, run, node.tensors);
+    if (!training && step.pass == Pass::kForward && node.inference) {
+      prepare_weights();
+      node.inference->infer(run, node.tensors, node.prepared);
+    } else {
+      if (aside_) wait_for_readers(call);
+      AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data());
+      const bool whole = step.implementation->state_bytes() == 0 ||
+                         dynamic_cast<Conv2dPoolReluImpl*>(step.implementation);
+      step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
+      if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
+    }
   } catch (const DeviceError& e) {
     throw named(e.what());
   } catch (const Error&) {
@@ -159,7 +250,7 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes();
+         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "device/context.h"
+#include "device/side_stream.h"
+#include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
 
@@ -33,6 +35,8 @@ class Net {
     std::vector<std::unique_ptr<Implementation>> implementations;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
+    InferenceForward* inference = nullptr;  // forward's implementation, where it is one
+    void* prepared = nullptr;               // its prepared memory
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -51,6 +55,10 @@ class Net {
   /// Queues all layers, first to last, as in evaluation and prediction.
   void infer();
 
+  /// Queues what inference (layers/inference_forward.h) has to make of the parameters anew, if weights().version() says
+  /// that they have changed. run() and infer() begin with it; a replayed graph cannot, so that this comes before it.
+  void prepare_weights();
+
   /// One pass of one layer; `calls()` are those of a training step, forward then backward.
   struct Call {
     Node* node;
@@ -60,6 +68,11 @@ class Net {
   /// Whose calls, layers and values calls(), nodes() and their tensors are.
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
+  /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
+  /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
+  /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
+  void run_aside(SideStream* aside);
+  void join_aside();
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
@@ -94,8 +107,11 @@ class Net {
   void list_calls();
   void take_memory();
   void take_workspace();
+  void take_prepared_memory();
   void use_weights();
   void set_constants();
+  bool may_run_aside(const Call& call) const;
+  void wait_for_readers(const Call& call);
 
   Context& context_;
   Weights& weights_;
@@ -106,6 +122,16 @@ class Net {
   size_t unshared_bytes_ = 0;  // of activations and their gradients, one behind the other
   Buffer workspace_;
   size_t workspace_bytes_ = 0;
+  Buffer prepared_memory_;
+  uint64_t prepared_version_ = 0;  // of the weights
+  Buffer workspace_aside_;
+  SideStream* aside_ = nullptr;
+  /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
+  struct Aside {
+    const Node* node;
+    size_t mark;
+  };
+  std::vector<Aside> asides_;
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;

@@ -75,6 +75,7 @@ std::vector<float> Weights::read(const Parameter& parameter, const Tensor& memor
 
 void Weights::write(const Parameter& parameter, const Tensor& memory,
                     const std::vector<float>& values) {
+  changed();
   const TensorDesc& desc = parameter.spec.desc;
   with_physical_values(desc, [&](auto physical) {
     for_each_element(desc, [&](int64_t p, int64_t l) { physical[p] = values[l]; });

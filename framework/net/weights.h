@@ -35,6 +35,11 @@ class Weights {
   static Tensor view(const Parameter& parameter, const Tensor& memory);
   size_t memory_bytes() const { return trained_.bytes() + buffers_.bytes(); }
 
+  /// Counts changes of values. Who writes through a tensor, or queues what does, says so by changed(); write() and
+  /// initialise() do. What nets made of the values before is then made anew (Net::prepare_weights()).
+  uint64_t version() const { return version_; }
+  void changed() { ++version_; }
+
   /// Gives them the values they start with, on their device. Synchronous.
   void initialise(uint64_t seed);
 
@@ -58,6 +63,7 @@ class Weights {
   Device device_;
   std::vector<Parameter> parameters_;
   Buffer trained_, buffers_;
+  uint64_t version_ = 1;
 };
 
 /// The values that parameter number `index` of a network starts with, in PyTorch's order.

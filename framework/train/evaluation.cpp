@@ -47,10 +47,11 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
 
 void Evaluation::capture() {
   restart();
+  net_.prepare_weights();  // or the graph would, in every batch
   batches_.stage(0);
   queue(program_);
   context_.synchronize();
-  graph_ = StepGraph(context_, [this] {
+  graph_ = StepGraph::with_early_secondaries(context_, [this] {
     const Range range("capture evaluation");
     queue(program_);
   });
@@ -86,6 +87,7 @@ Metrics Evaluation::run() {
 void Evaluation::step() {
   batches_.stage(next_++);
   if (graph_) {
+    net_.prepare_weights();
     graph_.launch();
   } else {
     queue(program_);

@@ -12,6 +12,15 @@ namespace duet {
 Predictor::Predictor(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& context)
     : context_(context), net_(without_loss(layers), weights, context, Net::Mode::kInference) {}
 
+void Predictor::infer() {
+  if (context_.device() == Device::kCpu || ++batches_ <= 2) return net_.infer();
+  net_.prepare_weights();
+  if (!graph_) {
+    graph_ = StepGraph::with_early_secondaries(context_, [this] { net_.infer(); });
+  }
+  graph_.launch();
+}
+
 // The images `first` to `first` + `count`.
 void Predictor::infer(const uint64_t* step, int64_t first, int64_t count, const Observer& observe) {
   for (const Net::Call& call : net_.calls()) {
@@ -54,7 +63,7 @@ std::vector<float> Predictor::logits(const DatasetInfo& info, std::vector<uint8_
       infer(static_cast<const uint64_t*>(step.data()), i * batch,
             std::min(batch, count - i * batch), observe);
     } else {
-      net_.infer();
+      infer();
     }
     const std::vector<double> values = values_of(net_.output(), device);
     std::copy(values.begin(), values.end(), logits.begin() + i * batch * classes);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "device/step_graph.h"
 #include "net/net.h"
 
 namespace duet {
@@ -32,10 +33,14 @@ class Predictor {
                             const Observer& observe);
 
  private:
+  /// Queues the network: on a GPU from its third batch on a replayed graph.
+  void infer();
   void infer(const uint64_t* step, int64_t first, int64_t count, const Observer& observe);
 
   Context& context_;
   Net net_;
+  int batches_ = 0;  // that infer() has queued
+  StepGraph graph_;
 };
 
 /// exp(x) over the sum of exp(x), in double. Not finite where an x is not.

@@ -79,11 +79,17 @@ void Training::write_program() {
   }
   const float* loss = net_.loss().data<float>();
   program_.push_back(update_operation(std::string(optimizer_->type()), [this, loss] {
+    weights_.changed();
     update_->queue(device_state(state_), loss);
   }));
   program_.push_back(advance_operation([this, loss] {
     advance(context_, device_state(state_), loss, net_.hits().data<int32_t>(), schedule_);
   }));
+}
+
+static bool off(const char* name) {
+  const char* value = getenv(name);
+  return value && *value == '0';
 }
 
 void Training::prepare() {
@@ -92,17 +98,73 @@ void Training::prepare() {
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   stage();
+  const bool branches = !off("DUET_LANES");
+  if (branches) {
+    branch_ = std::make_unique<SideStream>(context_);
+    update_branch_ = std::make_unique<SideStream>(context_);
+    net_.run_aside(branch_.get());
+  }
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
   }
+  if (branches) {
+    net_.join_aside();
+    net_.run_aside(nullptr);
+  }
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
-  step_graph_ = StepGraph(context_, [this] {
+  step_graph_ = StepGraph(context_, [this, branches] {
     const Range capture("capture step");
-    queue(program_);
+    if (branches)
+      queue_in_branches();
+    else
+      queue(program_);
   });
+}
+
+// Parameters are updated beside the passes of the layers before theirs, in parts that are worth a
+// launch.
+void Training::queue_in_branches() {
+  using Kind = Operation::Kind;
+  constexpr int64_t kLeast = 1 << 17;  // values of a part
+  const bool in_parts = update_->has_parts() && !off("DUET_EARLY");
+  const float* loss = net_.loss().data<float>();
+  const int64_t all = optimizer_tensors_.w.elements();
+  int64_t rest = all;  // the values that are not updated yet
+  net_.run_aside(branch_.get());
+  for (size_t i = 0; i < program_.size(); ++i) {
+    const Operation& operation = program_[i];
+    if (operation.kind == Kind::kUpdate) {
+      net_.join_aside();
+      update_branch_->join();
+      if (rest == all) operation.queue();
+      if (rest > 0 && rest < all)
+        update_->queue_part(context_, device_state(state_), loss, 0, rest);
+      continue;
+    }
+    operation.queue();
+    if (!in_parts || operation.kind != Kind::kLayer) continue;
+    if (operation.call->step->pass == Pass::kForward) continue;
+    const Operation& next = program_[i + 1];
+    if (next.kind != Kind::kLayer || next.call->node == operation.call->node) continue;
+    const int64_t first = first_value(*operation.call->node);
+    if (first < 0 || rest - first < kLeast) continue;
+    update_branch_->follow_main();
+    update_branch_->follow(*branch_);
+    update_->queue_part(update_branch_->context(), device_state(state_), loss, first, rest - first);
+    rest = first;
+  }
+  net_.run_aside(nullptr);
+}
+
+// Where its parameters begin among those that are trained; -1 without any.
+int64_t Training::first_value(const Net::Node& node) const {
+  for (const Tensor& dw : node.tensors.dw) {
+    if (dw) return dw.data<float>() - net_.gradients().data<float>();
+  }
+  return -1;
 }
 
 void Training::step() {
@@ -111,6 +173,7 @@ void Training::step() {
   ++next_;
   if (step_graph_) {
     step_graph_.launch();
+    weights_.changed();
   } else {
     queue(program_);
   }
@@ -146,8 +209,10 @@ Metrics Training::evaluate() {
   if (!ema) return evaluation_.run();
   context_.queue_copy(aside_.memory, w.memory, w.bytes());
   context_.queue_copy(w.memory, ema.memory, w.bytes());
+  weights_.changed();
   const Metrics metrics = evaluation_.run();
   context_.queue_copy(w.memory, aside_.memory, w.bytes());
+  weights_.changed();
   return metrics;
 }
 

@@ -51,11 +51,14 @@ std::vector<LayerCase> batch_norm2d_cases() {
       {.name = "many_channels", .x = {{{2, 512, 4, 4}}}, .gradient_check = false},
   });
   cases = in_all_modes(std::move(cases));
-  // custom_welford: second looks between first ones, and several batches a turn; custom_cluster: more
-  // than registers keep, and more than shared memory does.
+  // custom_welford: second looks between first ones, and several batches a turn; where channels are innermost, rows
+  // in registers, on shelves, and read again. custom_cluster: more than registers keep, and more than shared memory
+  // does.
   const TensorDesc many = {{5, 300, 29, 29}, DType::kFloat32, Layout::kNCHW};
   const TensorDesc large = {{7, 16, 124, 118}, DType::kFloat32, Layout::kNCHW};
   const TensorDesc rows = {{5, 32, 115, 116}, DType::kFloat32, Layout::kNHWC};
+  const TensorDesc wide = {{11, 4256, 10, 10}, DType::kFloat32, Layout::kNHWC};
+  cases.push_back({.name = "many_wide_rows", .x = {wide}, .gradient_check = false});
   cases.push_back({.name = "many_turns", .x = {many}, .gradient_check = false});
   cases.push_back({.name = "large_channels", .x = {large}, .gradient_check = false});
   cases.push_back({.name = "many_rows", .x = {rows}, .gradient_check = false});

@@ -26,6 +26,8 @@ class ConvolutionKernels : public GpuTest {
       by_tensor_cores.push_back("custom_direct");
     c.options.math = Math::kTF32;
     check_math(type, c, by_tensor_cores);
+    if (std::count(ids.begin(), ids.end(), "custom_winograd"))
+      check_math(type, c, {"custom_winograd_tf32"});
     if (c.data == Data::kNonFinite) return;  // bf16 would decide windows, and nothing settles them
     c.options.math = Math::kBF16;
     c.exact = false;

@@ -18,7 +18,8 @@ std::vector<LayerCase> pool2d_cases() {
   std::vector<LayerCase> cases = {
       image("one_pixel", {{"kernel", "1"}}, 1, 1, 1, 1),
       image("k1_stride2", {{"kernel", "1"}, {"stride", "2"}}, 2, 3, 5, 7),
-      // The 2x2 form in each alignment: rows of 4k, 4k + 2 and odd pixels; odd heights.
+      // The 2x2 form in each alignment: rows of 4k, 4k + 2 and odd pixels; odd heights. In nhwc channels of 4k
+      // and 8k.
       image("k2_w4", k2, 1, 1, 4, 4),
       image("k2_w8_odd_height", k2, 2, 3, 7, 8),
       image("k2_w6", k2, 3, 5, 6, 6),
@@ -27,6 +28,7 @@ std::vector<LayerCase> pool2d_cases() {
       image("k2_odd_both", k2, 1, 5, 5, 5),
       image("k2_c64_13", k2, 2, 64, 13, 13),
       image("k2_c32_28", k2, 3, 32, 28, 28),
+      image("k2_c12_odd_both", k2, 2, 12, 5, 7),
       image("k2_padding1", {{"kernel", "2"}, {"padding", "1"}}, 2, 3, 4, 6),
       // Windows that overlap, leave gaps, hang over the padding or do not fit a whole number of
       // times.
@@ -59,6 +61,7 @@ std::vector<LayerCase> pool2d_cases() {
       image("batch_1_c1", {{"kernel", "3"}}, 1, 1, 31, 29),
       image("non_finite", k3s2p1, 2, 4, 9, 9),
       image("non_finite_k2", k2, 2, 3, 8, 8),
+      image("non_finite_k2_c8", k2, 2, 8, 6, 4),
   };
   for (LayerCase& c : cases) {
     c.gradient_check = c.x[0].elements() < 1000;

@@ -32,6 +32,27 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnGpu, WhatIsPreparedOfWeightsIsNeverStale) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const std::string math : {"fp32", "bf16"}) {
+      const std::string head = "math: " + math + "\n";
+      TestTraining graph(head + averaged_training(backend)),
+          plain(head + "graph: false\n" + averaged_training(backend));
+      for (int i = 0; i < 3; ++i) {
+        graph.training->step();
+        plain.training->step();
+        // A net that has prepared nothing yet.
+        Net fresh(plain.network.layers, plain.training->weights(), plain.context,
+                  Net::Mode::kInference);
+        Evaluation evaluation(fresh, plain.data, plain.data.validation);
+        EXPECT_EQ(graph.training->evaluation().run().loss, evaluation.run().loss)
+            << backend << " " << math << " " << i;
+        EXPECT_EQ(graph.training->evaluate().loss, plain.training->evaluate().loss);
+      }
+    }
+  }
+}
+
 TEST_F(TrainingOnGpu, EveryOptimizerIsTheSameInAGraphAndAfterAStop) {
   for (const auto network : {averaged_training, muon_training}) {
     TestTraining graph(network("custom")), eager("graph: false\n" + network("custom"));

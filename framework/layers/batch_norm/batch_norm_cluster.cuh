@@ -100,7 +100,16 @@ struct Shelf {
   }
   static __device__ __forceinline__ void fetch(int i, const Value* from) {
 #if __CUDA_ARCH__ >= 800
-    if constexpr (kBytes >= 4) {
+    if constexpr (kBytes == 16) {
+      // Past L1, and the first to leave L2: what has no place here is read again.
+      uint64_t policy;
+      asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+      asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
+                       static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
+                   "l"(from), "l"(policy)
+                   : "memory");
+      return;
+    } else if constexpr (kBytes >= 4) {
       asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
                        static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
                    "l"(from), "n"(kBytes)
@@ -113,6 +122,40 @@ struct Shelf {
   static __device__ __forceinline__ void wait() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  }
+  /// The copies that the thread has queued since the call before become a group.
+  static __device__ __forceinline__ void commit() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+  }
+  /// For all groups but the last `pending`, or more of them.
+  static __device__ __forceinline__ void wait_but(int pending) {
+#if __CUDA_ARCH__ >= 800
+    switch (pending) {
+      case 0:
+        asm volatile("cp.async.wait_group 0;" ::: "memory");
+        break;
+      case 1:
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        break;
+      case 2:
+        asm volatile("cp.async.wait_group 2;" ::: "memory");
+        break;
+      case 3:
+        asm volatile("cp.async.wait_group 3;" ::: "memory");
+        break;
+      case 4:
+        asm volatile("cp.async.wait_group 4;" ::: "memory");
+        break;
+      case 5:
+        asm volatile("cp.async.wait_group 5;" ::: "memory");
+        break;
+      default:
+        asm volatile("cp.async.wait_group 6;" ::: "memory");
+        break;
+    }
 #endif
   }
   static __device__ __forceinline__ Vector<float, F::V> get(int i) {

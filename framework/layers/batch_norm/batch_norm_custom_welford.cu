@@ -3,15 +3,15 @@
 //           Welford: Note on a Method for Calculating Corrected Sums of Squares and Products, 1962;
 //           parts are joined by T. F. Chan, G. H. Golub, R. J. LeVeque: Updating Formulae and a
 //           Pairwise Algorithm for Computing Sample Variances, 1979.
-// Mapping:  block = a look at a split of 1 channel (NHWC, N x F: of 128 to 512 bytes of channels, whose
-//           second look is a launch of its own), 256 threads; a thread has 8 vectors of 4 values (16
-//           of 1 where H*W, or C, is no multiple of 4) under way, in backward half as many of x and
-//           of dy. The block that is last to leave its part of a channel's sums in the workspace joins
-//           all parts.
-// Traffic:  forward x once and y once, backward x, dy and dx once, where a few channels fit into L2;
-//           else, and in NHWC, up to twice what is read.
+// Mapping:  NCHW: block = a look at a split of 1 channel, 256 threads; a thread has 8 vectors of 4 values (16 of 1
+//           where H*W is no multiple of 4) under way, in backward half as many of x and of dy. The block that is
+//           last to leave its part of a channel's sums in the workspace joins all parts. NHWC, N x F: block = both
+//           looks at a split of 128 to 512 bytes of channels, 2 blocks a multiprocessor; what it read first stays
+//           in its shared memory and registers (batch_norm_rows.cuh).
+// Traffic:  forward x once and y once, backward x, dy and dx once, where in NCHW a few channels fit into L2, in NHWC
+//           the tensors into the multiprocessors (up to 35 MB) and L2; else the rest of x and dy twice.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
-#include "layers/batch_norm/batch_norm_turns.cuh"
+#include "layers/batch_norm/batch_norm_rows.cuh"
 
 namespace duet {
 namespace {
@@ -50,26 +50,24 @@ __global__ void __launch_bounds__(kThreads, kTurnBlocks)
                     [](int, const auto&, const auto&, const auto& dy) { return dy; });
 }
 
-// The second looks of rows, as launches of their own.
+// The same of rows, held between the looks.
 template <class F>
-__global__ void __launch_bounds__(kThreads)
-    batch_norm_normalise_welford_kernel(Walk walk, Forward<typename F::Value> t) {
+__global__ void __launch_bounds__(kThreads, kRowBlocks)
+    batch_norm_forward_rows_welford_kernel(Rows rows, Turns turns, Forward<typename F::Value> t) {
   wait_for_primary();
-  walk.turn = from_the_end();
-  normalise<F>(walk, t, kept_statistics<F>(walk, t.state));
+  normalise_rows<F>(rows, turns, t, PlainUnits<F>{rows.walk.channels});
 }
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTurnBlocks)
-    batch_norm_input_gradient_welford_kernel(Walk walk, Backward<typename F::Value> t,
-                                             const Sums* totals) {
+__global__ void __launch_bounds__(kThreads, kRowBlocks)
+    batch_norm_backward_rows_welford_kernel(Rows rows, Turns turns, Backward<typename F::Value> t) {
   wait_for_primary();
-  walk.turn = from_the_end();
-  write_gradients_of<F>(walk, t, totals);
+  find_row_gradients<F>(rows, turns, t, PlainUnits<F>{rows.walk.channels});
 }
 
-class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
+/// Images in planes.
+class WelfordPlanes : public CustomImpl<WelfordPlanes> {
  public:
-  explicit BatchNormCustomWelford(const BatchNormProblem& problem)
+  explicit WelfordPlanes(const BatchNormProblem& problem)
       : CustomImpl(problem),
         forward_(walk_of_turns(problem, 1)),
         backward_(walk_of_turns(problem, 2)),
@@ -88,24 +86,16 @@ class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
-    auto* const partial = static_cast<Moments*>(run.workspace);
-    queue(run, F::kPlanes ? forward_turns_ : forward_turns_.once(),
-          batch_norm_forward_welford_kernel<F>, forward_, t, partial);
-    if constexpr (!F::kPlanes) {
-      launch(split_walk_, split_walk_.splits, run.stream(), batch_norm_normalise_welford_kernel<F>,
-             split_walk_, t);
+    if constexpr (F::kPlanes) {
+      queue(run, forward_turns_, batch_norm_forward_welford_kernel<F>, forward_, t,
+            static_cast<Moments*>(run.workspace));
     }
   }
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
-    auto* const partial = static_cast<Sums*>(run.workspace);
-    queue(run, F::kPlanes && t.dx ? backward_turns_ : backward_turns_.once(),
-          batch_norm_backward_welford_kernel<F>, backward_, t, partial);
-    if constexpr (!F::kPlanes) {
-      if (t.dx == nullptr) return;
-      launch(split_walk_, split_walk_.splits, run.stream(),
-             batch_norm_input_gradient_welford_kernel<F>, split_walk_, t,
-             partial + backward_.splits * backward_.channels);
+    if constexpr (F::kPlanes) {
+      queue(run, t.dx ? backward_turns_ : backward_turns_.once(),
+            batch_norm_backward_welford_kernel<F>, backward_, t, static_cast<Sums*>(run.workspace));
     }
   }
 
@@ -122,11 +112,56 @@ class BatchNormCustomWelford : public CustomImpl<BatchNormCustomWelford> {
   const Turns forward_turns_, backward_turns_;
 };
 
+/// Images whose channels are innermost, and features.
+class WelfordRows : public CustomImpl<WelfordRows> {
+ public:
+  explicit WelfordRows(const BatchNormProblem& problem)
+      : CustomImpl(problem),
+        forward_(rows_of(problem, static_cast<int>(problem.count()), 1)),
+        backward_(rows_of(problem, static_cast<int>(problem.count()), 2)),
+        counters_(forward_.walk.groups) {}
+
+  size_t workspace_bytes(Pass pass) const override {
+    return row_workspace_bytes(pass == Pass::kForward ? forward_ : backward_);
+  }
+  std::string detail(Pass pass) const override {
+    return row_form_text(problem_) + ", " +
+           rows_text(pass == Pass::kForward ? forward_ : backward_);
+  }
+
+  template <class F>
+  void train(const Run& run, const Forward<typename F::Value>& t) const {
+    if constexpr (!F::kPlanes) {
+      with_row_form<F>(problem_, [&](auto form) {
+        launch_rows(run, forward_, counters_, true,
+                    batch_norm_forward_rows_welford_kernel<decltype(form)>, t);
+      });
+    }
+  }
+  template <class F>
+  void gradients(const Run& run, const Backward<typename F::Value>& t) const {
+    if constexpr (!F::kPlanes) {
+      with_row_form<F>(problem_, [&](auto form) {
+        launch_rows(run, backward_, counters_, t.dx != nullptr,
+                    batch_norm_backward_rows_welford_kernel<decltype(form)>, t);
+      });
+    }
+  }
+
+ private:
+  const Rows forward_, backward_;
+  const TurnCounters counters_;
+};
+
+std::unique_ptr<Implementation> make(const BatchNormProblem& problem, Context&) {
+  if (in_planes(problem)) return std::make_unique<WelfordPlanes>(problem);
+  return std::make_unique<WelfordRows>(problem);
+}
+
 }  // namespace
 
 ImplEntry<BatchNormProblem> batch_norm_custom_welford() {
-  return impl_entry<BatchNormCustomWelford>("custom_welford", batch_norm::unsupported,
-                                            gpu_dtypes());
+  return {"custom_welford", batch_norm::unsupported, make, false, gpu_dtypes()};
 }
 
 }  // namespace duet

@@ -136,6 +136,7 @@ template <class F, int count>
 struct Batch {
   Packed<typename F::Value, F::V> vectors[count];
 
+  __device__ __forceinline__ Batch() {}
   __device__ __forceinline__ Batch(const typename F::Value* from, const int (&offsets)[count]) {
 #pragma unroll
     for (int i = 0; i < count; ++i) {
@@ -187,19 +188,25 @@ __device__ __forceinline__ Statistics<F> statistics_of_backward(
   return kept_statistics<F>(walk, t.state);
 }
 
-/// Keeps what forward found of its channels, once: in the state and in the buffers.
+/// Keeps what forward found of channel c, in the state and in the buffers.
+template <class T>
+__device__ __forceinline__ void keep_channel(const Walk& walk, const Forward<T>& t, int c,
+                                             float mean, float inverse, float var) {
+  const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
+  t.state[c] = mean;
+  t.state[walk.channels + c] = inverse;
+  t.running_mean[c] = old * t.running_mean[c] + walk.momentum * mean;
+  t.running_var[c] = old * t.running_var[c] + walk.momentum * (var * unbiased);
+}
+/// The same of all its channels, once.
 template <class F>
 __device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F::Value>& t,
                                      const Statistics<F>& s, const float (&var)[F::kChannels]) {
   if (!is_first<F>(walk)) return;
   const int c = first_channel<F>(walk);
-  const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
-    t.state[c + k] = s.mean[k];
-    t.state[walk.channels + c + k] = s.inverse[k];
-    t.running_mean[c + k] = old * t.running_mean[c + k] + walk.momentum * s.mean[k];
-    t.running_var[c + k] = old * t.running_var[c + k] + walk.momentum * (var[k] * unbiased);
+    keep_channel(walk, t, c + k, s.mean[k], s.inverse[k], var[k]);
   }
 }
 

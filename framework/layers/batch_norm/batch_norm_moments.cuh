@@ -9,8 +9,8 @@ namespace duet::batch_norm {
 
 /// Adds a batch to the moments of the thread's channels: first its own, with one division for all its
 /// values.
-template <class F, int count>
-__device__ __forceinline__ void add_batch(const int (&offsets)[count], const Batch<F, count>& x,
+template <class F, class Values, int count>
+__device__ __forceinline__ void add_batch(const int (&offsets)[count], const Values& x,
                                           Moments (&moments)[F::kChannels]) {
   float sums[F::kChannels] = {}, squares[F::kChannels] = {};
   int vectors = 0;

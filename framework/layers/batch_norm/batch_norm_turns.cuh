@@ -74,33 +74,6 @@ __device__ __forceinline__ void find_gradients(Walk& walk, const Turns& turns,
   });
 }
 
-/// Behind first looks alone, where groups are too large for L2 to hold them until a second: the sums over
-/// all splits that find_gradients() left.
-template <class F>
-__device__ __forceinline__ void write_gradients_of(const Walk& walk,
-                                                   const Backward<typename F::Value>& t,
-                                                   const Sums* totals) {
-  const Statistics<F> s = statistics_of_backward<F>(walk, t);
-  const Affine<F> affine = affine_of<F>(walk, t, s);
-  Sums sums[F::kChannels] = {};
-  const int c = first_channel<F>(walk);
-#pragma unroll
-  for (int k = 0; k < F::kChannels && c < walk.channels; ++k) sums[k] = totals[c + k];
-  const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
-  constexpr int kCount = kTogether<F> / 2;
-  for_each_batch<kCount, F>(walk, [&](const int(&offsets)[kCount]) {
-    const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (offsets[i] >= 0) store_streaming(t.dx + offsets[i], input_gradient(x[i], dy[i]));
-    }
-  });
-}
-/// The block's part of a grid of groups x splits, the last first: what was read last is in L2.
-__device__ __forceinline__ Turn from_the_end() {
-  return {false, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.y - 1 - blockIdx.y)};
-}
-
 /// A turn is what the threads of a block have under way at once, of one or two `tensors`; less where
 /// that makes too few blocks.
 inline Walk walk_of_turns(const BatchNormProblem& problem, int tensors) {

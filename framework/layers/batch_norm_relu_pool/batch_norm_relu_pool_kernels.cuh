@@ -185,10 +185,8 @@ __device__ __forceinline__ void add_windows(const Patch<F>& x, const Vector<floa
 
 /// dx of a unit; dy is 0 where the unit is no whole window.
 template <class F>
-__device__ __forceinline__ void write_input_gradients(const Windows& t, const Place& at, Patch<F> x,
-                                                      const Vector<float, F::V>& dy,
-                                                      const InputGradient<F>& gradient,
-                                                      typename F::Value* dx) {
+__device__ __forceinline__ Patch<F> input_gradients(Patch<F> x, const Vector<float, F::V>& dy,
+                                                    const InputGradient<F>& gradient) {
 #pragma unroll
   for (int k = 0; k < F::V; ++k) {
     float d[4];
@@ -196,8 +194,17 @@ __device__ __forceinline__ void write_input_gradients(const Windows& t, const Pl
 #pragma unroll
     for (int j = 0; j < 4; ++j) x.v[j].v[k] = gradient(x.v[j].v[k], d[j], F::channel_of(k));
   }
-  store_pair<F>(t, dx + at.x, at.right, x.v[0], x.v[1]);
-  if (at.below) store_pair<F>(t, dx + at.x + row_step<F>(t), at.right, x.v[2], x.v[3]);
+  return x;
+}
+template <class F>
+__device__ __forceinline__ void write_input_gradients(const Windows& t, const Place& at,
+                                                      const Patch<F>& x,
+                                                      const Vector<float, F::V>& dy,
+                                                      const InputGradient<F>& gradient,
+                                                      typename F::Value* dx) {
+  const Patch<F> d = input_gradients<F>(x, dy, gradient);
+  store_pair<F>(t, dx + at.x, at.right, d.v[0], d.v[1]);
+  if (at.below) store_pair<F>(t, dx + at.x + row_step<F>(t), at.right, d.v[2], d.v[3]);
 }
 
 /// dy of a unit, or 0 where that is no whole window.

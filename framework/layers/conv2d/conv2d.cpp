@@ -21,6 +21,7 @@ ImplEntry<Conv2dProblem> conv2d_custom_wgmma_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_halo();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd();
 ImplEntry<Conv2dProblem> conv2d_custom_winograd_3xtf32();
+ImplEntry<Conv2dProblem> conv2d_custom_winograd_tf32();
 ImplEntry<Conv2dProblem> conv2d_cudnn();
 ImplEntry<Conv2dProblem> conv2d_cudnn_cufft();
 ImplEntry<Conv2dProblem> conv2d_cudnn_graph();
@@ -39,6 +40,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_mma_3xtf32(),
     conv2d_custom_implicit_gemm(),
     conv2d_custom_winograd_3xtf32(),
+    conv2d_custom_winograd_tf32(),
     conv2d_custom_wgmma_3xtf32(),
     conv2d_custom_depthwise(),
     conv2d_custom_implicit_gemm_double_buffered(),

@@ -31,6 +31,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_algorithms.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 
@@ -84,7 +85,7 @@ void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d,
 
 namespace {
 
-class Conv2dCudnn : public Conv2dImpl {
+class Conv2dCudnn : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem), descriptors_(problem) {
     if (problem.bias) bias_gradient_.emplace(problem);
@@ -136,17 +137,21 @@ class Conv2dCudnn : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    void *weight = w.memory, *bias = b.memory;
-    if (narrow()) {
-      weight = rounded(run, w, 0);
-      if (b) bias = rounded(run, b, narrow_weight_bytes());
-    }
-    call(Pass::kForward, run, {x.memory, weight, bias, y.memory});
+    round_parameters(run, w, b, run.workspace);
+    forward_by(run, x, w, b, run.workspace, y);
+  }
+  size_t prepared_bytes() const override { return converted_bytes(Pass::kForward); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    round_parameters(run, t.w[0], bias_of(t), prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    void* weight = narrow() ? rounded(run, w, 0) : w.memory;
-    call(Pass::kBackwardData, run, {dx.memory, weight, nullptr, dy.memory});
+    round_parameters(run, w, {}, run.workspace);
+    call(Pass::kBackwardData, run,
+         {dx.memory, narrow() ? run.workspace : w.memory, nullptr, dy.memory});
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -198,13 +203,28 @@ class Conv2dCudnn : public Conv2dImpl {
     return narrow_weight_bytes() +
            (bias ? align_up(as_stored(problem_, problem_.b_desc()).bytes()) : 0);
   }
-  /// A parameter in bfloat16, at `offset` in the workspace.
-  static void* rounded(const Run& run, const Tensor& parameter, size_t offset) {
-    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
-    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
-    return to;
+  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
+  void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
+  /// The parameters in bfloat16, if they are taken so, the weights at the beginning of `memory`.
+  void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
+    if (!narrow()) return;
+    const auto round = [&](const Tensor& parameter, void* to) {
+      queue_conversion(parameter.data<float>(), static_cast<bfloat16*>(to), parameter.elements(),
+                       run.stream());
+    };
+    round(w, memory);
+    if (b) round(b, bias_in(memory));
   }
-  /// An activation or gradient in float32, likewise.
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
+                  const Tensor& y) const {
+    void *weight = w.memory, *bias = b.memory;
+    if (narrow()) {
+      weight = rounded;
+      if (b) bias = bias_in(rounded);
+    }
+    call(Pass::kForward, run, {x.memory, weight, bias, y.memory});
+  }
+  /// An activation or gradient in float32, at `offset` in the workspace.
   static void* widened(const Run& run, const Tensor& tensor, size_t offset) {
     auto* to = reinterpret_cast<float*>(static_cast<char*>(run.workspace) + offset);
     queue_conversion(tensor.data<bfloat16>(), to, tensor.elements(), run.stream());

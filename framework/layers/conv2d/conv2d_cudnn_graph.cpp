@@ -34,6 +34,7 @@
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/conv2d_bias_gradient.h"
 #include "layers/conv2d/conv2d_trial.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -153,7 +154,7 @@ LivePlans& live_plans() {
   return plans;
 }
 
-class Conv2dCudnnGraph : public Conv2dImpl {
+class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
  public:
   explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
       : Conv2dImpl(problem),
@@ -206,12 +207,20 @@ class Conv2dCudnnGraph : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    void* bias = b.memory;
-    if (narrow_bias(Pass::kForward)) bias = rounded(run, b, narrow_weight_bytes());
-    call(Pass::kForward, run, {x.memory, weights(run, w), bias, y.memory});
+    round_parameters(run, w, b, run.workspace);
+    forward_by(run, x, w, b, run.workspace, y);
+  }
+  size_t prepared_bytes() const override { return converted_bytes(Pass::kForward); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    round_parameters(run, t.w[0], bias_of(t), prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    call(Pass::kBackwardData, run, {dx.memory, weights(run, w), nullptr, dy.memory});
+    round_parameters(run, w, {}, run.workspace);
+    call(Pass::kBackwardData, run,
+         {dx.memory, narrow() ? run.workspace : w.memory, nullptr, dy.memory});
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
@@ -248,14 +257,22 @@ class Conv2dCudnnGraph : public Conv2dImpl {
            (narrow_bias(pass) ? align_up(stored_in(DType::kBFloat16, problem_.b_desc()).bytes())
                               : 0);
   }
-  /// A parameter in bfloat16, at `offset` in the workspace.
-  static void* rounded(const Run& run, const Tensor& parameter, size_t offset) {
-    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
-    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
-    return to;
+  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
+  void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
+  /// The parameters in bfloat16, those that are taken so, the weights at the beginning of `memory`.
+  void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
+    const auto round = [&](const Tensor& parameter, void* to) {
+      queue_conversion(parameter.data<float>(), static_cast<bfloat16*>(to), parameter.elements(),
+                       run.stream());
+    };
+    if (narrow()) round(w, memory);
+    if (b && narrow_bias(Pass::kForward)) round(b, bias_in(memory));
   }
-  void* weights(const Run& run, const Tensor& w) const {
-    return narrow() ? rounded(run, w, 0) : w.memory;
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
+                  const Tensor& y) const {
+    call(Pass::kForward, run,
+         {x.memory, narrow() ? rounded : w.memory,
+          narrow_bias(Pass::kForward) ? bias_in(rounded) : b.memory, y.memory});
   }
 
   /// `memory` without its workspace.

@@ -21,7 +21,8 @@
 namespace duet {
 
 ImplEntry<Conv2dProblem> conv2d_custom_winograd() {
-  return impl_entry<Conv2dWinograd<false>>("custom_winograd", conv2d_winograd_unsupported<false>);
+  return impl_entry<Conv2dWinograd<WinogradBy::kFma>>(
+      "custom_winograd", conv2d_winograd_unsupported<WinogradBy::kFma>);
 }
 
 }  // namespace duet

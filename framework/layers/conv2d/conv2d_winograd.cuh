@@ -1,4 +1,4 @@
-// conv2d by F(2x2, 3x3), for custom_winograd and custom_winograd_3xtf32.
+// conv2d by F(2x2, 3x3), for custom_winograd, custom_winograd_tf32 and custom_winograd_3xtf32.
 #pragma once
 
 #include "layers/conv2d/conv2d.h"
@@ -15,8 +15,7 @@ inline Conv2dProblem winograd_transposed(const Conv2dProblem& problem) {
   return t;
 }
 
-/// kInParts: each product as three of tf32.
-template <bool kInParts>
+template <WinogradBy by>
 class Conv2dWinograd : public Conv2dImpl {
  public:
   explicit Conv2dWinograd(const Conv2dProblem& problem)
@@ -82,10 +81,10 @@ class Conv2dWinograd : public Conv2dImpl {
     sums_patches_ ? f(patch_sum_) : f(transposed_);
   }
 
-  const WinogradImageProduct<PlainOutput, kInParts> forward_;
-  const WinogradPatchSum<PlainGradient, kInParts> patch_sum_;
-  const WinogradImageProduct<PlainOutput, kInParts> transposed_;
-  const WinogradFilterGradient<PlainGradient, kInParts> backward_filter_;
+  const WinogradImageProduct<PlainOutput, by> forward_;
+  const WinogradPatchSum<PlainGradient, by> patch_sum_;
+  const WinogradImageProduct<PlainOutput, by> transposed_;
+  const WinogradFilterGradient<PlainGradient, by> backward_filter_;
   const bool sums_patches_;
 };
 
@@ -103,12 +102,12 @@ inline std::optional<std::string> winograd_slower(const Conv2dProblem& problem, 
   return {};
 }
 
-template <bool kInParts>
+template <WinogradBy by>
 std::optional<std::string> conv2d_winograd_unsupported(const Conv2dProblem& problem, Pass pass) {
   if (auto reason = winograd_unsupported(problem, pass)) return reason;
   if (auto reason = winograd_slower(problem, pass)) return reason;
   if (!gpu_available()) return {};
-  return Conv2dWinograd<kInParts>(problem).unsupported(pass);
+  return Conv2dWinograd<by>(problem).unsupported(pass);
 }
 
 }  // namespace duet

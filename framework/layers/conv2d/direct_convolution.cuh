@@ -63,15 +63,19 @@ class DirectConvolution {
     filter_grid_ = dim3(ceil_div(geometry_.total_windows, windows_per_split_), filter_blocks);
   }
 
-  /// `argmax` is nullptr without pooling; `b` may be.
-  void forward(const T* x, const float* w, const float* b, T* y, uint32_t* argmax,
-               cudaStream_t stream) const {
+  /// `argmax` is nullptr without pooling; `b` may be. Weights at rest: layers/inference_forward.h.
+  void forward(bool weights_rest, const T* x, const float* w, const float* b, T* y,
+               uint32_t* argmax, cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {
       const size_t smem = sizeof(float) * groups_per_block_ * 8 * direct_filter_pitch(S::taps);
-      launch_following(
-          {forward_grid_, kDirectThreads, smem, stream},
-          conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool>,
-          geometry_, groups_per_block_ * 8, x, w, b, y, argmax);
+      const auto queue = [&]<bool kRuns>() {
+        launch_following(
+            {forward_grid_, kDirectThreads, smem, stream},
+            conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool, kRuns>,
+            geometry_, groups_per_block_ * 8, weights_rest, x, w, b, y, argmax);
+      };
+      const bool runs = !kPool && geometry_.filter_stride == 1 && geometry_.d.k % 8 == 0;
+      runs ? queue.template operator()<!kPool>() : queue.template operator()<false>();
     });
   }
 

@@ -50,8 +50,7 @@ struct DirectPatch {
   static constexpr int kSide = kR + 1;
   float v[kC][kSide][kSide];
   template <class T>
-  __device__ __forceinline__ void load(const DirectGeometry& g, const T* __restrict__ x, int n,
-                                       int wh, int ww) {
+  __device__ __forceinline__ void load(const DirectGeometry& g, const T* x, int n, int wh, int ww) {
     const T* image = x + size_t(n) * g.d.c * g.d.h * g.d.w;
     if (g.all_inside) {
       const T* corner = image + (2 * wh * g.d.w + 2 * ww) * g.x_pixel_stride;
@@ -61,9 +60,9 @@ struct DirectPatch {
         for (int i = 0; i < kSide; ++i)
 #pragma unroll
           for (int j = 0; j < kSide; ++j)
-            v[c][i][j] = load_constant<1>(corner + c * g.x_channel_stride +
-                                          (i * g.d.w + j) * g.x_pixel_stride)
-                             .v[0];
+            v[c][i][j] =
+                duet::load<1>(corner + c * g.x_channel_stride + (i * g.d.w + j) * g.x_pixel_stride)
+                    .v[0];
       return;
     }
 #pragma unroll
@@ -75,8 +74,8 @@ struct DirectPatch {
         const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(w) < uint32_t(g.d.w);
 #pragma unroll
         for (int c = 0; c < kC; ++c)
-          v[c][i][j] = inside ? load_constant<1>(image + c * g.x_channel_stride +
-                                                 (h * g.d.w + w) * g.x_pixel_stride)
+          v[c][i][j] = inside ? duet::load<1>(image + c * g.x_channel_stride +
+                                              (h * g.d.w + w) * g.x_pixel_stride)
                                     .v[0]
                               : 0.f;
       }
@@ -84,14 +83,27 @@ struct DirectPatch {
   }
 };
 
-// filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters.
-template <class T, int kC, int kR, int kWindows, bool kPool>
+/// Eight neighbours, 16 bytes at a time.
+template <class T>
+__device__ __forceinline__ void store_run(T* to, const float (&values)[8]) {
+#pragma unroll
+  for (int f = 0; f < 8; f += kWidest<T>) {
+    Vector<float, kWidest<T>> run;
+#pragma unroll
+    for (int e = 0; e < kWidest<T>; ++e) run.v[e] = values[f + e];
+    store(to + f, run);
+  }
+}
+
+// filters_per_block is a multiple of 8; grid.x runs over windows, grid.y over runs of filters. Weights at rest are fetched while
+// the kernel before still runs.
+// kRuns: filters are innermost, and eight of them are stored at once. REQUIRES there: K is a multiple of 8.
+template <class T, int kC, int kR, int kWindows, bool kPool, bool kRuns = false>
 __global__ void __launch_bounds__(kDirectThreads)
     conv2d_direct_forward_kernel(const __grid_constant__ DirectGeometry g, int filters_per_block,
-                                 const T* __restrict__ x, const float* __restrict__ w,
-                                 const float* __restrict__ bias, T* __restrict__ y,
-                                 uint32_t* __restrict__ argmax) {
-  wait_for_primary();
+                                 bool weights_rest, const T* x, const float* w, const float* bias,
+                                 T* __restrict__ y, uint32_t* __restrict__ argmax) {
+  if (!weights_rest) wait_for_primary();
   constexpr int kTaps = kC * kR * kR, kTapPitch = direct_filter_pitch(kTaps);
   extern __shared__ __align__(16) float weights[];  // [filter][kTapPitch]
   const int first_filter = blockIdx.y * filters_per_block;
@@ -108,6 +120,7 @@ __global__ void __launch_bounds__(kDirectThreads)
     }
     weights[filter * kTapPitch + tap] = value;
   }
+  if (weights_rest) wait_for_primary();
   DirectPatch<kC, kR> patch[kWindows];
   int image[kWindows], wh[kWindows], ww[kWindows];
   bool live[kWindows];
@@ -127,6 +140,7 @@ __global__ void __launch_bounds__(kDirectThreads)
     if (k0 >= g.d.k) break;
     uint32_t codes[kWindows] = {};
     float pooled_out[kWindows][8];
+    float pixels_out[kRuns ? kWindows : 1][4][8];
 #pragma unroll
     for (int f = 0; f < 8; ++f) {
       float taps[kTapPitch];
@@ -157,6 +171,9 @@ __global__ void __launch_bounds__(kDirectThreads)
           const PooledValue pooled = pool_window(acc[0][0], acc[0][1], acc[1][0], acc[1][1]);
           codes[i] |= pooled.code << 4 * f;
           pooled_out[i][f] = pooled.value;
+        } else if constexpr (kRuns) {
+#pragma unroll
+          for (int e = 0; e < 4; ++e) pixels_out[i][e][f] = acc[e / 2][e % 2];
         } else if (live[i] && k0 + f < g.d.k) {
           T* plane = y + size_t(image[i]) * g.d.k * g.y_pixels + size_t(k0 + f) * g.filter_stride;
           const int p = 2 * wh[i], q = 2 * ww[i];
@@ -182,19 +199,25 @@ __global__ void __launch_bounds__(kDirectThreads)
         T* at = y + size_t(image[i]) * g.d.k * g.windows + size_t(window) * g.pixel_stride +
                 size_t(k0) * g.filter_stride;
         if (g.filter_stride == 1 && g.d.k % 8 == 0) {
-#pragma unroll
-          for (int f = 0; f < 8; f += kWidest<T>) {
-            Vector<float, kWidest<T>> run;
-#pragma unroll
-            for (int e = 0; e < kWidest<T>; ++e) run.v[e] = pooled_out[i][f + e];
-            store(at + f, run);
-          }
+          store_run(at, pooled_out[i]);
         } else {
 #pragma unroll
           for (int f = 0; f < 8; ++f)
             if (k0 + f < g.d.k) at[f * g.filter_stride] = T(pooled_out[i][f]);
         }
         argmax[(size_t(image[i]) * argmax_groups(g.d.k) + k0 / 8) * g.windows + window] = codes[i];
+      }
+    } else if constexpr (kRuns) {
+#pragma unroll
+      for (int i = 0; i < kWindows; ++i) {
+        T* const first = y + size_t(image[i]) * g.d.k * g.y_pixels + k0;
+#pragma unroll
+        for (int e = 0; e < 4; ++e) {
+          const int p = 2 * wh[i] + e / 2, q = 2 * ww[i] + e % 2;
+          if (live[i] && p < g.d.p && q < g.d.q) {
+            store_run(first + size_t(p * g.d.q + q) * g.pixel_stride, pixels_out[i][e]);
+          }
+        }
       }
     }
   }

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "kernels/bulk_copy.cuh"
 #include "kernels/mma_tile.cuh"
@@ -92,98 +93,204 @@ struct DirectPixels {
 };
 
 inline constexpr int kDirectMmaFilters = 64, kDirectMmaTiles = kDirectMmaFilters / 8;
-/// Of a block in forward, by 16 a warp at a time.
+/// Of a run in forward, by 16 a warp at a time, at most.
 inline constexpr int kDirectMmaWindows = 176;
 
-// blockIdx.x is a run of windows of an image, y one of 64 filters.
-// Traffic: y leaves through shared memory, where it lies as in its tensor: whole images, where a block has one.
-template <Layout kLayout>
-__global__ void __launch_bounds__(kDirectThreads, 4)
-    conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g, FastDivisor by_runs,
-                                     int windows_per_run, const bfloat16* __restrict__ x,
-                                     const float* __restrict__ w, const float* __restrict__ bias,
-                                     bfloat16* __restrict__ y, uint32_t* __restrict__ argmax) {
+/// Forward: how images are cut into runs of windows, and what a block keeps of one in shared memory: y as it is stored,
+/// and x with its padding, which all patches lie within.
+struct DirectMmaRuns {
+  int runs, windows;         // of an image, of a run
+  int y_elements;            // of a block
+  int pixels_pitch, pixels;  // of x
+  FastDivisor by_runs, by_pitch;
+
+  explicit DirectMmaRuns(const DirectGeometry& g) {
+    // Fewer a run where runs are too few for the GPU, but some for each warp.
+    const int wanted =
+        ceil_div(2 * multiprocessor_count(), g.d.n * ceil_div(g.d.k, kDirectMmaFilters));
+    const int most = std::min(wanted, ceil_div(g.windows, kDirectThreads / 2));
+    windows =
+        round_up(ceil_div(g.windows, std::max(ceil_div(g.windows, kDirectMmaWindows), most)), 16);
+    runs = ceil_div(g.windows, windows);
+    const bool planes = g.d.layout == Layout::kNCHW;
+    y_elements = round_up(std::min(windows, g.windows) *
+                              (planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>),
+                          kWidest<bfloat16>);
+    pixels_pitch = 2 * g.windows_w + 2;
+    const int more_rows = std::min(g.windows_h - 1, (windows + g.windows_w - 2) / g.windows_w);
+    pixels = (2 * more_rows + 4) * pixels_pitch;
+    by_runs = FastDivisor(runs), by_pitch = FastDivisor(pixels_pitch);
+  }
+  /// The last two elements are zeros.
+  size_t shared_bytes() const { return sizeof(bfloat16) * (y_elements + pixels + 2); }
+};
+
+/// NaN if there is one.
+__device__ __forceinline__ float largest(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+/// relu of both, rounded, `low` in the lower half.
+__device__ __forceinline__ uint32_t clipped_pair(float low, float high) {
+  uint32_t pair;
+  asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  return pair;
+}
+
+// blockIdx.x is a run of windows of an image, y one of 64 filters. In inference argmax is not kept, and looking for it would
+// be a third of the instructions.
+// Traffic: x through shared memory; y leaves through it, where it lies as in its tensor: whole images, where a run is one.
+template <Layout kLayout, bool kKeepsArgmax>
+__global__ void __launch_bounds__(kDirectThreads, 6)
+    conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g,
+                                     const __grid_constant__ DirectMmaRuns part,
+                                     const bfloat16* __restrict__ x, const float* __restrict__ w,
+                                     const float* __restrict__ bias, bfloat16* __restrict__ y,
+                                     uint32_t* __restrict__ argmax) {
   using T = bfloat16;
   using Mma = DirectMma<T>;
   constexpr bool kPlanes = kLayout == Layout::kNCHW;
   constexpr int kTaps = 9, kVec = kWidest<T>, kFilters = kDirectMmaFilters;
+  constexpr int kWarps = kDirectThreads / 32;
   extern __shared__ __align__(16) char memory[];
   T* const tile = reinterpret_cast<T*>(memory);
-  __shared__ float biases[kFilters];
+  T* const pixels = tile + part.y_elements;
+  T* const zeros = pixels + part.pixels;
+  __shared__ uint2 weights[kDirectMmaTiles][32];  // of eight filters, of a lane
   const int tid = threadIdx.x, lane = tid % 32, row = lane / 4, of_four = lane % 4;
   const int k0 = blockIdx.y * kFilters, count = min(kFilters, g.d.k - k0);
+  const int tiles = ceil_div(count, 8), pitch = part.pixels_pitch;
   int image, run;
-  by_runs.divmod(blockIdx.x, image, run);
-  const int first = run * windows_per_run, windows = min(windows_per_run, g.windows - first);
-  // In the tile, from a filter to the next and from a window.
-  const int filter_pitch = kPlanes ? windows : 1, window_pitch = kPlanes ? 1 : kFilters + kVec;
+  part.by_runs.divmod(blockIdx.x, image, run);
+  const int first = run * part.windows, windows = min(part.windows, g.windows - first);
+  int upper0, last_upper, unused;
+  g.by_windows_w.divmod(first, upper0, unused);
+  g.by_windows_w.divmod(first + windows - 1, last_upper, unused);
+  if (tid < 2) zeros[tid] = T(0.f);
   wait_for_primary();
-  if (tid < kFilters) biases[tid] = bias != nullptr && tid < count ? __ldg(bias + k0 + tid) : 0.f;
-  Mma::B weights[kDirectMmaTiles];
-#pragma unroll
-  for (int j = 0; j < kDirectMmaTiles; ++j) {
+  const int needed = (2 * (last_upper - upper0) + 4) * pitch;
+#pragma unroll 4
+  for (int i = tid; i < needed; i += kDirectThreads) {
+    int h, column;
+    part.by_pitch.divmod(i, h, column);
+    h += 2 * upper0 - g.d.pad_h, column -= g.d.pad_w;
+    const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
+    pixels[i] = inside ? x[(size_t(image) * g.d.h + h) * g.d.w + column] : T(0.f);
+  }
+  for (int j = tid / 32; j < tiles; j += kWarps) {
     const int k = j * 8 + row;
     const auto weight = [&](int tap) {
       return k < count ? Mma::rounded(__ldg(w + (k0 + k) * kTaps + tap)) : 0u;
     };
-    Mma::taps_b(weights[j], weight(Mma::first_tap(of_four)), weight(Mma::second_tap(of_four)),
+    Mma::B words;
+    Mma::taps_b(words, weight(Mma::first_tap(of_four)), weight(Mma::second_tap(of_four)),
                 of_four == 0 ? weight(kTaps - 1) : 0u);
+    // The bias, in three parts that sum to it, is of three further terms, whose pixels are ones.
+    const float b = bias != nullptr && k < count ? __ldg(bias + k0 + k) : 0.f;
+    const bfloat16 upper = bfloat16(b);
+    const float rest = isfinite(float(upper)) ? b - float(upper) : 0.f;
+    const bfloat16 middle = bfloat16(rest);
+    if (of_four == 0) words[1] |= uint32_t(upper.bits) << 16;
+    if (of_four == 1) words[1] = middle.bits | uint32_t(bfloat16(rest - float(middle)).bits) << 16;
+    weights[j][lane] = {words[0], words[1]};
   }
+  const uint32_t ones = of_four == 0 ? 0x3f800000 : of_four == 1 ? 0x3f803f80 : 0;
+  // In the tile, from a filter to the next and from a window.
+  const int filter_pitch = kPlanes ? windows : 1, window_pitch = kPlanes ? 1 : kFilters + kVec;
+  int clear;
+  asm("mov.u32 %0, 0xfffffff8;" : "=r"(clear));
+  const auto tap_at = [&](int tap) { return tap / 3 * pitch + tap % 3; };
+  const int first_at = tap_at(Mma::first_tap(of_four)),
+            second_at = tap_at(Mma::second_tap(of_four));
   __syncthreads();
-  const DirectPixels<T> pixels{g, x};
-  for (int window0 = tid / 32 * 16; window0 < windows; window0 += kDirectThreads / 2) {
-    Mma::A patch[4];
-    int upper[2], left[2];
+  for (int window0 = tid / 32 * 16; window0 < windows; window0 += kWarps * 16) {
+    const T* corner[2];
+    const T* ninth_from[2];  // zeros in lanes that have none
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const int window = min(window0 + row + 8 * i, windows - 1);
-      g.by_windows_w.divmod(first + window, upper[i], left[i]);
+      int upper, left;
+      g.by_windows_w.divmod(first + min(window0 + row + 8 * i, windows - 1), upper, left);
+      corner[i] = pixels + 2 * (upper - upper0) * pitch + 2 * left;
+      ninth_from[i] = of_four == 0 ? corner[i] + tap_at(kTaps - 1) : zeros;
     }
+    const int ninth_pitch = of_four == 0 ? pitch : 0;
+    Mma::A patch[4];
 #pragma unroll
     for (int e = 0; e < 4; ++e) {
-      const auto load = [&](uint32_t(&words)[2], int tap) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i)
-          words[i] = pixels(image, 2 * upper[i] + e / 2 + tap / 3, 2 * left[i] + e % 2 + tap % 3);
-      };
-      uint32_t first_words[2], second_words[2], ninth[2] = {};
-      load(first_words, Mma::first_tap(of_four));
-      load(second_words, Mma::second_tap(of_four));
-      if (of_four == 0) load(ninth, kTaps - 1);
-      Mma::taps_a(patch[e], first_words, second_words, ninth);
-    }
-#pragma unroll
-    for (int j = 0; j < kDirectMmaTiles; ++j) {
-      if (j * 8 >= count) break;
-      const float2 b = *reinterpret_cast<const float2*>(biases + j * 8 + of_four * 2);
-      float sums[4][4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        sums[e][0] = sums[e][2] = b.x, sums[e][1] = sums[e][3] = b.y;
-        Mma::multiply(sums[e], patch[e], weights[j]);
-      }
-      uint32_t codes = 0;  // of both windows, 16 bits each
+      uint32_t first_words[2], second_words[2], ninth[2];
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
-        const int window = window0 + row + 8 * i;
-#pragma unroll
-        for (int f = 0; f < 2; ++f) {
-          const int at = 2 * i + f;
-          const PooledValue pooled =
-              pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]);
-          codes |= pooled.code << (16 * i + 8 * (of_four & 1) + 4 * f);
-          if (window < windows)
-            tile[(j * 8 + of_four * 2 + f) * filter_pitch + window * window_pitch] =
-                T(pooled.value);
-        }
+        const T* const from = corner[i] + e / 2 * pitch + e % 2;
+        first_words[i] = from[first_at].bits, second_words[i] = from[second_at].bits;
+        ninth[i] = ninth_from[i][e / 2 * ninth_pitch + e % 2].bits;
       }
-      codes |= __shfl_xor_sync(~0u, codes, 1);
-      const uint32_t others = __shfl_xor_sync(~0u, codes, 2);
-      const int window = window0 + row + 8 * of_four;
-      if (of_four < 2 && window < windows)
-        argmax[(size_t(image) * argmax_groups(g.d.k) + k0 / 8 + j) * g.windows + first + window] =
-            __byte_perm(codes, others, of_four == 0 ? 0x5410 : 0x7632);
+      Mma::taps_a(patch[e], first_words, second_words, ninth);
+      patch[e][2] |= ones, patch[e][3] |= ones;
     }
+    const int codes_window = window0 + row + 8 * of_four;
+    const bool has_codes = of_four < 2 && codes_window < windows;
+    bool inside[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) inside[i] = window0 + row + 8 * i < windows;
+    // Returns whether a sum is infinite or none, where only `kExactly` gives what it should.
+    const auto pool_tiles = [&](auto exactly) {
+      constexpr bool kExactly = decltype(exactly)::value;
+      T* to = tile + of_four * 2 * filter_pitch + (window0 + row) * window_pitch;
+      uint32_t* codes_to = argmax + (size_t(image) * argmax_groups(g.d.k) + k0 / 8) * g.windows +
+                           first + codes_window;
+      bool unordered = false;
+#pragma unroll(kExactly ? 1 : kDirectMmaTiles)
+      for (int j = 0; j < kDirectMmaTiles; ++j) {
+        if (j >= tiles) break;
+        const uint2 words = weights[j][lane];
+        float sums[4][4] = {};
+#pragma unroll
+        for (int e = 0; e < 4; ++e) Mma::multiply(sums[e], patch[e], Mma::B{words.x, words.y});
+        if constexpr (!kKeepsArgmax) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const auto pooled = [&](int of) {
+              return largest(largest(sums[0][of], sums[1][of]), largest(sums[2][of], sums[3][of]));
+            };
+            const uint32_t pair = clipped_pair(pooled(2 * i), pooled(2 * i + 1));
+            T* const window_to = to + 8 * i * window_pitch;
+            if (!inside[i]) continue;
+            if constexpr (kPlanes) {
+              window_to[0].bits = uint16_t(pair), window_to[filter_pitch].bits = pair >> 16;
+            } else {
+              *reinterpret_cast<uint32_t*>(window_to) = pair;
+            }
+          }
+        } else {
+          MarkedValue most[2][2];  // of both windows and of two filters
+#pragma unroll
+          for (int at = 0; at < 4; ++at) {
+            MarkedValue& value = most[at / 2][at % 2];
+            value = kExactly
+                        ? marked(pool_window(sums[0][at], sums[1][at], sums[2][at], sums[3][at]))
+                        : largest_marked(sums[0][at], sums[1][at], sums[2][at], sums[3][at], clear);
+            unordered |= value.is_unordered();
+          }
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            if (inside[i]) {
+              to[8 * i * window_pitch] = T(most[i][0].value());
+              to[8 * i * window_pitch + filter_pitch] = T(most[i][1].value());
+            }
+          uint32_t marks = packed_marks(most) << 8 * (of_four & 1);
+          marks |= __shfl_xor_sync(~0u, marks, 1);
+          const uint32_t others = __shfl_xor_sync(~0u, marks, 2);
+          if (has_codes)
+            *codes_to = codes_of_marks(__byte_perm(marks, others, of_four == 0 ? 0x5410 : 0x7632));
+          codes_to += g.windows;
+        }
+        to += 8 * filter_pitch;
+      }
+      return unordered;
+    };
+    if (__any_sync(~0u, pool_tiles(std::false_type())) && kKeepsArgmax)
+      pool_tiles(std::true_type());
   }
   __syncthreads();
   if constexpr (kPlanes) {
@@ -193,7 +300,7 @@ __global__ void __launch_bounds__(kDirectThreads, 4)
       for (int i = tid; i < all / kVec; i += kDirectThreads)
         reinterpret_cast<float4*>(to)[i] = reinterpret_cast<const float4*>(tile)[i];
     } else {
-      for (int k = tid / 32; k < count; k += kDirectThreads / 32)
+      for (int k = tid / 32; k < count; k += kWarps)
         for (int i = lane; i < windows; i += 32)
           to[size_t(k) * g.windows + i] = tile[k * windows + i];
     }
@@ -320,11 +427,18 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether there is a kernel for forward here, which pays where there are many windows.
-inline bool direct_mma_possible(const Conv2dProblem& d) {
+/// Whether kernels here can be had, which pay where there are `least` windows.
+inline bool direct_mma_possible(const Conv2dProblem& d, int least = 1 << 16) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
-         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= least;
+}
+/// And for forward, which has no more of an image in shared memory than any GPU gives.
+inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
+  constexpr size_t kMostShared = 46 * 1024;
+  const char* const text = std::getenv("DUET_DIRECT_MMA");
+  return direct_mma_possible(d, text ? std::atoi(text) : 1 << 16) &&
+         DirectMmaRuns(DirectGeometry(d, true)).shared_bytes() <= kMostShared;
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
 template <class T>
@@ -337,19 +451,21 @@ bool direct_mma_filter_possible(const Conv2dProblem& d) {
                                   DirectMmaImage<T>::kStages * part.bytes());
 }
 
-/// REQUIRES: direct_mma_possible(), and what direct_unsupported() asks for.
+/// `argmax` is nullptr in inference. REQUIRES: direct_mma_forward_possible(), and what direct_unsupported() asks for.
 inline void launch_direct_mma_forward(const DirectGeometry& g, const bfloat16* x, const float* w,
                                       const float* b, bfloat16* y, uint32_t* argmax,
                                       cudaStream_t stream) {
+  const DirectMmaRuns part(g);
+  const int groups = ceil_div(g.d.k, kDirectMmaFilters);
   const bool planes = g.d.layout == Layout::kNCHW;
-  const int windows = round_up(ceil_div(g.windows, ceil_div(g.windows, kDirectMmaWindows)), 16);
-  const int runs = ceil_div(g.windows, windows);
-  const int pitch = planes ? kDirectMmaFilters : kDirectMmaFilters + kWidest<bfloat16>;
-  launch_following({dim3(g.d.n * runs, ceil_div(g.d.k, kDirectMmaFilters)), kDirectThreads,
-                    sizeof(bfloat16) * std::min(windows, g.windows) * pitch, stream},
-                   planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW>
-                          : conv2d_direct_mma_forward_kernel<Layout::kNHWC>,
-                   g, FastDivisor(runs), windows, x, w, b, y, argmax);
+  const auto kernel_of = [planes](auto keeps) {
+    constexpr bool kKeeps = decltype(keeps)::value;
+    return planes ? conv2d_direct_mma_forward_kernel<Layout::kNCHW, kKeeps>
+                  : conv2d_direct_mma_forward_kernel<Layout::kNHWC, kKeeps>;
+  };
+  launch_following({dim3(g.d.n * part.runs, groups), kDirectThreads, part.shared_bytes(), stream},
+                   argmax ? kernel_of(std::true_type()) : kernel_of(std::false_type()), g, part, x,
+                   w, b, y, argmax);
 }
 
 /// backward_filter. REQUIRES: direct_mma_filter_possible().

@@ -37,4 +37,40 @@ __device__ __forceinline__ PooledValue pool_window(float v0, float v1, float v2,
   return {dead ? 0.f : best, dead ? kPoolDead : code};
 }
 
+/// pool_window() in fewer instructions, for a result that will be stored in bfloat16: a sum's last three bits, which that
+/// loses, become 7 - its place, so that the largest, `bits`, brings it along and of equal sums the first is the larger.
+/// Compared as whole numbers, which order floats above 0 and put the others below: 8, whose three bits are 0, is clipped.
+struct MarkedValue {
+  int bits;
+  /// Infinite or none: then only marked() of pool_window() is right.
+  __device__ __forceinline__ bool is_unordered() const { return bits >= 0x7f800000; }
+  __device__ __forceinline__ float value() const { return __int_as_float(bits & ~7); }
+};
+
+__device__ __forceinline__ MarkedValue marked(const PooledValue& pooled) {
+  const int mark = pooled.code == kPoolDead ? 0 : 7 - int(pooled.code);
+  return {(__float_as_int(pooled.value) & ~7) | mark};
+}
+
+/// `clear` is ~7, which the caller keeps in a register.
+__device__ __forceinline__ MarkedValue largest_marked(float v0, float v1, float v2, float v3,
+                                                      int clear) {
+  const auto mark = [&](float v, int place) { return (__float_as_int(v) & clear) | (7 - place); };
+  return {__vimax3_s32(__vimax3_s32(mark(v0, 0), mark(v1, 1), mark(v2, 2)), mark(v3, 3), 8)};
+}
+
+/// The marks of two filters of two windows: bits 0.. of the first, 4.. of the second filter, 16.. and 20.. of the second
+/// window.
+__device__ __forceinline__ uint32_t packed_marks(const MarkedValue (&of)[2][2]) {
+  const uint32_t first = __byte_perm(of[0][0].bits, of[1][0].bits, 0x0400);
+  const uint32_t second = __byte_perm(of[0][1].bits, of[1][1].bits, 0x0400);
+  return (first & 0x70007u) | (second & 0x70007u) << 4;
+}
+
+/// Codes of eight filters from their marks, four bits each.
+__device__ __forceinline__ uint32_t codes_of_marks(uint32_t marks) {
+  const uint32_t codes = marks ^ 0x77777777u, dead = codes & 0x44444444u;
+  return codes & ~(dead >> 1 | dead >> 2);
+}
+
 }  // namespace duet

@@ -7,7 +7,7 @@
 //   forward          M[tile][k]  = sum_c    V[c][tile] U[c][k]     y  = A'MA
 //   backward_data    Md[tile][c] = sum_k    E[k][tile] U[k][c]     dx = sum of the overlapping 4x4
 //                                                                       patches B Md B'
-//   backward_filter  Mf[k][c]    = sum_tile E[tile][k] V[tile][c]  dw = G'Mf G
+//   backward_filter  Mf[c][k]    = sum_tile V[tile][c] E[tile][k]  dw = G'Mf G
 // with E = A dy A' (' is the transpose). A block keeps all 16 points of a 32 x 64 product in
 // registers, so only x, w, y and their gradients ever travel.
 //

@@ -7,21 +7,25 @@
 
 namespace duet {
 
-// Can 64 channels of two whole images stay in shared memory? Else each thread loads its patches.
-inline bool winograd_filter_staged(const WinogradGeometry& g) {
-  return g.d.c % 64 == 0 && g.tiles >= 8 && g.pixels_in <= 196;
+// Can the channels of two whole images stay in shared memory? Else each thread loads its patches.
+template <class Block>
+bool winograd_filter_staged(const WinogradGeometry& g) {
+  return g.d.c % Block::kA == 0 && g.tiles >= 8 && g.pixels_in <= 196;
 }
 template <class Block>
 size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
-  const size_t x_floats = winograd_filter_staged(g) ? size_t(2) * Block::kB * g.pixels_in : 0;
+  const size_t x_floats =
+      winograd_filter_staged<Block>(g) ? size_t(2) * Block::kA * g.pixels_in : 0;
   const size_t floats = 2 * (Block::kChunkA + Block::kChunkB) + x_floats;
   return sizeof(float) * (floats > Block::kExchangeFloats ? floats : Block::kExchangeFloats);
 }
 
-// grid: (blocks of 64 channels, blocks of 32 filters, splits of the tiles)
+// Rows of the product are channels and columns filters: what is transformed of x, which costs more than what is
+// of dy, serves more sums.
+// grid: (blocks of kA channels, blocks of kB filters, splits of the tiles)
 // partial[split] = dw [k][c][3][3], then dbias [k]; `stride` floats apart.
 template <class Block, bool kStaged, class Gradient>
-__global__ void __launch_bounds__(256, 1)
+__global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_backward_filter_kernel(const __grid_constant__ WinogradGeometry g,
                                     const float* __restrict__ x,
                                     const __grid_constant__ Gradient dy, int tiles_per_split,
@@ -32,13 +36,15 @@ __global__ void __launch_bounds__(256, 1)
   float* const chunks_b = smem;
   float* const chunks_a = smem + 2 * Block::kChunkB;
   float* const slabs = chunks_a + 2 * Block::kChunkA;  // two images
-  const int slab_floats = Block::kB * g.pixels_in;
-  // Loading: tile = depth of each chunk, one filter, two channels.
-  const int depth = threadIdx.x % 8, row = threadIdx.x / 8;
-  const int first_channel = blockIdx.x * Block::kB, first_filter = blockIdx.y * Block::kA,
+  const int slab_floats = Block::kA * g.pixels_in;
+  // Loading: tile = depth of each chunk, one channel of those chunks that the thread prepares, and of each
+  // one filter in kFilters.
+  constexpr int kRows = Block::kThreads / Block::kDepth, kFilters = Block::kB / kRows;
+  const int depth = threadIdx.x % Block::kDepth, column = threadIdx.x / Block::kDepth,
+            row = column % Block::kA;
+  const int first_channel = blockIdx.x * Block::kA, first_filter = blockIdx.y * Block::kB,
             split = blockIdx.z;
   const int begin = split * tiles_per_split, end = min(g.total_tiles, begin + tiles_per_split);
-  const int k = first_filter + row;
 
   const int chunks = ceil_div(end - begin, Block::kDepth);
   int first_image, last_image, unused;
@@ -61,40 +67,41 @@ __global__ void __launch_bounds__(256, 1)
                 barriers[slab]);
     }
   };
-  WinogradPatch patch{0, 0};
-  float d[16], bias_sum = 0.f;
-  typename Gradient::Tile gradient;
-  int image = 0;
-  auto locate = [&](int chunk) {
-    const int tile = begin + chunk * Block::kDepth + depth;
-    patch = {0, 0};
-    gradient = {};
-    image = last_image - first_image;  // for a depth past the end, whose wait must not be for a
-                                       // slab long since reused
-    if (tile < end) {
-      const WinogradTile t = WinogradTile::at(g, tile);
-      image = t.n - first_image;
-      const int offset =
-          kStaged ? (image & 1) * slab_floats : (t.n * g.d.c + first_channel) * g.pixels_in;
-      patch =
-          WinogradPatch::at(offset, 2 * t.row - g.d.pad_h, 2 * t.column - g.d.pad_w, g.d.h, g.d.w);
-      if (k < g.d.k) gradient = dy.load(g, t, k);
+  float d[16], bias_sums[kFilters] = {};
+  typename Gradient::Tile gradients[kFilters];
+  // This thread's tile of the chunk whose gradients are loaded, one before it is transformed.
+  bool inside;
+  WinogradTile tile;
+  auto fetch = [&](int chunk) {
+    const int number = begin + chunk * Block::kDepth + depth;
+    inside = number < end;
+    tile = WinogradTile::at(g, min(number, end - 1));
+#pragma unroll
+    for (int i = 0; i < kFilters; ++i) {
+      const int k = first_filter + column + i * kRows;
+      gradients[i] = inside && k < g.d.k ? dy.load(g, tile, k) : typename Gradient::Tile{};
     }
   };
-  auto load = [&](int half) {
-    const int c = row + half * 32;
-    const WinogradPatch there{patch.base, first_channel + c < g.d.c ? patch.inside : 0};
-    there.load<kStaged>(kStaged ? slabs : x, c * g.pixels_in, g.d.w, d);
+  auto load = [&] {
+    const int image = tile.n - first_image;
+    if constexpr (kStaged) barriers[image & 1].wait(image / 2);
+    const int offset =
+        kStaged ? (image & 1) * slab_floats : (tile.n * g.d.c + first_channel) * g.pixels_in;
+    WinogradPatch patch = WinogradPatch::at(offset, 2 * tile.row - g.d.pad_h,
+                                            2 * tile.column - g.d.pad_w, g.d.h, g.d.w);
+    if (!inside || first_channel + row >= g.d.c) patch.inside = 0;
+    patch.load<kStaged>(kStaged ? slabs : x, row * g.pixels_in, g.d.w, d);
   };
-  auto store_input = [&](int chunk, int half) {
+  auto store = [&](int chunk) {
     winograd_input(d);
-    store_b<Block>(chunks_b + (chunk & 1) * Block::kChunkB, depth, row + half * 32, d);
+    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, depth, row, d);
   };
-  auto store_gradient = [&](int chunk) {
+  auto store_gradient = [&](int chunk, int i) {
     float e[16];
-    gradient.transform(k, e);
-    bias_sum += gradient.sum(k);
-    store_a<Block>(chunks_a + (chunk & 1) * Block::kChunkA, depth, row, e);
+    const int k = column + i * kRows;  // the last three bits are those of the filter
+    gradients[i].transform(k, e);
+    bias_sums[i] += gradients[i].sum(k);
+    store_b<Block>(chunks_b + (chunk & 1) * Block::kChunkB, depth, k, e);
   };
   if (kStaged && threadIdx.x == 0) {
     barriers[0].init();
@@ -103,64 +110,74 @@ __global__ void __launch_bounds__(256, 1)
   __syncthreads();
   copy_images(0);
   Block block;
-  locate(0);
-#pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    if (kStaged) barriers[image & 1].wait(image / 2);
-    load(half);
-    store_input(0, half);
+  fetch(0);
+  if (Block::prepares(0)) {
+    load();
+    store(0);
   }
-  store_gradient(0);
+#pragma unroll
+  for (int i = 0; i < kFilters; ++i) store_gradient(0, i);
+  fetch(1);
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + (chunk & 1) * Block::kChunkB;
-    // No branch from the wait on, so that the compiler mixes the transforms with the products; what is behind the
-    // last chunk is zero.
+    // Of 256 threads there is no branch from the wait on, so that the compiler mixes the transforms with the
+    // products; what is behind the last chunk is zero.
+    const bool prepares = Block::prepares(chunk + 1);
     copy_images(chunk + 1);
-    locate(chunk + 1);
-    if constexpr (kStaged) barriers[image & 1].wait(image / 2);
-    load(0);
+    if (prepares) load();
     block.template multiply<0, 3>(a, b);
-    store_input(chunk + 1, 0);
-    load(1);
+    if (prepares) store(chunk + 1);
+    store_gradient(chunk + 1, 0);
     block.template multiply<1, 3>(a, b);
-    store_input(chunk + 1, 1);
-    store_gradient(chunk + 1);
+    if constexpr (kFilters > 1) store_gradient(chunk + 1, 1);
+    fetch(chunk + 2);
     block.template multiply<2, 3>(a, b);
     __syncthreads();
   }
 
-  float* out = partial + split * stride;
+  float* const out = partial + split * stride;
   if (first_channel == 0) {  // the eight lanes of a filter
 #pragma unroll
-    for (int lanes = 1; lanes < 8; lanes *= 2)
-      bias_sum += __shfl_xor_sync(0xffffffffu, bias_sum, lanes);
-    if (depth == 0 && k < g.d.k) out[size_t(g.d.k) * g.d.c * 9 + k] = bias_sum;
+    for (int i = 0; i < kFilters; ++i) {
+#pragma unroll
+      for (int lanes = 1; lanes < 8; lanes *= 2)
+        bias_sums[i] += __shfl_xor_sync(0xffffffffu, bias_sums[i], lanes);
+      const int k = first_filter + column + i * kRows;
+      if (depth == 0 && k < g.d.k) out[size_t(g.d.k) * g.d.c * 9 + k] = bias_sums[i];
+    }
   }
   block.exchange(smem);
   __syncthreads();
-  // This thread: one filter, four channels, twice.
+  // A warp: four filters of 32 channels, or twice four. dw leaves through shared memory, where it lies as in
+  // its tensor.
+  constexpr int kWarps = Block::kThreads / 32, kQuads = Block::kB / 4 / kWarps,
+                kPitch = Block::kA * 9;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  float dw[kQuads][4][9];
 #pragma unroll
-  for (int half = 0; half < 2; ++half) {
-    const int c = depth * 4 + half * 32;
-    float m[4][16], dw[4][9];
-    Block::collect(smem, row, c, m);
+  for (int i = 0; i < kQuads; ++i) {
+    float m[4][16];
+    Block::collect(smem, lane, (warp * kQuads + i) * 4, m);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], dw[e]);
-    if (k >= g.d.k || first_channel + c >= g.d.c) continue;
-    float* to = out + (size_t(k) * g.d.c + first_channel + c) * 9;
-    if (g.d.c % 4 == 0) {
+    for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], dw[i][e]);
+  }
+  __syncthreads();
 #pragma unroll
-      for (int i = 0; i < 36; i += 4)
-        *reinterpret_cast<float4*>(to + i) =
-            make_float4(dw[i / 9][i % 9], dw[(i + 1) / 9][(i + 1) % 9],
-                        dw[(i + 2) / 9][(i + 2) % 9], dw[(i + 3) / 9][(i + 3) % 9]);
-    } else {
+  for (int i = 0; i < kQuads; ++i)
 #pragma unroll
-      for (int i = 0; i < 36; ++i)
-        if (first_channel + c + i / 9 < g.d.c) to[i] = dw[i / 9][i % 9];
-    }
+    for (int e = 0; e < 4; ++e)
+#pragma unroll
+      for (int tap = 0; tap < 9; ++tap)
+        smem[((warp * kQuads + i) * 4 + e) * kPitch + lane * 9 + tap] = dw[i][e][tap];
+  __syncwarp();
+  const int weights = min(Block::kA, g.d.c - first_channel) * 9;
+  for (int f = warp * kQuads * 4; f < (warp + 1) * kQuads * 4; ++f) {
+    const int k = first_filter + f;
+    if (k >= g.d.k) return;
+    float* const to = out + (size_t(k) * g.d.c + first_channel) * 9;
+    for (int i = lane; i < weights; i += 32) to[i] = smem[f * kPitch + i];
   }
 }
 

@@ -65,26 +65,30 @@ struct WinogradShare {
 };
 #endif
 
-// What all blocks have: 16 products of kA x kB, 8 deep at a time, by 256 threads. kA is 32, or 36; the
-// eight warps take turns in what the last four rows of A need beside the multiplication. (A ninth warp
-// for it would leave 168 registers a thread.)
-template <int groups, int rows, int columns>
+// What all blocks have: 16 products of kA x kB, 8 deep at a time, by 256 threads or 512. kA is 32, or 36;
+// the eight warps of 256 threads take turns in what the last four rows of A need beside the
+// multiplication. (A ninth warp for it would leave 168 registers a thread.)
+template <int groups, int rows, int columns, int threads>
 struct WinogradBlockShape {
   static constexpr int kGroups = groups, kDepth = 8, kA = rows, kB = columns;
-  static_assert(kA == 32 || kA == 36);
-  static constexpr int kThreads = 256;
+  static constexpr int kThreads = threads;
+  static_assert(threads == 256 ? kA == 32 || kA == 36 : threads == 512 && kA == 32);
   // The exchange: every point of every product in shared memory, [group][point][kA][kB + 4].
   static constexpr int kExchangePitch = kB + 4, kExchangePoint = kA * kExchangePitch,
                        kExchangeGroup = 16 * kExchangePoint;
   static constexpr int kExchangeFloats = groups * kExchangeGroup;
 
-  // An element of a chunk of A, all its points. Each thread prepares one; where kA is 36 a thread
-  // of the warp whose turn it is prepares another.
+  // An element of a chunk of A, all its points. Each of 256 threads prepares one, of 512 one of every
+  // second chunk; where kA is 36 a thread of the warp whose turn it is prepares another.
   struct Element {
     int row, depth;
   };
   __device__ __forceinline__ static Element element() {
-    return {int(threadIdx.x % 32), int(threadIdx.x / 32)};
+    return {int(threadIdx.x % 32), int(threadIdx.x / 32 % 8)};
+  }
+  static constexpr int kTurns = threads / 256;
+  __device__ __forceinline__ static bool prepares(int chunk) {
+    return kTurns == 1 || int(threadIdx.x / 256) == chunk % kTurns;
   }
   __device__ __forceinline__ static Element extra_element() {
     return {int(32 + threadIdx.x % 4), int(threadIdx.x % 32 / 4)};
@@ -120,8 +124,8 @@ struct WinogradBlockShape {
 // kGroups = 2 each half of the block takes half of every 8-deep chunk; the halves are added in the
 // exchange. Chunks in shared memory: A [depth][point][kA], B [depth][point][kB].
 template <int groups, int rows = 32>
-struct WinogradBlock : WinogradBlockShape<groups, rows, 64 / groups> {
-  using Shape = WinogradBlockShape<groups, rows, 64 / groups>;
+struct WinogradBlock : WinogradBlockShape<groups, rows, 64 / groups, 256> {
+  using Shape = WinogradBlockShape<groups, rows, 64 / groups, 256>;
   using Shape::kA, Shape::kB, Shape::kDepth, Shape::kThreads, Shape::kExchangePitch;
   static constexpr int kRows = kA / 4;
   // Floats a depth; the four extra let a warp store 8 depths x 4 rows to 32 different banks.

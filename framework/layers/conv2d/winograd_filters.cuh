@@ -8,8 +8,8 @@ namespace duet {
 
 // U from filters, by blocks of columns chunks of B as a block multiplies them, so that each is one run of
 // memory: (column, depth) = (k, c) forward and (c, k) backward_data; zero beyond the real sizes.
-// `flipped` filters are turned by 180 degrees.
-template <class Block>
+// `flipped` filters are turned by 180 degrees. kRows: columns are rows, and chunks those of A.
+template <class Block, bool kRows>
 __global__ void __launch_bounds__(128)
     winograd_filter_kernel(const float* __restrict__ w, int columns, int depth, int depth_padded,
                            int column_stride, int depth_stride, bool flipped,
@@ -17,7 +17,8 @@ __global__ void __launch_bounds__(128)
   wait_for_primary();
   let_secondary_start();  // it waits where it first reads filters
   const int a = blockIdx.x * blockDim.x + threadIdx.x, b = blockIdx.y;
-  if (a >= round_up(columns, Block::kB)) return;
+  constexpr int kWide = kRows ? Block::kA : Block::kB;
+  if (a >= round_up(columns, kWide)) return;
   float g[3][3] = {};
   if (a < columns && b < depth) {
     const float* at = w + size_t(a) * column_stride + size_t(b) * depth_stride;
@@ -37,8 +38,12 @@ __global__ void __launch_bounds__(128)
     points[4 * i] = t[i][0], points[4 * i + 1] = even + odd, points[4 * i + 2] = even - odd,
                points[4 * i + 3] = t[i][2];
   }
-  const int chunk = a / Block::kB * (depth_padded / Block::kDepth) + b / Block::kDepth;
-  store_b<Block>(u + size_t(chunk) * Block::kChunkB, b % Block::kDepth, a % Block::kB, points);
+  const size_t chunk = a / kWide * (depth_padded / Block::kDepth) + b / Block::kDepth;
+  if constexpr (kRows) {
+    store_a<Block>(u + chunk * Block::kChunkA, b % Block::kDepth, a % kWide, points);
+  } else {
+    store_b<Block>(u + chunk * Block::kChunkB, b % Block::kDepth, a % kWide, points);
+  }
 }
 
 /// Filters as the products of a pass want them: `columns` of `depth` 3x3 filters each.
@@ -61,19 +66,20 @@ struct WinogradFilters {
 };
 
 /// Bytes of transformed filters, columns and depth rounded up to whole blocks and chunks.
-template <class Block>
+template <class Block, bool kRows>
 size_t winograd_filter_bytes(int columns, int depth) {
-  return sizeof(float) * Block::kChunkB * ceil_div(columns, Block::kB) *
-         ceil_div(depth, Block::kDepth);
+  return sizeof(float) * (kRows ? Block::kChunkA : Block::kChunkB) *
+         ceil_div(columns, kRows ? Block::kA : Block::kB) * ceil_div(depth, Block::kDepth);
 }
 
-template <class Block>
+template <class Block, bool kRows>
 void launch_winograd_filters(const WinogradFilters& f, float* u, cudaStream_t stream) {
   constexpr int kThreads = 128;
   const int depth_padded = round_up(f.depth, Block::kDepth);
-  const dim3 grid(ceil_div(round_up(f.columns, Block::kB), kThreads), depth_padded);
-  launch_following({grid, kThreads, 0, stream}, winograd_filter_kernel<Block>, f.w, f.columns,
-                   f.depth, depth_padded, f.column_stride, f.depth_stride, f.flipped, u);
+  const dim3 grid(ceil_div(round_up(f.columns, kRows ? Block::kA : Block::kB), kThreads),
+                  depth_padded);
+  launch_following({grid, kThreads, 0, stream}, winograd_filter_kernel<Block, kRows>, f.w,
+                   f.columns, f.depth, depth_padded, f.column_stride, f.depth_stride, f.flipped, u);
 }
 
 }  // namespace duet

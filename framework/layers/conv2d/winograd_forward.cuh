@@ -118,21 +118,24 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   Block block;
   if constexpr (!kStaged) load(0, patch, element.depth);
   copies.wait(0);
-  if constexpr (kStaged) load(0, patch, element.depth);
-  store(0, element);
+  if (Block::prepares(0)) {
+    if constexpr (kStaged) load(0, patch, element.depth);
+    store(0, element);
+  }
   prepare_extra(0);
   __syncthreads();
   for (int chunk = 0; chunk < chunks; ++chunk) {
     const float* a = chunks_a + (chunk & 1) * Block::kChunkA;
     const float* b = chunks_b + chunk % kForwardStages * Block::kChunkB;
-    // No branch from here on, so that the compiler mixes the transforms with the products: behind the last
-    // chunk it is transformed again, for nobody.
+    // Where all threads transform there is no branch from here on, so that the compiler mixes the transforms
+    // with the products: behind the last chunk it is transformed again, for nobody.
+    const bool prepares = Block::prepares(chunk + 1);
     const int next = min(chunk + 1, chunks - 1), ahead = chunk + kForwardStages - 1;
     if (threadIdx.x == 0 && ahead < chunks) copy(ahead);
     copies.wait(next);
-    load(next, patch, element.depth);
+    if (prepares) load(next, patch, element.depth);
     block.template multiply<0, 2>(a, b);
-    store(chunk + 1, element);
+    if (prepares) store(chunk + 1, element);
     prepare_extra(chunk + 1);
     block.template multiply<1, 2>(a, b);
     __syncthreads();
@@ -140,9 +143,9 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
 
   block.exchange(smem);
   __syncthreads();
-  constexpr int kFilters = Block::kB / 8;  // of this thread
-  constexpr bool kExtra = Block::kA > 32;  // and one of the last four tiles
-  const int column = element.depth * kFilters,
+  constexpr int kFilters = Block::kB * 32 / Block::kThreads;  // of this thread
+  constexpr bool kExtra = Block::kA > 32;                     // and one of the last four tiles
+  const int column = threadIdx.x / 32 * kFilters,
             extra_column = element.depth * 8 + extra_element.depth;
   float4 v[kFilters + kExtra];
 #pragma unroll
@@ -183,7 +186,7 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     typename Output::Tile out{output, g, tile, first_filter + column};
 #pragma unroll
     for (int e = 0; e < kFilters; ++e) out.put(e, v[e]);
-    out.finish();
+    out.template finish<kFilters>();
   }
   if constexpr (kExtra) {
     if (first_tile + extra_element.row > last_tile) return;

@@ -7,15 +7,19 @@
 
 namespace duet {
 
-// Each warp has two points, and so both operands of a point to itself: what it takes apart, no other
-// warp needs. The instruction's rows are columns of B, its columns rows of A.
+// Each warp has a point, or of 256 threads two, and so both its operands to itself: what it takes apart,
+// no other warp needs. The instruction's rows are columns of B, its columns rows of A.
 //
 // Chunks in shared memory: A [depth][point][32], depths 8 banks apart and 4 to 7 another four, so that
 // the 4 depths x 8 rows of a fragment lie in 32 banks, as do 8 depths x 4 rows of a warp that stores.
 // B [point][16 columns][lane][4], a lane's four words of a fragment beside each other. For those that
 // store 8 depths x 4 columns the two words of a depth change places with every second pair of columns:
 // rows of the instruction are numbered so.
-struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
+template <int threads>
+struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64, threads> {
+  using Shape = WinogradBlockShape<1, 32, 64, threads>;
+  using Shape::kA, Shape::kB, Shape::kDepth, Shape::kThreads, Shape::kExchangePitch,
+      Shape::kExchangePoint;
   static constexpr int kPitchA = 16 * kA + 8;
   static constexpr int kChunkA = kDepth * kPitchA, kChunkB = 16 * kDepth * kB;
   static constexpr int kPointA = kA, kPointB = kDepth * kB;
@@ -30,7 +34,8 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
     return column / 16 * 128 + lane * 4 + depth / 4 * 2 + upper;
   }
 
-  static constexpr int kPoints = 2, kTiles = kB / 16, kUnits = kPoints * kTiles, kColumns = kA / 8;
+  static constexpr int kPoints = 16 * 32 / threads, kTiles = kB / 16, kUnits = kPoints * kTiles,
+                       kColumns = kA / 8;
   float acc[kUnits][kColumns][4];
 
   __device__ __forceinline__ WinogradMmaBlock() {
@@ -43,8 +48,8 @@ struct WinogradMmaBlock : WinogradBlockShape<1, 32, 64> {
   }
   template <int part, int parts>
   __device__ __forceinline__ void multiply(const float* chunk_a, const float* chunk_b) {
-    constexpr int kFirst = first_of_part<part, parts>(kUnits),
-                  kLast = first_of_part<part + 1, parts>(kUnits);
+    constexpr int kFirst = Shape::template first_of_part<part, parts>(kUnits),
+                  kLast = Shape::template first_of_part<part + 1, parts>(kUnits);
     const int lane = threadIdx.x % 32;
     const float* a = chunk_a + first_point() * kPointA + at_a(lane % 4, lane / 4);
     const float* b = chunk_b + first_point() * kPointB + lane * 4;

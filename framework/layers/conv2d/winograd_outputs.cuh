@@ -13,7 +13,7 @@ struct PooledOutput {
   float* __restrict__ y;
   uint32_t* __restrict__ argmax;
 
-  // One tile of filters [k0, k0 + 8), whose outputs come one filter after the other.
+  // One tile of filters from k0 on, whose outputs come one filter after the other.
   struct Tile {
     const PooledOutput& to;
     const WinogradGeometry& g;
@@ -29,9 +29,18 @@ struct PooledOutput {
       codes |= pooled.code << (e * 4);
       to.y[(size_t(tile.n) * g.d.k + k) * g.tiles + tile.index] = pooled.value;
     }
+    // Behind the last of so many: the argmax word of eight filters, or half of one.
+    template <int filters>
     __device__ __forceinline__ void finish() {
-      if (k0 >= g.d.k) return;
-      to.argmax[(size_t(tile.n) * argmax_groups(g.d.k) + k0 / 8) * g.tiles + tile.index] = codes;
+      if (k0 / 8 * 8 >= g.d.k) return;
+      uint32_t* const at =
+          to.argmax + (size_t(tile.n) * argmax_groups(g.d.k) + k0 / 8) * g.tiles + tile.index;
+      if constexpr (filters == 8) {
+        *at = codes;
+      } else {
+        static_assert(filters == 4);
+        reinterpret_cast<uint16_t*>(at)[k0 % 8 / 4] = uint16_t(codes);
+      }
     }
   };
 };
@@ -65,6 +74,7 @@ struct PlainOutput {
       if (low) at[g.d.q] = v.z + b;
       if (low && right) at[g.d.q + 1] = v.w + b;
     }
+    template <int>
     __device__ __forceinline__ void finish() {}
   };
 };

@@ -1,4 +1,4 @@
-// The launches of custom_winograd and custom_winograd_3xtf32, plain and fused, each planned once for a
+// The launches of custom_winograd, custom_winograd_tf32 and custom_winograd_3xtf32, plain and fused, each planned once for a
 // problem: an image-sized result (y of forward, or dx as a convolution of dy), dx of small images as a
 // sum of patches, and dw.
 #pragma once
@@ -29,6 +29,12 @@ std::string winograd_text(const char* rows, const char* columns) {
          std::to_string(Block::kB) + " " + columns + Block::kText;
 }
 
+/// What multiplies: float32 units, or tensor cores in tf32 or each product as three of tf32.
+enum class WinogradBy { kFma, kTf32, k3xTf32 };
+
+template <WinogradBy by>
+using WinogradMma = WinogradMmaBlock<512>;
+
 /// A kernel that multiplies by transformed filters, in the block and cluster that suit the problem.
 template <class... Parameters>
 class WinogradProduct {
@@ -47,17 +53,20 @@ class WinogradProduct {
 
   /// Takes this block, by itself or in the best cluster, if it is cheaper than what is there. Grid:
   /// grid_x times as many as the columns need. `columns` is what they are called.
-  template <class Block>
+  /// kRows: they are the product's rows.
+  template <class Block, bool kRows = false>
   void consider(const WinogradFilters& f, int grid_x, size_t smem, Kernel alone, Kernel in_cluster,
                 const char* columns) {
     const int chunks = ceil_div(f.depth, Block::kDepth);
-    const dim3 grid(grid_x, ceil_div(f.columns, Block::kB));
+    const dim3 grid(grid_x, ceil_div(f.columns, kRows ? Block::kA : Block::kB));
     for (int cluster : {1, 2, 4, 8}) {
       const int each = ceil_div(chunks, cluster);
       if (each * (cluster - 1) >= chunks) break;  // nothing would be left for the last block
       const Kernel kernel = cluster > 1 ? in_cluster : alone;
       const int64_t blocks = int64_t{grid.x} * grid.y * cluster;
-      if (cluster > 1 && !fits_at_once(kernel, {grid.x * cluster, grid.y}, smem, cluster)) break;
+      if (cluster > 1 &&
+          !fits_at_once(kernel, {grid.x * cluster, grid.y}, Block::kThreads, smem, cluster))
+        break;
       // Waves of blocks that fill a multiprocessor each, times what one takes. Beside its chunks, fitted
       // to its times: the start and the end, and joining a cluster's results.
       constexpr int64_t kStartAndEnd = 86000, kJoin = 25000;
@@ -66,12 +75,14 @@ class WinogradProduct {
       if (has_kernel() && cost >= cost_) continue;
       cost_ = cost;
       kernel_ = kernel;
-      launch_filters_ = launch_winograd_filters<Block>;
+      launch_filters_ = launch_winograd_filters<Block, kRows>;
       grid_ = dim3(grid.x * cluster, grid.y);
+      threads_ = Block::kThreads;
       cluster_ = cluster;
       smem_ = smem;
-      workspace_bytes_ = winograd_filter_bytes<Block>(f.columns, f.depth);
-      text_ = winograd_text<Block>("tiles", columns);
+      workspace_bytes_ = winograd_filter_bytes<Block, kRows>(f.columns, f.depth);
+      text_ =
+          kRows ? winograd_text<Block>(columns, "tiles") : winograd_text<Block>("tiles", columns);
       if (cluster > 1) text_ += ", clusters of " + std::to_string(cluster);
     }
   }
@@ -79,20 +90,21 @@ class WinogradProduct {
   void multiply(const WinogradFilters& filters, void* workspace, cudaStream_t stream,
                 const std::type_identity_t<Parameters>&... arguments) const {
     launch_filters_(filters, static_cast<float*>(workspace), stream);
-    launch(config(grid_, smem_, stream),
+    launch(config(grid_, threads_, smem_, stream),
            {cluster_ > 1 ? in_clusters_of(cluster_) : cudaLaunchAttribute{}, overlaps_primary()},
            kernel_, arguments...);
   }
 
  private:
-  static cudaLaunchConfig_t config(dim3 grid, size_t smem, cudaStream_t stream) {
-    return {.gridDim = grid, .blockDim = 256, .dynamicSmemBytes = smem, .stream = stream};
+  static cudaLaunchConfig_t config(dim3 grid, int threads, size_t smem, cudaStream_t stream) {
+    return {.gridDim = grid, .blockDim = threads, .dynamicSmemBytes = smem, .stream = stream};
   }
-  bool fits_at_once(Kernel kernel, dim3 grid, size_t smem, int cluster) const {
+  bool fits_at_once(Kernel kernel, dim3 grid, int threads, size_t smem, int cluster) const {
     const int64_t blocks = int64_t{grid.x} * grid.y;
     if (blocks > multiprocessors_ || bulk_copies_unsupported(kernel, smem)) return false;
     allow_smem(kernel, smem);
-    return blocks <= cluster * clusters_at_once(config(grid, smem, nullptr), cluster, kernel);
+    return blocks <=
+           cluster * clusters_at_once(config(grid, threads, smem, nullptr), cluster, kernel);
   }
 
   const int multiprocessors_;
@@ -100,21 +112,20 @@ class WinogradProduct {
   Kernel kernel_ = nullptr;
   void (*launch_filters_)(const WinogradFilters&, float*, cudaStream_t) = nullptr;
   dim3 grid_;
-  int cluster_ = 1;
+  int threads_ = 0, cluster_ = 1;
   size_t smem_ = 0, workspace_bytes_ = 0;
   std::string text_;
 };
 
-/// An image-sized result: patches of the problem's x times filters. kInParts: each product as three of
-/// tf32.
-template <class Output, bool kInParts>
+/// An image-sized result: patches of the problem's x times filters.
+template <class Output, WinogradBy by>
 class WinogradImageProduct
     : public WinogradProduct<WinogradGeometry, const float*, const float*, Output> {
  public:
   WinogradImageProduct(const Conv2dProblem& problem, int multiprocessors)
       : WinogradImageProduct::WinogradProduct(multiprocessors), geometry_(problem, Output::kPool) {
-    if constexpr (kInParts) {
-      consider_block<WinogradMmaBlock>();
+    if constexpr (by != WinogradBy::kFma) {
+      consider_block<WinogradMma<by>>();
     } else {
       consider_block<WinogradBlock<1>>();
       if constexpr (!Output::kPool) {
@@ -147,14 +158,15 @@ class WinogradImageProduct
 };
 
 /// dx of images whose tiles fit one block.
-template <class Gradient, bool kInParts>
+template <class Gradient, WinogradBy by>
 class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, const float*, float*> {
  public:
   WinogradPatchSum(const Conv2dProblem& problem, int multiprocessors)
       : WinogradPatchSum::WinogradProduct(multiprocessors), geometry_(problem, Gradient::kPool) {
+    constexpr bool kByFma = by == WinogradBy::kFma;
     if (geometry_.tiles <= 32) {
-      consider_block<std::conditional_t<kInParts, WinogradMmaBlock, WinogradBlock<2>>>();
-    } else if constexpr (!Gradient::kPool && !kInParts) {
+      consider_block<std::conditional_t<kByFma, WinogradBlock<2>, WinogradMma<by>>>();
+    } else if constexpr (!Gradient::kPool && kByFma) {
       if (geometry_.tiles <= 36) consider_block<WinogradBlock<2, 36>>();
     }
   }
@@ -169,31 +181,32 @@ class WinogradPatchSum : public WinogradProduct<WinogradGeometry, Gradient, cons
  private:
   template <class Block>
   void consider_block() {
-    this->template consider<Block>(WinogradFilters::of_backward_data(nullptr, geometry_.d),
-                                   geometry_.d.n, winograd_data_smem_bytes<Block>(geometry_),
-                                   winograd_backward_data_kernel<Block, false, Gradient>,
-                                   winograd_backward_data_kernel<Block, true, Gradient>,
-                                   "channels");
+    using Shape = WinogradDataShape<Block>;
+    this->template consider<Block, Shape::kFiltersAreRows>(
+        WinogradFilters::of_backward_data(nullptr, geometry_.d),
+        ceil_div(geometry_.d.n, Shape::kImages), winograd_data_smem_bytes<Block>(geometry_),
+        winograd_backward_data_kernel<Block, false, Gradient>,
+        winograd_backward_data_kernel<Block, true, Gradient>, "channels");
   }
 
   const WinogradGeometry geometry_;
 };
 
 /// dw and db.
-template <class Gradient, bool kInParts>
+template <class Gradient, WinogradBy by>
 class WinogradFilterGradient {
  public:
   WinogradFilterGradient(const Conv2dProblem& problem, int multiprocessors)
       : geometry_(problem, Gradient::kPool),
         smem_(winograd_filter_smem_bytes<Block>(geometry_)),
-        kernel_(winograd_filter_staged(geometry_)
+        kernel_(winograd_filter_staged<Block>(geometry_)
                     ? winograd_backward_filter_kernel<Block, true, Gradient>
                     : winograd_backward_filter_kernel<Block, false, Gradient>) {
-    const int products = ceil_div(problem.c, Block::kB) * ceil_div(problem.k, Block::kA);
+    const int products = ceil_div(problem.c, Block::kA) * ceil_div(problem.k, Block::kB);
     split_ = plan_split(products, geometry_.total_tiles, Block::kDepth, multiprocessors);
   }
   std::string text() const {
-    return winograd_text<Block>("filters", "channels") + ", " + std::to_string(split_.splits) +
+    return winograd_text<Block>("channels", "filters") + ", " + std::to_string(split_.splits) +
            " splits";
   }
   size_t workspace_bytes() const { return sizeof(float) * split_.splits * stride(); }
@@ -205,14 +218,15 @@ class WinogradFilterGradient {
     const Conv2dProblem& d = geometry_.d;
     float* partial = static_cast<float*>(workspace);
     const int weights = d.k * d.c * 9;
-    const dim3 grid(ceil_div(d.c, Block::kB), ceil_div(d.k, Block::kA), split_.splits);
+    const dim3 grid(ceil_div(d.c, Block::kA), ceil_div(d.k, Block::kB), split_.splits);
     launch_following({grid, Block::kThreads, smem_, stream}, kernel_, geometry_, x, dy,
                      split_.depth_per_split, stride(), partial);
     launch_reduce_splits(partial, split_.splits, stride(), weights + d.k, weights, dw, db, stream);
   }
 
  private:
-  using Block = std::conditional_t<kInParts, WinogradMmaBlock, WinogradBlock<1>>;
+  using Block = std::conditional_t<by == WinogradBy::kFma, WinogradBlock<1>,
+                                   WinogradMmaBlock<by == WinogradBy::kTf32 ? 256 : 512>>;
   size_t stride() const { return partial_stride(geometry_.d.k, geometry_.d.c * 9); }
 
   const WinogradGeometry geometry_;

@@ -15,17 +15,18 @@
 #include "layers/conv2d/direct_convolution.cuh"
 #include "layers/conv2d/direct_mma.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
 
 template <class T>
-class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
+class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl, public InferenceForward {
  public:
   Conv2dPoolReluCustomDirect(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(problem.conv),
-        forward_by_mma_(!kFloat && direct_mma_possible(problem.conv)),
+        forward_by_mma_(!kFloat && direct_mma_forward_possible(problem.conv)),
         general_(kFloat ? make_custom_fused(problem) : make_custom_mma(problem, context)) {
     if (direct_mma_filter_possible<T>(problem.conv)) filter_by_mma_.emplace(problem.conv);
   }
@@ -46,16 +47,10 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    if constexpr (!kFloat) {
-      if (forward_by_mma_) {
-        launch_direct_mma_forward(convolution_.geometry(), x.data<T>(), w.data<float>(),
-                                  b.data<float>(), y.data<T>(), state.data<uint32_t>(),
-                                  run.stream());
-        return;
-      }
-    }
-    convolution_.forward(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                         state.data<uint32_t>(), run.stream());
+    forward(run, false, x, w, b, y, state);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
+    forward(run, true, t.x[0], t.w[0], problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0], t.state);
   }
 
   void backward_data(const Run& run, const Tensor& y, const Tensor& dy, const Tensor& state,
@@ -76,6 +71,20 @@ class Conv2dPoolReluCustomDirect : public Conv2dPoolReluImpl {
 
  private:
   static constexpr bool kFloat = std::is_same_v<T, float>;
+
+  void forward(const Run& run, bool inference, const Tensor& x, const Tensor& w, const Tensor& b,
+               const Tensor& y, const Tensor& state) const {
+    if constexpr (!kFloat) {
+      if (forward_by_mma_) {
+        launch_direct_mma_forward(convolution_.geometry(), x.data<T>(), w.data<float>(),
+                                  b.data<float>(), y.data<T>(),
+                                  inference ? nullptr : state.data<uint32_t>(), run.stream());
+        return;
+      }
+    }
+    convolution_.forward(inference, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
+                         state.data<uint32_t>(), run.stream());
+  }
 
   const DirectConvolution<T, true> convolution_;
   const bool forward_by_mma_;  // in bf16, where it can

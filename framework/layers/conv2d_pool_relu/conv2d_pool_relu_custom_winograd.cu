@@ -3,7 +3,7 @@
 //           windows do not fit one block, is custom_fused's.
 // Mapping:  block = 256 threads, thread = 8x16 accumulators; forward: 16 points x 32 windows x 64
 //           filters; backward_data: 16 points x 32 windows (one image) x 32 channels;
-//           backward_filter: 16 points x 32 filters x 64 channels, split along the windows. Where
+//           backward_filter: 16 points x 32 channels x 64 filters, split along the windows. Where
 //           blocks are few, a cluster of up to 8 shares the depth of each.
 // Traffic:  transformed weights once a block (L2), x once a block of 64 filters, y and dy once (a
 //           block of channels) with half a byte of argmax an element; partial dw once a split.
@@ -19,8 +19,8 @@
 namespace duet {
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd() {
-  return impl_entry<Conv2dPoolReluWinograd<false>>("custom_winograd",
-                                                   conv2d_pool_relu_winograd_unsupported<false>);
+  return impl_entry<Conv2dPoolReluWinograd<WinogradBy::kFma>>(
+      "custom_winograd", conv2d_pool_relu_winograd_unsupported<WinogradBy::kFma>);
 }
 
 }  // namespace duet

@@ -1,7 +1,7 @@
 // conv2d_pool_relu custom_winograd_3xtf32: custom_winograd for fp32, its 16 products on tensor cores, each as three
 //           of tf32 (conv2d/winograd_mma_block.cuh).
-// Mapping:  block = 256 threads, warp = 2 of 16 points x 32 windows x 64 filters; backward_data: 32 windows (one
-//           image) x 64 channels; backward_filter: 32 filters x 64 channels, split along the windows.
+// Mapping:  block = 512 threads, warp = 1 of 16 points x 32 windows x 64 filters; backward_data: 32 windows (one
+//           image) x 64 channels; backward_filter: 32 channels x 64 filters, split along the windows.
 // Traffic:  as custom_winograd.
 // Limits:   as custom_winograd, and math fp32; backward_data of images of up to 32 windows.
 // Measured: H100, Nx64x13x13 -> 128, at N = 64 and 1024: forward 17.1 us and 187 (custom_winograd 19.8 and 231),
@@ -13,7 +13,7 @@ namespace {
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
   if (auto reason = fp32_only(problem.conv, pass)) return reason;
-  return conv2d_pool_relu_winograd_unsupported<true>(problem, pass);
+  return conv2d_pool_relu_winograd_unsupported<WinogradBy::k3xTf32>(problem, pass);
 }
 
 /// With fewer channels or windows the transforms, or the start of a block, take most of the time.
@@ -28,7 +28,8 @@ bool preferred(const Conv2dPoolReluProblem& problem, Pass pass, size_t) {
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd_3xtf32() {
-  auto entry = impl_entry<Conv2dPoolReluWinograd<true>>("custom_winograd_3xtf32", unsupported);
+  auto entry = impl_entry<Conv2dPoolReluWinograd<WinogradBy::k3xTf32>>("custom_winograd_3xtf32",
+                                                                       unsupported);
   entry.preferred = preferred;
   return entry;
 }

@@ -1,4 +1,4 @@
-// conv2d_pool_relu by F(2x2, 3x3), for custom_winograd and custom_winograd_3xtf32.
+// conv2d_pool_relu by F(2x2, 3x3), for custom_winograd, custom_winograd_tf32 and custom_winograd_3xtf32.
 #pragma once
 
 #include "layers/conv2d/winograd_products.cuh"
@@ -6,8 +6,7 @@
 
 namespace duet {
 
-/// kInParts: each product as three of tf32.
-template <bool kInParts>
+template <WinogradBy by>
 class Conv2dPoolReluWinograd : public Conv2dPoolReluImpl {
  public:
   explicit Conv2dPoolReluWinograd(const Conv2dPoolReluProblem& problem)
@@ -63,7 +62,7 @@ class Conv2dPoolReluWinograd : public Conv2dPoolReluImpl {
     if (pass == Pass::kForward) return forward_.unsupported();
     if (pass == Pass::kBackwardFilter) return backward_filter_.unsupported();
     if (patch_sum_.fits()) return patch_sum_.unsupported();
-    if (kInParts) return "sums the patches of images of up to 32 windows";
+    if (by != WinogradBy::kFma) return "sums the patches of images of up to 32 windows";
     return {};
   }
 
@@ -75,19 +74,19 @@ class Conv2dPoolReluWinograd : public Conv2dPoolReluImpl {
         backward_filter_(conv_, multiprocessors) {}
 
   const Conv2dProblem& conv_ = problem_.conv;
-  const WinogradImageProduct<PooledOutput, kInParts> forward_;
-  const WinogradPatchSum<PooledGradient, kInParts> patch_sum_;
-  const WinogradFilterGradient<PooledGradient, kInParts> backward_filter_;
+  const WinogradImageProduct<PooledOutput, by> forward_;
+  const WinogradPatchSum<PooledGradient, by> patch_sum_;
+  const WinogradFilterGradient<PooledGradient, by> backward_filter_;
   std::unique_ptr<Conv2dPoolReluImpl> fused_;  // where the image does not fit a block
 };
 
-template <bool kInParts>
+template <WinogradBy by>
 std::optional<std::string> conv2d_pool_relu_winograd_unsupported(
     const Conv2dPoolReluProblem& problem, Pass pass) {
   if (auto reason = custom_fused_unsupported(problem, pass)) return reason;
   if (auto reason = winograd_unsupported(problem.conv, pass)) return reason;
   if (!gpu_available()) return {};
-  return Conv2dPoolReluWinograd<kInParts>(problem).unsupported(pass);
+  return Conv2dPoolReluWinograd<by>(problem).unsupported(pass);
 }
 
 }  // namespace duet

@@ -32,6 +32,7 @@
 #include "device/graph_time.h"
 #include "device/tuning_cache.h"
 #include "kernels/convert.h"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear.h"
 
 namespace duet {
@@ -385,7 +386,7 @@ class PassPlan {
   Choice choice_;
 };
 
-class LinearCublas : public LinearImpl {
+class LinearCublas : public LinearImpl, public InferenceForward {
  public:
   explicit LinearCublas(const LinearProblem& problem)
       : LinearImpl(problem), ones_(Device::kGpu, size_of(problem.dtype) * problem.n) {
@@ -442,12 +443,21 @@ class LinearCublas : public LinearImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    multiply(Pass::kForward, run,
-             {as_stored(run, w, 0), x.memory, y.memory, as_stored(run, b, narrow_weight_bytes())});
+    store_parameters(run, w, b, run.workspace);
+    forward_by(run, x, w, b, run.workspace, y);
+  }
+  size_t prepared_bytes() const override { return narrow_bytes(Pass::kForward); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    store_parameters(run, t.w[0], bias_of(t), prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    forward_by(run, t.x[0], t.w[0], bias_of(t), prepared, t.y[0]);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    multiply(Pass::kBackwardData, run, {as_stored(run, w, 0), dy.memory, dx.memory, nullptr});
+    store_parameters(run, w, {}, run.workspace);
+    multiply(Pass::kBackwardData, run,
+             {as_stored(w, run.workspace, 0), dy.memory, dx.memory, nullptr});
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -466,12 +476,26 @@ class LinearCublas : public LinearImpl {
     const bool bias = pass == Pass::kForward && problem_.bias;
     return narrow_weight_bytes() + (bias ? align_up(sizeof(bfloat16) * problem_.out) : 0);
   }
-  /// A parameter as the product takes it: in bf16 rounded, at `offset` in the workspace.
-  void* as_stored(const Run& run, const Tensor& parameter, size_t offset) const {
+  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
+  /// The parameters as the product takes them: in bf16 rounded, the weights at the beginning of `memory`.
+  void store_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
+    if (!narrow()) return;
+    const auto store = [&](const Tensor& parameter, size_t offset) {
+      auto* const to = reinterpret_cast<bfloat16*>(static_cast<char*>(memory) + offset);
+      queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
+    };
+    store(w, 0);
+    if (b) store(b, narrow_weight_bytes());
+  }
+  const void* as_stored(const Tensor& parameter, const void* memory, size_t offset) const {
     if (!narrow() || !parameter) return parameter.memory;
-    auto* to = reinterpret_cast<bfloat16*>(static_cast<char*>(run.workspace) + offset);
-    queue_conversion(parameter.data<float>(), to, parameter.elements(), run.stream());
-    return to;
+    return static_cast<const char*>(memory) + offset;
+  }
+  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
+                  const void* stored, const Tensor& y) {
+    const void* const bias = as_stored(b, stored, narrow_weight_bytes());
+    multiply(Pass::kForward, run,
+             {as_stored(w, stored, 0), x.memory, y.memory, const_cast<void*>(bias)});
   }
   void multiply(Pass pass, const Run& run, const Operands& operands) {
     plans_.at(pass).multiply(run.context, operands, ones_.data(),

@@ -14,13 +14,14 @@
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
 
 namespace duet {
 namespace {
 
 template <class T>
-class LinearCustomMma : public LinearImpl {
+class LinearCustomMma : public LinearImpl, public InferenceForward {
  public:
   using Tiles = MmaTiles<std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>>;
 
@@ -45,25 +46,27 @@ class LinearCustomMma : public LinearImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
-      with_epilogue(problem_, [&](auto function) {
-        launch_image_product<Layout::kNHWC>(
-            forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
-            MatrixByDepth<vec_w, W>{{weights}, problem_.out, problem_.in}, 1, b.data<float>(),
-            y.data<T>(), rest(run), run.stream(), function);
-      });
-    };
-    by_weights(run, w, problem_.in % kWide == 0, by);
+    if (stages_weights()) stage_weights(run, w, run.workspace);
+    forward(run, x, w, b, y, run.workspace);
+  }
+  size_t prepared_bytes() const override { return staged_bytes(); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    if (stages_weights()) stage_weights(run, t.w[0], prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    forward(run, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0], prepared);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    const bool whole = problem_.in % kWide == 0 && problem_.out % kWide == 0;
+    if (whole && stages_weights()) stage_weights(run, w, run.workspace);
     const auto by = [&]<int vec_dy, int vec_w, class W>(Lanes<vec_dy, vec_w>, const W* weights) {
       launch_image_product<Layout::kNHWC>(
           backward_data_, MatrixByDepth<vec_dy, T>{{dy.data<T>()}, problem_.n, problem_.out},
           MatrixByRow<vec_w, W>{{weights}, problem_.in}, 1, nullptr, dx.data<T>(), rest(run),
           run.stream());
     };
-    by_weights(run, w, problem_.in % kWide == 0 && problem_.out % kWide == 0, by);
+    by_weights(run.workspace, w, whole, by);
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -91,19 +94,30 @@ class LinearCustomMma : public LinearImpl {
   size_t staged_bytes() const {
     return stages_weights() ? align_up(sizeof(T) * problem_.in * size_t(problem_.out)) : 0;
   }
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+               const void* staged) const {
+    const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
+      with_epilogue(problem_, [&](auto function) {
+        launch_image_product<Layout::kNHWC>(
+            forward_, MatrixByDepth<vec_x, T>{{x.data<T>()}, problem_.n, problem_.in},
+            MatrixByDepth<vec_w, W>{{weights}, problem_.out, problem_.in}, 1, b.data<float>(),
+            y.data<T>(), rest(run), run.stream(), function);
+      });
+    };
+    by_weights(staged, w, problem_.in % kWide == 0, by);
+  }
   void* rest(const Run& run) const { return static_cast<char*>(run.workspace) + staged_bytes(); }
 
-  /// Calls by(Lanes, weights) with the weights as they are taken.
+  void stage_weights(const Run& run, const Tensor& w, void* to) const {
+    queue_conversion(w.data<float>(), static_cast<bfloat16*>(to), w.elements(), run.stream());
+  }
+  /// Calls by(Lanes, weights) with the weights as they are taken, `staged` where they are.
   template <class By>
-  void by_weights(const Run& run, const Tensor& w, bool whole, By by) const {
+  void by_weights(const void* staged, const Tensor& w, bool whole, By by) const {
     const float* const from = w.data<float>();
     if (!whole) return by(Lanes<1, 1>{}, from);
     if constexpr (std::is_same_v<T, bfloat16>) {
-      if (stages_weights()) {
-        T* const staged = static_cast<T*>(run.workspace);
-        queue_conversion(from, staged, w.elements(), run.stream());
-        return by(Lanes<kWide, kWide>{}, static_cast<const T*>(staged));
-      }
+      if (stages_weights()) return by(Lanes<kWide, kWide>{}, static_cast<const T*>(staged));
     }
     by(Lanes<kWide, 4>{}, from);
   }

@@ -20,6 +20,7 @@
 #include "device/launch.h"
 #include "kernels/convert.h"
 #include "kernels/vector.cuh"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
 
@@ -31,13 +32,13 @@ using linear::Product;
 using linear::Tile;
 
 /// y[n,o] = b[o] + x[n,:] . w[o,:], kWarps warps an output. Block: 256 threads, outputs in order.
-/// kVector 4 needs `in` to be a multiple of 4. x and y are stored as T.
+/// kVector 4 needs `in` to be a multiple of 4. x and y are stored as T. Weights at rest are fetched while the kernel before
+/// still runs, as many as a warp takes of a row of some thousand.
 template <class T, int kWarps, int kVector>
 __global__ void __launch_bounds__(256)
-    linear_dot_kernel(int64_t outputs, int in, int out, const T* __restrict__ x,
-                      const float* __restrict__ w, const float* __restrict__ b, bool relu,
-                      T* __restrict__ y) {
-  wait_for_primary();
+    linear_dot_kernel(int64_t outputs, int in, int out, const T* x, const float* w, const float* b,
+                      bool relu, bool weights_rest, T* y) {
+  if (!weights_rest) wait_for_primary();
   __shared__ float parts[8];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int64_t index = static_cast<int64_t>(blockIdx.x) * (8 / kWarps) + warp / kWarps;
@@ -46,17 +47,27 @@ __global__ void __launch_bounds__(256)
   const T* row = x + n * in;
   const float* filter = w + o * in;
   float sum = 0.0f;
-  const int first = (warp % kWarps * 32 + lane) * kVector;
-#pragma unroll 4
-  for (int i = first; i < in; i += kWarps * 32 * kVector) {
-    const auto p = load<kVector>(row + i);
-    const auto q = load<kVector>(filter + i);
+  const auto add = [&](const Vector<float, kVector>& p, const Vector<float, kVector>& q) {
     if constexpr (kVector == 4) {
       sum += (p.v[0] * q.v[0] + p.v[1] * q.v[1]) + (p.v[2] * q.v[2] + p.v[3] * q.v[3]);
     } else {
       sum += p.v[0] * q.v[0];
     }
-  }
+  };
+  constexpr int kAhead = 4, kStep = kWarps * 32 * kVector;
+  const int first = (warp % kWarps * 32 + lane) * kVector;
+  Vector<float, kVector> ahead[kAhead];
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+    if (first + k * kStep < in) ahead[k] = load<kVector>(filter + first + k * kStep);
+  const float bias = b ? b[o] : 0.0f;
+  if (weights_rest) wait_for_primary();
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+    if (first + k * kStep < in) add(load<kVector>(row + first + k * kStep), ahead[k]);
+#pragma unroll 4
+  for (int i = first + kAhead * kStep; i < in; i += kStep)
+    add(load<kVector>(row + i), load<kVector>(filter + i));
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     sum += __shfl_xor_sync(0xffffffffu, sum, distance);
@@ -70,7 +81,7 @@ __global__ void __launch_bounds__(256)
     }
   }
   if (inside && warp % kWarps == 0 && lane == 0) {
-    if (b) sum += b[o];
+    if (b) sum += bias;
     y[index] = T(relu ? ReluFunction{}.forward(sum) : sum);
   }
 }
@@ -205,7 +216,7 @@ void launch(const Plan& plan, Product p, const Run& run) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public linear::ProductImpl {
+class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceForward {
  public:
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
@@ -235,12 +246,16 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if (linear_is_small(problem_)) {
-      return narrow() ? dot<bfloat16>(run, x, w, b, y) : dot<float>(run, x, w, b, y);
-    }
+    if (linear_is_small(problem_)) return dot(run, false, x, w, b, y);
     const Tensor from = widened(run, x, 0), to = wide(run, y, wide_size(x.desc));
     ProductImpl::forward(product_run(run), from, w, b, to);
     round(run, to, y);
+  }
+
+  void infer(const Run& run, const LayerTensors& t, const void*) override {
+    const Tensor b = problem_.bias ? t.w[1] : Tensor{};
+    if (linear_is_small(problem_)) return dot(run, true, t.x[0], t.w[0], b, t.y[0]);
+    forward(run, t.x[0], t.w[0], b, t.y[0]);
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -310,13 +325,19 @@ class LinearCustomRegisterTiled : public linear::ProductImpl {
     return warps;
   }
 
+  void dot(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
+           const Tensor& y) const {
+    narrow() ? dot<bfloat16>(run, weights_rest, x, w, b, y)
+             : dot<float>(run, weights_rest, x, w, b, y);
+  }
   template <class T>
-  void dot(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y) {
+  void dot(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
+           const Tensor& y) const {
     const int warps = dot_warps();
     const auto kernel = problem_.in % 4 == 0 ? dot_kernel<T, 4>(warps) : dot_kernel<T, 1>(warps);
     launch_following({blocks_of(outputs() * warps, 8), 256, 0, run.stream()}, kernel, outputs(),
                      problem_.in, problem_.out, x.data<T>(), w.data<float>(), b.data<float>(),
-                     problem_.relu, y.data<T>());
+                     problem_.relu, weights_rest, y.data<T>());
   }
 
   Plan& plan(Pass pass) { return plans_[static_cast<size_t>(pass)]; }

@@ -5,13 +5,14 @@
 #include "core/arena.h"
 #include "kernels/convert.h"
 #include "kernels/wgmma_product.cuh"
+#include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
 
 namespace duet {
 
 /// x, y and their gradients are stored as T; of float tf32 is multiplied, or with kSplit fp32 in 3xTF32.
 template <class T, bool kSplit>
-class LinearWgmma : public LinearImpl {
+class LinearWgmma : public LinearImpl, public InferenceForward {
  public:
   using Plan = WgmmaPlan<kSplit>;
 
@@ -54,21 +55,20 @@ class LinearWgmma : public LinearImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    const T* const weights = [&] {
-      if constexpr (kRasters) {
-        return w.data<float>();
-      } else {
-        return rounded(run, w);
-      }
-    }();
-    const ImageByPosition<T> a = by_row(x, problem_.in);
-    with_epilogue(problem_, [&](auto function) {
-      forward_.with_tile([&]<class Tile>(Tile) {
-        launch_rows<Tile>(run, Pass::kForward, a,
-                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
-                          b.data<float>(), y, function);
-      });
-    });
+    if constexpr (kRasters) {
+      forward_by(run, x, w.data<float>(), b, y);
+    } else {
+      forward_by(run, x, rounded(run, w, run.workspace), b, y);
+    }
+  }
+  size_t prepared_bytes() const override { return staged_bytes(Pass::kForward); }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    if constexpr (!kRasters) rounded(run, t.w[0], prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    const void* const weights = kRasters ? t.w[0].memory : prepared;
+    forward_by(run, t.x[0], static_cast<const T*>(weights), problem_.bias ? t.w[1] : Tensor{},
+               t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     const ImageByPosition<T> a = by_row(dy, problem_.out);
@@ -80,7 +80,7 @@ class LinearWgmma : public LinearImpl {
         launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
       });
     } else {
-      const WeightByChannel b(rounded(run, w), problem_.out, 1, problem_.in);
+      const WeightByChannel b(rounded(run, w, run.workspace), problem_.out, 1, problem_.in);
       backward_data_.with_tile([&]<class Tile>(Tile) {
         launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
       });
@@ -129,10 +129,21 @@ class LinearWgmma : public LinearImpl {
     if (pass == Pass::kBackwardFilter) return partial_stride(problem_.out, problem_.in);
     return (size_t(problem_.n) * (pass == Pass::kForward ? problem_.out : problem_.in) + 3) / 4 * 4;
   }
-  const T* rounded(const Run& run, const Tensor& w) const {
-    auto* const staged = static_cast<T*>(run.workspace);
+  static const T* rounded(const Run& run, const Tensor& w, void* to) {
+    auto* const staged = static_cast<T*>(to);
     queue_conversion(w.data<float>(), staged, w.elements(), run.stream());
     return staged;
+  }
+  void forward_by(const Run& run, const Tensor& x, const T* weights, const Tensor& b,
+                  const Tensor& y) const {
+    const ImageByPosition<T> a = by_row(x, problem_.in);
+    with_epilogue(problem_, [&](auto function) {
+      forward_.with_tile([&]<class Tile>(Tile) {
+        launch_rows<Tile>(run, Pass::kForward, a,
+                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
+                          b.data<float>(), y, function);
+      });
+    });
   }
   /// What turns a matrix into rasters `offset` bytes into the workspace.
   static std::pair<RasterSource<Layout::kNHWC>, RasterTarget> turned(const Run& run,

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "device/side_stream.h"
 #include "layers/activation/activation.h"
 #include "layers/composed_block.h"
 #include "layers/gpu_reference.h"
+#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -52,7 +54,7 @@ constexpr Parts kCublas = {"cudnn_cublas", "cudnn"};
 
 /// Forward is linear's, which writes relu of its sums. backward_filter begins with relu's gradient;
 /// y stands for what relu read, as both are positive in the same places.
-class FusedBlock : public Implementation {
+class FusedBlock : public Implementation, public InferenceForward {
  public:
   FusedBlock(const Parts& ids, const LinearProblem& problem, Context& context)
       : y_(problem.y_desc()) {
@@ -60,6 +62,7 @@ class FusedBlock : public Implementation {
     with_relu.relu = true;
     linear_ = entry_of(linear_impls(), ids.linear).make(with_relu, context);
     relu_ = entry_of(relu_impls(), ids.relu).make(relu_problem(problem), context);
+    inference_ = dynamic_cast<InferenceForward*>(linear_.get());
   }
 
   void prepare(Pass pass, Context& context) override {
@@ -93,7 +96,15 @@ class FusedBlock : public Implementation {
     linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
     linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
     linear_tensors_.dy[0] = dz;
-    linear_->run(pass, run, linear_tensors_);
+    linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, linear_tensors_);
+  }
+
+  size_t prepared_bytes() const override { return inference_ ? inference_->prepared_bytes() : 0; }
+  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
+    if (inference_) inference_->prepare_weights(run, t, prepared);
+  }
+  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
+    inference_ ? inference_->infer(run, t, prepared) : linear_->run(Pass::kForward, run, t);
   }
 
  private:
@@ -109,6 +120,7 @@ class FusedBlock : public Implementation {
 
   const TensorDesc y_;
   std::unique_ptr<Implementation> linear_, relu_;
+  InferenceForward* inference_ = nullptr;  // linear_, where it is one
   LayerTensors linear_tensors_ = room(), relu_tensors_ = room();
 };
 

@@ -2,8 +2,8 @@
 //           of a maximum is packed into the byte that its position in the window (0 .. R*S-1) fits;
 //           averages multiply by 1/(R*S) wherever the divisor is the same everywhere.
 // Mapping:  3x3 windows of stride 1 or 2: thread = a strip of 4 or 8 outputs (NHWC with C % 4 = 0: of 2
-//           of 4 channels), backward of as many pixels times the stride. NCHW, 2x2 tiles: thread = 1 or 2
-//           windows, in both passes. Other windows, NHWC with C % 4 = 0: thread = 4 channels of a
+//           of 4 channels), backward of as many pixels times the stride. 2x2 tiles: thread = 1 or 2
+//           windows (NHWC with C % 4 = 0: those of 4 channels, bf16 8), in both passes. Other windows, NHWC with C % 4 = 0: thread = 4 channels of a
 //           pixel. Else thread = 1 element. block = 256.
 // Traffic:  x once (R*S / stride^2 times through L1), y once, for the maximum 1 byte (4 for windows
 //           above 256) an output for the place; backward dy and places likewise, dx once.
@@ -89,9 +89,9 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, t.p, t.q);
-  const auto top = Form::load_pixels(x + at.x);
-  const auto bottom = Form::load_pixels(x + at.x + t.w);
+  const Tile at = tile_of<Form>(t, i, t.p, t.q);
+  const auto top = Form::load_pixels(t, x + at.x);
+  const auto bottom = Form::load_pixels(t, x + at.x + at.below);
   typename Form::Outputs largest;
   Vector<uint8_t, kOutputs> chosen;
 #pragma unroll
@@ -118,7 +118,7 @@ __global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<kOutputs>(t, i, tile_rows(t), tile_columns(t));
+  const Tile at = tile_of<Form>(t, i, tile_rows(t), tile_columns(t));
   const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
   typename Form::Pixels top = {}, bottom = {};
   if (!below && !beside) {  // an odd last row or column is in no window
@@ -132,8 +132,8 @@ __global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles
       bottom.v[2 * k + 1] = chosen.v[k] == 3 ? gradient.v[k] : 0.0f;
     }
   }
-  Form::store_pixels(dx + at.x, top, beside);
-  if (!below) Form::store_pixels(dx + at.x + t.w, bottom, beside);
+  Form::store_pixels(t, dx + at.x, top, beside);
+  if (!below) Form::store_pixels(t, dx + at.x + at.below, bottom, beside);
 }
 
 template <class T>
@@ -244,9 +244,9 @@ __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form::kOutputs>(t, i, t.p, t.q);
-  const auto top = Form::load_pixels(x + at.x);
-  const auto bottom = Form::load_pixels(x + at.x + t.w);
+  const Tile at = tile_of<Form>(t, i, t.p, t.q);
+  const auto top = Form::load_pixels(t, x + at.x);
+  const auto bottom = Form::load_pixels(t, x + at.x + at.below);
   typename Form::Outputs mean;
 #pragma unroll
   for (int k = 0; k < Form::kOutputs; ++k) {
@@ -261,7 +261,7 @@ __global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form::kOutputs>(t, i, tile_rows(t), tile_columns(t));
+  const Tile at = tile_of<Form>(t, i, tile_rows(t), tile_columns(t));
   const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
   typename Form::Pixels share = {};
   if (!below && !beside) {  // an odd last row or column is in no window
@@ -271,8 +271,8 @@ __global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles
       share.v[2 * k] = share.v[2 * k + 1] = 0.25f * gradient.v[k];
     }
   }
-  Form::store_pixels(dx + at.x, share, beside);
-  if (!below) Form::store_pixels(dx + at.x + t.w, share, beside);
+  Form::store_pixels(t, dx + at.x, share, beside);
+  if (!below) Form::store_pixels(t, dx + at.x + at.below, share, beside);
 }
 
 template <class T>

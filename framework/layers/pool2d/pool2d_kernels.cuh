@@ -43,35 +43,74 @@ __device__ __forceinline__ Place place_of(const Pool2dProblem& t, int i, int row
   return {line % rows, column, line / rows * pixels * t.c + group * V, t.c};
 }
 
-/// The commonest pooling has a form of its own: NCHW and 2x2 windows that tile the image, but for
-/// an odd last row or column. A thread then takes kOutputs neighbouring windows: two rows of 2 *
-/// kOutputs pixels, which are one access each unless W is odd.
+/// The commonest pooling has a form of its own: 2x2 windows that tile the image, but for an odd last row
+/// or column. A thread then takes kOutputs windows: in NCHW neighbours, of which two rows of 2 * kOutputs pixels
+/// are one access each unless W is odd, in NHWC those of neighbouring channels.
 inline bool tiles_2x2(const Pool2dProblem& t) {
-  return t.layout == Layout::kNCHW && t.r == 2 && t.s == 2 && t.stride_h == 2 && t.stride_w == 2 &&
-         t.pad_h == 0 && t.pad_w == 0;
+  return (t.layout == Layout::kNCHW || t.c % 4 == 0) && t.r == 2 && t.s == 2 && t.stride_h == 2 &&
+         t.stride_w == 2 && t.pad_h == 0 && t.pad_w == 0;
 }
+/// Pixels 2k and 2k + 1 are those of window k.
 template <int outputs, bool odd>
 struct TileForm {
   static constexpr int kOutputs = outputs;
-  static constexpr bool kOddWidth = odd;
+  static constexpr bool kPlanes = true, kOddWidth = odd;
   using Outputs = Vector<float, kOutputs>;
   using Pixels = Vector<float, 2 * kOutputs>;
 
   template <class T>
-  static __device__ __forceinline__ Pixels load_pixels(const T* from) {
+  static __device__ __forceinline__ Pixels load_pixels(const Pool2dProblem&, const T* from) {
     if constexpr (!kOddWidth) return load<2 * kOutputs>(from);
     return {from[0], from[1]};
   }
   /// `half`: only the first pixel is in the image.
   template <class T>
-  static __device__ __forceinline__ void store_pixels(T* to, const Pixels& pixels, bool half) {
+  static __device__ __forceinline__ void store_pixels(const Pool2dProblem&, T* to,
+                                                      const Pixels& pixels, bool half) {
     if constexpr (!kOddWidth) return store(to, pixels);
     to[0] = T(pixels.v[0]);
     if (!half) to[1] = T(pixels.v[1]);
   }
 };
-/// Windows of a thread: 2 where rows are 16-byte aligned, else 1.
-inline int tile_outputs(const Pool2dProblem& t) { return t.w % 4 == 0 ? 2 : 1; }
+/// The same of so many neighbouring channels (NHWC).
+template <int channels>
+struct ChannelTileForm {
+  static constexpr int kOutputs = channels;
+  static constexpr bool kPlanes = false, kOddWidth = true;  // one form for both
+  using Outputs = Vector<float, kOutputs>;
+  using Pixels = Vector<float, 2 * kOutputs>;
+
+  template <class T>
+  static __device__ __forceinline__ Pixels load_pixels(const Pool2dProblem& t, const T* from) {
+    const Outputs left = load<kOutputs>(from), right = load<kOutputs>(from + t.c);
+    Pixels pixels;
+#pragma unroll
+    for (int k = 0; k < kOutputs; ++k) {
+      pixels.v[2 * k] = left.v[k];
+      pixels.v[2 * k + 1] = right.v[k];
+    }
+    return pixels;
+  }
+  template <class T>
+  static __device__ __forceinline__ void store_pixels(const Pool2dProblem& t, T* to,
+                                                      const Pixels& pixels, bool half) {
+    Outputs left, right;
+#pragma unroll
+    for (int k = 0; k < kOutputs; ++k) {
+      left.v[k] = pixels.v[2 * k];
+      right.v[k] = pixels.v[2 * k + 1];
+    }
+    store_word(to, left);
+    if (!half) store_word(to + t.c, right);
+  }
+};
+/// Windows of a thread: in NCHW 2 where rows are 16-byte aligned, else 1; in NHWC 16 bytes of them where
+/// channels allow it, else 4.
+inline int tile_outputs(const Pool2dProblem& t) {
+  if (t.layout == Layout::kNCHW) return t.w % 4 == 0 ? 2 : 1;
+  const int widest = 16 / static_cast<int>(size_of(t.dtype));
+  return t.c % widest == 0 ? widest : 4;
+}
 /// Rows and columns of tiles that cover x: one more than y has where H or W is odd.
 DUET_HOST_DEVICE inline int tile_rows(const Pool2dProblem& t) { return (t.h + 1) / 2; }
 DUET_HOST_DEVICE inline int tile_columns(const Pool2dProblem& t) { return (t.w + 1) / 2; }
@@ -79,19 +118,29 @@ inline int64_t all_tiles(const Pool2dProblem& t) {
   return int64_t{t.n} * t.c * tile_rows(t) * tile_columns(t);
 }
 
-/// The i-th group of kOutputs windows of `rows` x `columns`: where it stands, and offsets of its
-/// first elements.
+/// The i-th group of kOutputs windows of `rows` x `columns`: where it stands, offsets of its first elements, and
+/// from a row of x to the next.
 struct Tile {
   int row, column;
   int x, y;
+  int below;
 };
-template <int kOutputs>
+template <class Form>
 __device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows, int columns) {
-  const int groups = columns / kOutputs;
-  const int column = i % groups * kOutputs, line = i / groups;
-  const int row = line % rows, plane = line / rows;
-  return {row, column, (plane * t.h + 2 * row) * t.w + 2 * column,
-          (plane * t.p + row) * t.q + column};
+  if constexpr (Form::kPlanes) {
+    const int groups = columns / Form::kOutputs;
+    const int column = i % groups * Form::kOutputs, line = i / groups;
+    const int row = line % rows, plane = line / rows;
+    return {row, column, (plane * t.h + 2 * row) * t.w + 2 * column,
+            (plane * t.p + row) * t.q + column, t.w};
+  } else {
+    const int groups = t.c / Form::kOutputs;
+    const int channel = i % groups * Form::kOutputs, pixel = i / groups;
+    const int column = pixel % columns, line = pixel / columns;
+    const int row = line % rows, image = line / rows;
+    return {row, column, ((image * t.h + 2 * row) * t.w + 2 * column) * t.c + channel,
+            ((image * t.p + row) * t.q + column) * t.c + channel, t.w * t.c};
+  }
 }
 
 /// Channels that a thread takes at once outside the 2x2 form.

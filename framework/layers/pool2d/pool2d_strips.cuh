@@ -338,7 +338,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <int V>
 using Channels = std::integral_constant<int, V>;
-/// Calls tiles(TileForm) or strips(StripForm) where t is of that form, else
+/// Calls tiles(TileForm or ChannelTileForm) or strips(StripForm) where t is of that form, else
 /// vectors(Channels<channels_at_once(t)>).
 template <class T, class Tiles, class StripsOf, class Vectors>
 void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vectors) {
@@ -346,6 +346,8 @@ void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vec
     with_strip_form<T>(t, strips);
   } else if (!tiles_2x2(t)) {
     channels_at_once(t) == 4 ? vectors(Channels<4>()) : vectors(Channels<1>());
+  } else if (t.layout == Layout::kNHWC) {
+    tile_outputs(t) == 4 ? tiles(ChannelTileForm<4>()) : tiles(ChannelTileForm<kWidest<T>>());
   } else if (t.w % 2 != 0) {
     tiles(TileForm<1, true>());
   } else {
@@ -355,7 +357,10 @@ void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vec
 
 /// For tables: the form that custom_vectorized takes.
 inline std::string form_text(const Pool2dProblem& t) {
-  if (tiles_2x2(t)) return "2x2 tiles, " + std::to_string(tile_outputs(t)) + " a thread";
+  if (tiles_2x2(t)) {
+    const bool planes = t.layout == Layout::kNCHW;
+    return "2x2 tiles, " + std::to_string(tile_outputs(t)) + (planes ? " a thread" : " channels");
+  }
   if (has_strips(t)) {
     if (t.layout == Layout::kNHWC) return "3x3 windows, 2 of 4 channels";
     const int v = t.dtype == DType::kBFloat16 ? strip_vector<bfloat16>(t) : strip_vector<float>(t);

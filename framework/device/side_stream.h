@@ -1,0 +1,68 @@
+// Work beside a context's stream: what nothing on the stream needs for a while runs on another one,
+// and the stream waits for it later. In a captured graph these are branches.
+#pragma once
+
+#include <vector>
+
+#include "device/context.h"
+
+namespace duet {
+
+/// A stream that follows another context's, `main`, which outlives it.
+class SideStream {
+ public:
+  explicit SideStream(Context& main);
+  ~SideStream();
+  SideStream(const SideStream&) = delete;
+  SideStream& operator=(const SideStream&) = delete;
+
+  /// For what is to run on it.
+  Context& context() { return *context_; }
+  /// What is queued on it from here on waits for all that is queued on main, or on `other`.
+  void follow_main();
+  void follow(SideStream& other);
+  /// Of what is queued on it by now.
+  size_t mark();
+  /// What is queued on main from here on waits for that. Marks are good until join().
+  void hold_main(size_t mark);
+  /// What is queued on main from here on waits for all that is queued on it.
+  void join();
+
+ private:
+  void* new_mark(CUstream_st* stream);
+
+  Context& main_;
+  CUstream_st* stream_ = nullptr;
+  std::unique_ptr<Context> context_;
+  std::vector<void*> events_;
+  size_t marks_ = 0;      // of events_, in use
+  bool is_used_ = false;  // since the last join()
+};
+
+/// While it stands, aside() gives what is queued with this run a stream of its own.
+class AsideScope {
+ public:
+  /// `workspace`: another than the run's, as large. Without a `stream` nothing changes.
+  AsideScope(SideStream* stream, const Run& run, void* workspace);
+  ~AsideScope();
+  AsideScope(const AsideScope&) = delete;
+  AsideScope& operator=(const AsideScope&) = delete;
+
+  /// True if aside() was called.
+  bool is_taken() const { return is_taken_; }
+
+ private:
+  friend Run aside(const Run& run);
+
+  SideStream* const stream_;
+  const Context& context_;
+  void* const workspace_;
+  bool is_taken_ = false;
+  AsideScope* const outer_;
+};
+
+/// In backward_filter, when all is queued that backward_data needs of it: with what the rest is to run,
+/// which may then be beside the passes that follow. May be `run` itself.
+Run aside(const Run& run);
+
+}  // namespace duet

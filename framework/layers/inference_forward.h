@@ -1,0 +1,25 @@
+// Forward passes of inference: parameters stay as they are from batch to batch, and no backward pass follows.
+#pragma once
+
+#include "layers/layer.h"
+
+namespace duet {
+
+/// What an Implementation may be besides: one that knows a faster forward for inference, with the same y, bit for bit. It
+/// need not keep a state; it may have made before what depends on the parameters alone (rounded copies, another order), and
+/// its kernels may read the parameters before wait_for_primary(), as nothing that is queued around it writes them.
+/// A Net owns the prepared memory and has it made anew when parameters have changed (net/net.h); this keeps nothing.
+class InferenceForward {
+ public:
+  /// Of what prepare_weights() makes.
+  virtual size_t prepared_bytes() const { return 0; }
+  /// Queues the making of it from t.w.
+  virtual void prepare_weights(const Run&, const LayerTensors& /*t*/, void* /*prepared*/) {}
+  /// Queues the pass. REQUIRES: prepare_weights() has made `prepared` of t.w as it is.
+  virtual void infer(const Run& run, const LayerTensors& t, const void* prepared) = 0;
+
+ protected:
+  ~InferenceForward() = default;
+};
+
+}  // namespace duet
