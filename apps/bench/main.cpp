@@ -21,6 +21,7 @@ constexpr const char* kExamples = R"(Examples:
   bench --ladder conv2d --write
   bench --ladder softmax --ncu --pass forward --write
   bench --suite vgg16,unet --batch 8 --math bf16 --quick --out results.json --summary suites.md
+  bench --from docs/results/suites.json results.json --write
   bench conv2d --kernels . --shape n=64,c=64,h=13,w=13,k=128,r=3,s=3 --impl custom_mine,cudnn
   bench softmax --puzzle puzzles
 
@@ -57,8 +58,10 @@ std::string mistake_in(const duet::BenchOptions& options) {
   if (!source.layer.empty() && source.shape.empty()) {
     return "bench " + source.layer + " needs --shape, e.g. --shape n=64,c=64,h=13,w=13,...";
   }
-  if ((options.write || options.force) && options.ladder.empty()) {
-    return "--write and --force belong to --ladder LAYER";
+  const bool of_suites = !source.suites.empty() || !options.from.empty();
+  if ((options.write && options.ladder.empty() && !of_suites) ||
+      (options.force && options.ladder.empty())) {
+    return "--write and --force belong to --ladder LAYER, --write also to --suite and --from";
   }
   if (!options.summary.empty() && source.suites.empty() && options.from.empty()) {
     return "--summary belongs to --suite or --from";
@@ -95,7 +98,7 @@ std::string mistake_in(const duet::BenchOptions& options) {
            "--once, "
            "--sanitize and --ncu";
   }
-  if (options.write && !options.ncu && !whole) {
+  if (options.write && !options.ncu && !options.ladder.empty() && !whole) {
     return "--write replaces the whole table: leave out --impl, --pass, --batch and --math; parts "
            "measured with --pass and --out are put together by --from FILE ... --write";
   }
@@ -127,12 +130,15 @@ int run(int argc, char** argv) {
                  "summarise these results of --suite (--out), or with --ladder make one table of "
                  "these parts, instead of measuring")
       ->type_name("FILE ...");
-  app.add_option("--summary", options.summary, "write the summary of suites as a page")
+  app.add_option("--summary", options.summary,
+                 "write the summary of suites as a page, and its rows as .json beside it")
       ->type_name("FILE.md");
   app.add_option("--ladder", options.ladder,
                  "the problems of the layer's bench.yaml, as the table of its README")
       ->type_name("LAYER");
-  app.add_flag("--write", options.write, "with --ladder: write the table into that README");
+  app.add_flag(
+      "--write", options.write,
+      "with --ladder: write the table into that README; of suites: docs/results/suites.md");
   app.add_flag("--force", options.force, "with --write: also a CPU's numbers over a GPU's");
   list("--impl", options.impls, "families and implementation ids (default: all of the device)")
       ->type_name("NAME,...");

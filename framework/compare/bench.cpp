@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <ostream>
@@ -34,7 +35,14 @@
 
 namespace duet {
 
+namespace fs = std::filesystem;
+
 namespace {
+
+// Beside the page of a summary: what it was made of.
+std::string beside(const std::string& page) {
+  return page.empty() ? "" : fs::path(page).replace_extension(".json").string();
+}
 
 std::vector<ImplCall> calls_of(const std::vector<ProblemSelection>& selections) {
   std::vector<ImplCall> calls;
@@ -75,7 +83,8 @@ Selected select(const BenchOptions& options, const std::optional<Ladder>& ladder
   all.problems = read_problems(source, all.device);
   check_outputs({{"--out", options.out},
                  {"--summary", options.summary},
-                 {"--write", options.write ? ladder->page.string() : ""}},
+                 {"--summary", beside(options.summary)},
+                 {"--write", options.write && ladder ? ladder->page.string() : ""}},
                 {{"--config", source.config}, {"--shapes", source.shapes}});
   for (const auto& kernels : loaded_kernels()) {
     const auto& file = kernels->file();
@@ -242,16 +251,38 @@ BenchResults measure_bench(const BenchOptions& options,
 
 namespace {
 
-ExitCode write_summary(const BenchOptions& options, const std::vector<BenchResults>& all) {
-  return write_output(options.summary, "the summary:", [&] { return suite_summary_markdown(all); });
+ExitCode write_summary(const BenchOptions& options, const SuiteResults& results) {
+  const ExitCode written = write_output(beside(options.summary), "rows of the summary:", [&] {
+    return file_text(JsonWriter::write(results));
+  });
+  if (written != kExitDone) return written;
+  return write_output(options.summary,
+                      "the summary:", [&] { return suite_summary_markdown(results); });
+}
+
+// --write of suites.
+std::string suites_page() {
+  for (fs::path at = fs::current_path();; at = at.parent_path()) {
+    const fs::path results = at / "docs" / "results";
+    if (fs::is_directory(results) && fs::is_directory(at / "framework")) {
+      return (results / "suites.md").string();
+    }
+    if (at == at.parent_path()) break;
+  }
+  throw ConfigError("--write: there is no docs/results above " + fs::current_path().string() +
+                    "; run it in Duet's source tree, or name a page by --summary");
 }
 
 // Of what was measured before.
 int summarise_suites(const BenchOptions& options, std::ostream& out) {
   std::vector<NamedFile> inputs;
-  for (const std::string& file : options.from) inputs.push_back({"--from", file});
-  check_outputs({{"--summary", options.summary}}, inputs);
-  const std::vector<BenchResults> all = read_bench_results(options.from);
+  const std::string rows = beside(options.summary);
+  for (const std::string& file : options.from) {
+    std::error_code error;  // the rows of the page may be among what it is made of
+    if (!fs::equivalent(file, rows, error)) inputs.push_back({"--from", file});
+  }
+  check_outputs({{"--summary", options.summary}, {"--summary", rows}}, inputs);
+  const SuiteResults all = read_suite_results(options.from);
   const std::string text = suite_summary_text(all);
   if (text.empty()) {
     throw DataError(join(options.from) +
@@ -309,7 +340,12 @@ int profile_ladder(const BenchOptions& options, const Ladder& ladder,
 
 }  // namespace
 
-int run_bench(const BenchOptions& options, std::ostream& out) {
+int run_bench(const BenchOptions& given, std::ostream& out) {
+  BenchOptions options = given;
+  const bool of_suites = !given.problems.suites.empty() || !given.from.empty();
+  if (given.write && given.ladder.empty() && of_suites && given.summary.empty()) {
+    options.summary = suites_page();
+  }
   if (!options.from.empty()) {
     return options.ladder.empty() ? summarise_suites(options, out) : join_ladder(options, out);
   }
@@ -345,7 +381,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   if (options.json) {
     out << json_text(to_json(results)) << "\n";
   } else if (!options.problems.suites.empty()) {
-    out << suite_summary_text({results});
+    out << suite_summary_text(suite_results(results));
     if (const auto& spent = results.spent) {
       spdlog::info("{} rows took {}: references {}, preparing {}, examining {}, timing {}",
                    results.rows.size(), format_seconds(results.seconds),
@@ -355,7 +391,7 @@ int run_bench(const BenchOptions& options, std::ostream& out) {
   } else {
     out << (ladder ? ladder_markdown(results) : bench_scan_text(results));
   }
-  if (written == kExitDone && !stopped) written = write_summary(options, {results});
+  if (written == kExitDone && !stopped) written = write_summary(options, suite_results(results));
   if (!faults.empty()) spdlog::error("{}", faults);
   if (stopped) std::rethrow_exception(stopped);
   if (ladder && options.write) write_table(*ladder, results);

@@ -38,10 +38,10 @@ struct BenchOptions {
   bool tune = false;      // find the best values of their DUET_TUNE; compare/tune.h
   std::string puzzle;     // folder of puzzles; compare/puzzle.h
   std::string ladder;     // layer type whose bench.yaml is run, its table printed
-  bool write = false;     // ... and written into its README
+  bool write = false;     // ... and written into its README; of suites: docs/results/suites.md
   bool force = false;     // ... also CPU numbers over a GPU's
   std::vector<std::string> from;  // results of suites, or parts of a ladder; nothing is measured
-  std::string summary;            // page for the summary of suites
+  std::string summary;            // page for the summary of suites; a .json of its rows beside it
   std::string command;            // the command line, for the results
 };
 

@@ -111,7 +111,9 @@ std::vector<BenchProblem> read_problems(const ProblemSource& source, Device devi
   for (const std::string& name : source.suites) {
     const Suite suite = make_suite(name);
     for (const SuiteProblem& each : suite.problems) {
+      const size_t first = problems.size();
       add_problems(suite.name, each.name, each.layer, each.shape, source, &problems);
+      for (size_t i = first; i < problems.size(); ++i) problems[i].held_out = each.held_out;
     }
   }
   return problems;

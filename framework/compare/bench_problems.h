@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,8 +23,9 @@ struct ProblemSource {
 };
 
 struct BenchProblem {
-  std::string suite;  // that it is of, or empty
-  std::string name;   // "conv1", or empty
+  std::string suite;             // that it is of, or empty
+  std::optional<bool> held_out;  // there
+  std::string name;              // "conv1", or empty
   std::unique_ptr<Layer> layer;
   std::vector<Pass> passes;  // those that its network runs, or all
 };

@@ -221,7 +221,8 @@ class Bench {
                                  arms),
                     baseline,
                     {},
-                    problem.suite};
+                    problem.suite,
+                    problem.held_out};
     for (size_t i = 0; baseline && i < arms.size(); ++i) {
       if (i != *baseline) add_ratio(arms, i, *baseline, &row.ratios);
     }

@@ -416,10 +416,12 @@ struct BenchRow : MeasuredRow {
   };
   std::optional<Place> baseline = {};
   std::vector<Unsupported> unsupported;
-  std::string suite = {};  // that its problem is of
+  std::string suite = {};             // that its problem is of
+  std::optional<bool> held_out = {};  // there; SuiteProblem
   void fields(auto& f) {
     MeasuredRow::fields(f);
     f("baseline", baseline)("unsupported", unsupported).maybe("suite", suite);
+    f.maybe("held_out", held_out);
   }
 };
 

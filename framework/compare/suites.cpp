@@ -200,12 +200,28 @@ void deepbench(Suite* suite) {
   }
 }
 
+// Of sizes that no cache holds.
+void memory(Suite* suite) {
+  suite->source = "layers that move more than they compute";
+  const auto note = [&](const std::string& layer, const std::string& shape) {
+    suite->problems.push_back({layer, layer, shape});
+  };
+  const std::string images = "n=64,c=64,h=56,w=56";
+  note("relu", images);
+  note("batch_norm2d", images);
+  note("max_pool2d", images + ",r=2,s=2");
+  note("sigmoid", images);
+  note("layer_norm", "n=16384,in=768");
+  note("softmax", "n=16384,in=1000");
+}
+
 using Make = void (*)(Suite*);
-constexpr std::array<std::pair<const char*, Make>, 7> kSuites = {
+constexpr std::array<std::pair<const char*, Make>, 8> kSuites = {
     {{"deepbench", deepbench},
      {"efficientnet_b0", efficientnet_b0},
      {"gemm", gemm},
      {"googlenet", googlenet},
+     {"memory", memory},
      {"mobilenet_v2", mobilenet_v2},
      {"unet", unet},
      {"vgg16", vgg16}}};
@@ -223,6 +239,7 @@ Suite make_suite(const std::string& name) {
     if (name != known) continue;
     Suite suite{.name = name};
     make(&suite);
+    for (size_t i = 2; i < suite.problems.size(); i += 3) suite.problems[i].held_out = true;
     return suite;
   }
   throw ConfigError("--suite " + name + ": there is no such suite" +

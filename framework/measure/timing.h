@@ -38,7 +38,7 @@ struct TimingPlan {
   static TimingPlan full() { return {}; }
   static TimingPlan quick() { return {.block_seconds = 0.01, .rounds = 7}; }
   /// For one of hundreds of rows, whose mean is of interest: unclear verdicts stay unclear.
-  static TimingPlan brief() { return {.block_seconds = 0.004, .rounds = 5, .most_rounds = 5}; }
+  static TimingPlan brief() { return {.block_seconds = 0.0025, .rounds = 7, .most_rounds = 7}; }
 };
 
 struct Times {

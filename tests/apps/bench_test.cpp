@@ -260,6 +260,21 @@ TEST(BenchProcess, SanitizesKernelsOfAGpuAlone) {
                  "./duet test --preset sanitize");
 }
 
+// From results, and from the rows beside the page that it wrote before.
+TEST(BenchProcess, WritesThePageOfSuites) {
+  const BenchFolder folder;
+  const std::string tiny = std::string(kTinyLinear) + "--impl cpu_blas,cpu_reference ";
+  EXPECT_OUTCOME(folder.run(tiny + "--pass forward --out a.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--from a.json --write"), kExitUsage, "no docs/results above");
+  fs::create_directories(folder / "docs/results");
+  fs::create_directories(folder / "framework");
+  EXPECT_OUTCOME(folder.run("--from a.json --write"), kExitDone, "docs/results/suites.md");
+  EXPECT_TRUE(has(folder.read("docs/results/suites.md"), "linear forward", "--out a.json`"));
+  EXPECT_OUTCOME(folder.run(tiny + "--pass backward_data --out b.json"), kExitDone);
+  EXPECT_OUTCOME(folder.run("--from docs/results/suites.json b.json --write"), kExitDone);
+  EXPECT_TRUE(has(folder.read("docs/results/suites.md"), "linear forward", "linear backward_data"));
+}
+
 TEST(BenchProcess, WritesTheTableOfALadder) {
   const BenchFolder folder;
   const fs::path layer = folder / "framework/layers/linear";

@@ -3,14 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "compare/bench_problems.h"
 #include "compare/results_json.h"
 #include "compare/suite_summary.h"
 #include "core/error.h"
+#include "core/input_file.h"
 #include "support/temporary_folder.h"
 #include "support/text.h"
+#include "test_paths.h"
 
 namespace duet {
 namespace {
@@ -63,6 +66,14 @@ TEST(Suites, EveryProblemIsSoundAndStandsOnce) {
   EXPECT_THROW(make_suite("vgg"), ConfigError);
 }
 
+// The same ones whichever of its batches is measured.
+TEST(Suites, HoldOutEveryThirdProblem) {
+  const auto problems = read_problems({.suites = {"vgg16"}, .batch = "1,8"}, Device::kCpu);
+  for (size_t i = 0; i < problems.size(); ++i) {
+    EXPECT_EQ(problems[i].held_out, i / 2 % 3 == 2) << problems[i].name;
+  }
+}
+
 // The last layer of the U-Net has the size that its figure shows.
 TEST(Suites, TheUNetEndsAsInItsFigure) {
   const Suite suite = make_suite("unet");
@@ -105,7 +116,8 @@ TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
   // Measured again, and another suite: 0.25 is the worst row then, and 2 the mean of both.
   folder.write("b.json", results_file({row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 25),
                                        row("b", "n=1,c=5,h=8,w=8,k=4,r=3,s=3", 100, 800)}));
-  const auto all = read_bench_results({(folder / "a.json").string(), (folder / "b.json").string()});
+  const SuiteResults all =
+      read_suite_results({(folder / "a.json").string(), (folder / "b.json").string()});
   const std::string text = suite_summary_text(all);
   const auto line = [&](const std::string& suite) {
     const size_t at = text.find("\n" + suite + " ");
@@ -117,7 +129,29 @@ TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
   EXPECT_TRUE(has(line("b"), {" 1 ", "8.00x"}));
   EXPECT_TRUE(has(line("all"), {" 3 ", "2.00x", "0.250x"}));
   const std::string page = suite_summary_markdown(all);
-  EXPECT_TRUE(has(page, {"# Suites", "H200", "`bench --suite a`"}));
+  EXPECT_TRUE(has(page, {"# Suites", "H200", "`bench --suite a`", "## The slowest rows"}));
+  // The rows of a page are read again as they were written.
+  folder.write("page.json", JsonWriter::write(all).dump());
+  EXPECT_EQ(suite_summary_markdown(read_suite_results({(folder / "page.json").string()})), page);
+}
+
+TEST(SuiteSummary, TheMeanOfWhatIsHeldOutStandsApart) {
+  const TemporaryFolder folder;
+  nlohmann::json held_out = row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 200);
+  held_out["held_out"] = true;
+  folder.write("a.json",
+               results_file({row("a", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 100, 800), held_out}));
+  const std::string text = suite_summary_text(read_suite_results({(folder / "a.json").string()}));
+  EXPECT_TRUE(has(text, {"held out", "4.00x", "2.00x"}));
+}
+
+// docs/results/suites.md is what its rows make; "bench --from docs/results/suites.json --write" brings it
+// up to date.
+TEST(SuiteSummary, ThePageIsOfItsRows) {
+  const std::filesystem::path page = DUET_SOURCE_DIR "/docs/results/suites.md";
+  if (!std::filesystem::exists(page)) GTEST_SKIP() << "not measured yet";
+  const std::string rows = DUET_SOURCE_DIR "/docs/results/suites.json";
+  EXPECT_EQ(read_input_file(page, 1 << 20), suite_summary_markdown(read_suite_results({rows})));
 }
 
 TEST(SuiteSummary, OtherDevicesAndOtherFilesAreRefused) {
@@ -126,7 +160,7 @@ TEST(SuiteSummary, OtherDevicesAndOtherFilesAreRefused) {
   folder.write("b.json", results_file({}, "H100"));
   folder.write("c.json", "{\"schema\":\"duet.results/1\"}");
   const auto read = [&](const std::string& name) {
-    return read_bench_results({(folder / "a.json").string(), (folder / name).string()});
+    return read_suite_results({(folder / "a.json").string(), (folder / name).string()});
   };
   EXPECT_THROW(read("b.json"), DataError);
   EXPECT_THROW(read("c.json"), DataError);

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -152,6 +154,35 @@ TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
                  {{"kernel", "[11, 4]"}, {"padding", "[5, 0]"}, {"stride", "4"}});
   check_products("dilation_2", 33, image(3, 2, 13, 44),
                  {{"kernel", "[5, 3]"}, {"padding", "[0, 4]"}, {"dilation", "2"}});
+}
+
+// Rows of an instruction that lack a tap multiply by zero, and zero times infinity is no number: dx is as the taps
+// that exist make it all the same.
+TEST_F(ConvolutionKernels, InfinitiesOfDyReachOnlyWhatReadsThem) {
+  for (const Math math : {Math::kFP32, Math::kTF32, Math::kBF16}) {
+    LayerCase c{.name = "stride_2",
+                .keys = {{"out_channels", "8"}, {"kernel", "7"}, {"padding", "3"}, {"stride", "2"}},
+                .x = {image(2, 3, 30, 32)}};
+    c.options.math = math;
+    const auto layer = make_layer("conv2d", c);
+    LayerData data = random_data(*layer, 1);
+    const TensorDesc& y = layer->outputs()[0];
+    data.dy[0].at(offset_of(y, 1, 5, 6, 7)) = std::numeric_limits<double>::infinity();
+    data.dy[0].at(offset_of(y, 0, 2, 0, 15)) = std::numeric_limits<double>::quiet_NaN();
+    const Reference reference =
+        run_reference(*layer, data, {}, {Pass::kBackwardData}, nullptr, Device::kCpu);
+    const std::vector<double>& expected = reference.of(Pass::kBackwardData)[0].values;
+    LayerRig rig(*layer, "custom_direct", {Pass::kBackwardData}, test_context(Device::kGpu), {});
+    rig.load(data);
+    rig.run(Pass::kBackwardData);
+    const std::vector<double> found = rig.outputs(Pass::kBackwardData)[0].values;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      ASSERT_EQ(std::isfinite(found[i]), std::isfinite(expected[i])) << to_string(math) << " " << i;
+      if (std::isfinite(expected[i])) {
+        ASSERT_NEAR(found[i], expected[i], 0.02) << i;
+      }
+    }
+  }
 }
 
 // With about as many tiles as an H200 takes at once: blocks of 32 and of 36 tiles, of whole images

@@ -49,5 +49,26 @@ TEST(MeasurePass, ALongCallThatTakesNotAllTurnsHasNoFault) {
   EXPECT_EQ(measured[0].warm->calls, 1);  // a block; there are four sets of buffers
 }
 
+// Of agreement alone: on the first data, without thousands of calls; and timed all the same.
+TEST(MeasurePass, ExaminesEachCandidateAsThoroughlyAsItSays) {
+  const LayerCase c{.keys = {{"out_features", "4"}}, .x = {{{8, 12}}}};
+  const auto layer = make_layer("linear", c);
+  const CheckData first =
+      make_first_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  EXPECT_TRUE(first.other_expected.outputs.empty());
+  const PassPlan plan = {.timing = {.block_seconds = 1e-4, .rounds = 2, .most_rounds = 2},
+                         .anew = false};
+  const auto brief = measure_pass({{layer.get(), "cpu_reference", CheckLevel::kAgreement}},
+                                  Pass::kForward, first, test_context(Device::kCpu), plan);
+  EXPECT_TRUE(brief[0].examination.passed());
+  EXPECT_FALSE(brief[0].examination.tensors.empty());
+  EXPECT_EQ(brief[0].examination.replayed, 0);
+  EXPECT_TRUE(brief[0].warm);
+  const CheckData whole = make_check_data(*layer, random_data(*layer, 1), {}, {Pass::kForward});
+  const auto thorough = measure_pass({{layer.get(), "cpu_reference"}}, Pass::kForward, whole,
+                                     test_context(Device::kCpu), plan);
+  EXPECT_GT(thorough[0].examination.replayed, 0);
+}
+
 }  // namespace
 }  // namespace duet

@@ -1,10 +1,13 @@
-// custom_direct, backward_data in nchw, bf16 and tf32: with a stride and few channels, dx of a position is the stride_h x
+// custom_direct, backward_data in nchw: with a stride and few channels, dx of a position is the stride_h x
 // stride_w inputs of all channels that begin at a stride, up to 16, which are the rows of an mma.sync
 // (kernels/mma_tile.cuh); its columns are eight neighbouring positions, its terms what they read of dy: by four channels, a row
 // of taps a stride apart, which are four neighbours in memory. A warp has 8 rows of 16 positions.
 //
 //   dx[n,c,i*stride_h + a - pad_h, j*stride_w + b - pad_w] =
 //       sum over k,u,v of dy[n,k,i-u,j-v] * w[k,c,a + u*stride_h,b + v*stride_w]
+//
+// The rows of an instruction read the same of dy, and not all of them have all taps: where one has none, its weight is zero. Zero
+// times infinity is no number, so that sums that are no numbers are computed once more, of the taps that exist.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +23,9 @@ namespace duet {
 /// Rows of a task, taps along an axis that a position reads (u and v), tiles of eight positions of a warp.
 inline constexpr int kInputRows = 8, kInputTaps = 4, kInputTiles = 2, kInputWarps = 8;
 inline constexpr int kInputRead = kInputRows + kInputTaps - 1;  // rows of dy of a task
+/// Of a multiprocessor; in parts a weight takes two registers.
+template <class Mma>
+inline constexpr int kInputBlocks = Mma::kInParts ? 1 : 2;
 
 /// Sizes of a problem's product. Positions are numbered from the first that has an input.
 struct InputProductPlan {
@@ -48,10 +54,30 @@ struct InputProductPlan {
   size_t shared_bytes() const { return 4 * (size_t{1} * weight_words() + 2 * stage_words()); }
 };
 
+/// dx of channel c of image n, of the taps that exist.
+template <class T>
+__device__ float input_gradient(const Conv2dProblem& d, const T* dy, const float* w, int n, int c,
+                                int h, int column) {
+  float sum = 0;
+  for (int k = 0; k < d.k; ++k) {
+    for (int r = (h + d.pad_h) % d.stride_h; r < d.r; r += d.stride_h) {
+      const int p = (h + d.pad_h - r) / d.stride_h;
+      if (h + d.pad_h < r || p >= d.p) continue;
+      for (int s = (column + d.pad_w) % d.stride_w; s < d.s; s += d.stride_w) {
+        const int q = (column + d.pad_w - s) / d.stride_w;
+        if (column + d.pad_w < s || q >= d.q) continue;
+        sum += float(dy[(size_t(n * d.k + k) * d.p + p) * d.q + q]) *
+               w[((k * d.c + c) * d.r + r) * d.s + s];
+      }
+    }
+  }
+  return sum;
+}
+
 // Blocks take tasks by turns: kInputRows rows of positions of an image, of which each warp has some columns. The filters of
 // a stage are copied while those before are multiplied.
 template <class Mma, class T>
-__global__ void __launch_bounds__(32 * kInputWarps, 2)
+__global__ void __launch_bounds__(32 * kInputWarps, kInputBlocks<Mma>)
     conv2d_direct_input_product_kernel(const __grid_constant__ InputProductPlan g, const T* dy,
                                        const float* w, T* __restrict__ dx) {
   constexpr bool kBf16 = sizeof(T) == 2;
@@ -84,7 +110,8 @@ __global__ void __launch_bounds__(32 * kInputWarps, 2)
       const int v = word / 2 == 0 ? 3 : 1;
       weights[i] = bfloat16(weight(v)).bits | uint32_t(bfloat16(weight(v - 1)).bits) << 16;
     } else {
-      weights[i] = __float_as_uint(tf32_rounded(weight(3 - 2 * step - word / 2)));
+      const float value = weight(3 - 2 * step - word / 2);
+      weights[i] = __float_as_uint(Mma::kInParts ? value : tf32_rounded(value));
     }
   }
   __syncthreads();
@@ -161,17 +188,25 @@ __global__ void __launch_bounds__(32 * kInputWarps, 2)
               b[1] = __byte_perm(middle, words[2], halves);
             } else {
 #pragma unroll
-              for (int i = 0; i < 4; ++i)
-                b[i] = __float_as_uint(tf32_rounded(__uint_as_float(in_row[tile * 8 + i])));
+              for (int i = 0; i < 4; ++i) {
+                const uint32_t word = in_row[tile * 8 + i];
+                b[i] = Mma::kInParts ? word : __float_as_uint(tf32_rounded(__uint_as_float(word)));
+              }
             }
 #pragma unroll
             for (int u = 0; u < kInputTaps; ++u) {
               const int i = read + u - (kInputTaps - 1);
               if (i < 0 || i >= kInputRows) continue;
-              auto& c = sums[i][tile];
+              auto& sum = sums[i][tile];
+              float apart[4] = {};
+              auto& c = Mma::kInParts ? apart : sum;
 #pragma unroll
               for (int step = 0; step < kSteps; ++step)
                 Mma::multiply(c[0], c[1], c[2], c[3], a[u][step], b[2 * step], b[2 * step + 1]);
+              if constexpr (Mma::kInParts) {
+#pragma unroll
+                for (int e = 0; e < 4; ++e) sum[e] += apart[e];
+              }
             }
           }
         }
@@ -179,13 +214,24 @@ __global__ void __launch_bounds__(32 * kInputWarps, 2)
     }
     int n, i0;
     place(number, n, i0);
+    // Where the sums of a row of the instruction go, and in which column of the task.
+    struct Place {
+      int channel, h0, w0;
+    };
+    const auto place_of = [&](int m) {
+      const int part = m % row_parts;
+      return Place{m / row_parts, i0 * g.d.stride_h + part / g.d.stride_w - g.d.pad_h,
+                   g.first_j * g.d.stride_w + part % g.d.stride_w - g.d.pad_w};
+    };
+    const auto column_of = [&](int tile, int e) {
+      return ((warp * kInputTiles + tile) * 8 + of_four * 2 + e) * g.d.stride_w;
+    };
+    float spoilt = 0;  // no number if any of the sums is infinite or none
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int m = row + 8 * half;
       if (m >= rows) continue;
-      const int channel = m / row_parts, part = m % row_parts;
-      const int h0 = i0 * g.d.stride_h + part / g.d.stride_w - g.d.pad_h;
-      const int w0 = g.first_j * g.d.stride_w + part % g.d.stride_w - g.d.pad_w;
+      const auto [channel, h0, w0] = place_of(m);
       T* const plane = dx + size_t(n * g.d.c + channel) * g.d.h * g.d.w;
 #pragma unroll
       for (int i = 0; i < kInputRows; ++i) {
@@ -195,12 +241,24 @@ __global__ void __launch_bounds__(32 * kInputWarps, 2)
         for (int tile = 0; tile < kInputTiles; ++tile)
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
-            const int j = (warp * kInputTiles + tile) * 8 + of_four * 2 + e;
-            const int to = w0 + j * g.d.stride_w;
-            if (uint32_t(to) < uint32_t(g.d.w))
-              plane[size_t(h) * g.d.w + to] = T(sums[i][tile][2 * half + e]);
+            const int to = w0 + column_of(tile, e);
+            const float sum = sums[i][tile][2 * half + e];
+            spoilt = fmaf(sum, 0.f, spoilt);
+            if (uint32_t(to) < uint32_t(g.d.w)) plane[size_t(h) * g.d.w + to] = T(sum);
           }
       }
+    }
+    if (spoilt == 0) continue;
+#pragma unroll 1
+    for (int at = 0; at < 2 * kInputRows * kInputTiles * 2; ++at) {
+      const int m = row + at / (kInputRows * kInputTiles * 2) * 8;
+      if (m >= rows) break;
+      const auto [channel, h0, w0] = place_of(m);
+      const int h = h0 + at / (kInputTiles * 2) % kInputRows * g.d.stride_h;
+      const int to = w0 + column_of(at / 2 % kInputTiles, at % 2);
+      if (uint32_t(h) >= uint32_t(g.d.h) || uint32_t(to) >= uint32_t(g.d.w)) continue;
+      T& value = dx[(size_t(n * g.d.c + channel) * g.d.h + h) * g.d.w + to];
+      if (!isfinite(float(value))) value = T(input_gradient(g.d, dy, w, n, channel, h, to));
     }
   }
   asm volatile("cp.async.wait_group 0;" ::: "memory");
@@ -208,8 +266,8 @@ __global__ void __launch_bounds__(32 * kInputWarps, 2)
 
 /// Whether backward_data has this product.
 inline bool input_product_possible(const Conv2dProblem& d) {
-  if (ungrouped_unsupported(d) || d.layout != Layout::kNCHW || d.math == Math::kFP32 ||
-      d.dilation_h != 1 || d.dilation_w != 1 || d.c > 4 || d.stride_h * d.stride_w == 1 ||
+  if (ungrouped_unsupported(d) || d.layout != Layout::kNCHW || d.dilation_h != 1 ||
+      d.dilation_w != 1 || d.c > 4 || d.stride_h * d.stride_w == 1 ||
       int64_t{d.c} * d.stride_h * d.stride_w > 16 || ceil_div(d.r, d.stride_h) > kInputTaps ||
       ceil_div(d.s, d.stride_w) > kInputTaps || d.pad_h >= d.r || d.pad_w >= d.s ||
       d.q * int(size_of(d.dtype)) % 16 != 0 || !gpu_available() ||
@@ -227,21 +285,34 @@ class DirectInputProduct {
  public:
   explicit DirectInputProduct(const Conv2dProblem& problem) : plan_(problem) {
     const int tasks = problem.n * plan_.row_tasks;
-    blocks_ = ceil_div(tasks, ceil_div(tasks, 2 * multiprocessor_count()));
+    int most = 0;
+    with_mma([&]<class Mma>(Mma) { most = kInputBlocks<Mma> * multiprocessor_count(); });
+    blocks_ = ceil_div(tasks, ceil_div(tasks, most));
   }
   void run(const T* dy, const float* w, T* dx, cudaStream_t stream) const {
-    const auto kernel = conv2d_direct_input_product_kernel<Mma, T>;
-    const size_t bytes = plan_.shared_bytes();
-    DUET_CUDA(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
-    launch_following({blocks_, 32 * plan_.warps, bytes, stream}, kernel, plan_, dy, w, dx);
+    with_mma([&]<class Mma>(Mma) {
+      const auto kernel = conv2d_direct_input_product_kernel<Mma, T>;
+      const size_t bytes = plan_.shared_bytes();
+      DUET_CUDA(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+      launch_following({blocks_, 32 * plan_.warps, bytes, stream}, kernel, plan_, dy, w, dx);
+    });
   }
   std::string text() const {
-    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" + Mma::kText;
+    const char* mma = "";
+    with_mma([&]<class Mma>(Mma) { mma = Mma::kText; });
+    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" + mma;
   }
 
  private:
-  using Mma = std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>;
+  template <class F>
+  void with_mma(F f) const {
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      f(MmaBf16{});
+    } else {
+      plan_.d.math == Math::kFP32 ? f(StoredMma3xTf32{}) : f(MmaTf32{});
+    }
+  }
   const InputProductPlan plan_;
   int blocks_ = 1;
 };
