@@ -21,19 +21,16 @@ namespace {
 constexpr unsigned kMostThreads = 256;
 constexpr unsigned kBlocksPerMultiprocessor = 4;
 
-// The row's sample in every thread of the block.
+// The row's sample in every thread of the block; thread 0 of the row's first block writes its
+// label.
 __device__ GatherRow find_row(const GatherProblem& p) {
   __shared__ GatherRow found;
-  if (threadIdx.x == 0) found = gather_row(p, *p.step, blockIdx.x);
+  if (threadIdx.x == 0) {
+    found = gather_row(p, *p.step, blockIdx.x);
+    if (blockIdx.y == 0) write_label(p, *p.step, blockIdx.x, found.place.sample);
+  }
   __syncthreads();
   return found;
-}
-
-// By thread 0 of the row's first block, at the end: nobody waits for the label.
-__device__ void write_label_of(const GatherProblem& p, const GatherRow& row) {
-  if (threadIdx.x == 0 && blockIdx.y == 0) {
-    write_label(p, *p.step, blockIdx.x, row.place.sample);
-  }
 }
 
 struct DrawnRow {
@@ -69,7 +66,6 @@ __global__ void gather_vector_kernel(GatherProblem p) {
     }
     store(x + size_t{i} * 4, value);
   }
-  write_label_of(p, row);
 }
 
 // Source: uint8_t of images, float of numbers.
@@ -85,7 +81,6 @@ __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
     const uint32_t pixel = nhwc ? i / p.channels : i % p.pixels;
     x[i] = T(image ? fmaf(image[c * p.pixels + pixel], p.scale[c], p.shift[c]) : row.blank);
   }
-  write_label_of(p, row);
 }
 
 template <class T>
@@ -100,7 +95,10 @@ __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
     const GatherRow row = gather_row(p, step, number);
     rows[threadIdx.x].row = row;
     if (row.bytes) rows[threadIdx.x].draw = draw_of(p, row.place);
-    if (threadIdx.x == 0) share = own_share(p, step);
+    if (threadIdx.x == 0) {
+      share = own_share(p, step);
+      if (blockIdx.y == 0) write_label(p, step, number, row.place.sample);
+    }
   }
   __syncthreads();
   const DrawnRow own = rows[0];  // in registers: stores to x might change shared memory
@@ -115,7 +113,6 @@ __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
       batch[nhwc ? pixel * p.channels + c : c * p.pixels + pixel] = T(value);
     }
   }
-  write_label_of(p, own.row);
 }
 
 }  // namespace

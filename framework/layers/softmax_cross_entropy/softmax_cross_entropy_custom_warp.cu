@@ -37,13 +37,12 @@ __global__ void __launch_bounds__(1024)
     const bool inside = row < n;
     const T* logits = x + static_cast<int64_t>(inside ? row : 0) * c;
     const RowLabels of_row = targets.of_row(labels, inside ? row : 0);
+    const bool counts = inside && of_row.count(c);
+    const float target = logits[counts ? of_row.label : 0];
 
     float max = -INFINITY;
     for (int j = lane; j < c; j += kLanes) max = fmaxf(max, float{logits[j]});
     max = loss_rows::lanes_max<kLanes>(max);
-    // Here the label has come, and the logits are in L1.
-    const bool counts = inside && of_row.count(c);
-    const float target = logits[counts ? of_row.label : 0];
     float sum = 0.0f;
     bool beaten = false;
     for (int j = lane; j < c; j += kLanes) {
