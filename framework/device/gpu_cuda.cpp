@@ -44,11 +44,7 @@ constexpr size_t kCublasWorkspaceBytes = size_t{32} << 20;  // what cuBLAS takes
 cudaStream_t process_stream() {
   static const cudaStream_t stream = [] {
     cudaStream_t created = nullptr;
-    int least = 0, greatest = 0;
-    DUET_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-    const char* env = getenv("DUET_PRIO");
-    DUET_CUDA(cudaStreamCreateWithPriority(&created, cudaStreamNonBlocking,
-                                           env && *env == '0' ? least : greatest));
+    DUET_CUDA(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking));
     return created;
   }();
   return stream;
@@ -239,12 +235,6 @@ void let_secondaries_start_early(cudaGraph_t graph) {
 }  // namespace
 
 StepGraph::StepGraph(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
-  if (const char* dot = getenv("DUET_DOT")) {
-    size_t nodes = 0;
-    cudaGraphGetNodes(impl_->graph, nullptr, &nodes);
-    cudaGraphDebugDotPrint(impl_->graph,
-                           (std::string(dot) + std::to_string(nodes) + ".dot").c_str(), 1 << 0);
-  }
   // Not uploaded ahead of the first launch: see process_stream().
   DUET_CUDA(cudaGraphInstantiate(&impl_->executable, impl_->graph, 0));
 }

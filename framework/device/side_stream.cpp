@@ -33,12 +33,6 @@ void SideStream::follow_main() {
   is_used_ = true;
 }
 
-void SideStream::follow(SideStream& other) {
-  if (!other.is_used_) return;
-  gpu::queue_wait(new_mark(other.stream_), stream_);
-  is_used_ = true;
-}
-
 size_t SideStream::mark() {
   new_mark(stream_);
   return marks_ - 1;

@@ -2,6 +2,7 @@
 // and the stream waits for it later. In a captured graph these are branches.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "device/context.h"
@@ -18,9 +19,8 @@ class SideStream {
 
   /// For what is to run on it.
   Context& context() { return *context_; }
-  /// What is queued on it from here on waits for all that is queued on main, or on `other`.
+  /// What is queued on it from here on waits for all that is queued on main.
   void follow_main();
-  void follow(SideStream& other);
   /// Of what is queued on it by now.
   size_t mark();
   /// What is queued on main from here on waits for that. Marks are good until join().

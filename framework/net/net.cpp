@@ -126,8 +126,6 @@ void Net::join_aside() {
 
 // The others end the backward pass, and all waits for them.
 bool Net::may_run_aside(const Call& call) const {
-  static const double least = getenv("DUET_MIN") ? atof(getenv("DUET_MIN")) : 0.0;
-  if (call.node->layer->flops(call.step->pass) < least) return false;
   return call.step->pass == Pass::kBackwardFilter && call.node->tensors.dx[0];
 }
 

@@ -22,8 +22,7 @@ Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
   for (int i = 0; i < static_cast<int>(plan.calls.size()); ++i) {
     if (plan.calls[static_cast<size_t>(i)].layer != static_cast<int>(layer)) continue;
     state.first = std::min(state.first, i);
-    static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 0;
-    state.last = std::min(i + (slack ? slack - 1 : 0), static_cast<int>(plan.calls.size()) - 1);
+    state.last = i;
   }
   return state;
 }

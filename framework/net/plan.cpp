@@ -131,13 +131,6 @@ class Planner {
         continue;
       }
       need(at.dy, i);
-      static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 0;
-      if (call.pass == Pass::kBackwardFilter && slack) {
-        const int later = std::min(i + slack, end - 1);
-        need(at.x, later);
-        need(at.y, later);
-        need(at.dy, later);
-      }
       read(at.dy, call.layer);
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }

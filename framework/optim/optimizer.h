@@ -45,12 +45,6 @@ class Update {
   /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss
   /// is not finite, so that a bad step cannot spoil the parameters.
   virtual void queue(const StepState* state, const float* loss) = 0;
-  /// True if parameters may be updated in parts, which together are queue(): none needs to know all
-  /// gradients.
-  virtual bool has_parts() const { return false; }
-  /// The `count` values from `first` on, multiples of kKindElements (update.h).
-  virtual void queue_part(Context&, const StepState*, const float* /*loss*/, int64_t /*first*/,
-                          int64_t /*count*/) {}
   /// Device memory beside the tensors.
   virtual size_t memory_bytes() const = 0;
 };

@@ -20,12 +20,6 @@ class RuleUpdate : public Update {
     options_.queue();
     update_parameters(context_, rule_, tensors_, options_.extras(), state, loss);
   }
-  bool has_parts() const override { return !options_.extras().scale; }
-  void queue_part(Context& context, const StepState* state, const float* loss, int64_t first,
-                  int64_t count) override {
-    update_parameters(context, rule_, part_of(tensors_, first, count),
-                      part_of(options_.extras(), first), state, loss);
-  }
   size_t memory_bytes() const override { return options_.memory_bytes(); }
 
  private:

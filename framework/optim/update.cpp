@@ -80,24 +80,6 @@ UpdateOptions::UpdateOptions(Context& context, const OptimizerTensors& tensors,
   }
 }
 
-UpdateExtras part_of(UpdateExtras extras, int64_t first) {
-  if (extras.kinds) extras.kinds += first / kKindElements;
-  if (extras.ema) extras.ema += first;
-  return extras;
-}
-
-OptimizerTensors part_of(const OptimizerTensors& tensors, int64_t first, int64_t count) {
-  OptimizerTensors part = tensors;
-  const auto take = [&](Tensor& tensor) {
-    if (tensor) tensor = {{{count}, tensor.desc.dtype}, tensor.data<float>() + first};
-  };
-  take(part.w);
-  take(part.dw);
-  take(part.ema);
-  for (Tensor& state : part.state) take(state);
-  return part;
-}
-
 void UpdateOptions::queue() {
   if (!extras_.scale) return;
   if (context_.device() == Device::kGpu) {

@@ -23,10 +23,6 @@ struct UpdateExtras {
   bool any() const { return scale || kinds || ema; }
 };
 
-/// Of values number `first` and on, which is a multiple of kKindElements.
-UpdateExtras part_of(UpdateExtras extras, int64_t first);
-OptimizerTensors part_of(const OptimizerTensors& tensors, int64_t first, int64_t count);
-
 /// `average` moves towards `w`, as torch.optim.swa_utils.AveragedModel with its get_ema_avg_fn().
 DUET_HOST_DEVICE inline float averaged(float average, float w, float share, uint64_t step) {
   return step == 0 ? w : average + share * (w - average);

@@ -87,92 +87,30 @@ void Training::write_program() {
   }));
 }
 
-static bool off(const char* name) {
-  const char* value = getenv(name);
-  return value && *value == '0';
-}
-
-static int64_t number_of(const char* name, int64_t fallback) {
-  const char* value = getenv(name);
-  return value ? atoll(value) : fallback;
-}
-
 void Training::prepare() {
   if (!use_graph_) return;
   const Range range("prepare");
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   stage();
-  const bool branches = !off("DUET_LANES");
-  if (branches) {
-    branch_ = std::make_unique<SideStream>(context_);
-    update_branch_ = std::make_unique<SideStream>(context_);
-    net_.run_aside(branch_.get());
-  }
+  branch_ = std::make_unique<SideStream>(context_);
+  net_.run_aside(branch_.get());
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
   }
-  if (branches) {
-    net_.join_aside();
-    net_.run_aside(nullptr);
-  }
+  net_.join_aside();
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
-  step_graph_ = StepGraph(context_, [this, branches] {
+  step_graph_ = StepGraph(context_, [this] {
     const Range capture("capture step");
-    for (int64_t k = number_of("DUET_MULTI", 1); k-- > 0;) {
-      if (branches) {
-        queue_in_branches();
-      } else {
-        queue(program_);
-      }
+    for (const Operation& operation : program_) {
+      if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
+      operation.queue();
     }
   });
-}
-
-// Parameters are updated beside the passes of the layers before theirs, in parts that are worth a
-// launch.
-void Training::queue_in_branches() {
-  using Kind = Operation::Kind;
-  const int64_t kLeast = number_of("DUET_LEAST", 1 << 17);  // values of a part
-  const bool in_parts = update_->has_parts() && !off("DUET_EARLY");
-  const float* loss = net_.loss().data<float>();
-  const int64_t all = optimizer_tensors_.w.elements();
-  int64_t rest = all;  // the values that are not updated yet
-  net_.run_aside(branch_.get());
-  for (size_t i = 0; i < program_.size(); ++i) {
-    const Operation& operation = program_[i];
-    if (operation.kind == Kind::kUpdate) {
-      net_.join_aside();
-      update_branch_->join();
-      if (rest == all) operation.queue();
-      if (rest > 0 && rest < all)
-        update_->queue_part(context_, device_state(state_), loss, 0, rest);
-      continue;
-    }
-    operation.queue();
-    if (!in_parts || operation.kind != Kind::kLayer) continue;
-    if (operation.call->step->pass == Pass::kForward) continue;
-    const Operation& next = program_[i + 1];
-    if (next.kind != Kind::kLayer || next.call->node == operation.call->node) continue;
-    const int64_t first = first_value(*operation.call->node);
-    if (first < 0 || rest - first < kLeast) continue;
-    update_branch_->follow_main();
-    update_branch_->follow(*branch_);
-    update_->queue_part(update_branch_->context(), device_state(state_), loss, first, rest - first);
-    rest = first;
-  }
   net_.run_aside(nullptr);
-}
-
-// Where its parameters begin among those that are trained; -1 without any.
-int64_t Training::first_value(const Net::Node& node) const {
-  for (const Tensor& dw : node.tensors.dw) {
-    if (dw) return dw.data<float>() - net_.gradients().data<float>();
-  }
-  return -1;
 }
 
 void Training::step() {
@@ -180,8 +118,7 @@ void Training::step() {
   if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
   ++next_;
   if (step_graph_) {
-    static const int64_t multi = number_of("DUET_MULTI", 1);
-    if (next_ % multi == 0) step_graph_.launch();
+    step_graph_.launch();
     weights_.changed();
   } else {
     queue(program_);

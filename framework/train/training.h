@@ -91,8 +91,6 @@ class Training {
 
  private:
   void write_program();
-  void queue_in_branches();
-  int64_t first_value(const Net::Node& node) const;
   const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
@@ -112,7 +110,7 @@ class Training {
   Buffer state_;                          // StepState of the training
   uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
-  std::unique_ptr<SideStream> branch_, update_branch_;  // of the captured step
+  std::unique_ptr<SideStream> branch_;  // of the captured step
   StepGraph step_graph_;
 };
 

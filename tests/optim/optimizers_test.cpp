@@ -55,8 +55,7 @@ class Trajectory {
     state_.learning_rate = static_cast<float>(optimizer.learning_rate());
   }
 
-  /// In parts that end after each of `ends`, in values; without any, whole.
-  void step(float loss = 1.0f, const std::vector<int64_t>& ends = {}) {
+  void step(float loss = 1.0f) {
     w_ = get(tensors_.w);
     std::vector<float> dw(w_.size());
     const double t = static_cast<double>(state_.step);
@@ -68,14 +67,8 @@ class Trajectory {
     const Buffer state(device, sizeof state_), loss_memory(device, sizeof loss);
     copy_bytes(state.data(), device, &state_, Device::kCpu, sizeof state_);
     copy_bytes(loss_memory.data(), device, &loss, Device::kCpu, sizeof loss);
-    const auto* const of_step = static_cast<const StepState*>(state.data());
-    const auto* const loss_of_step = static_cast<const float*>(loss_memory.data());
-    if (ends.empty()) update_->queue(of_step, loss_of_step);
-    int64_t first = 0;
-    for (const int64_t end : ends) {
-      update_->queue_part(context_, of_step, loss_of_step, first, end - first);
-      first = end;
-    }
+    update_->queue(static_cast<const StepState*>(state.data()),
+                   static_cast<const float*>(loss_memory.data()));
     context_.synchronize();
     ++state_.step;
   }
@@ -88,7 +81,6 @@ class Trajectory {
     });
   }
 
-  bool has_parts() const { return update_->has_parts(); }
   const OptimizerTensors& tensors() const { return tensors_; }
   std::vector<float> get(const Tensor& tensor) {
     std::vector<float> values(w_.size());
@@ -139,31 +131,6 @@ TEST(Optimizers, FollowPyTorchsTrajectories) {
       }
     }
   }
-}
-
-TEST(Optimizers, PartsGiveTheBitsOfTheWhole) {
-  const json shapes = json::parse("[[5, 30], [7], [64, 2], [3]]");  // 192 + 64 + 128 + 64 values
-  for (const OptimizerType* type : optimizer_types()) {
-    const std::string yaml = "{type: " + std::string(type->name) + ", weight_decay: 0.1";
-    for (const std::string more : {"}", ", ema: 0.5, decay_biases: false}"}) {
-      const auto optimizer = read(yaml + more);
-      for (Device device : devices()) {
-        Trajectory whole(*optimizer, shapes, device), parts(*optimizer, shapes, device);
-        if (!parts.has_parts()) {
-          EXPECT_EQ(type->name, "muon");
-          continue;
-        }
-        for (int i = 0; i < 3; ++i) {
-          whole.step();
-          parts.step(1.0f, {192, 256, 448});
-        }
-        EXPECT_EQ(parts.get(parts.tensors().w), whole.get(whole.tensors().w)) << yaml << more;
-        EXPECT_EQ(parts.get(parts.tensors().ema), whole.get(whole.tensors().ema)) << yaml << more;
-      }
-    }
-  }
-  // The norm is of all gradients.
-  EXPECT_FALSE(Trajectory(*read("{type: sgd, clip_norm: 1}"), shapes, Device::kCpu).has_parts());
 }
 
 TEST(Optimizers, DoNothingIfTheLossIsNotFinite) {
