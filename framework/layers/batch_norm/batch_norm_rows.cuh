@@ -493,11 +493,7 @@ inline Rows rows_of(const BatchNormProblem& problem, int units, int vectors) {
   const int bytes = v * static_cast<int>(size_of(problem.dtype));
   Walk walk = walk_of(problem, false);
   const bool cached = problem.x.bytes() <= l2_bytes() / 2;
-  const int most = std::min({32, kMostColumns / v,
-                             (getenv("DUET_ROW_BYTES") ? atoi(getenv("DUET_ROW_BYTES"))
-                              : cached                 ? 128
-                                                       : kRowBytes) /
-                                 bytes});
+  const int most = std::min({32, kMostColumns / v, (cached ? 128 : kRowBytes) / bytes});
   walk.lanes = 1;
   while (walk.lanes < most && walk.lanes * v < walk.channels) walk.lanes *= 2;
   walk.groups = ceil_div(walk.channels, walk.lanes * v);

@@ -4,7 +4,7 @@
 //           tiles of one image x 64 channels; backward_filter: 32 channels x 64 filters, split along the tiles.
 // Traffic:  as custom_winograd.
 // Limits:   as custom_winograd, and math fp32.
-// Measured: H100, forward, backward_data and backward_filter with db: 64x64x56x56 -> 64, padded, 169 us, 169 and 191
+// Measured: H200, forward, backward_data and backward_filter with db: 64x64x56x56 -> 64, padded, 169 us, 169 and 191
 //           (custom_wgmma_3xtf32 240, 234 and 398); 64x64x13x13 -> 128 31.8, 26.6 and 26.5 (20.0, 30.3 and 37.7).
 #include "layers/conv2d/conv2d_winograd.cuh"
 

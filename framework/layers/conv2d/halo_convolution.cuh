@@ -146,7 +146,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
   if (halo_convolution_unsupported(d, pass)) return false;
   if (pass == Pass::kBackwardFilter) {
     // In bf16 custom_wgmma's, of less to begin and to end, is faster where rows are few: Nx64x16x16 -> 128 takes
-    // 27.4 us in place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256 (H100).
+    // 27.4 us in place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256 (H200).
     const int64_t rows =
         int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * FilterSegments<bfloat16>(d.q).count;
     return d.n >= ImageBlocks::kImages &&

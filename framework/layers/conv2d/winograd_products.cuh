@@ -216,7 +216,7 @@ class WinogradFilterGradient {
   }
 
  private:
-  // By 16 warps 64x64x56x56 -> 64 takes 191 us and by eight 206, pooled 1024x64x13x13 -> 128 175 and 167 (H100).
+  // By 16 warps 64x64x56x56 -> 64 takes 191 us and by eight 206, pooled 1024x64x13x13 -> 128 175 and 167 (H200).
   using MmaBlock = WinogradMmaBlock<Gradient::kPool ? 256 : 512>;
   using Block = std::conditional_t<kInParts, MmaBlock, WinogradBlock<1>>;
   size_t stride() const { return partial_stride(geometry_.d.k, geometry_.d.c * 9); }

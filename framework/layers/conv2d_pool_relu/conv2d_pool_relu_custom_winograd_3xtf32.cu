@@ -4,7 +4,7 @@
 //           image) x 64 channels; backward_filter: 256 threads, 32 channels x 64 filters, split along the windows.
 // Traffic:  as custom_winograd.
 // Limits:   as custom_winograd, and math fp32; backward_data of images of up to 32 windows.
-// Measured: H100, Nx64x13x13 -> 128, at N = 64 and 1024: forward 17.0 us and 187 (custom_winograd 19.8 and 231),
+// Measured: H200, Nx64x13x13 -> 128, at N = 64 and 1024: forward 17.0 us and 187 (custom_winograd 19.8 and 231),
 //           backward_data 20.7 and 190 (22.1 and 331), backward_filter with db 23.8 and 167 (25.7 and 198).
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_winograd.cuh"
 
