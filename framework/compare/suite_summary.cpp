@@ -4,12 +4,14 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "compare/bench_tables.h"
 #include "compare/format.h"
 #include "compare/result_table.h"
 #include "compare/results_json.h"
+#include "compare/suites.h"
 #include "core/config.h"
 #include "layers/layer.h"
 
@@ -244,6 +246,24 @@ void check_device(const std::string& file, const std::string& device, const std:
                   ": times are compared on one device");
 }
 
+/// "; of vgg16 9 of 12 problems" for each suite of which the part has not all.
+std::string what_is_missing(const SuitePart& part) {
+  std::map<std::string, std::set<std::pair<std::string, std::string>>> measured;  // by suite
+  for (const SuiteRow& row : part.rows) {
+    measured[row.suite].emplace(row.type, row.layer.empty() ? row.shape : row.layer);
+  }
+  const std::vector<std::string> names = suite_names();
+  std::string text;
+  for (const auto& [suite, problems] : measured) {
+    if (std::find(names.begin(), names.end(), suite) == names.end()) continue;
+    const size_t all = make_suite(suite).problems.size();
+    if (problems.size() >= all) continue;
+    text += "; of " + suite + " " + std::to_string(problems.size()) + " of " + std::to_string(all) +
+            " problems";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<BenchResults> read_bench_results(const std::vector<std::string>& files) {
@@ -331,7 +351,9 @@ std::string suite_summary_markdown(const SuiteResults& results) {
            all_duels(results, [](const SuiteRow& row) { return row.suite == "memory"; }));
   add_rows("The slowest rows", slowest(results));
   text += "\n## Measured\n\n";
-  for (const SuitePart& part : results.parts) text += "- " + part.measured + "\n";
+  for (const SuitePart& part : results.parts) {
+    text += "- " + part.measured + what_is_missing(part) + "\n";
+  }
   return text;
 }
 

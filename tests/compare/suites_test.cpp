@@ -135,6 +135,16 @@ TEST(SuiteSummary, IsTheGeometricMeanWithTheWorstRow) {
   EXPECT_EQ(suite_summary_markdown(read_suite_results({(folder / "page.json").string()})), page);
 }
 
+TEST(SuiteSummary, SaysWhereASuiteWasCutShort) {
+  const TemporaryFolder folder;
+  folder.write("a.json", results_file({row("vgg16", "n=1,c=3,h=8,w=8,k=4,r=3,s=3", 100, 400),
+                                       row("vgg16", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 400)}));
+  const std::string page =
+      suite_summary_markdown(read_suite_results({(folder / "a.json").string()}));
+  const size_t all = make_suite("vgg16").problems.size();
+  EXPECT_TRUE(has(page, {"; of vgg16 1 of " + std::to_string(all) + " problems\n"}));
+}
+
 TEST(SuiteSummary, TheMeanOfWhatIsHeldOutStandsApart) {
   const TemporaryFolder folder;
   nlohmann::json held_out = row("a", "n=8,c=3,h=8,w=8,k=4,r=3,s=3", 100, 200);

@@ -7,6 +7,7 @@
 #include "layers/linear/linear.h"
 #include "support/double_base.h"
 #include "support/network.h"
+#include "support/text.h"
 #include "support/training_cases.h"
 #include "train/predictor.h"
 
