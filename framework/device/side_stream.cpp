@@ -46,8 +46,12 @@ void SideStream::join() {
   marks_ = 0;
 }
 
-AsideScope::AsideScope(SideStream* stream, const Run& run, void* workspace)
-    : stream_(stream), context_(run.context), workspace_(workspace), outer_(innermost) {
+AsideScope::AsideScope(SideStream* stream, const Run& run, void* workspace, size_t workspace_bytes)
+    : stream_(stream),
+      context_(run.context),
+      workspace_(workspace),
+      workspace_bytes_(workspace_bytes),
+      outer_(innermost) {
   innermost = this;
 }
 
@@ -58,7 +62,7 @@ Run aside(const Run& run) {
   if (!scope || !scope->stream_ || &run.context != &scope->context_) return run;
   scope->stream_->follow_main();
   scope->is_taken_ = true;
-  return {scope->stream_->context(), scope->workspace_, run.workspace_bytes, run.step,
+  return {scope->stream_->context(), scope->workspace_, scope->workspace_bytes_, run.step,
           run.training};
 }
 

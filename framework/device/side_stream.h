@@ -42,8 +42,8 @@ class SideStream {
 /// While it stands, aside() gives what is queued with this run a stream of its own.
 class AsideScope {
  public:
-  /// `workspace`: another than the run's, as large. Without a `stream` nothing changes.
-  AsideScope(SideStream* stream, const Run& run, void* workspace);
+  /// `workspace`: another than the run's, of so many bytes. Without a `stream` nothing changes.
+  AsideScope(SideStream* stream, const Run& run, void* workspace, size_t workspace_bytes);
   ~AsideScope();
   AsideScope(const AsideScope&) = delete;
   AsideScope& operator=(const AsideScope&) = delete;
@@ -57,6 +57,7 @@ class AsideScope {
   SideStream* const stream_;
   const Context& context_;
   void* const workspace_;
+  const size_t workspace_bytes_;
   bool is_taken_ = false;
   AsideScope* const outer_;
 };

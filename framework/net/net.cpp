@@ -111,12 +111,12 @@ void Net::prepare_weights() {
 void Net::run_aside(SideStream* aside) {
   aside_ = aside;
   if (!aside || workspace_aside_.data()) return;
-  size_t bytes = 0;
   for (const Call& call : calls_) {
     if (!may_run_aside(call)) continue;
-    bytes = std::max(bytes, call.step->implementation->workspace_bytes(call.step->pass));
+    workspace_aside_bytes_ = std::max(workspace_aside_bytes_,
+                                      call.step->implementation->workspace_bytes(call.step->pass));
   }
-  workspace_aside_ = Buffer(context_.device(), bytes + kSlack);
+  workspace_aside_ = Buffer(context_.device(), workspace_aside_bytes_ + kSlack);
 }
 
 void Net::join_aside() {
@@ -211,7 +211,8 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {
       if (aside_) wait_for_readers(call);
-      AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data());
+      AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
+                       workspace_aside_bytes_);
       // What keeps no state hands nothing from backward_filter to backward_data.
       const bool whole = step.implementation->state_bytes() == 0;
       step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);

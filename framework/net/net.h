@@ -125,6 +125,7 @@ class Net {
   Buffer prepared_memory_;
   uint64_t prepared_version_ = 0;  // of the weights
   Buffer workspace_aside_;
+  size_t workspace_aside_bytes_ = 0;
   SideStream* aside_ = nullptr;
   /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
   struct Aside {
