@@ -17,6 +17,7 @@
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
+#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -350,25 +351,15 @@ class DirectFilterProduct {
                          plan_.d.k * plan_.taps, dw, db, stream);
   }
   std::string text() const {
-    const char* mma = "";
-    with_mma([&]<class Mma>(Mma) { mma = Mma::kText; });
     return std::to_string(plan_.band_rows) + " rows a band, " + std::to_string(splits_) +
-           " splits" + mma;
+           " splits" + product_mma_text<T>(plan_.d.math);
   }
 
  private:
   int partial_floats() const { return plan_.d.k * (plan_.taps + 1); }
   template <class F>
-  void with_mma(F f) const {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      f(MmaBf16{});
-    } else {
-      plan_.d.math == Math::kFP32 ? f(StoredMma3xTf32{}) : f(MmaTf32{});
-    }
-  }
-  template <class F>
   void with_kernel(F f) const {
-    with_mma([&]<class Mma>(Mma) {
+    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
       plan_.tiles == 4 ? f(conv2d_direct_filter_product_kernel<Mma, 4, T>)
                        : f(conv2d_direct_filter_product_kernel<Mma, 7, T>);
     });

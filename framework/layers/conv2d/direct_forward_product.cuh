@@ -13,6 +13,7 @@
 #include "kernels/rasters.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
+#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -251,7 +252,7 @@ class DirectForwardProduct {
   }
   /// `b` may be nullptr.
   void run(const T* x, const float* w, const float* b, T* y, cudaStream_t stream) const {
-    with_mma([&]<class Mma>(Mma) {
+    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
       const auto launch = [&](auto* kernel) {
         const size_t bytes = plan_.shared_bytes();
         DUET_CUDA(
@@ -272,22 +273,12 @@ class DirectForwardProduct {
     });
   }
   std::string text() const {
-    const char* mma = "";
-    with_mma([&]<class Mma>(Mma) { mma = Mma::kText; });
     return std::to_string(plan_.band_rows) + " rows a band, " +
-           std::to_string(16 * plan_.row_tiles()) + " filters a block" + mma;
+           std::to_string(16 * plan_.row_tiles()) + " filters a block" +
+           product_mma_text<T>(plan_.d.math);
   }
 
  private:
-  template <class F>
-  void with_mma(F f) const {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      f(MmaBf16{});
-    } else {
-      plan_.d.math == Math::kFP32 ? f(StoredMma3xTf32{}) : f(MmaTf32{});
-    }
-  }
-
   const ForwardProductPlan plan_;
   int groups_ = 1, blocks_ = 1;
 };

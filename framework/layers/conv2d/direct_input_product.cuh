@@ -17,6 +17,7 @@
 #include "kernels/rasters.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
+#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -286,11 +287,12 @@ class DirectInputProduct {
   explicit DirectInputProduct(const Conv2dProblem& problem) : plan_(problem) {
     const int tasks = problem.n * plan_.row_tasks;
     int most = 0;
-    with_mma([&]<class Mma>(Mma) { most = kInputBlocks<Mma> * multiprocessor_count(); });
+    with_product_mma<T>(plan_.d.math,
+                        [&]<class Mma>(Mma) { most = kInputBlocks<Mma> * multiprocessor_count(); });
     blocks_ = ceil_div(tasks, ceil_div(tasks, most));
   }
   void run(const T* dy, const float* w, T* dx, cudaStream_t stream) const {
-    with_mma([&]<class Mma>(Mma) {
+    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
       const auto kernel = conv2d_direct_input_product_kernel<Mma, T>;
       const size_t bytes = plan_.shared_bytes();
       DUET_CUDA(
@@ -299,20 +301,11 @@ class DirectInputProduct {
     });
   }
   std::string text() const {
-    const char* mma = "";
-    with_mma([&]<class Mma>(Mma) { mma = Mma::kText; });
-    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" + mma;
+    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" +
+           product_mma_text<T>(plan_.d.math);
   }
 
  private:
-  template <class F>
-  void with_mma(F f) const {
-    if constexpr (std::is_same_v<T, bfloat16>) {
-      f(MmaBf16{});
-    } else {
-      plan_.d.math == Math::kFP32 ? f(StoredMma3xTf32{}) : f(MmaTf32{});
-    }
-  }
   const InputProductPlan plan_;
   int blocks_ = 1;
 };
