@@ -6,6 +6,7 @@
 
 #include "compare/running_graph.h"
 #include "core/error.h"
+#include "core/interrupt.h"
 #include "core/running.h"
 #include "device/stopwatch.h"
 #include "measure/measure_pass.h"
@@ -115,7 +116,8 @@ Arm arm_of(const ArmsOptions& options, const std::string& request) {
 
 // The implementations of a network, how they are called, and on what.
 std::string code_of(const Setup& setup) {
-  std::string code = setup.spec.graph ? "graph" : "calls";
+  std::string code =
+      setup.spec.graph ? "graph of " + std::to_string(setup.spec.graph_steps) : "calls";
   code += ", workspace of " + std::to_string(workspace_limit(setup.spec));
   for (const ResolvedLayer& layer : setup.layers) {
     code += "\n" + std::string(layer.layer->type()) + " " + task_text(*layer.layer);
@@ -242,8 +244,15 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
 Workload training_steps(RunningArm& arm) {
   return {[&arm](int64_t calls) {
             const auto running = running_graph(arm, "a training step");
-            return seconds_of(
-                arm.context(), [&] { arm.training().step(); }, calls);
+            Training& training = arm.training();
+            const auto steps = [&] {
+              for (int64_t done = 0, count = 0; done < calls && !InterruptGuard::requested();
+                   done += count) {
+                count = std::min(training.steps_at_once(), calls - done);
+                training.step(count);
+              }
+            };
+            return seconds_of(arm.context(), steps, 1);
           },
           code_of(arm.setup())};
 }

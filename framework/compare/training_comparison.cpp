@@ -106,10 +106,11 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   Training& training = running.training();
   const int64_t steps = training.steps_per_epoch() * arm.spec.train.epochs;
   const Elapsed watch;
-  for (int64_t i = 0; i < steps; ++i) {
+  for (int64_t i = 0, count = 0; i < steps; i += count) {
     const auto graph = running_graph(running, "a training step");
-    run_interruptibly([&] { training.step(); });
-    share->add_step(index);
+    count = std::min(training.steps_at_once(), steps - i);
+    run_interruptibly([&] { training.step(count); });
+    for (int64_t k = 0; k < count; ++k) share->add_step(index);
   }
   running.context().synchronize();
   const double seconds = watch.seconds();

@@ -106,10 +106,11 @@ ConfigChange::Kind kind_of(const Key& key) {
       key.text().starts_with("train.init_skip") || key.text().starts_with("train.early_stopping")) {
     return ConfigChange::Kind::kLength;
   }
-  const bool implementation = is_any_of(key.key.substr(0, key.key.find('.')),
-                                        {"backend", "layout", "kernels", "sources"}) ||
-                              is_any_of(key.text(), {"fuse", "fold_norms", "fp32_in_parts", "graph",
-                                                     "workspace_limit_mib", "data.stream"});
+  const bool implementation =
+      is_any_of(key.key.substr(0, key.key.find('.')),
+                {"backend", "layout", "kernels", "sources"}) ||
+      is_any_of(key.text(), {"fuse", "fold_norms", "fp32_in_parts", "graph", "graph_steps",
+                             "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 

@@ -39,7 +39,10 @@ std::string fixed(double value) {
 
 Profile profile_step(Training& training) {
   Profile profile;
-  profile.step_microseconds = 1e6 * seconds_per_call(training.context(), [&] { training.step(); });
+  const int64_t steps = training.steps_at_once();
+  profile.step_microseconds = 1e6 *
+                              seconds_per_call(training.context(), [&] { training.step(steps); }) /
+                              static_cast<double>(steps);
   training.stage();
   for (const Operation& operation : training.program()) {
     const double microseconds = microseconds_of(training, operation);

@@ -25,6 +25,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
                    const Schedule& schedule, Context& context)
     : context_(context),
       use_graph_(spec.graph && context.device() == Device::kGpu),
+      steps_at_once_(spec.graph_steps),
       weights_(layers, spec.seed, context.device()),
       net_(layers, weights_, context),
       optimizer_(std::move(optimizer)),
@@ -103,25 +104,37 @@ void Training::prepare() {
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture();  // first: what it runs is then loaded, advance() too
-  step_graph_ = StepGraph(context_, [this] {
-    const Range capture("capture step");
-    for (const Operation& operation : program_) {
-      if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
-      operation.queue();
-    }
-  });
+  step_graph_ = captured(1);
+  // The host stages each batch of a stream.
+  if (steps_at_once_ > 1 && !train_batches_.is_streamed())
+    several_steps_ = captured(steps_at_once_);
   net_.run_aside(nullptr);
 }
 
-void Training::step() {
-  const Range range("step");
-  if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
-  ++next_;
-  if (step_graph_) {
-    step_graph_.launch();
-    weights_.changed();
-  } else {
-    queue(program_);
+StepGraph Training::captured(int64_t steps) {
+  return StepGraph(context_, [&] {
+    const Range capture("capture step");
+    for (int64_t i = 0; i < steps; ++i) {
+      for (const Operation& operation : program_) {
+        if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
+        operation.queue();
+      }
+    }
+  });
+}
+
+void Training::step(int64_t count) {
+  for (int64_t steps = 1; count > 0; count -= steps) {
+    const Range range("step");
+    if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
+    steps = count < steps_at_once() ? 1 : steps_at_once();
+    next_ += static_cast<uint64_t>(steps);
+    if (step_graph_) {
+      (steps > 1 ? several_steps_ : step_graph_).launch();
+      weights_.changed();
+    } else {
+      queue(program_);
+    }
   }
 }
 

@@ -30,16 +30,18 @@ class Training {
            std::unique_ptr<Optimizer> optimizer, const Schedule& schedule, Context& context);
 
   /// Runs every kernel once without changing anything and, with `graph: true` on a GPU, captures
-  /// the step and the evaluation. Called before the first step.
+  /// the step, several steps and the evaluation. Called before the first step.
   void prepare();
 
   Training(const Training&) = delete;  // program() refers to this
   Training& operator=(const Training&) = delete;
 
-  /// Queues one training step: gather, forward, backward, update, advance. Reads nothing back.
+  /// Queues training steps: gather, forward, backward, update, advance. Reads nothing back.
   /// Where the data are streamed it waits for the batch; throws DataError if that cannot be had, and
   /// InterruptedError, with nothing queued, if an interrupt is requested meanwhile.
-  void step();
+  void step(int64_t count = 1);
+  /// So many steps, and its multiples, are queued best.
+  int64_t steps_at_once() const { return several_steps_ ? steps_at_once_ : 1; }
   /// For who queues the operations of program() itself: has the batch of the next step there, and
   /// step() go on from wherever they have come. Waits for what is queued.
   void stage();
@@ -91,11 +93,13 @@ class Training {
 
  private:
   void write_program();
+  StepGraph captured(int64_t steps);
   const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 
   Context& context_;
   const bool use_graph_;
+  const int64_t steps_at_once_;
   Weights weights_;
   std::optional<InitialWeights> initial_;
   Net net_;
@@ -112,6 +116,7 @@ class Training {
   Program program_;
   std::unique_ptr<SideStream> branch_;  // of the captured step
   StepGraph step_graph_;
+  StepGraph several_steps_;  // of steps_at_once(), if that is more than one
 };
 
 }  // namespace duet

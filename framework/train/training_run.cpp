@@ -291,6 +291,7 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
   const uint64_t epoch = step / per_epoch;
   const uint64_t first = step;
   const uint64_t epoch_end = (epoch + 1) * per_epoch;
+  const auto log_every = static_cast<uint64_t>(spec_.train.log_every);
   const std::string label = fmt::format("epoch {}/{}", epoch + 1, spec_.train.epochs);
   Progress progress(spdlog::should_log(spdlog::level::info));
   const Elapsed watch;
@@ -299,15 +300,17 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
   };
   while (step < epoch_end && !InterruptGuard::requested()) {
+    const uint64_t count = std::min({static_cast<uint64_t>(training_.steps_at_once()),
+                                     log_every - step % log_every, epoch_end - step});
     try {
       std::optional<Running> running;
       name_replay(running, "step", step + 1);
-      training_.step();
+      training_.step(static_cast<int64_t>(count));
     } catch (const InterruptedError&) {  // while it waited for the batch
       break;
     }
-    ++step;
-    const bool log = step % static_cast<uint64_t>(spec_.train.log_every) == 0;
+    step += count;
+    const bool log = step % log_every == 0;
     const double now = watch.seconds();
     const bool show = progress.active() && now - looked > 0.1;
     const bool tell = !progress.active() && now - told > 10.0;
