@@ -13,8 +13,8 @@ struct InNetwork {
   struct Part {
     std::string layer, pass, implementation;
     double in_network_us = 0;
-    /// Seconds, a value a round: of those that no layer is, the batch, the update, the
-    /// advance. Empty for layers.
+    /// Seconds, a value a round: of those that no layer is, the batch and the
+    /// update. Empty for layers.
     std::vector<double> alone;
   };
   std::vector<std::vector<Part>> parts;  // by arm, in the order they run

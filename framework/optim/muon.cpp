@@ -52,14 +52,9 @@ class MuonUpdate : public Update {
     device_ = make_muon_cpu(tensors_, rule_, options_.extras());
   }
 
-  void queue(const StepState* state, const float* loss) override {
-    if (context_.device() == Device::kCpu && !std::isfinite(*loss)) return;
-    options_.queue();
-    update_parameters(context_, rule_.adamw, tensors_, options_.extras(), state, loss);
-    for (const MuonMatrix& matrix : matrices_) {
-      device_->take(matrix, state, loss, scratch(0));
-      device_->apply(matrix, state, loss, orthogonal(matrix));
-    }
+  void queue(StepState* state, const StepEnd& end) override {
+    if (context_.device() == Device::kGpu || std::isfinite(*end.loss)) update(state, end);
+    advance(context_, state, end);
   }
   size_t memory_bytes() const override {
     size_t bytes = options_.memory_bytes();
@@ -68,6 +63,16 @@ class MuonUpdate : public Update {
   }
 
  private:
+  void update(StepState* state, const StepEnd& end) {
+    options_.queue();
+    update_parameters(context_, rule_.adamw, tensors_, {0, tensors_.w.elements()},
+                      options_.extras(), state, end, nullptr);
+    for (const MuonMatrix& matrix : matrices_) {
+      device_->take(matrix, state, end.loss, scratch(0));
+      device_->apply(matrix, state, end.loss, orthogonal(matrix));
+    }
+  }
+
   float* scratch(size_t i) const { return static_cast<float*>(scratch_[i].data()); }
 
   // Column-major, x is columns x rows. Returns where the result is.

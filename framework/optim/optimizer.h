@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "core/config.h"
-#include "core/step_state.h"
 #include "core/tensor.h"
 #include "device/context.h"
+#include "optim/advance.h"
 
 namespace duet {
 
@@ -42,9 +42,16 @@ class Update {
  public:
   virtual ~Update() = default;
 
-  /// Queues one step with the rate and step number in *state (device memory). Does nothing if *loss
-  /// is not finite, so that a bad step cannot spoil the parameters.
-  virtual void queue(const StepState* state, const float* loss) = 0;
+  /// Queues one step with the rate and step number in *state (device memory), and advance(). Leaves the
+  /// parameters alone if the loss is not finite, so that a bad step cannot spoil them.
+  virtual void queue(StepState* state, const StepEnd& end) = 0;
+  /// True if parameters may be updated in two parts, which together are queue(): none needs to know all
+  /// gradients.
+  virtual bool has_parts() const { return false; }
+  /// Queues on `context` the update of the values from `first` on, a multiple of kKindElements (update.h).
+  virtual void queue_from(int64_t /*first*/, Context& /*context*/, StepState*, const StepEnd&) {}
+  /// The rest of the step, when that has ended.
+  virtual void queue_up_to(int64_t /*first*/, StepState*, const StepEnd&) {}
   /// Device memory beside the tensors.
   virtual size_t memory_bytes() const = 0;
 };

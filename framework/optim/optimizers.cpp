@@ -16,9 +16,18 @@ class RuleUpdate : public Update {
              const OptimizerOptions& options)
       : context_(context), tensors_(tensors), rule_(rule), options_(context, tensors, options) {}
 
-  void queue(const StepState* state, const float* loss) override {
+  void queue(StepState* state, const StepEnd& end) override {
     options_.queue();
-    update_parameters(context_, rule_, tensors_, options_.extras(), state, loss);
+    queue_up_to(tensors_.w.elements(), state, end);
+  }
+  bool has_parts() const override { return !options_.extras().scale; }
+  void queue_from(int64_t first, Context& context, StepState* state, const StepEnd& end) override {
+    update_parameters(context, rule_, tensors_, {first, tensors_.w.elements()}, options_.extras(),
+                      state, end, nullptr);
+  }
+  void queue_up_to(int64_t first, StepState* state, const StepEnd& end) override {
+    update_parameters(context_, rule_, tensors_, {0, first}, options_.extras(), state, end,
+                      options_.ticket());
   }
   size_t memory_bytes() const override { return options_.memory_bytes(); }
 

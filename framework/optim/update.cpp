@@ -44,11 +44,53 @@ double sum_of_squares(const Tensor& tensor) {
   return sum;
 }
 
+template <class Rule>
+void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const UpdateRange& all,
+                   const UpdateExtras& extras, const StepState& state) {
+  const auto factors = rule.factors(state.learning_rate, state.step + 1);
+  const float scale = extras.scale ? *extras.scale : 1.0f;
+  float* w = tensors.w.data<float>();
+  const float* dw = tensors.dw.data<float>();
+  const int states = rule.states();
+  float* s0 = states > 0 ? tensors.state[0].data<float>() : nullptr;
+  float* s1 = states > 1 ? tensors.state[1].data<float>() : nullptr;
+  const auto update_one_kind = [&](int64_t first, int64_t last) {
+    const UpdateKind kind =
+        extras.kinds ? extras.kinds[first / kKindElements] : UpdateKind::kDecayed;
+    if (kind == UpdateKind::kElsewhere) return;
+    const float decay = kind == UpdateKind::kDecayed ? rule.weight_decay : 0.0f;
+    const auto update = [&](auto range) {
+      range(rule, factors, decay, scale, last - first, w + first, dw + first, s0 ? s0 + first : s0,
+            s1 ? s1 + first : s1);
+    };
+    if (states == 0) update(update_range<0, Rule>);
+    if (states == 1) update(update_range<1, Rule>);
+    if (states == 2) update(update_range<2, Rule>);
+    if (!extras.ema) return;
+    for (int64_t i = first; i < last; ++i) {
+      extras.ema[i] = averaged(extras.ema[i], w[i], extras.ema_share, state.step);
+    }
+  };
+  parallel_ranges(all.last - all.first, kOperations, [&](int64_t begin, int64_t end) {
+    int64_t first = all.first + begin;
+    const int64_t last = all.first + end;
+    if (!extras.kinds) return update_one_kind(first, last);
+    for (int64_t next; first < last; first = next) {
+      next = std::min(last, (first / kKindElements + 1) * kKindElements);
+      update_one_kind(first, next);
+    }
+  });
+}
+
 }  // namespace
 
 UpdateOptions::UpdateOptions(Context& context, const OptimizerTensors& tensors,
                              const OptimizerOptions& options, bool (*elsewhere)(const Shape&))
-    : context_(context), dw_(tensors.dw), clip_norm_(options.clip_norm) {
+    : context_(context),
+      dw_(tensors.dw),
+      clip_norm_(options.clip_norm),
+      ticket_(context.device(), sizeof(unsigned)) {
+  fill_bytes(ticket_.data(), context.device(), 0, ticket_.bytes());
   const Device device = context.device();
   if (!options.decay_biases || elsewhere) {
     const int64_t count = (tensors.w.elements() + kKindElements - 1) / kKindElements;
@@ -94,52 +136,26 @@ void UpdateOptions::queue() {
 
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdateExtras& extras, const StepState* state, const float* loss) {
-  if (context.device() == Device::kGpu) {
+                       const UpdateRange& all, const UpdateExtras& extras, StepState* state,
+                       const StepEnd& end, unsigned* ticket) {
 #if DUET_WITH_CUDA
-    update_parameters_gpu(context, rule, tensors, extras, state, loss);
-#endif
-    return;
+  if (context.device() == Device::kGpu) {
+    return update_parameters_gpu(context, rule, tensors, all, extras, state, end, ticket);
   }
-  if (!std::isfinite(*loss)) return;
-  const auto factors = rule.factors(state->learning_rate, state->step + 1);
-  const float scale = extras.scale ? *extras.scale : 1.0f;
-  float* w = tensors.w.data<float>();
-  const float* dw = tensors.dw.data<float>();
-  const int states = rule.states();
-  float* s0 = states > 0 ? tensors.state[0].data<float>() : nullptr;
-  float* s1 = states > 1 ? tensors.state[1].data<float>() : nullptr;
-  const auto update_one_kind = [&](int64_t first, int64_t last) {
-    const UpdateKind kind =
-        extras.kinds ? extras.kinds[first / kKindElements] : UpdateKind::kDecayed;
-    if (kind == UpdateKind::kElsewhere) return;
-    const float decay = kind == UpdateKind::kDecayed ? rule.weight_decay : 0.0f;
-    const auto update = [&](auto range) {
-      range(rule, factors, decay, scale, last - first, w + first, dw + first, s0 ? s0 + first : s0,
-            s1 ? s1 + first : s1);
-    };
-    if (states == 0) update(update_range<0, Rule>);
-    if (states == 1) update(update_range<1, Rule>);
-    if (states == 2) update(update_range<2, Rule>);
-    if (!extras.ema) return;
-    for (int64_t i = first; i < last; ++i) {
-      extras.ema[i] = averaged(extras.ema[i], w[i], extras.ema_share, state->step);
-    }
-  };
-  parallel_ranges(tensors.w.elements(), kOperations, [&](int64_t first, int64_t last) {
-    if (!extras.kinds) return update_one_kind(first, last);
-    for (int64_t next; first < last; first = next) {
-      next = std::min(last, (first / kKindElements + 1) * kKindElements);
-      update_one_kind(first, next);
-    }
-  });
+#endif
+  (void)context;
+  if (std::isfinite(*end.loss)) update_on_cpu(rule, tensors, all, extras, *state);
+  if (ticket) advance_state(*state, end);
 }
 
 template void update_parameters(Context&, const SgdRule&, const OptimizerTensors&,
-                                const UpdateExtras&, const StepState*, const float*);
+                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
+                                unsigned*);
 template void update_parameters(Context&, const AdamRule&, const OptimizerTensors&,
-                                const UpdateExtras&, const StepState*, const float*);
+                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
+                                unsigned*);
 template void update_parameters(Context&, const RmspropRule&, const OptimizerTensors&,
-                                const UpdateExtras&, const StepState*, const float*);
+                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
+                                unsigned*);
 
 }  // namespace duet

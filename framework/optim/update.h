@@ -38,20 +38,29 @@ class UpdateOptions {
   /// Queues what the update needs to know of all gradients.
   void queue();
   const UpdateExtras& extras() const { return extras_; }
-  size_t memory_bytes() const { return kinds_.bytes() + clip_.bytes(); }
+  /// A zero.
+  unsigned* ticket() const { return static_cast<unsigned*>(ticket_.data()); }
+  size_t memory_bytes() const { return kinds_.bytes() + clip_.bytes() + ticket_.bytes(); }
 
  private:
   Context& context_;
   const Tensor dw_;
   const double clip_norm_;
-  Buffer kinds_, clip_;
+  Buffer kinds_, clip_, ticket_;
   UpdateExtras extras_;
 };
 
-/// Queues (GPU) or computes (CPU) one update of all parameters by `rule`.
+/// Of the flat buffers, multiples of kKindElements.
+struct UpdateRange {
+  int64_t first, last;
+};
+
+/// Queues (GPU) or computes (CPU) one update of those parameters by `rule`; and with a ticket, a zero in the
+/// device's memory that stays one, advance().
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdateExtras& extras, const StepState* state, const float* loss);
+                       const UpdateRange& range, const UpdateExtras& extras, StepState* state,
+                       const StepEnd& end, unsigned* ticket);
 
 /// What makes a vector of the norm 1: 1 / max(norm, 1e-7).
 DUET_HOST_DEVICE inline float norm_scale(double sum_of_squares) {
@@ -76,7 +85,8 @@ struct NormScale {
 /// first call, and begins with the scale of the 4 * quads values.
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdateExtras& extras, const StepState* state, const float* loss);
+                           const UpdateRange& range, const UpdateExtras& extras, StepState* state,
+                           const StepEnd& end, unsigned* ticket);
 size_t norm_bytes_gpu();
 void queue_norm_gpu(Context& context, const float* values, int64_t quads, const NormScale& scale,
                     void* norm);

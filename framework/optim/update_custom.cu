@@ -1,5 +1,5 @@
-// update: one optimizer step over all parameters in one kernel, and one before it for the norm of all
-// gradients where they are clipped.
+// update: one optimizer step over all parameters in one kernel, which ends the step too (advance()), and one before
+// it for the norm of all gradients where they are clipped.
 // Mapping:  thread = 4 consecutive values (one 16-byte access a tensor); block = 256 threads.
 // Traffic:  w and each state read and written once, dw read once; so is the average where one is kept, and
 //           dw once more where its norm is needed.
@@ -17,21 +17,23 @@ constexpr int kThreads = 256;
 
 template <class Rule, int kStates, bool kExtras>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
-                  float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
-                  const StepState* state, const float* loss) {
+    update_kernel(Rule rule, int64_t first, int64_t last, float4* __restrict__ w,
+                  const float4* __restrict__ dw, float4* __restrict__ s0, float4* __restrict__ s1,
+                  UpdateExtras extras, StepState* state, StepEnd end, unsigned* ticket) {
   wait_for_primary();
-  // pow() in double is slow: one thread a block computes the factors while the others load.
+  // One thread a block computes the factors while the others load.
   __shared__ typename Rule::Factors shared_factors;
+  __shared__ uint64_t step;
   if (threadIdx.x == 0) {
-    shared_factors = rule.factors(state->learning_rate, state->step + 1);
+    step = state->step;
+    shared_factors = rule.factors(state->learning_rate, step + 1);
   }
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = first + static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   float4 value{}, gradient{}, a{}, b{}, average{};
   float4* const ema = reinterpret_cast<float4*>(extras.ema);
   UpdateKind kind = UpdateKind::kDecayed;
   float scale = 1.0f;
-  if (i < quads) {
+  if (i < last) {
     value = w[i];
     gradient = dw[i];
     if (kStates > 0) a = s0[i];
@@ -42,9 +44,15 @@ __global__ void __launch_bounds__(kThreads)
       if (extras.scale) scale = *extras.scale;
     }
   }
-  const bool finite = isfinite(*loss);
+  const bool finite = isfinite(*end.loss);
   __syncthreads();
-  if (i >= quads || !finite || kind == UpdateKind::kElsewhere) return;
+  // The last block that has read the state moves it on, while others still load.
+  if (ticket && threadIdx.x == 0) {
+    __threadfence();
+    if (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1)
+      advance_state(*state, end);  // wraps to 0
+  }
+  if (i >= last || !finite || kind == UpdateKind::kElsewhere) return;
   const float decay = kind == UpdateKind::kDecayed ? rule.weight_decay : 0.0f;
   const typename Rule::Factors factors = shared_factors;
   const auto apply = [&](float g, float& v, float& p, float& q) {
@@ -61,7 +69,6 @@ __global__ void __launch_bounds__(kThreads)
   if (kStates > 0) s0[i] = a;
   if (kStates > 1) s1[i] = b;
   if (kExtras && ema) {
-    const uint64_t step = state->step;
     const float share = extras.ema_share;
     ema[i] = make_float4(
         averaged(average.x, value.x, share, step), averaged(average.y, value.y, share, step),
@@ -117,46 +124,64 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) norm->scale = scale.of(sum);
 }
 
-template <class Rule, int kStates, bool kExtras>
-void launch(Context& context, const Rule& rule, const OptimizerTensors& t,
-            const UpdateExtras& extras, const StepState* state, const float* loss) {
-  const int64_t quads = t.w.elements() / 4;
-  if (quads == 0) return;
-  const auto blocks = static_cast<unsigned>((quads + kThreads - 1) / kThreads);
-  const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
-  launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
-                   rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,
-                   kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, loss);
-}
+/// What a rule's kernels take.
+template <class Rule>
+struct Launch {
+  Context& context;
+  const Rule& rule;
+  const OptimizerTensors& t;
+  const UpdateRange& range;
+  const UpdateExtras& extras;
+  StepState* state;
+  const StepEnd& end;
+  unsigned* ticket;
 
-template <class Rule, int kStates>
-void launch_with(Context& context, const Rule& rule, const OptimizerTensors& t,
-                 const UpdateExtras& extras, const StepState* state, const float* loss) {
-  const auto run = extras.any() ? launch<Rule, kStates, true> : launch<Rule, kStates, false>;
-  run(context, rule, t, extras, state, loss);
-}
+  template <int kStates>
+  void run() const {
+    extras.any() ? run<kStates, true>() : run<kStates, false>();
+  }
+
+ private:
+  template <int kStates, bool kExtras>
+  void run() const {
+    const int64_t first = range.first / 4, last = range.last / 4;
+    if (first == last && !ticket) return;
+    const auto blocks =
+        static_cast<unsigned>(std::max<int64_t>(1, (last - first + kThreads - 1) / kThreads));
+    const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
+    launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
+                     rule, first, last, quad(t.w), quad(t.dw),
+                     kStates > 0 ? quad(t.state[0]) : nullptr,
+                     kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, end, ticket);
+  }
+};
 
 }  // namespace
 
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdateExtras& extras, const StepState* state, const float* loss) {
+                           const UpdateRange& range, const UpdateExtras& extras, StepState* state,
+                           const StepEnd& end, unsigned* ticket) {
+  const Launch<Rule> launch{context, rule, tensors, range, extras, state, end, ticket};
   switch (rule.states()) {
     case 0:
-      return launch_with<Rule, 0>(context, rule, tensors, extras, state, loss);
+      return launch.template run<0>();
     case 1:
-      return launch_with<Rule, 1>(context, rule, tensors, extras, state, loss);
+      return launch.template run<1>();
     default:
-      return launch_with<Rule, 2>(context, rule, tensors, extras, state, loss);
+      return launch.template run<2>();
   }
 }
 
 template void update_parameters_gpu(Context&, const SgdRule&, const OptimizerTensors&,
-                                    const UpdateExtras&, const StepState*, const float*);
+                                    const UpdateRange&, const UpdateExtras&, StepState*,
+                                    const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const AdamRule&, const OptimizerTensors&,
-                                    const UpdateExtras&, const StepState*, const float*);
+                                    const UpdateRange&, const UpdateExtras&, StepState*,
+                                    const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const RmspropRule&, const OptimizerTensors&,
-                                    const UpdateExtras&, const StepState*, const float*);
+                                    const UpdateRange&, const UpdateExtras&, StepState*,
+                                    const StepEnd&, unsigned*);
 
 size_t norm_bytes_gpu() { return sizeof(Norm); }
 

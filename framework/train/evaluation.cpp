@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "device/range.h"
-#include "train/advance.h"
+#include "optim/advance.h"
 
 namespace duet {
 
@@ -41,7 +41,7 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
   program_.push_back(advance_operation([this] {
-    advance(context_, device_state(), net_.loss().data<float>(), net_.hits().data<int32_t>(), {});
+    advance(context_, device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});
   }));
 }
 

@@ -1,24 +1,13 @@
 #include "train/training.h"
 
+#include <algorithm>
+
+#include "core/arena.h"
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/range.h"
-#include "train/advance.h"
 
 namespace duet {
-
-void advance(Context& context, StepState* state, const float* loss, const int32_t* hits,
-             const ScheduleRule& schedule) {
-#if DUET_WITH_CUDA
-  if (context.device() == Device::kGpu) return advance_gpu(context, state, loss, hits, schedule);
-#endif
-  (void)context;
-  advance_state(*state, loss, hits, schedule);
-}
-
-void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule) {
-  advance(context, state, nullptr, nullptr, schedule);
-}
 
 Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers,
                    const Dataset& dataset, std::unique_ptr<Optimizer> optimizer,
@@ -78,13 +67,9 @@ void Training::write_program() {
   for (const Net::Call& call : net_.calls()) {
     program_.push_back(layer_operation(call, [this, &call] { net_.run(call, step_number()); }));
   }
-  const float* loss = net_.loss().data<float>();
-  program_.push_back(update_operation(std::string(optimizer_->type()), [this, loss] {
+  program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
-    update_->queue(device_state(state_), loss);
-  }));
-  program_.push_back(advance_operation([this, loss] {
-    advance(context_, device_state(state_), loss, net_.hits().data<int32_t>(), schedule_);
+    update_->queue(device_state(state_), step_end());
   }));
 }
 
@@ -114,13 +99,42 @@ void Training::prepare() {
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
-    for (int64_t i = 0; i < steps; ++i) {
-      for (const Operation& operation : program_) {
-        if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
-        operation.queue();
-      }
-    }
+    for (int64_t i = 0; i < steps; ++i) queue_in_branches();
   });
+}
+
+void Training::queue_in_branches() {
+  const int64_t early = first_early_value();
+  for (const Operation& operation : program_) {
+    if (operation.call == &net_.calls().back() && early > 0) {
+      branch_->follow_main();
+      update_->queue_from(early, branch_->context(), device_state(state_), step_end());
+    }
+    if (operation.kind != Operation::Kind::kUpdate) {
+      operation.queue();
+      continue;
+    }
+    net_.join_aside();
+    if (early > 0) {
+      update_->queue_up_to(early, device_state(state_), step_end());
+    } else {
+      operation.queue();
+    }
+  }
+}
+
+// Parameters behind those of the layer whose pass is the last can be updated beside that.
+int64_t Training::first_early_value() const {
+  if (!update_->has_parts()) return 0;
+  const LayerTensors& last = net_.calls().back().node->tensors;
+  const float* const all = net_.gradients().data<float>();
+  int64_t first = 0;
+  for (const Tensor& dw : last.dw) {
+    if (!dw) continue;
+    const auto values = static_cast<int64_t>(align_up(dw.bytes()) / sizeof(float));
+    first = std::max(first, dw.data<float>() - all + values);
+  }
+  return first < net_.gradients().elements() ? first : 0;
 }
 
 void Training::step(int64_t count) {

@@ -36,7 +36,7 @@ class Training {
   Training(const Training&) = delete;  // program() refers to this
   Training& operator=(const Training&) = delete;
 
-  /// Queues training steps: gather, forward, backward, update, advance. Reads nothing back.
+  /// Queues training steps: gather, forward, backward, update. Reads nothing back.
   /// Where the data are streamed it waits for the batch; throws DataError if that cannot be had, and
   /// InterruptedError, with nothing queued, if an interrupt is requested meanwhile.
   void step(int64_t count = 1);
@@ -94,6 +94,11 @@ class Training {
  private:
   void write_program();
   StepGraph captured(int64_t steps);
+  void queue_in_branches();
+  int64_t first_early_value() const;
+  StepEnd step_end() const {
+    return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_};
+  }
   const uint64_t* step_number() { return &device_state(state_)->step; }
   StepState* device_state(const Buffer& buffer) { return static_cast<StepState*>(buffer.data()); }
 

@@ -51,7 +51,6 @@ TEST(TrainerNvtx, RangesNameLayersAndPasses) {
     add("", {"step"});
     add("step/", forward);
     add("step/", backward);
-    add("step/", {"advance"});
   }
   add("", {"evaluation"});
   for (int batch = 0; batch < 2; ++batch) {  // 32 images

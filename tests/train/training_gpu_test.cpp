@@ -32,6 +32,34 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnGpu, SeveralStepsInAGraphAreThoseOneByOne) {
+  const std::string schedule = "schedule: {type: one_cycle, total_epochs: 3}\n";
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const auto network : {small_training, averaged_training, muon_training}) {
+      // Most of them have a schedule of their own, or none that ends.
+      const std::string text =
+          network == small_training ? network(backend + "\n" + schedule) : network(backend);
+      TestTraining several("graph_steps: 4\n" + text), single("graph_steps: 1\n" + text),
+          eager("graph: false\n" + text);
+      EXPECT_EQ(several.training->steps_at_once(), 4);
+      EXPECT_EQ(single.training->steps_at_once(), 1);
+      EXPECT_EQ(eager.training->steps_at_once(), 1);
+      for (const int count : {4, 1, 9, 3, 8}) {  // by groups, with and without a rest
+        for (TestTraining* t : {&several, &single, &eager}) t->training->step(count);
+        const StepState state = several.training->state();
+        EXPECT_EQ(state.last_learning_rate, several.training->schedule().rate(state.step - 1));
+      }
+      EXPECT_EQ(several.training->state().step, 25u);
+      EXPECT_EQ(snapshot(several), snapshot(single)) << backend;
+      EXPECT_EQ(snapshot(several), snapshot(eager)) << backend;
+      EXPECT_EQ(several.training->evaluate().loss, eager.training->evaluate().loss);
+    }
+  }
+  // Each batch of a stream is staged by the host.
+  TestTraining streamed("graph_steps: 4\n" + streamed_training("custom"));
+  EXPECT_EQ(streamed.training->steps_at_once(), 1);
+}
+
 TEST_F(TrainingOnGpu, WhatIsPreparedOfWeightsIsNeverStale) {
   for (const std::string backend : {"custom", "cudnn"}) {
     for (const std::string math : {"fp32", "bf16"}) {

@@ -220,6 +220,7 @@ TEST(Training, OptimizersAgreeWithTheirDefinition) {
   // One parameter, gradient by hand, against PyTorch's published update rules.
   Context context(Device::kCpu);
   const float loss = 1.0f;
+  const int32_t hits[] = {1, 1};
   const auto run = [&](const std::string& yaml, const std::vector<float>& gradients) {
     ConfigNode config = read_yaml(yaml, "optimizer.yaml");
     ConfigErrors errors("optimizer.yaml");
@@ -233,8 +234,7 @@ TEST(Training, OptimizersAgreeWithTheirDefinition) {
     const auto update = optimizer->bind(context, tensors);
     for (float g : gradients) {
       dw.assign(4, g);
-      update->queue(&state, &loss);
-      ++state.step;
+      update->queue(&state, {&loss, hits, {.learning_rate = optimizer->learning_rate()}});
     }
     return w[0];
   };
