@@ -241,29 +241,36 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
   prepare_seconds_ = watch.seconds();
 }
 
-Workload training_steps(RunningArm& arm) {
-  return {[&arm](int64_t calls) {
-            const auto running = running_graph(arm, "a training step");
-            Training& training = arm.training();
-            const auto steps = [&] {
-              for (int64_t done = 0, count = 0; done < calls && !InterruptGuard::requested();
-                   done += count) {
-                count = std::min(training.steps_at_once(), calls - done);
-                training.step(count);
+namespace {
+
+/// `steps_of(arm)` has step() and steps_at_once().
+template <class StepsOf>
+Workload steps_in_groups(RunningArm& arm, const char* text, StepsOf steps_of) {
+  return {[&arm, text, steps_of](int64_t calls) {
+            const auto running = running_graph(arm, text);
+            auto& steps = steps_of(arm);
+            const auto run = [&] {
+              for (int64_t count = 0; calls > 0 && !InterruptGuard::requested(); calls -= count) {
+                count = std::min(steps.steps_at_once(), calls);
+                steps.step(count);
               }
             };
-            return seconds_of(arm.context(), steps, 1);
+            return seconds_of(arm.context(), run, 1);
           },
           code_of(arm.setup())};
 }
 
+}  // namespace
+
+Workload training_steps(RunningArm& arm) {
+  return steps_in_groups(arm, "a training step",
+                         [](RunningArm& each) -> Training& { return each.training(); });
+}
+
 Workload inference_steps(RunningArm& arm) {
-  return {[&arm](int64_t calls) {
-            const auto running = running_graph(arm, "the evaluation of a batch");
-            return seconds_of(
-                arm.context(), [&] { arm.training().evaluation().step(); }, calls);
-          },
-          code_of(arm.setup())};
+  return steps_in_groups(arm, "the evaluation of a batch", [](RunningArm& each) -> Evaluation& {
+    return each.training().evaluation();
+  });
 }
 
 }  // namespace duet

@@ -9,8 +9,8 @@ namespace duet {
 
 /// What moves a step's state on. In the context's memory:
 struct StepEnd {
-  const float* loss;    // {1}
-  const int32_t* hits;  // {2}: right, counted
+  const float* loss = nullptr;    // {1}
+  const int32_t* hits = nullptr;  // {2}: right, counted
   ScheduleRule schedule = {};
 };
 

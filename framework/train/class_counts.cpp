@@ -31,11 +31,11 @@ void count_rows(const T* x, const int32_t* labels, int64_t columns, int64_t n, i
 
 }  // namespace
 
-void count_classes(Context& context, const Tensor& outputs, const Tensor& labels,
-                   uint64_t* counts) {
+void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts,
+                   StepState* state, const StepEnd& end) {
 #if DUET_WITH_CUDA
   if (context.device() == Device::kGpu) {
-    return count_classes_gpu(context, outputs, labels, counts);
+    return count_classes_gpu(context, outputs, labels, counts, state, end);
   }
 #endif
   (void)context;
@@ -44,6 +44,7 @@ void count_classes(Context& context, const Tensor& outputs, const Tensor& labels
     count_rows(outputs.data<T>(), labels.data<int32_t>(), labels.elements() / shape[0], shape[0],
                shape[1], counts);
   });
+  if (state) advance_state(*state, end);
 }
 
 }  // namespace duet

@@ -6,6 +6,7 @@
 
 #include "core/tensor.h"
 #include "device/context.h"
+#include "optim/advance.h"
 
 namespace duet {
 
@@ -31,12 +32,14 @@ struct ClassCounts {
 
 /// Adds a batch to `counts`. `outputs` are N x C, `labels` as labels_desc() (of mixed ones the
 /// first of each row); rows whose label is no class do not count. Of equal outputs the first is the
-/// larger; a row with a NaN predicts nothing. Queued (GPU) or done (CPU).
-void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts);
+/// larger; a row with a NaN predicts nothing. And, of a `state`, advance(): both end a batch, in one kernel. Queued (GPU) or
+/// done (CPU).
+void count_classes(Context& context, const Tensor& outputs, const Tensor& labels, uint64_t* counts,
+                   StepState* state = nullptr, const StepEnd& end = {});
 
 #if DUET_WITH_CUDA
 void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& labels,
-                       uint64_t* counts);
+                       uint64_t* counts, StepState* state, const StepEnd& end);
 #endif
 
 }  // namespace duet

@@ -1,5 +1,5 @@
-// class_counts: which class each row of outputs predicts, counted by class.
-// Mapping:  warp = 1 row.
+// class_counts: which class each row of outputs predicts, counted by class; the end of a batch's evaluation.
+// Mapping:  warp = 1 row; one thread moves the state on.
 // Traffic:  x once; up to five atomic additions of whole numbers a row.
 // Limits:   fp32 or bf16; the counts do not depend on the order of the additions.
 #include <climits>
@@ -18,8 +18,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     class_counts_kernel(int64_t n, int64_t c, const T* __restrict__ x,
                         const int* __restrict__ labels, int64_t columns, ClassCounts at,
-                        unsigned long long* counts) {
+                        unsigned long long* counts, StepState* state, StepEnd end) {
   wait_for_primary();
+  if (state && blockIdx.x == 0 && threadIdx.x == 0) advance_state(*state, end);
   const int64_t i = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) / 32;
   if (i >= n) return;
   const int label = labels[i * columns];
@@ -61,13 +62,13 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 void count_classes_gpu(Context& context, const Tensor& outputs, const Tensor& labels,
-                       uint64_t* counts) {
+                       uint64_t* counts, StepState* state, const StepEnd& end) {
   const int64_t n = outputs.desc.shape[0], c = outputs.desc.shape[1];
   const auto blocks = static_cast<unsigned>((n * 32 + kThreads - 1) / kThreads);
   visit_gpu_storage(outputs.desc.dtype, [&]<class T>(T) {
     launch_following({blocks, kThreads, 0, context.stream()}, class_counts_kernel<T>, n, c,
                      outputs.data<T>(), labels.data<int>(), labels.elements() / n, ClassCounts{c},
-                     reinterpret_cast<unsigned long long*>(counts));
+                     reinterpret_cast<unsigned long long*>(counts), state, end);
   });
 }
 

@@ -41,7 +41,7 @@ void evaluate(const fs::path& checkpoint, Setup& setup, const EvaluateOptions& o
   Weights weights = load_weights(checkpoint, setup, context.device(), now, options.allow_changes);
   Net net(setup.layers, weights, context, Net::Mode::kInference);
   Evaluation evaluation(net, as_trained(data, saved), data.validation);
-  if (spec.graph && context.device() == Device::kGpu) evaluation.capture();
+  if (spec.graph && context.device() == Device::kGpu) evaluation.capture(spec.graph_steps);
   const Elapsed watch;
   const Metrics metrics = evaluation.run();
   const double seconds = watch.seconds();

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "device/range.h"
-#include "optim/advance.h"
 
 namespace duet {
 
@@ -41,29 +40,34 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
   program_.push_back(advance_operation([this] {
-    advance(context_, device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});
+    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
+                  device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});
   }));
 }
 
-void Evaluation::capture() {
+void Evaluation::capture(int64_t steps) {
   restart();
   net_.prepare_weights();  // or the graph would, in every batch
   batches_.stage(0);
   queue(program_);
   context_.synchronize();
-  graph_ = StepGraph::with_early_secondaries(context_, [this] {
+  graph_ = captured(1);
+  // The host stages each batch of a stream.
+  if (steps > 1 && !batches_.is_streamed()) several_steps_ = captured(steps);
+  steps_at_once_ = steps;
+}
+
+StepGraph Evaluation::captured(int64_t steps) {
+  return StepGraph::with_early_secondaries(context_, [&] {
     const Range range("capture evaluation");
-    queue(program_);
+    for (int64_t i = 0; i < steps; ++i) queue(program_);
   });
 }
 
 Metrics Evaluation::run() {
   const Range range("evaluation");
   restart();
-  for (int64_t i = 0; i < batches_.per_epoch(); ++i) {
-    step();
-    count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()));
-  }
+  step(batches_.per_epoch());
   Metrics metrics = metrics_of(state());
   const ClassCounts at{outputs().desc.shape[1]};
   std::vector<uint64_t> counts(static_cast<size_t>(at.size()));
@@ -84,13 +88,17 @@ Metrics Evaluation::run() {
   return metrics;
 }
 
-void Evaluation::step() {
-  batches_.stage(next_++);
-  if (graph_) {
-    net_.prepare_weights();
-    graph_.launch();
-  } else {
-    queue(program_);
+void Evaluation::step(int64_t count) {
+  for (int64_t steps = 1; count > 0; count -= steps) {
+    steps = count < steps_at_once() ? 1 : steps_at_once();
+    batches_.stage(next_);
+    next_ += static_cast<uint64_t>(steps);
+    if (graph_) {
+      net_.prepare_weights();
+      (steps > 1 ? several_steps_ : graph_).launch();
+    } else {
+      queue(program_);
+    }
   }
 }
 

@@ -47,15 +47,17 @@ class Evaluation {
   Evaluation(const Evaluation&) = delete;  // the program refers to this
   Evaluation& operator=(const Evaluation&) = delete;
 
-  /// Runs a batch once, and captures it as a graph. REQUIRES: a GPU.
-  void capture();
+  /// Runs a batch once, and captures it as a graph, and `steps` of them as another. REQUIRES: a GPU.
+  void capture(int64_t steps);
 
   /// One pass over the split.
   Metrics run();
 
-  /// Queues one batch, gather included: what run() repeats. The batch is the next of the split;
+  /// Queues batches, gather and counts included: what run() repeats. They are the next of the split;
   /// past its end the rows are blank.
-  void step();
+  void step(int64_t count = 1);
+  /// So many batches, and its multiples, are queued best.
+  int64_t steps_at_once() const { return several_steps_ ? steps_at_once_ : 1; }
   /// The next step() takes the first batch, and totals start anew.
   void restart();
   /// Totals so far (waits for the queued steps).
@@ -69,6 +71,7 @@ class Evaluation {
   size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
 
  private:
+  StepGraph captured(int64_t steps);
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
   /// What the loss reads.
   const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
@@ -81,6 +84,8 @@ class Evaluation {
   Buffer counts_;      // ClassCounts
   Program program_;
   StepGraph graph_;
+  int64_t steps_at_once_ = 1;
+  StepGraph several_steps_;  // of steps_at_once_, if that is more than one
 };
 
 }  // namespace duet

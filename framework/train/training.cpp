@@ -88,7 +88,7 @@ void Training::prepare() {
   net_.join_aside();
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
-  evaluation_.capture();  // first: what it runs is then loaded, advance() too
+  evaluation_.capture(steps_at_once_);
   step_graph_ = captured(1);
   // The host stages each batch of a stream.
   if (steps_at_once_ > 1 && !train_batches_.is_streamed())

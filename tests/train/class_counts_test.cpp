@@ -59,6 +59,39 @@ TEST(ClassCounts, TopFiveIsByRank) {
   }
 }
 
+TEST(ClassCounts, EndABatch) {
+  for (Device device : devices()) {
+    Context context(device);
+    const float loss = 1.5f;
+    const int32_t hits[] = {2, 3};
+    StepState expected;
+    advance_state(expected, {&loss, hits});
+    const std::vector<float> outputs = {1, 2, 2, 1};
+    const std::vector<int32_t> labels = {1, 1};
+    const Buffer x(device, sizeof(float) * 4), y(device, sizeof(int32_t) * 2),
+        sums(device, sizeof(uint64_t) * ClassCounts{2}.size()), state(device, sizeof(StepState)),
+        of_loss(device, sizeof loss), of_hits(device, sizeof hits);
+    const StepState zero;
+    copy_bytes(x.data(), device, outputs.data(), Device::kCpu, x.bytes());
+    copy_bytes(y.data(), device, labels.data(), Device::kCpu, y.bytes());
+    copy_bytes(state.data(), device, &zero, Device::kCpu, sizeof zero);
+    copy_bytes(of_loss.data(), device, &loss, Device::kCpu, sizeof loss);
+    copy_bytes(of_hits.data(), device, hits, Device::kCpu, sizeof hits);
+    fill_bytes(sums.data(), device, 0, sums.bytes());
+    count_classes(
+        context, {{{2, 2}}, x.data()}, {labels_desc(2, false), y.data()},
+        static_cast<uint64_t*>(sums.data()), static_cast<StepState*>(state.data()),
+        {static_cast<const float*>(of_loss.data()), static_cast<const int32_t*>(of_hits.data())});
+    context.synchronize();
+    StepState found;
+    copy_bytes(&found, Device::kCpu, state.data(), device, sizeof found);
+    EXPECT_EQ(found.step, 1u);
+    EXPECT_EQ(found.loss_sum, expected.loss_sum);
+    EXPECT_EQ(found.hits, 2);
+    EXPECT_EQ(found.counted, 3);
+  }
+}
+
 TEST(ClassCounts, AreTheSameOnEveryDevice) {
   std::mt19937 random(5);
   for (const int64_t c : {1, 3, 10, 33, 1000, 1025}) {
