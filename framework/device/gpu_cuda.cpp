@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -179,37 +178,6 @@ StepGraph& StepGraph::operator=(StepGraph&&) noexcept = default;
 
 namespace {
 
-void dump(cudaGraph_t graph) {
-  size_t nodes = 0, count = 0;
-  if (cudaGraphGetNodes(graph, nullptr, &nodes) != cudaSuccess || nodes < 10 || nodes > 60) return;
-  std::vector<cudaGraphNode_t> all(nodes);
-  cudaGraphGetNodes(graph, all.data(), &nodes);
-#if CUDART_VERSION >= 13000
-  cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &count);
-  std::vector<cudaGraphNode_t> from(count), to(count);
-  std::vector<cudaGraphEdgeData> data(count);
-  cudaGraphGetEdges(graph, from.data(), to.data(), data.data(), &count);
-  FILE* file = fopen("/tmp/duet_graphs.txt", "a");
-  fprintf(file, "graph of %zu\n", nodes);
-  const auto number = [&](cudaGraphNode_t n) {
-    return static_cast<int>(std::find(all.begin(), all.end(), n) - all.begin());
-  };
-  for (size_t i = 0; i < nodes; ++i) {
-    cudaKernelNodeParams p = {};
-    const char* name = "?";
-    if (cudaGraphKernelNodeGetParams(all[i], &p) == cudaSuccess) cudaFuncGetName(&name, p.func);
-    fprintf(file, "node %zu grid %u %u %u block %u smem %u %.90s\n", i, p.gridDim.x, p.gridDim.y,
-            p.gridDim.z, p.blockDim.x, p.sharedMemBytes, name);
-  }
-  for (size_t i = 0; i < count; ++i) {
-    fprintf(file, "edge %d %d type %d port %d\n", number(from[i]), number(to[i]), data[i].type,
-            data[i].from_port);
-  }
-  fclose(file);
-  (void)cudaGetLastError();
-#endif
-}
-
 cudaGraph_t captured(cudaStream_t stream, const std::function<void()>& record) {
   cudaGraph_t graph = nullptr;
   DUET_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
@@ -222,7 +190,6 @@ cudaGraph_t captured(cudaStream_t stream, const std::function<void()>& record) {
     throw;
   }
   DUET_CUDA(cudaStreamEndCapture(stream, &graph));
-  dump(graph);
   return graph;
 }
 

@@ -1,5 +1,6 @@
 // Where the tensors of a network lie.
 #include <algorithm>
+#include <cstdlib>
 
 #include "core/arena.h"
 #include "net/net.h"
@@ -22,7 +23,11 @@ Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
   for (int i = 0; i < static_cast<int>(plan.calls.size()); ++i) {
     if (plan.calls[static_cast<size_t>(i)].layer != static_cast<int>(layer)) continue;
     state.first = std::min(state.first, i);
-    state.last = i;
+    state.last = std::max(state.last, i);
+    static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 3;
+    if (plan.calls[static_cast<size_t>(i)].pass == Pass::kBackwardFilter) {
+      state.last = std::min(i + slack, static_cast<int>(plan.calls.size()) - 1);
+    }
   }
   return state;
 }

@@ -1,6 +1,7 @@
 #include "net/plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace duet {
 namespace {
@@ -132,6 +133,11 @@ class Planner {
       }
       need(at.dy, i);
       read(at.dy, call.layer);
+      static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 3;
+      if (call.pass == Pass::kBackwardFilter && at.dx[0] != kNoValue) {
+        for (const auto* values : {&at.x, &at.y, &at.dy})
+          need(*values, std::min(i + slack, end - 1));
+      }
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }
     // What comes in, goes out or is set once and for all.

@@ -49,7 +49,8 @@ class Update {
   /// gradients.
   virtual bool has_parts() const { return false; }
   /// Queues on `context` the update of the values from `first` on, a multiple of kKindElements (update.h).
-  virtual void queue_from(int64_t /*first*/, Context& /*context*/, StepState*, const StepEnd&) {}
+  virtual void queue_from(int64_t /*first*/, int64_t /*last*/, Context& /*context*/, StepState*,
+                          const StepEnd&) {}
   /// The rest of the step, when that has ended.
   virtual void queue_up_to(int64_t /*first*/, StepState*, const StepEnd&) {}
   /// Device memory beside the tensors.

@@ -21,9 +21,10 @@ class RuleUpdate : public Update {
     queue_up_to(tensors_.w.elements(), state, end);
   }
   bool has_parts() const override { return !options_.extras().scale; }
-  void queue_from(int64_t first, Context& context, StepState* state, const StepEnd& end) override {
-    update_parameters(context, rule_, tensors_, {first, tensors_.w.elements()}, options_.extras(),
-                      state, end, nullptr);
+  void queue_from(int64_t first, int64_t last, Context& context, StepState* state,
+                  const StepEnd& end) override {
+    update_parameters(context, rule_, tensors_, {first, last}, options_.extras(), state, end,
+                      nullptr);
   }
   void queue_up_to(int64_t first, StepState* state, const StepEnd& end) override {
     update_parameters(context_, rule_, tensors_, {0, first}, options_.extras(), state, end,

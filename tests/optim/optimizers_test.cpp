@@ -78,7 +78,7 @@ class Trajectory {
     if (first == 0) {
       update_->queue(of_step, end);
     } else {
-      update_->queue_from(first, context_, of_step, end);
+      update_->queue_from(first, tensors_.w.elements(), context_, of_step, end);
       update_->queue_up_to(first, of_step, end);
     }
     StepState expected = state_;
