@@ -1,10 +1,13 @@
 #include "net/plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace duet {
 namespace {
+
+// A backward_filter may run beside the calls that follow it (Net::run_aside). What it reads is kept for so many of
+// them, to the end of the next layer's: none of these then waits for it to overwrite that.
+constexpr int kBesideCalls = 3;
 
 class Planner {
  public:
@@ -133,10 +136,9 @@ class Planner {
       }
       need(at.dy, i);
       read(at.dy, call.layer);
-      static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 3;
-      if (call.pass == Pass::kBackwardFilter && at.dx[0] != kNoValue) {
-        for (const auto* values : {&at.x, &at.y, &at.dy})
-          need(*values, std::min(i + slack, end - 1));
+      if (call.pass == Pass::kBackwardFilter) {
+        for (const auto* read : {&at.x, &at.y, &at.dy})
+          need(*read, std::min(i + kBesideCalls, end - 1));
       }
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }
