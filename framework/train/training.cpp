@@ -93,6 +93,10 @@ void Training::prepare() {
   net_.run_aside(nullptr);
 }
 
+// A step of fashion_mnist_cnn at batch 64 in bf16 on an H200 takes 79.8 us with one in a graph, 78.3
+// with 2, 77.7 with 4, 77.6 with 8 and 76.8 with 16. Updating parameters in parts, beside the passes
+// of the layers before theirs, did not pay: 75.1 us in one part; 75.3 in two, all but the first
+// layer's beside its gradients; 79.8 on a branch of their own.
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
