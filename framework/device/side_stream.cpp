@@ -33,10 +33,6 @@ void SideStream::follow_main() {
   is_used_ = true;
 }
 
-void SideStream::follow(SideStream& other) {
-  if (other.is_used_) gpu::queue_wait(other.new_mark(other.stream_), stream_);
-}
-
 size_t SideStream::mark() {
   new_mark(stream_);
   return marks_ - 1;

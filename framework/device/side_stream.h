@@ -21,7 +21,6 @@ class SideStream {
   Context& context() { return *context_; }
   /// What is queued on it from here on waits for all that is queued on main.
   void follow_main();
-  void follow(SideStream& other);
   /// Of what is queued on it by now.
   size_t mark();
   /// What is queued on main from here on waits for that. Marks are good until join().

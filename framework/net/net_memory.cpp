@@ -1,6 +1,5 @@
 // Where the tensors of a network lie.
 #include <algorithm>
-#include <cstdlib>
 
 #include "core/arena.h"
 #include "net/net.h"
@@ -17,17 +16,18 @@ size_t state_bytes(const Net::Node& node) {
   return bytes;
 }
 
-// A state is needed from the layer's first call to its last.
+// A state is needed from the layer's first call to its last, and while gradients of its outputs are.
 Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
   Lifetime state{.bytes = bytes, .first = static_cast<int>(plan.calls.size()), .last = -1};
   for (int i = 0; i < static_cast<int>(plan.calls.size()); ++i) {
     if (plan.calls[static_cast<size_t>(i)].layer != static_cast<int>(layer)) continue;
     state.first = std::min(state.first, i);
-    state.last = std::max(state.last, i);
-    static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 3;
-    if (plan.calls[static_cast<size_t>(i)].pass == Pass::kBackwardFilter) {
-      state.last = std::min(i + slack, static_cast<int>(plan.calls.size()) - 1);
-    }
+    state.last = i;
+  }
+  // Passes beside others read it too.
+  for (int dy : plan.layers[layer].dy) {
+    if (dy != kNoValue)
+      state.last = std::max(state.last, plan.values[static_cast<size_t>(dy)].last);
   }
   return state;
 }

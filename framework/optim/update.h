@@ -50,17 +50,12 @@ class UpdateOptions {
   UpdateExtras extras_;
 };
 
-/// Of the flat buffers, multiples of kKindElements.
-struct UpdateRange {
-  int64_t first, last;
-};
-
-/// Queues (GPU) or computes (CPU) one update of those parameters by `rule`; and with a ticket, a zero in the
+/// Queues (GPU) or computes (CPU) one update of all parameters by `rule`; and with a ticket, a zero in the
 /// device's memory that stays one, advance().
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdateRange& range, const UpdateExtras& extras, StepState* state,
-                       const StepEnd& end, unsigned* ticket);
+                       const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                       unsigned* ticket);
 
 /// What makes a vector of the norm 1: 1 / max(norm, 1e-7).
 DUET_HOST_DEVICE inline float norm_scale(double sum_of_squares) {
@@ -85,8 +80,8 @@ struct NormScale {
 /// first call, and begins with the scale of the 4 * quads values.
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdateRange& range, const UpdateExtras& extras, StepState* state,
-                           const StepEnd& end, unsigned* ticket);
+                           const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                           unsigned* ticket);
 size_t norm_bytes_gpu();
 void queue_norm_gpu(Context& context, const float* values, int64_t quads, const NormScale& scale,
                     void* norm);

@@ -17,9 +17,9 @@ constexpr int kThreads = 256;
 
 template <class Rule, int kStates, bool kExtras>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Rule rule, int64_t first, int64_t last, float4* __restrict__ w,
-                  const float4* __restrict__ dw, float4* __restrict__ s0, float4* __restrict__ s1,
-                  UpdateExtras extras, StepState* state, StepEnd end, unsigned* ticket) {
+    update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
+                  float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
+                  StepState* state, StepEnd end, unsigned* ticket) {
   wait_for_primary();
   // One thread a block computes the factors while the others load.
   __shared__ typename Rule::Factors shared_factors;
@@ -28,12 +28,12 @@ __global__ void __launch_bounds__(kThreads)
     step = state->step;
     shared_factors = rule.factors(state->learning_rate, step + 1);
   }
-  const int64_t i = first + static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   float4 value{}, gradient{}, a{}, b{}, average{};
   float4* const ema = reinterpret_cast<float4*>(extras.ema);
   UpdateKind kind = UpdateKind::kDecayed;
   float scale = 1.0f;
-  if (i < last) {
+  if (i < quads) {
     value = w[i];
     gradient = dw[i];
     if (kStates > 0) a = s0[i];
@@ -46,13 +46,12 @@ __global__ void __launch_bounds__(kThreads)
   }
   const bool finite = isfinite(*end.loss);
   __syncthreads();
-  // The last block that has read the state moves it on, while others still load.
+  // The last block that has read the state moves it on, while others still load. The ticket wraps to 0.
   if (ticket && threadIdx.x == 0) {
     __threadfence();
-    if (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1)
-      advance_state(*state, end);  // wraps to 0
+    if (atomicInc(ticket, gridDim.x - 1) == gridDim.x - 1) advance_state(*state, end);
   }
-  if (i >= last || !finite || kind == UpdateKind::kElsewhere) return;
+  if (i >= quads || !finite || kind == UpdateKind::kElsewhere) return;
   const float decay = kind == UpdateKind::kDecayed ? rule.weight_decay : 0.0f;
   const typename Rule::Factors factors = shared_factors;
   const auto apply = [&](float g, float& v, float& p, float& q) {
@@ -130,7 +129,6 @@ struct Launch {
   Context& context;
   const Rule& rule;
   const OptimizerTensors& t;
-  const UpdateRange& range;
   const UpdateExtras& extras;
   StepState* state;
   const StepEnd& end;
@@ -144,14 +142,13 @@ struct Launch {
  private:
   template <int kStates, bool kExtras>
   void run() const {
-    const int64_t first = range.first / 4, last = range.last / 4;
-    if (first == last && !ticket) return;
+    const int64_t quads = t.w.elements() / 4;
+    if (quads == 0 && !ticket) return;
     const auto blocks =
-        static_cast<unsigned>(std::max<int64_t>(1, (last - first + kThreads - 1) / kThreads));
+        static_cast<unsigned>(std::max<int64_t>(1, (quads + kThreads - 1) / kThreads));
     const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
     launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
-                     rule, first, last, quad(t.w), quad(t.dw),
-                     kStates > 0 ? quad(t.state[0]) : nullptr,
+                     rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,
                      kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, end, ticket);
   }
 };
@@ -160,9 +157,9 @@ struct Launch {
 
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdateRange& range, const UpdateExtras& extras, StepState* state,
-                           const StepEnd& end, unsigned* ticket) {
-  const Launch<Rule> launch{context, rule, tensors, range, extras, state, end, ticket};
+                           const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                           unsigned* ticket) {
+  const Launch<Rule> launch{context, rule, tensors, extras, state, end, ticket};
   switch (rule.states()) {
     case 0:
       return launch.template run<0>();
@@ -174,14 +171,11 @@ void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTe
 }
 
 template void update_parameters_gpu(Context&, const SgdRule&, const OptimizerTensors&,
-                                    const UpdateRange&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const AdamRule&, const OptimizerTensors&,
-                                    const UpdateRange&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const RmspropRule&, const OptimizerTensors&,
-                                    const UpdateRange&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 
 size_t norm_bytes_gpu() { return sizeof(Norm); }
 

@@ -94,8 +94,6 @@ class Training {
  private:
   void write_program();
   StepGraph captured(int64_t steps);
-  void queue_in_branches();
-  int64_t first_early_value() const;
   StepEnd step_end() const {
     return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_};
   }
@@ -119,7 +117,7 @@ class Training {
   Buffer state_;                          // StepState of the training
   uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
-  std::unique_ptr<SideStream> branch_, update_branch_;  // of the captured step
+  std::unique_ptr<SideStream> branch_;  // of the captured step
   StepGraph step_graph_;
   StepGraph several_steps_;  // of steps_at_once(), if that is more than one
 };

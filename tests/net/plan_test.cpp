@@ -104,7 +104,8 @@ TEST(Plan, AValueIsNeededFromItsProducerToItsLastReader) {
   const size_t sum = number_of(network, "sum");
   const PlannedValue& added = training.values[static_cast<size_t>(training.layers[sum].y[0])];
   EXPECT_EQ(added.first, call_of(network, training, "sum forward"));
-  EXPECT_GE(added.last, call_of(network, training, "fc2 backward_filter"));
+  // That may run beside the passes that follow, to the end of the next layer's.
+  EXPECT_EQ(added.last, call_of(network, training, "fc2 backward_filter") + 3);
   const PlannedValue& gradient = training.values[static_cast<size_t>(training.layers[sum].dy[0])];
   EXPECT_TRUE(gradient.gradient);
   EXPECT_EQ(gradient.producer, static_cast<int>(number_of(network, "fc2")));

@@ -174,5 +174,20 @@ TEST(Spec, ResolvedConfigurationReadsBackTheSame) {
   EXPECT_EQ(write_yaml(read_yaml(text, "b.yaml")), text);
 }
 
+TEST(Spec, StepsInAGraph) {
+  const auto steps_of = [](const std::string& keys) {
+    ConfigNode root = read_yaml(
+        keys + "backend: cpu\ndata: {dataset: synthetic_images}\nlayers:\n" + kTail, "a.yaml");
+    ConfigErrors errors("a.yaml");
+    const int64_t steps = read_net_spec(root, errors).graph_steps;
+    errors.raise_if_any();
+    return steps;
+  };
+  EXPECT_EQ(steps_of(""), 8);
+  EXPECT_EQ(steps_of("graph_steps: 1\n"), 1);
+  EXPECT_THROW(steps_of("graph_steps: 0\n"), ConfigError);
+  EXPECT_THROW(steps_of("graph_steps: 65\n"), ConfigError);
+}
+
 }  // namespace
 }  // namespace duet

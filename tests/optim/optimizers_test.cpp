@@ -55,8 +55,7 @@ class Trajectory {
     state_.learning_rate = static_cast<float>(optimizer.learning_rate());
   }
 
-  /// `first`: in two parts, the values from there on before the others.
-  void step(float loss = 1.0f, int64_t first = 0) {
+  void step(float loss = 1.0f) {
     w_ = get(tensors_.w);
     std::vector<float> dw(w_.size());
     const double t = static_cast<double>(state_.step);
@@ -75,12 +74,7 @@ class Trajectory {
     const StepEnd end{static_cast<const float*>(loss_memory.data()),
                       static_cast<const int32_t*>(hits_memory.data()),
                       {.learning_rate = state_.learning_rate}};
-    if (first == 0) {
-      update_->queue(of_step, end);
-    } else {
-      update_->queue_from(first, tensors_.w.elements(), context_, of_step, end);
-      update_->queue_up_to(first, of_step, end);
-    }
+    update_->queue(of_step, end);
     StepState expected = state_;
     advance_state(expected, {&loss, hits, end.schedule});
     copy_bytes(&state_, Device::kCpu, state.data(), device, sizeof state_);
@@ -91,7 +85,6 @@ class Trajectory {
     EXPECT_EQ(state_.loss_sum, expected.loss_sum);
     EXPECT_EQ(state_.learning_rate, expected.learning_rate);
   }
-  bool has_parts() const { return update_->has_parts(); }
 
   void expect(const json& expected, const Tensor& tensor, const std::string& what) {
     const auto values = expected.get<std::vector<double>>();
@@ -151,31 +144,6 @@ TEST(Optimizers, FollowPyTorchsTrajectories) {
       }
     }
   }
-}
-
-TEST(Optimizers, PartsGiveTheBitsOfTheWhole) {
-  const json shapes = json::parse("[[5, 30], [7], [64, 2], [3]]");  // 192 + 64 + 128 + 64 values
-  for (const OptimizerType* type : optimizer_types()) {
-    const std::string yaml = "{type: " + std::string(type->name) + ", weight_decay: 0.1";
-    for (const std::string more : {"}", ", ema: 0.5, decay_biases: false}"}) {
-      const auto optimizer = read(yaml + more);
-      for (Device device : devices()) {
-        Trajectory whole(*optimizer, shapes, device), parts(*optimizer, shapes, device);
-        if (!parts.has_parts()) {
-          EXPECT_EQ(type->name, "muon");
-          continue;
-        }
-        for (const int64_t first : {192, 256, 64, 448}) {
-          whole.step();
-          parts.step(1.0f, first);
-        }
-        EXPECT_EQ(parts.get(parts.tensors().w), whole.get(whole.tensors().w)) << yaml << more;
-        EXPECT_EQ(parts.get(parts.tensors().ema), whole.get(whole.tensors().ema)) << yaml << more;
-      }
-    }
-  }
-  // The norm is of all gradients.
-  EXPECT_FALSE(Trajectory(*read("{type: sgd, clip_norm: 1}"), shapes, Device::kCpu).has_parts());
 }
 
 TEST(Optimizers, DoNothingIfTheLossIsNotFinite) {
