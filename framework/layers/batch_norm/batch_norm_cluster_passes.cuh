@@ -178,14 +178,30 @@ inline int vectors_kept(const BatchNormProblem& problem, int tensors) {
                                       : kKept<Form<float, true, 1, false>>) /
          tensors;
 }
-/// Units that a block keeps there.
-inline int units_kept(const BatchNormProblem& problem, int tensors) {
-  return units_at_once(walk_of(problem, false)) * vectors_kept(problem, tensors);
+/// The walk of clusters, one block each. Rows that the registers of a block do not keep are cut into columns as
+/// narrow as what L2 hands out at once, so that more clusters share the tensor.
+inline Walk walk_in_clusters(const BatchNormProblem& problem, int tensors) {
+  constexpr int kLeastBytes = 32;
+  Walk walk = walk_of(problem, false);
+  if (in_planes(problem) || !has_clusters()) return walk;
+  const int v = vector_length(problem);
+  const int bytes = v * static_cast<int>(size_of(problem.dtype));
+  while (walk.lanes * bytes > kLeastBytes && walk.groups * kMostBlocks < multiprocessor_count() &&
+         walk.units > units_at_once(walk) * vectors_kept(problem, tensors)) {
+    walk.lanes /= 2;
+    walk.groups = ceil_div(walk.channels, walk.lanes * v);
+  }
+  return walk;
 }
 /// In clusters, of a pass that keeps so many tensors.
 inline Walk cluster_walk(const BatchNormProblem& problem, int tensors) {
-  const Walk walk = in_clusters(walk_of(problem, false), units_kept(problem, tensors));
-  return with_shelf(walk, problem, vectors_kept(problem, tensors), tensors);
+  const int kept = vectors_kept(problem, tensors);
+  const Walk walk = walk_in_clusters(problem, tensors);
+  return with_shelf(in_clusters(walk, units_at_once(walk) * kept), problem, kept, tensors);
+}
+/// Units that a block keeps in registers.
+inline int units_kept(const BatchNormProblem& problem, int tensors) {
+  return units_at_once(walk_of(problem, false)) * vectors_kept(problem, tensors);
 }
 
 }  // namespace duet::batch_norm
