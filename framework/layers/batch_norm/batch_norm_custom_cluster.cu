@@ -22,18 +22,22 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_primary();
   constexpr int kCount = kKept<F>;
   const Part<F> part(walk);
-  Vector<float, F::V> kept[kCount];
+  Kept<F> kept;
   float var[F::kChannels];
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
   const Affine<F> affine = affine_of<F>(walk, t, s);
-  const auto write = [&](int offset, const Vector<float, F::V>& x) {
-    store(t.y + offset, normalised<F>(x, affine));
+  const auto write = [&](const auto& offsets, const auto& x) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (offsets.at[i] >= 0) store(t.y + offsets.at[i], normalised<F>(x[i], affine));
+    }
   };
-  part.template kept<kCount>(walk, [&](int i, int offset) { write(offset, kept[i]); });
-  part.template shelved<kCount>(walk, [&](int i, int offset) { write(offset, Shelf<F>::get(i)); });
+  write(part.template offsets<kCount>(walk, 0, kCount), kept);
+  part.template shelved<kCount>(
+      walk, kCount, [&](int j, const auto& offsets) { write(offsets, ShelfBatch<F>{j}); });
   part.template others<kCount>(
-      walk, [&](int offset) { write(offset, load_constant<F::V>(t.x + offset)); });
+      walk, kCount, [&](const auto& offsets) { write(offsets, Kept<F>(t.x, offsets.at)); });
   wait_for_readers(walk);
 }
 
@@ -49,12 +53,13 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
  public:
   explicit BatchNormCustomCluster(const BatchNormProblem& problem)
       : CustomImpl(problem),
-        forward_(cluster_walk(problem, 1)),
-        backward_(cluster_walk(problem, 2)) {}
+        forward_(cluster_walk(problem, widest_vector_length(problem), 1)),
+        backward_(cluster_walk(problem, widest_vector_length(problem), 2)) {}
 
   std::string detail(Pass pass) const override {
     const Walk& walk = pass == Pass::kForward ? forward_ : backward_;
-    std::string text = form_text(problem_) + ", clusters of " + std::to_string(walk.splits);
+    std::string text = form_text(problem_, widest_vector_length(problem_)) + ", clusters of " +
+                       std::to_string(walk.splits);
     if (walk.shelf > 0) {
       text += ", " + std::to_string(walk.shelf_bytes / 1024) + " KiB of shared memory a block";
     }
@@ -63,11 +68,15 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
-    queue(run, forward_, batch_norm_forward_cluster_kernel<F>, t);
+    with_widest_form<F>(problem_, [&](auto form) {
+      queue(run, forward_, batch_norm_forward_cluster_kernel<decltype(form)>, t);
+    });
   }
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
-    queue(run, backward_, batch_norm_backward_cluster_kernel<F>, t);
+    with_widest_form<F>(problem_, [&](auto form) {
+      queue(run, backward_, batch_norm_backward_cluster_kernel<decltype(form)>, t);
+    });
   }
 
  private:
