@@ -185,15 +185,18 @@ struct ShelfBatch {
 /// A multiprocessor's shared memory for the shelf of one block; the rest is for sums.
 inline constexpr int kMostShelfBytes = 212 * 1024;
 
+/// Vectors of v values of each of so many tensors that a thread has there at most.
+inline int most_shelved(const BatchNormProblem& problem, int v, int tensors) {
+  return kMostShelfBytes / (kThreads * tensors * v * static_cast<int>(size_of(problem.dtype)));
+}
+
 /// What registers have no place for, which keep `kept` vectors of v values a thread of each of so many `tensors`, on
 /// shelves as far as they go. REQUIRES: `walk` is in_clusters().
 inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int v, int kept, int tensors) {
   if (walk.splits < kMostBlocks) return walk;
-  const int of_all =
-      kThreads * tensors * v * static_cast<int>(size_of(problem.dtype));  // a vector of each thread
   const int vectors = ceil_div(walk.units, walk.splits * units_at_once(walk));
-  walk.shelf = std::clamp(vectors - kept, 0, kMostShelfBytes / of_all);
-  walk.shelf_bytes = walk.shelf * of_all;
+  walk.shelf = std::clamp(vectors - kept, 0, most_shelved(problem, v, tensors));
+  walk.shelf_bytes = walk.shelf * kThreads * tensors * v * static_cast<int>(size_of(problem.dtype));
   return walk;
 }
 

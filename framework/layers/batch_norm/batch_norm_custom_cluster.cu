@@ -88,9 +88,17 @@ class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
   const Walk forward_, backward_;
 };
 
-/// Where registers keep all that forward needs; shelves then keep the rest of what backward does.
-bool preferred(const BatchNormProblem& problem, Pass, size_t) {
-  return walk_of(problem, false).units <= most_blocks() * units_kept(problem, 1);
+/// Of images in planes where registers and shelves keep all that the pass needs; else where registers keep what
+/// forward does.
+bool preferred(const BatchNormProblem& problem, Pass pass, size_t) {
+  const int v = widest_vector_length(problem);
+  const Walk walk = walk_of(problem, false, v);
+  int vectors = vectors_kept(v);
+  if (in_planes(problem) && most_blocks() == kMostBlocks) {
+    const int tensors = pass == Pass::kForward ? 1 : 2;
+    vectors = vectors / tensors + most_shelved(problem, v, tensors);
+  }
+  return walk.units <= int64_t{most_blocks()} * units_at_once(walk) * vectors;
 }
 
 }  // namespace

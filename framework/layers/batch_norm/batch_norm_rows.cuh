@@ -107,20 +107,24 @@ struct PlainUnits {
   }
 };
 
-/// Calls first() for every split that the block takes, with walk.turn set, and then second(held) for each
-/// of them: the last taken, which the block holds, is the first.
+/// Calls first(ask) for every split that the block takes, with walk.turn set, and then second(held) for each
+/// of them: the last taken, which the block holds, is the first. first() calls ask() once where it needs no more of
+/// the split than its own registers: the number of the next turn is then on its way while sums are combined.
 template <class First, class Second>
 __device__ __forceinline__ void in_two_looks(const Rows& rows, const Turns& turns, Walk& walk,
                                              First first, Second second) {
   int taken = -1;
+  unsigned number = turns.ask();
   for (;;) {
-    const Turn turn = turns.take();
+    const Turn turn = turns.take(number);
     if (turn.second) break;
     walk.turn = turn;
-    const int number = turn.group * walk.splits + turn.split;
-    if (threadIdx.x == 0) rows.before[number] = taken;
-    taken = number;
-    first();
+    const int split = turn.group * walk.splits + turn.split;
+    if (threadIdx.x == 0) rows.before[split] = taken;
+    taken = split;
+    first([&] {
+      if (turns.twice) number = turns.ask();
+    });
     if (!turns.twice) return;
   }
   __syncthreads();  // `before` is written
@@ -160,11 +164,12 @@ __device__ __forceinline__ void load_columns(const float2* from, ChannelSums<F::
 }
 
 /// Leaves the block's part of two sums in the workspace, and in the last block of the group calls
-/// done(channel, sum) for each of its channels, of all parts; then the group is open.
-template <class F, class Combine, class Done>
+/// done(channel, sum) for each of its channels, of all parts; then the group is open, and it calls behind(channel, sum),
+/// for what nobody waits for.
+template <class F, class Combine, class Done, class Behind>
 __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk, const Turns& turns,
                                              ChannelSums<F::kChannels>& values, Combine combine,
-                                             Done done) {
+                                             Done done, Behind behind) {
   const ChannelSums<1> part = combine_columns<F>(walk, values, combine);
   const int column = column_channel<F>(walk);
   if (column >= 0) {
@@ -193,6 +198,7 @@ __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk,
   const ChannelSums<1> sum = combine_columns<F>(walk, all, combine);
   if (column >= 0) done(column, sum);
   turns.open(walk.group());
+  if (column >= 0) behind(column, sum);
 }
 
 /// Training's forward.
@@ -206,7 +212,7 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
   using OnShelf = ShelfBatch<F, kParts, kParts>;
   Walk walk = rows.walk;
   Values kept;
-  const auto first = [&] {
+  const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
     for (int j = 0; j < walk.shelf; ++j) {
       const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
@@ -229,11 +235,16 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
       add_vectors<F>(at.x, OnShelf{j}, moments);
     }
     add_vectors<F>(last.x, kept, moments);
-    combine_rows<F>(rows, walk, turns, moments, JoinMoments(),
-                    [&](int c, const ChannelSums<1>& all) {
-                      const float var = all.second[0] / walk.count;
-                      keep_channel(walk, t, c, all.first[0], 1.0f / sqrtf(var + walk.eps), var);
-                    });
+    ask();
+    const auto var = [&](const ChannelSums<1>& all) { return all.second[0] / walk.count; };
+    combine_rows<F>(
+        rows, walk, turns, moments, JoinMoments(),
+        [&](int c, const ChannelSums<1>& all) {
+          keep_state(walk, t, c, all.first[0], 1.0f / sqrtf(var(all) + walk.eps));
+        },
+        [&](int c, const ChannelSums<1>& all) {
+          keep_buffers(walk, t, c, all.first[0], var(all));
+        });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
     const RowPart<F> part(walk);
@@ -274,7 +285,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
   Walk walk = rows.walk;
   Values kept;
   Gradients kept_dy;
-  const auto first = [&] {
+  const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
     for (int j = 0; j < walk.shelf; ++j) {
       const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
@@ -308,13 +319,18 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
       add_units(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
     }
     add_units(last, kept, kept_dy);
+    ask();
     ChannelSums<F::kChannels> parts = parts_of<F>(sums);
-    combine_rows<F>(rows, walk, turns, parts, AddSums(), [&](int c, const ChannelSums<1>& all) {
-      rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
-      if (t.dweight == nullptr) return;
-      t.dweight[c] = all.second[0];
-      t.dbias[c] = all.first[0];
-    });
+    combine_rows<F>(
+        rows, walk, turns, parts, AddSums(),
+        [&](int c, const ChannelSums<1>& all) {
+          rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
+        },
+        [&](int c, const ChannelSums<1>& all) {
+          if (t.dweight == nullptr) return;
+          t.dweight[c] = all.second[0];
+          t.dbias[c] = all.first[0];
+        });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
     const RowPart<F> part(walk);
