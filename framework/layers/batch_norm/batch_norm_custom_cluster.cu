@@ -1,12 +1,12 @@
-// batch_norm custom_cluster: the definition in one launch a pass, reading every value once: the
+// batch_norm custom_cluster: one launch a pass, reading every value once: the
 //           blocks of a cluster share the channels of one block of custom_two_pass, keep their
-//           values in registers, and add their sums through each other's shared memory.
+//           values in registers, and join their moments through each other's shared memory.
 // Mapping:  cluster = 1 channel (NHWC, N x F: up to 128) by 1 to 8 blocks of 256 threads; a thread
-//           keeps up to 8 vectors of 4 values (16 of 1) in registers, and more in shared memory, which
+//           keeps up to 8 vectors of 16 bytes (16 of 1 value) in registers, and more in shared memory, which
 //           it shares with nobody, where 8 blocks have not registers enough.
-// Traffic:  x, y and in backward dy and dx once. What is more than a channel of 8 times 216 KiB and
-//           65536 values in registers (32768 where H*W is no multiple of 4), x and dy together in
-//           backward, is read again for each sum.
+// Traffic:  x, y and in backward dy and dx once. What is more than a channel of 8 times 212 KiB and
+//           256 KiB in registers (less where H*W is no multiple of 4), x and dy together in
+//           backward, is read again.
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values. Below compute capability 9.0, which
 //           has no clusters, a block has the channels alone.
 #include "layers/batch_norm/batch_norm_cluster_passes.cuh"

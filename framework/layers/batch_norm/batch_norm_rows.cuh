@@ -53,12 +53,6 @@ struct RowPart {
   }
 };
 
-/// Copies to the shelf come in steps of so many units, the last perhaps shorter: whether unit j ends one.
-template <int count>
-__device__ __forceinline__ bool ends_step(int j, int units) {
-  return j % count == count - 1 || j == units - 1;
-}
-
 /// Where the vectors of `count` units lie, of x and of y or dy; -1 where there is none.
 template <class F, class Units, int count>
 struct UnitPlaces {
@@ -106,6 +100,26 @@ struct PlainUnits {
     if (*at >= 0) store_streaming(t.dx + *at, gradient(x[i], dy));
   }
 };
+
+/// Starts the copies of the block's first units to the shelf, in steps of `count` units, the last perhaps shorter. A unit
+/// has so many `places` there: those of x, and where they are more than its parts, one of dy.
+template <int count, int places, class F, class Units, class T>
+__device__ __forceinline__ void fetch_shelf(const Walk& walk, const Units& units,
+                                            const RowPart<F>& part, const T* x,
+                                            [[maybe_unused]] const T* dy = nullptr) {
+  constexpr int kParts = Units::kParts;
+  for (int j = 0; j < walk.shelf; ++j) {
+    const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
+#pragma unroll
+    for (int k = 0; k < kParts; ++k) {
+      if (at.x[k] >= 0) Shelf<F>::fetch(j * places + k, x + at.x[k]);
+    }
+    if constexpr (places > kParts) {
+      if (at.y[0] >= 0) Shelf<F>::fetch(j * places + kParts, dy + at.y[0]);
+    }
+    if (j % count == count - 1 || j == walk.shelf - 1) Shelf<F>::commit();
+  }
+}
 
 /// Calls first(ask) for every split that the block takes, with walk.turn set, and then second(held) for each
 /// of them: the last taken, which the block holds, is the first. first() calls ask() once where it needs no more of
@@ -214,14 +228,7 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
   Values kept;
   const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
-    for (int j = 0; j < walk.shelf; ++j) {
-      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
-#pragma unroll
-      for (int k = 0; k < kParts; ++k) {
-        if (at.x[k] >= 0) Shelf<F>::fetch(j * kParts + k, t.x + at.x[k]);
-      }
-      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
-    }
+    fetch_shelf<kCount, kParts>(walk, units, part, t.x);
     ChannelSums<F::kChannels> moments;
     for (int j = walk.shelf; j < rows.held; j += kCount) {
       const Places at(units, part, j, 0, rows.held);
@@ -287,15 +294,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
   Gradients kept_dy;
   const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
-    for (int j = 0; j < walk.shelf; ++j) {
-      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
-#pragma unroll
-      for (int k = 0; k < kParts; ++k) {
-        if (at.x[k] >= 0) Shelf<F>::fetch(j * kPlaces + k, t.x + at.x[k]);
-      }
-      if (at.y[0] >= 0) Shelf<F>::fetch(j * kPlaces + kParts, t.dy + at.y[0]);
-      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
-    }
+    fetch_shelf<kCount, kPlaces>(walk, units, part, t.x, t.dy);
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
     Sums sums[F::kChannels] = {};
