@@ -6,62 +6,59 @@
 
 #include "device/device.h"
 #include "device/launch.h"
-#include "layers/batch_norm/batch_norm_sums.cuh"
+#include "layers/batch_norm/batch_norm_kernels.cuh"
 
 namespace duet::batch_norm {
 
 inline constexpr int kMostBlocks = 8;  // of a cluster on every GPU that has them
 
-/// Combines what the threads of a cluster have of their channels, always in the same order: every thread gets the
-/// same bits. REQUIRES: the kernel calls it once, and the block then comes to wait_for_readers().
-template <class F, class Combine>
-__device__ __forceinline__ void cluster_combine(const Walk& walk, ChannelSums<F::kChannels>& values,
-                                                Combine combine) {
-  constexpr int kColumns = kColumnsOf<F>;
-  __shared__ float2 of_all[kColumns];
-  __shared__ float count_of_all;
-  const int thread = static_cast<int>(threadIdx.x), columns = walk.lanes * F::kChannels;
-  ChannelSums<1> sum = combine_columns<F>(walk, values, combine);
+/// Adds what the blocks of a cluster have, in their order: every thread gets the same bits. An
+/// object serves one call, so that no block overwrites what another still reads.
+template <class F, class T>
+struct ClusterSum {
+  T of_block[F::kChannels][32];
+
+  template <class Combine>
+  __device__ __forceinline__ void operator()(const Walk& walk, T (&values)[F::kChannels],
+                                             Combine combine) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      values[k] = block_combine(values[k], walk.lanes, combine);
+    }
 #if __CUDA_ARCH__ >= 900
-  if (walk.splits > 1) {
+    if (walk.splits == 1) return;
+    const int lane = threadIdx.x % walk.lanes;
     // region cluster
-    __shared__ float2 of_block[kColumns];
-    __shared__ float count_of_block;
-    if (thread < columns) of_block[thread] = {sum.first[0], sum.second[0]};
-    if (thread == 0) count_of_block = sum.count;
+    if (threadIdx.x < walk.lanes) {
+#pragma unroll
+      for (int k = 0; k < F::kChannels; ++k) of_block[k][lane] = values[k];
+    }
     const auto cluster = cooperative_groups::this_cluster();
     cluster.sync();
-    if (thread < columns) {
-      ChannelSums<1> all[kMostBlocks];  // read side by side
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      T all[kMostBlocks];  // read side by side
 #pragma unroll
       for (int rank = 0; rank < kMostBlocks; ++rank) {
-        if (rank >= walk.splits) break;
-        const float2 two = *cluster.map_shared_rank(&of_block[thread], rank);
-        all[rank] = {*cluster.map_shared_rank(&count_of_block, rank), {two.x}, {two.y}};
+        if (rank < walk.splits) all[rank] = *cluster.map_shared_rank(&of_block[k][lane], rank);
       }
-      sum = all[0];
+      values[k] = all[0];
 #pragma unroll
       for (int rank = 1; rank < kMostBlocks; ++rank) {
-        if (rank < walk.splits) combine(sum, all[rank]);
+        if (rank < walk.splits) values[k] = combine(values[k], all[rank]);
       }
     }
-    cluster.barrier_arrive();  // of wait_for_readers()
     // end cluster
-  }
 #endif
-  if (thread < columns) of_all[thread] = {sum.first[0], sum.second[0]};
-  if (thread == 0) count_of_all = sum.count;
-  __syncthreads();
-  const int first = thread % walk.lanes * F::kChannels;
-  values.count = count_of_all;
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) {
-    values.first[k] = of_all[first + k].x;
-    values.second[k] = of_all[first + k].y;
   }
-}
+};
 
-/// At the end: no block ends while another reads its shared memory.
+/// Behind the last sum and at the end: no block ends while another reads its shared memory.
+__device__ __forceinline__ void done_reading(const Walk& walk) {
+#if __CUDA_ARCH__ >= 900
+  if (walk.splits > 1) cooperative_groups::this_cluster().barrier_arrive();
+#endif
+}
 __device__ __forceinline__ void wait_for_readers(const Walk& walk) {
 #if __CUDA_ARCH__ >= 900
   if (walk.splits > 1) cooperative_groups::this_cluster().barrier_wait();
@@ -166,37 +163,25 @@ struct Shelf {
   }
 };
 
-/// Copies to the shelf come in steps of so many units, the last perhaps shorter: how many follow that which begins
-/// at unit j.
-template <int count>
-__device__ __forceinline__ int steps_behind(int j, int units) {
-  return (units - 1 - j) / count;
-}
-
-/// Of units from the j-th on the shelf, which have `places` each there: `parts` of them from `from`.
-template <class F, int parts = 1, int places = 1, int from = 0>
-struct ShelfBatch {
-  int j;
-  __device__ __forceinline__ Vector<float, F::V> operator[](int i) const {
-    return Shelf<F>::get((j + i / parts) * places + i % parts + from);
-  }
-};
-
 /// A multiprocessor's shared memory for the shelf of one block; the rest is for sums.
-inline constexpr int kMostShelfBytes = 212 * 1024;
+inline constexpr int kMostShelfBytes = 216 * 1024;
 
-/// Vectors of v values of each of so many tensors that a thread has there at most.
-inline int most_shelved(const BatchNormProblem& problem, int v, int tensors) {
-  return kMostShelfBytes / (kThreads * tensors * v * static_cast<int>(size_of(problem.dtype)));
+/// Of a vector of each thread of a block, of each of so many tensors.
+inline int shelf_bytes_of_vector(const BatchNormProblem& problem, int tensors) {
+  return kThreads * tensors * vector_length(problem) * static_cast<int>(size_of(problem.dtype));
+}
+/// Vectors of each of so many tensors that a thread has there at most.
+inline int most_shelved(const BatchNormProblem& problem, int tensors) {
+  return kMostShelfBytes / shelf_bytes_of_vector(problem, tensors);
 }
 
-/// What registers have no place for, which keep `kept` vectors of v values a thread of each of so many `tensors`, on
+/// What registers have no place for, which keep `kept` vectors a thread of each of so many `tensors`, on
 /// shelves as far as they go. REQUIRES: `walk` is in_clusters().
-inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int v, int kept, int tensors) {
+inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int kept, int tensors) {
   if (walk.splits < kMostBlocks) return walk;
   const int vectors = ceil_div(walk.units, walk.splits * units_at_once(walk));
-  walk.shelf = std::clamp(vectors - kept, 0, most_shelved(problem, v, tensors));
-  walk.shelf_bytes = walk.shelf * kThreads * tensors * v * static_cast<int>(size_of(problem.dtype));
+  walk.shelf = std::clamp(vectors - kept, 0, most_shelved(problem, tensors));
+  walk.shelf_bytes = walk.shelf * shelf_bytes_of_vector(problem, tensors);
   return walk;
 }
 

@@ -80,7 +80,7 @@ class WelfordPlanes : public CustomImpl<WelfordPlanes> {
   }
   std::string detail(Pass pass) const override {
     const int splits = (pass == Pass::kForward ? forward_ : backward_).splits;
-    return form_text(problem_, vector_length(problem_)) + ", " + std::to_string(splits) +
+    return form_text(problem_) + ", " + std::to_string(splits) +
            (splits == 1 ? " split" : " splits");
   }
 
@@ -125,14 +125,14 @@ class WelfordRows : public CustomImpl<WelfordRows> {
     return row_workspace_bytes(pass == Pass::kForward ? forward_ : backward_);
   }
   std::string detail(Pass pass) const override {
-    return form_text(problem_, widest_vector_length(problem_)) + ", " +
+    return row_form_text(problem_) + ", " +
            rows_text(pass == Pass::kForward ? forward_ : backward_);
   }
 
   template <class F>
   void train(const Run& run, const Forward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
-      with_widest_form<F>(problem_, [&](auto form) {
+      with_row_form<F>(problem_, [&](auto form) {
         launch_rows(run, forward_, counters_, true,
                     batch_norm_forward_rows_welford_kernel<decltype(form)>, t);
       });
@@ -141,7 +141,7 @@ class WelfordRows : public CustomImpl<WelfordRows> {
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& t) const {
     if constexpr (!F::kPlanes) {
-      with_widest_form<F>(problem_, [&](auto form) {
+      with_row_form<F>(problem_, [&](auto form) {
         launch_rows(run, backward_, counters_, t.dx != nullptr,
                     batch_norm_backward_rows_welford_kernel<decltype(form)>, t);
       });

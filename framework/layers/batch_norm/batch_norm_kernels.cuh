@@ -383,7 +383,7 @@ class CustomImpl : public BatchNormImpl {
   size_t state_bytes() const override {
     return static_cast<size_t>(2 * problem_.channels()) * sizeof(float);
   }
-  std::string detail(Pass) const override { return form_text(problem_, vector_length(problem_)); }
+  std::string detail(Pass) const override { return form_text(problem_); }
 
   void forward(const Run& run, const Tensor& x, const BatchNormParameters& w, const Tensor& y,
                const Tensor& state) final {

@@ -8,13 +8,13 @@
 #pragma once
 
 #include "layers/batch_norm/batch_norm_cluster.cuh"
-#include "layers/batch_norm/batch_norm_sums.cuh"
 #include "layers/batch_norm/batch_norm_turns.cuh"
 
 namespace duet::batch_norm {
 
 inline constexpr int kRowBlocks = 2;               // of a multiprocessor at once
 inline constexpr int kRowBytes = 512;              // of neighbouring channels of a block, at most
+inline constexpr int kMostColumns = 128;           // channels of a block
 inline constexpr int kRowShelfBytes = 100 * 1024;  // of a block on Hopper
 inline constexpr int kRowOtherBytes = 14 * 1024;   // of a block beside its shelf
 
@@ -23,6 +23,27 @@ constexpr int row_vectors(int v) { return v == 1 ? 16 : v == 8 ? 6 : 8; }
 /// The same in units of so many vectors.
 constexpr int units_under_way(int v, int vectors) {
   return row_vectors(v) > vectors ? row_vectors(v) / vectors : 1;
+}
+
+/// Channels are moved 16 bytes at a time where their number allows it.
+inline int row_vector_length(const BatchNormProblem& problem) {
+  const int widest = 16 / static_cast<int>(size_of(problem.dtype));
+  return problem.channels() % widest == 0 ? widest : vector_length(problem);
+}
+/// Calls visit(Form()) for the form of rows; F is that of with_form().
+template <class F, class Visit>
+void with_row_form(const BatchNormProblem& problem, Visit&& visit) {
+  using Wide = Form<typename F::Value, false, kWidest<typename F::Value>, F::kRelu>;
+  if constexpr (F::V > 1 && Wide::V != F::V) {
+    if (row_vector_length(problem) == Wide::V) return visit(Wide());
+  }
+  visit(F());
+}
+
+/// For tables.
+inline std::string row_form_text(const BatchNormProblem& problem) {
+  const int v = row_vector_length(problem);
+  return std::to_string(v) + (v == 1 ? " channel" : " channels") + " at a time";
 }
 
 /// How a pass is cut. A thread's units are counted from 0: the first `walk.shelf` are on the shelf, those from
@@ -120,6 +141,20 @@ __device__ __forceinline__ void fetch_shelf(const Walk& walk, const Units& units
     if (j % count == count - 1 || j == walk.shelf - 1) Shelf<F>::commit();
   }
 }
+/// How many steps follow that which begins at unit j.
+template <int count>
+__device__ __forceinline__ int steps_behind(int j, int units) {
+  return (units - 1 - j) / count;
+}
+
+/// Of units from the j-th on the shelf, which have `places` each there: `parts` of them from `from`.
+template <class F, int parts, int places, int from = 0>
+struct ShelfBatch {
+  int j;
+  __device__ __forceinline__ Vector<float, F::V> operator[](int i) const {
+    return Shelf<F>::get((j + i / parts) * places + i % parts + from);
+  }
+};
 
 /// Calls first(ask) for every split that the block takes, with walk.turn set, and then second(held) for each
 /// of them: the last taken, which the block holds, is the first. first() calls ask() once where it needs no more of
@@ -149,6 +184,102 @@ __device__ __forceinline__ void in_two_looks(const Rows& rows, const Turns& turn
   }
 }
 
+/// Two sums of each of so many channels, whose values are equally many.
+template <int channels>
+struct RowSums {
+  float count = 0.0f;
+  float first[channels] = {}, second[channels] = {};
+};
+/// Plain ones: of dy, and of dy * z.
+struct AddRows {
+  template <int channels>
+  __device__ __forceinline__ void operator()(RowSums<channels>& a,
+                                             const RowSums<channels>& b) const {
+#pragma unroll
+    for (int k = 0; k < channels; ++k) {
+      a.first[k] += b.first[k];
+      a.second[k] += b.second[k];
+    }
+  }
+};
+/// Means, and sums of the squares of what differs from them, as joined() has them: with one division for all.
+struct JoinRows {
+  template <int channels>
+  __device__ __forceinline__ void operator()(RowSums<channels>& a,
+                                             const RowSums<channels>& b) const {
+    const float count = a.count + b.count, share = count > 0.0f ? b.count / count : 0.0f;
+    const float weight = a.count * share;
+#pragma unroll
+    for (int k = 0; k < channels; ++k) {
+      const float difference = b.first[k] - a.first[k];
+      a.first[k] += difference * share;
+      a.second[k] += b.second[k] + difference * weight * difference;
+    }
+    a.count = count;
+  }
+};
+
+/// Adds the vectors of x to the moments of the thread's channels.
+template <class F, class Values, int count>
+__device__ __forceinline__ void add_vectors(const int (&offsets)[count], const Values& x,
+                                            RowSums<F::kChannels>& moments) {
+  RowSums<F::kChannels> batch;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
+    batch.count += 1.0f;
+    const Vector<float, F::V> values = x[i];
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) batch.first[k] += values.v[k];
+  }
+  const float share = batch.count > 0.0f ? 1.0f / batch.count : 0.0f;
+#pragma unroll
+  for (float& sum : batch.first) sum *= share;
+#pragma unroll
+  for (int i = 0; i < count; ++i) {
+    if (offsets[i] < 0) continue;
+    const Vector<float, F::V> values = x[i];
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const float difference = values.v[k] - batch.first[k];
+      batch.second[k] += difference * difference;
+    }
+  }
+  JoinRows()(moments, batch);
+}
+
+/// Combines what the block's threads have of their channels; thread t gets channel t of the block.
+template <class F, class Combine>
+__device__ __forceinline__ RowSums<1> combine_columns(const Walk& walk,
+                                                      RowSums<F::kChannels>& values,
+                                                      Combine combine) {
+  constexpr int kColumns = F::V == 1 ? 32 : kMostColumns;
+  __shared__ float2 sums[kCombineWarps][kColumns];
+  __shared__ float counts[kCombineWarps];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (int step = walk.lanes; step < 32; step *= 2) {
+    const auto other = shuffle_xor(values, step);
+    combine(values, other);
+  }
+  __syncthreads();  // they may still be read from the call before
+  if (lane < walk.lanes) {
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      sums[warp][lane * F::kChannels + k] = {values.first[k], values.second[k]};
+    }
+  }
+  if (lane == 0) counts[warp] = values.count;
+  __syncthreads();
+  RowSums<1> sum;
+  if (threadIdx.x < walk.lanes * F::kChannels) {
+#pragma unroll
+    for (int w = 0; w < kCombineWarps; ++w) {
+      const float2 part = sums[w][threadIdx.x];
+      combine(sum, RowSums<1>{counts[w], {part.x}, {part.y}});
+    }
+  }
+  return sum;
+}
 /// The channel whose sum the thread has from combine_columns(), or -1.
 template <class F>
 __device__ __forceinline__ int column_channel(const Walk& walk) {
@@ -160,7 +291,7 @@ __device__ __forceinline__ int column_channel(const Walk& walk) {
 /// Of the thread's channels, past L1: another block of this launch may have written them. REQUIRES: `from` is a
 /// multiple of F::kChannels from the start of an array.
 template <class F>
-__device__ __forceinline__ void load_columns(const float2* from, ChannelSums<F::kChannels>& sums) {
+__device__ __forceinline__ void load_columns(const float2* from, RowSums<F::kChannels>& sums) {
   if constexpr (F::kChannels == 1) {
     const float2 sum = __ldcg(from);
     sums.first[0] = sum.x;
@@ -182,9 +313,9 @@ __device__ __forceinline__ void load_columns(const float2* from, ChannelSums<F::
 /// for what nobody waits for.
 template <class F, class Combine, class Done, class Behind>
 __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk, const Turns& turns,
-                                             ChannelSums<F::kChannels>& values, Combine combine,
+                                             RowSums<F::kChannels>& values, Combine combine,
                                              Done done, Behind behind) {
-  const ChannelSums<1> part = combine_columns<F>(walk, values, combine);
+  const RowSums<1> part = combine_columns<F>(walk, values, combine);
   const int column = column_channel<F>(walk);
   if (column >= 0) {
     rows.partial[walk.split() * walk.channels + column] = {part.first[0], part.second[0]};
@@ -195,10 +326,10 @@ __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk,
 
   constexpr int kTogether = F::V == 8 ? 4 : F::V == 4 ? 6 : 8;  // on their way
   const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
-  ChannelSums<F::kChannels> all;
+  RowSums<F::kChannels> all;
   for (int split = static_cast<int>(threadIdx.x) / walk.lanes; split < walk.splits;
        split += kTogether * step) {
-    ChannelSums<F::kChannels> parts[kTogether];
+    RowSums<F::kChannels> parts[kTogether];
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) {
       const int at = split + i * step;
@@ -209,7 +340,7 @@ __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk,
 #pragma unroll
     for (int i = 0; i < kTogether; ++i) combine(all, parts[i]);
   }
-  const ChannelSums<1> sum = combine_columns<F>(walk, all, combine);
+  const RowSums<1> sum = combine_columns<F>(walk, all, combine);
   if (column >= 0) done(column, sum);
   turns.open(walk.group());
   if (column >= 0) behind(column, sum);
@@ -229,7 +360,7 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
   const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
     fetch_shelf<kCount, kParts>(walk, units, part, t.x);
-    ChannelSums<F::kChannels> moments;
+    RowSums<F::kChannels> moments;
     for (int j = walk.shelf; j < rows.held; j += kCount) {
       const Places at(units, part, j, 0, rows.held);
       add_vectors<F>(at.x, Values(t.x, at.x), moments);
@@ -243,15 +374,13 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
     }
     add_vectors<F>(last.x, kept, moments);
     ask();
-    const auto var = [&](const ChannelSums<1>& all) { return all.second[0] / walk.count; };
+    const auto var = [&](const RowSums<1>& all) { return all.second[0] / walk.count; };
     combine_rows<F>(
-        rows, walk, turns, moments, JoinMoments(),
-        [&](int c, const ChannelSums<1>& all) {
+        rows, walk, turns, moments, JoinRows(),
+        [&](int c, const RowSums<1>& all) {
           keep_state(walk, t, c, all.first[0], 1.0f / sqrtf(var(all) + walk.eps));
         },
-        [&](int c, const ChannelSums<1>& all) {
-          keep_buffers(walk, t, c, all.first[0], var(all));
-        });
+        [&](int c, const RowSums<1>& all) { keep_buffers(walk, t, c, all.first[0], var(all)); });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
     const RowPart<F> part(walk);
@@ -319,13 +448,18 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
     }
     add_units(last, kept, kept_dy);
     ask();
-    ChannelSums<F::kChannels> parts = parts_of<F>(sums);
+    RowSums<F::kChannels> parts;
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) {
+      parts.first[k] = sums[k].dy;
+      parts.second[k] = sums[k].product;
+    }
     combine_rows<F>(
-        rows, walk, turns, parts, AddSums(),
-        [&](int c, const ChannelSums<1>& all) {
+        rows, walk, turns, parts, AddRows(),
+        [&](int c, const RowSums<1>& all) {
           rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
         },
-        [&](int c, const ChannelSums<1>& all) {
+        [&](int c, const RowSums<1>& all) {
           if (t.dweight == nullptr) return;
           t.dweight[c] = all.second[0];
           t.dbias[c] = all.first[0];
@@ -336,12 +470,13 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
     turns.wait(walk.group());
-    ChannelSums<F::kChannels> totals;
+    RowSums<F::kChannels> totals;
     if (part.channel < walk.channels) {
       load_columns<F>(rows.partial + walk.splits * walk.channels + part.channel, totals);
     }
     Sums sums[F::kChannels];
-    take_sums(totals, sums);
+#pragma unroll
+    for (int k = 0; k < F::kChannels; ++k) sums[k] = {totals.first[k], totals.second[k]};
     const InputGradient<F> gradient(walk, t.training, s, affine, sums);
     const auto write = [&](const Places& at, const auto& x, const auto& dy) {
 #pragma unroll
@@ -368,7 +503,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
 
 /// The cut of a pass of so many units, of each of which it keeps `vectors`; without a workspace.
 inline Rows rows_of(const BatchNormProblem& problem, int units, int vectors) {
-  const int v = widest_vector_length(problem);
+  const int v = row_vector_length(problem);
   const int bytes = v * static_cast<int>(size_of(problem.dtype));
   Walk walk = walk_of(problem, false);
   const bool cached = problem.x.bytes() <= l2_bytes() / 2;

@@ -63,13 +63,6 @@ inline int vector_length(const BatchNormProblem& problem) {
   return (in_planes(problem) ? problem.inner() : problem.channels()) % 4 == 0 ? 4 : 1;
 }
 
-/// The most that are moved at once: 16 bytes where inner, or the number of channels, allows it.
-inline int widest_vector_length(const BatchNormProblem& problem) {
-  const int widest = 16 / static_cast<int>(size_of(problem.dtype));
-  const int64_t neighbours = in_planes(problem) ? problem.inner() : problem.channels();
-  return neighbours % widest == 0 ? widest : vector_length(problem);
-}
-
 template <bool relu, class Visit>
 void with_form_of(const BatchNormProblem& problem, Visit&& visit) {
   const bool four = vector_length(problem) == 4;
@@ -88,20 +81,11 @@ void with_form(const BatchNormProblem& problem, Visit&& visit) {
   problem.relu ? with_form_of<true>(problem, visit) : with_form_of<false>(problem, visit);
 }
 
-/// Calls visit(Form()) for the form of vectors of widest_vector_length(); F is that of with_form().
-template <class F, class Visit>
-void with_widest_form(const BatchNormProblem& problem, Visit&& visit) {
-  using Widest = Form<typename F::Value, F::kPlanes, kWidest<typename F::Value>, F::kRelu>;
-  if constexpr (F::V > 1 && Widest::V != F::V) {
-    if (widest_vector_length(problem) == Widest::V) return visit(Widest());
-  }
-  visit(F());
-}
-
 /// For tables.
-inline std::string form_text(const BatchNormProblem& problem, int v) {
-  const std::string of = in_planes(problem) ? " pixel" : " channel";
-  return std::to_string(v) + of + (v == 1 ? "" : "s") + " at a time";
+inline std::string form_text(const BatchNormProblem& problem) {
+  const bool four = vector_length(problem) == 4;
+  return in_planes(problem) ? (four ? "4 pixels at a time" : "1 pixel at a time")
+                            : (four ? "4 channels at a time" : "1 channel at a time");
 }
 
 inline std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {
@@ -124,8 +108,9 @@ inline void cut(Walk& walk) {
 }
 
 /// REQUIRES: the problem is supported. One block has a channel, or where `split` as many as fill
-/// the GPU. Vectors are of v values.
-inline Walk walk_of(const BatchNormProblem& problem, bool split, int v) {
+/// the GPU.
+inline Walk walk_of(const BatchNormProblem& problem, bool split) {
+  const int v = vector_length(problem);
   Walk walk = {.channels = static_cast<int>(problem.channels()),
                .inner = static_cast<int>(problem.inner()),
                .outer = static_cast<int>(problem.outer()),
@@ -151,9 +136,6 @@ inline Walk walk_of(const BatchNormProblem& problem, bool split, int v) {
   walk.units_per_split = walk.units;
   if (split) cut(walk);
   return walk;
-}
-inline Walk walk_of(const BatchNormProblem& problem, bool split) {
-  return walk_of(problem, split, vector_length(problem));
 }
 
 template <class... Parameters>

@@ -47,33 +47,15 @@ struct Part {
   }
 };
 
-/// Adds the pixels of a unit, as far as they exist, to the moments of the thread's channels.
-template <class F>
-__device__ __forceinline__ void add_pixels(const Patch<F>& x, const Place& at,
-                                           ChannelSums<F::kChannels>& moments) {
-  const bool exists[4] = {true, at.right, at.below, at.whole()};
-  ChannelSums<F::kChannels> batch;
+/// Calls visit(value, channel) for every pixel of a unit that exists.
+template <class F, class Visit>
+__device__ __forceinline__ void for_each_pixel(const Patch<F>& x, const Place& at, Visit visit) {
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
-    if (!exists[j]) continue;
-    batch.count += F::kPlanes ? F::V : 1;
+    if ((j % 2 == 1 && !at.right) || (j >= 2 && !at.below)) continue;
 #pragma unroll
-    for (int k = 0; k < F::V; ++k) batch.first[F::channel_of(k)] += x.v[j].v[k];
+    for (int k = 0; k < F::V; ++k) visit(x.v[j].v[k], F::channel_of(k));
   }
-  const float share = 1.0f / batch.count;
-#pragma unroll
-  for (float& sum : batch.first) sum *= share;
-#pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    if (!exists[j]) continue;
-#pragma unroll
-    for (int k = 0; k < F::V; ++k) {
-      const int i = F::channel_of(k);
-      const float difference = x.v[j].v[k] - batch.first[i];
-      batch.second[i] += difference * difference;
-    }
-  }
-  JoinMoments()(moments, batch);
 }
 
 template <class F>
@@ -81,24 +63,40 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_forward_cluster_kernel(Windows t, Forward<typename F::Value> f) {
   wait_for_primary();
   constexpr int kCount = kKept<F>;
+  __shared__ ClusterSum<F, float> total, total_squares;
+  const auto plus = [](float a, float b) { return a + b; };
   const Walk& walk = t.walk;
   const Part<F> part(t);
   Patch<F> kept[kCount];
 
-  ChannelSums<F::kChannels> moments;
-  const auto add = [&](const Patch<F>& x, const Place& at) { add_pixels<F>(x, at, moments); };
+  float sums[F::kChannels] = {};
+  const auto add_sum = [&](const Patch<F>& x, const Place& at) {
+    for_each_pixel<F>(x, at, [&](float value, int i) { sums[i] += value; });
+  };
   part.template for_each<kCount>(
       [&](int i, const Place& at) { kept[i] = load_patch<F>(t, f.x, at); },
-      [&](const Place& at) { add(load_patch<F>(t, f.x, at), at); });
-  part.template for_each<kCount>([&](int i, const Place& at) { add(kept[i], at); },
+      [&](const Place& at) { add_sum(load_patch<F>(t, f.x, at), at); });
+  part.template for_each<kCount>([&](int i, const Place& at) { add_sum(kept[i], at); },
                                  [](const Place&) {});
-  cluster_combine<F>(walk, moments, JoinMoments());
+  total(walk, sums, plus);
   Statistics<F> s;
-  float var[F::kChannels];
+#pragma unroll
+  for (int k = 0; k < F::kChannels; ++k) s.mean[k] = sums[k] / walk.count;
+
+  float squares[F::kChannels] = {}, var[F::kChannels];
+  const auto add_squares = [&](const Patch<F>& x, const Place& at) {
+    for_each_pixel<F>(x, at, [&](float value, int i) {
+      squares[i] += (value - s.mean[i]) * (value - s.mean[i]);
+    });
+  };
+  part.template for_each<kCount>(
+      [&](int i, const Place& at) { add_squares(kept[i], at); },
+      [&](const Place& at) { add_squares(load_patch<F>(t, f.x, at), at); });
+  total_squares(walk, squares, plus);
+  done_reading(walk);
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
-    s.mean[k] = moments.first[k];
-    var[k] = moments.second[k] / walk.count;
+    var[k] = squares[k] / walk.count;
     s.inverse[k] = 1.0f / sqrtf(var[k] + walk.eps);
   }
 
@@ -119,6 +117,7 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_backward_cluster_kernel(Windows t, Backward<typename F::Value> b) {
   wait_for_primary();
   constexpr int kCount = kKept<F> / 2;
+  __shared__ ClusterSum<F, Sums> total;
   const Walk& walk = t.walk;
   const Part<F> part(t);
   Patch<F> x[kCount];
@@ -140,9 +139,8 @@ __global__ void __launch_bounds__(kThreads)
           add_windows<F>(load_patch<F>(t, b.x, at), load<F::V>(b.dy + at.y), s, affine, sums);
         }
       });
-  ChannelSums<F::kChannels> totals = parts_of<F>(sums);
-  cluster_combine<F>(walk, totals, AddSums());
-  take_sums(totals, sums);
+  total(walk, sums, add);
+  done_reading(walk);
   keep_gradients<F>(walk, b, sums);
   if (b.dx != nullptr) {
     const InputGradient<F> gradient(walk, b.training, s, affine, sums);

@@ -195,7 +195,7 @@ class WelfordRows : public CustomBlock<WelfordRows> {
     return row_workspace_bytes(pass == Pass::kForward ? forward_ : backward_);
   }
   std::string detail(Pass pass) const override {
-    return batch_norm::form_text(problem_.norm, widest_vector_length(problem_.norm)) + ", " +
+    return row_form_text(problem_.norm) + ", " +
            rows_text(pass == Pass::kForward ? forward_ : backward_);
   }
 
@@ -219,7 +219,7 @@ class WelfordRows : public CustomBlock<WelfordRows> {
   void with_rows(Visit visit) const {
     if constexpr (!F::kPlanes) {
       using M = Form<typename F::Value, false, F::V, true>;
-      with_widest_form<M>(problem_.norm, [&](auto form) {
+      with_row_form<M>(problem_.norm, [&](auto form) {
         visit(WindowForm<typename F::Value, false, decltype(form)::V>());
       });
     }

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_softmax_statistics_kernel(Walk walk, Forward<typename F::Value> t) {
   wait_for_primary();
   const Part<F> part(walk);
-  Kept<F> kept;
+  Vector<float, F::V> kept[kKept<F>];
   float var[F::kChannels];
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
@@ -208,7 +208,7 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
     const std::string splits = std::to_string((forward ? forward_ : backward_).splits);
     std::string text;
     with_register_row<T>(norm().channels(), [&](auto form) { text = form.text(); });
-    return form_text(norm(), vector_length(norm())) +
+    return form_text(norm()) +
            (in_turns(forward ? 1 : 2) ? ", " + splits + " splits; "
                                       : ", clusters of " + splits + "; ") +
            text;
@@ -270,7 +270,7 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
   }
   Walk walk(int tensors) const {
     if (in_turns(tensors)) return walk_of_turns(norm(), tensors);
-    return cluster_walk(norm(), vector_length(norm()), tensors);
+    return cluster_walk(norm(), tensors);
   }
 
   Features features_of(const Run& run, const LayerTensors& t, const BatchNormParameters& w) const {
