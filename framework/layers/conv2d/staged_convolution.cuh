@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "layers/conv2d/filter_sums.cuh"
 #include "layers/conv2d/mma_staging.cuh"
 
 namespace duet {
@@ -83,14 +84,9 @@ class StagedConvolution {
   /// each.
   void launch_sum_filters(const float* parts, int splits, int channels, float* dw, float* db,
                           cudaStream_t stream) const {
+    const FilterParts from(parts, splits, problem_.k, problem_.c, geometry_.taps, channels);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const int taps = geometry_.taps, results = problem_.k * (taps * channels + 1);
-      launch({.gridDim = static_cast<unsigned>(ceil_div(results, kReduceThreads / 8)),
-              .blockDim = kReduceThreads,
-              .stream = stream},
-             {overlaps_primary()}, sum_filters_kernel<kLayout == Layout::kNCHW>, parts, splits,
-             partial_stride(problem_.k, taps * channels), problem_.k, problem_.c, taps,
-             FastDivisor(channels), FastDivisor(taps), dw, db);
+      duet::launch_sum_filters<kLayout == Layout::kNCHW>(from, dw, db, stream);
     });
   }
 
