@@ -28,11 +28,15 @@ struct FilterParts {
         taps(taps_),
         padded(padded_),
         tile_taps(std::min(taps, kMostTaps)) {
-    while (padded % tile_channels != 0 || quads() > kThreads) tile_channels /= 2;
     // With few results one thread a sum would be all latency.
     constexpr double kEnough = 2e5;  // threads
     const double results = double(filters) * taps * padded / 4;
     while (slices < 8 && 2 * slices <= splits && results * slices < kEnough) slices *= 2;
+    // Runs of 32 bytes and more, of as few channels as let a block add up all that it has at once.
+    while (padded % tile_channels != 0 || quads() > kThreads ||
+           (tile_channels > 8 && quads() > lanes() / 2)) {
+      tile_channels /= 2;
+    }
     units = std::max(1, lanes() / quads());
     by_quads = FastDivisor(tile_channels / 4);
     by_tile_taps = FastDivisor(tile_taps);
@@ -102,10 +106,16 @@ __global__ void __launch_bounds__(FilterParts::kThreads)
                               (size_t(at.filter) * parts.taps + at.tap + tap) * parts.padded +
                               at.channel + 4 * quad;
     float4 total = {};
-#pragma unroll 8
-    for (int s = slice; s < splits; s += slices) {
-      const float4 part = *reinterpret_cast<const float4*>(from + s * parts.stride);
-      total.x += part.x, total.y += part.y, total.z += part.z, total.w += part.w;
+    constexpr int kAtOnce = 4;  // reads under way
+    for (int first = slice; first < splits; first += kAtOnce * slices) {
+      float4 part[kAtOnce] = {};
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int s = first + i * slices;
+        if (s < splits) part[i] = *reinterpret_cast<const float4*>(from + s * parts.stride);
+      }
+#pragma unroll
+      for (const float4& p : part) total.x += p.x, total.y += p.y, total.z += p.z, total.w += p.w;
     }
     *reinterpret_cast<float4*>(sums_of_parts + slice * parts.slice_floats() +
                                (unit * taps + tap) * pitch + 4 * quad) = total;

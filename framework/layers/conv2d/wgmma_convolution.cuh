@@ -126,12 +126,18 @@ class WgmmaConvolution : StagedConvolution<T> {
     const size_t parts = pass == Pass::kBackwardFilter || splits > 1 ? splits : 0;
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
-  /// An estimate.
-  double microseconds(Pass pass) const {
-    if (pass != Pass::kBackwardData) return plan_of(pass).microseconds(operand_bytes(pass));
+  /// An estimate of the product.
+  double cycles(Pass pass) const {
+    if (pass != Pass::kBackwardData) return plan_of(pass).cycles;
     double all = 0;
-    for (const Plan& plan : backward_data_) all += plan.microseconds(0);
-    return all + Plan().microseconds(operand_bytes(pass));
+    for (const Plan& plan : backward_data_) all += plan.cycles;
+    return all;
+  }
+  /// An estimate of all.
+  double microseconds(Pass pass) const {
+    Plan all;
+    all.cycles = cycles(pass);
+    return all.microseconds(operand_bytes(pass));
   }
   std::string text(Pass pass) const {
     const std::string text = plan_of(pass).template text<T>();
