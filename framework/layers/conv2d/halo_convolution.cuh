@@ -3,8 +3,6 @@
 // kernels/wgmma_filter.cuh.
 #pragma once
 
-#include <limits>
-
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
 #include "layers/conv2d/block_staging.cuh"
@@ -338,7 +336,7 @@ class HaloConvolution : StagedConvolution<T> {
 /// for the multiprocessors, as it does not cut its sums, and images of so few columns that most of a tile is zeros.
 template <class T>
 bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
-  constexpr size_t kAnyWorkspace = std::numeric_limits<size_t>::max();
+  constexpr size_t kAnyWorkspace = ~size_t{0};
   constexpr double kOfCopies =
       1.5;  // which estimates leave out: custom_wgmma brings a tile once a tap
   return HaloConvolution<T>(d, kAnyWorkspace).cycles(pass) <=
