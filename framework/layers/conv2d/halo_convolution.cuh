@@ -141,6 +141,43 @@ inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProbl
   return {};
 }
 
+/// Whether an estimate of forward or backward_data is not far above WgmmaConvolution's, as it is where tiles are too few for the
+/// multiprocessors: sums are not cut here. In tf32 backward_data of 8x192x7x7 -> 384 takes 39.4 us in place of 16.2 (H200).
+template <class T>
+bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
+  constexpr double kOfCopies =
+      1.5;  // which estimates leave out: custom_wgmma brings a tile once a tap
+  return HaloPlan<T>(HaloProblem(d, pass), likely_multiprocessor_count()).cycles() <=
+         kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
+}
+
+/// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
+/// columns, 64 to 512 channels.
+inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
+  if (halo_convolution_unsupported(d, pass)) return false;
+  if (pass == Pass::kBackwardFilter) {
+    // custom_wgmma's, of less to begin and to end, is faster where positions are few: of eight images, for each tile. In bf16
+    // Nx64x16x16 -> 128 takes 27.4 us in place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256, and
+    // 128x512x2x2 -> 512 30.7 in place of 42.4; in tf32 8x96x14x14 -> 208 takes 21.9 in place of 30.4 (H200).
+    const FilterSegments<bfloat16> segments(d.q);
+    const int64_t positions =
+        int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * segments.all_columns();
+    const int64_t tiles = int64_t{ceil_div(d.k, kPanel)} * ceil_div(d.c, kPanel);
+    return d.n >= ImageBlocks::kImages &&
+           positions * tiles >= (d.math == Math::kTF32 ? 2400 : 12288);
+  }
+  if (keeps_weights(d, pass)) return true;
+  if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
+  const HaloProblem problem(d, pass);
+  const HaloGeometry& g = problem.geometry;
+  const double results = double(g.images) * g.out_height * g.out_width;
+  if (results < 0.7 * g.positions()) return false;
+  if (!(d.math == Math::kBF16 ? halo_keeps_up<bfloat16>(d, pass) : halo_keeps_up<float>(d, pass)))
+    return false;
+  if (d.math == Math::kBF16) return problem.columns <= 64 || pass == Pass::kForward;
+  return g.rows(0) <= 128;  // float's tiles have little room for a wider halo
+}
+
 /// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
 /// nothing is pooled. REQUIRES: halo_convolution_unsupported() has no reason for a pass that runs.
 template <class T>
@@ -161,11 +198,6 @@ class HaloConvolution : StagedConvolution<T> {
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
     return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
-  }
-  /// An estimate, where no weights are kept.
-  double cycles(Pass pass) const {
-    if (pass == Pass::kBackwardFilter) return backward_filter_.cycles;
-    return (pass == Pass::kForward ? forward_ : backward_data_).plan.cycles();
   }
   std::string text(Pass pass) const {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
@@ -331,45 +363,6 @@ class HaloConvolution : StagedConvolution<T> {
   const FilterSegments<T> segments_;  // of backward_filter_
   const FilterPlan<T> backward_filter_;
 };
-
-/// Whether an estimate of HaloConvolution's product is not far above WgmmaConvolution's. What it is far above for: tiles too few
-/// for the multiprocessors, as it does not cut its sums, and images of so few columns that most of a tile is zeros.
-template <class T>
-bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
-  constexpr size_t kAnyWorkspace = ~size_t{0};
-  constexpr double kOfCopies =
-      1.5;  // which estimates leave out: custom_wgmma brings a tile once a tap
-  return HaloConvolution<T>(d, kAnyWorkspace).cycles(pass) <=
-         kOfCopies * WgmmaConvolution<T>(d, kAnyWorkspace).cycles(pass);
-}
-
-/// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
-/// columns, 64 to 512 channels.
-inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
-  if (halo_convolution_unsupported(d, pass)) return false;
-  const bool bf16 = d.math == Math::kBF16, filter = pass == Pass::kBackwardFilter;
-  if (!filter && keeps_weights(d, pass)) return true;
-  const bool only = wgmma_convolution_unsupported(d, pass).has_value();
-  if (!only && !(bf16 ? halo_keeps_up<bfloat16>(d, pass) : halo_keeps_up<float>(d, pass))) {
-    return false;
-  }
-  if (filter) {
-    // custom_wgmma's, of less to begin and to end, is faster where rows are few. In bf16 Nx64x16x16 -> 128 takes 27.4 us in
-    // place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256; in tf32 8x96x14x14 -> 208 takes 21.9 in
-    // place of 30.4 (H200).
-    const int64_t rows =
-        int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * FilterSegments<bfloat16>(d.q).count;
-    return d.n >= ImageBlocks::kImages &&
-           rows * ceil_div(d.k, kPanel) * ceil_div(d.c, kPanel) >= (bf16 ? 768 : 200);
-  }
-  if (only) return false;  // by few channels
-  const HaloProblem problem(d, pass);
-  const HaloGeometry& g = problem.geometry;
-  const double results = double(g.images) * g.out_height * g.out_width;
-  if (results < 0.7 * g.positions()) return false;
-  if (bf16) return problem.columns <= 64 || pass == Pass::kForward;
-  return g.rows(0) <= 128;  // float's tiles have little room for a wider halo
-}
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.
 extern template class HaloConvolution<bfloat16>;
