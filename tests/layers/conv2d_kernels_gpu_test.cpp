@@ -257,6 +257,8 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("windows", 128, image(18, 64, 13, 13), {{"kernel", "3"}});
   check_wgmma("windows_of_parts", 125, image(23, 40, 9, 26), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("twelve_columns", 256, image(8, 56, 5, 14), {{"kernel", "3"}});
+  // More taps than a block adds parts of dw up for at once.
+  check_wgmma("many_taps", 40, image(2, 36, 12, 16), {{"kernel", "9"}, {"padding", "4"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 

@@ -17,12 +17,6 @@ ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_tiled();
 ImplEntry<Conv2dProblem> conv2d_custom_mma();
 ImplEntry<Conv2dProblem> conv2d_custom_mma_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_naive();
-ImplEntry<Conv2dProblem> conv2d_custom_pw0();
-ImplEntry<Conv2dProblem> conv2d_custom_pw1();
-ImplEntry<Conv2dProblem> conv2d_custom_pw2();
-ImplEntry<Conv2dProblem> conv2d_custom_pw3();
-ImplEntry<Conv2dProblem> conv2d_custom_pw4();
-ImplEntry<Conv2dProblem> conv2d_custom_pw5();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_halo();
@@ -55,12 +49,6 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_custom_im2col(),
     conv2d_custom_naive(),
     conv2d_cudnn(),
-    conv2d_custom_pw0(),
-    conv2d_custom_pw1(),
-    conv2d_custom_pw2(),
-    conv2d_custom_pw3(),
-    conv2d_custom_pw4(),
-    conv2d_custom_pw5(),
     conv2d_cudnn_graph(),
     conv2d_cudnn_im2col_cublas(),
     conv2d_cudnn_cufft(),
