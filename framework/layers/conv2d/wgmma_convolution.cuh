@@ -181,7 +181,8 @@ class WgmmaConvolution : StagedConvolution<T> {
       const Plan& plan = backward_data_[i];
       plan.with_tile([&, filters = weights]<class Tile>(Tile) {
         if constexpr (kRasters) {
-          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
+          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kShareN,
+                                 phase.taps);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         } else {
           const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
@@ -257,7 +258,7 @@ class WgmmaConvolution : StagedConvolution<T> {
     const Conv2dProblem& d = padded_;
     const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
+      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kShareN));
     });
   }
   TapAxis taps_h() const {

@@ -18,6 +18,7 @@ namespace {
 /// A WgmmaResult that pools: y in kLayout, and argmax as packed_argmax.cuh has it.
 template <Layout kLayout, class T>
 struct WindowResult {
+  static constexpr bool kTakesStages = true;
   T* y;
   uint32_t* argmax;
   const float* bias;
@@ -29,12 +30,13 @@ struct WindowResult {
 
   template <class Tile>
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition<T>& a,
-                                        const PositionBoxes::Start& start,
+                                        const PositionBoxes::Start& start, const WgmmaPlace& place,
                                         const WgmmaTileMemory<Tile>& memory) const {
     constexpr int kGroup = 8, kPitch = WgmmaTileMemory<Tile>::kPixelPitch;
-    const float* const tile = columns_to_shared<Tile>(d, bias, filters, memory);
+    const int n0 = place.column * Tile::kN;
+    const float* const tile = columns_to_shared<Tile>(d, bias, n0, filters, memory);
     const PositionBoxes& boxes = a.boxes;
-    const int windows = boxes.box() / 4, n0 = blockIdx.y * Tile::kN;
+    const int windows = boxes.box() / 4;
     for (int i = threadIdx.x; i < windows * (Tile::kN / kGroup); i += Tile::kMultipliers) {
       int group, window, rest, column, row, image;
       by_windows.divmod(i, group, window);
