@@ -1,17 +1,17 @@
 // A product of bfloat16, tf32 or split float32 by Hopper's wgmma: out[row][column] = sum of A(row, k) *
 // B(column, k), operands brought by the copy engine (wgmma_operands.cuh).
 //
-// Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
-// registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32) terms ahead. A stage
-// passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
-// warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
-// multiply A by ones too.
+// Mapping: blocks, as many as run at once, take tiles of 128 rows x kN columns by turns. Two warpgroups multiply, 64 rows
+// x kN each, with all sums in registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32)
+// terms ahead, and of the next tile while one is stored. A stage passes to and fro by two barriers: `full`, when the
+// copies have come, and `empty`, when both warpgroups have read it. Of large tiles two blocks, a cluster, take two below
+// each other, and each brings half of B for both. Where A's row sums are wanted (a bias' gradient), tiles of the first
+// columns multiply A by ones too.
 // Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -84,15 +84,6 @@ struct WgmmaTiles {
     const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
     const int in_band = at - first * columns, column = in_band / height;
     return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
-  }
-};
-
-/// Where the next step lies in the ring of stages, and the phase of its barriers.
-template <class Tile>
-struct WgmmaRing {
-  int stage = 0, phase = 0;
-  __device__ __forceinline__ void advance() {
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
   }
 };
 
@@ -471,6 +462,12 @@ struct WgmmaPlan {
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
   }
+  /// Whether an even number of row tiles takes no more waves, so that each two can share B.
+  bool pairs() const {
+    const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
+    const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
+    return row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
+  }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
@@ -479,11 +476,10 @@ struct WgmmaPlan {
     } else {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
-      static const char* const variant = std::getenv("DUET_VARIANT");
-      const int v = variant ? std::atoi(variant) : 2;
-      if (tile_columns == 256 && row_tiles > 1 && v == 2)
-        return visit(WgmmaTile<256, 4, 1, false, 2>{});
-      if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      if (tile_columns == 256) {
+        pairs() ? visit(WgmmaTile<256, 4, 1, false, 2>{}) : visit(WgmmaTile<256, 4, 1>{});
+        return;
+      }
       if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
       several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
     }

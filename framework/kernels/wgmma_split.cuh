@@ -22,9 +22,6 @@
 
 namespace duet {
 
-template <class Tile>
-struct WgmmaRing;  // wgmma_product.cuh
-
 #if DUET_HAS_WGMMA
 
 /// By all threads of the copying warps' group, and of each multiplying warpgroup: 3 * 128 threads begin with 168.
