@@ -28,7 +28,11 @@ struct FilterTile {
   static constexpr int kPixelBytesX = kImages * kChannels * int(sizeof(T));
   /// Of the terms that an instruction sums over.
   static constexpr int kPixels = 32 / (kImages * int(sizeof(T)));
-  static constexpr int kMultipliers = kTaps * 128, kThreads = kMultipliers + 32;
+  static constexpr int kMultipliers = kTaps * 128;
+  /// With one warp that copies rows, or four that write them.
+  __host__ __device__ static constexpr int threads(bool written) {
+    return kMultipliers + (written ? 128 : 32);
+  }
   static constexpr int kMostSlots = 8, kFewestX = 4, kFewestDy = 2, kMostColumns = 16;
 };
 
@@ -36,6 +40,8 @@ struct FilterTile {
 /// and column on, these counted from the first of the zeros around: `columns` blocks of eight rows of so many bytes.
 template <class T>
 struct PixelRows {
+  using Element = T;
+  static constexpr bool kWritten = false;
   CUtensorMap map;
   int pad_h, pad_w, depth;
   PixelRows(const T* images, int count, int height, int width, int channels, int pad_h_, int pad_w_,
@@ -55,6 +61,8 @@ struct PixelRows {
 
 /// The same of ImageBlocks.
 struct BlockRows {
+  using Element = float;
+  static constexpr bool kWritten = false;
   const float* from;
   ImageBlocks blocks;
   __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t bytes,
@@ -100,9 +108,9 @@ struct FilterPlan {
   double cycles = 0;  // an estimate
   FastDivisor by_height, by_segments;
 
-  /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
+  /// A split leaves `results` floats in the workspace, which may take `limit` bytes. `written`: rows are, by threads.
   FilterPlan(int images, int height_, const FilterSegments<T>& segments, int filters, int channels,
-             int64_t results, size_t limit, int multiprocessors)
+             int64_t results, size_t limit, int multiprocessors, bool written)
       : height(height_),
         columns(segments.columns),
         rows(ceil_div(images, Tile::kImages) * segments.count * height),
@@ -130,7 +138,7 @@ struct FilterPlan {
       for (int* slots : {&x_slots, &dy_slots}) {
         if (*slots == Tile::kMostSlots) continue;
         ++*slots;
-        if (smem_bytes() > kMostShared) {
+        if (smem_bytes() > (written ? kMostSharedWritten : kMostShared)) {
           --*slots;
         } else {
           grows = true;
@@ -158,6 +166,8 @@ struct FilterPlan {
 
   static constexpr int kBeforeRings = 2048;  // barriers, and ones
   static constexpr size_t kMostShared = 227 * 1024;
+  /// Of a multiprocessor the rest is the L1 cache, where threads find what others have of the same 32 bytes.
+  static constexpr size_t kMostSharedWritten = 195 * 1024;
 };
 
 #if DUET_HAS_WGMMA
@@ -257,16 +267,100 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 
 #endif
 
+#if DUET_HAS_WGMMA
+
+/// By one thread: starts the copies of a split's rows.
+template <class Tile, class Rows, class T>
+__device__ __forceinline__ void copy_rows(const FilterPlan<T>& plan, int split, int column_tile,
+                                          int row_tile, const Rows& x, const Rows& dy,
+                                          FilterBarriers& barriers, char* x_ring, char* dy_ring) {
+  constexpr int kTaps = Tile::kTaps;
+  const int x_bytes = plan.x_bytes(), dy_bytes = plan.dy_bytes();
+  RingPlace at_x, at_dy;
+  for_strips(plan, split, [&](int images, int column, int row, int count) {
+    for (int i = 0; i < count + kTaps - 1; ++i) {
+      if (at_x.round > 0) barriers.x_empty[at_x.slot].wait(at_x.round - 1);
+      barriers.x_full[at_x.slot].expect(x_bytes);
+      x.copy(images, column_tile, row + i, column, x_bytes, x_ring + at_x.slot * x_bytes,
+             barriers.x_full[at_x.slot]);
+      at_x.next(plan.x_slots);
+      if (i < kTaps - 1) continue;  // what a row of dy meets comes before it
+      if (at_dy.round > 0) barriers.dy_empty[at_dy.slot].wait(at_dy.round - 1);
+      barriers.dy_full[at_dy.slot].expect(dy_bytes);
+      dy.copy(images, row_tile, row + i - (kTaps - 1), column, dy_bytes,
+              dy_ring + at_dy.slot * dy_bytes, barriers.dy_full[at_dy.slot]);
+      at_dy.next(plan.dy_slots);
+    }
+  });
+}
+
+/// By a warpgroup: writes them. A row of x is asked for before there is room for it.
+template <class Tile, class X, class Dy, class T>
+__device__ __forceinline__ void write_rows(const FilterPlan<T>& plan, int split, int column_tile,
+                                           int row_tile, const X& x, const Dy& dy,
+                                           FilterBarriers& barriers, char* x_ring, char* dy_ring) {
+  static_assert(X::kTogether == 1 && Dy::kTogether <= Tile::kFewestDy);
+  constexpr int kBefore = Tile::kTaps - 1;  // rows of x that the first of dy meets before its own
+  const int x_bytes = plan.x_bytes(), dy_bytes = plan.dy_bytes();
+  const auto announce = [](CopyBarrier& full) {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) full.arrive();
+  };
+  RingPlace at_x, at_dy;
+  for_strips(plan, split, [&](int images, int column, int row, int count) {
+    typename X::Values next;
+    x.load(next, images, column_tile, row, column, 0);
+    int written = 0;  // rows of dy
+    for (int i = 0; i < count + kBefore; ++i) {
+      if (at_x.round > 0) barriers.x_empty[at_x.slot].wait(at_x.round - 1);
+      char* const to[] = {x_ring + at_x.slot * x_bytes};
+      x.store(next, row + i, column, 0, to, 1);
+      for (int turn = 1; turn < x.turns(); ++turn) {
+        x.load(next, images, column_tile, row + i, column, turn);
+        x.store(next, row + i, column, turn, to, 1);
+      }
+      announce(barriers.x_full[at_x.slot]);
+      at_x.next(plan.x_slots);
+      if (i + 1 < count + kBefore) x.load(next, images, column_tile, row + i + 1, column, 0);
+      if (i - kBefore < written) continue;
+      // A row is given back when the next is multiplied.
+      const int rows = min(dy.rows(row + written, count - written), plan.dy_slots - 1);
+      typename Dy::Values values;
+      dy.load(values, images, row_tile, row + written, column, 0);
+      RingPlace place = at_dy;
+      char* of_dy[Dy::kTogether];
+#pragma unroll
+      for (int r = 0; r < Dy::kTogether; ++r) {
+        of_dy[r] = dy_ring + place.slot * dy_bytes;
+        if (r >= rows) break;
+        if (place.round > 0) barriers.dy_empty[place.slot].wait(place.round - 1);
+        place.next(plan.dy_slots);
+      }
+      dy.store(values, row + written, column, 0, of_dy, rows);
+      for (int turn = 1; turn < dy.turns(); ++turn) {
+        dy.load(values, images, row_tile, row + written, column, turn);
+        dy.store(values, row + written, column, turn, of_dy, rows);
+      }
+      for (int r = 0; r < rows; ++r, at_dy.next(plan.dy_slots))
+        announce(barriers.dy_full[at_dy.slot]);
+      written += rows;
+    }
+  });
+}
+
+#endif
+
 // blockIdx.x is a tile of filters and channels, y a split. Split s of dw [filter][tap][channel], with whole
 // tiles of channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
-template <class Tile, class T>
-__global__ void __launch_bounds__(Tile::kThreads, 1)
-    wgmma_filter_kernel(const __grid_constant__ FilterRows<T> x,
-                        const __grid_constant__ FilterRows<T> dy,
+template <class Tile, class X, class Dy, class T = typename X::Element>
+__global__ void __launch_bounds__(Tile::threads(X::kWritten), 1)
+    wgmma_filter_kernel(const __grid_constant__ X x, const __grid_constant__ Dy dy,
                         const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
-  constexpr int kTaps = Tile::kTaps;
+  constexpr bool kWritten = X::kWritten;
+  constexpr int kTaps = Tile::kTaps, kThreads = Tile::threads(kWritten);
   extern __shared__ char dynamic[];
   char* const aligned = dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023);
   auto& barriers = *reinterpret_cast<FilterBarriers*>(aligned);
@@ -281,35 +375,24 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const int row_tile = blockIdx.x % plan.row_tiles, column_tile = blockIdx.x / plan.row_tiles;
   if (tid == 0) {
     for (int i = 0; i < FilterBarriers::kSlots; ++i) {
-      barriers.x_full[i].init();
-      barriers.dy_full[i].init();
+      barriers.x_full[i].init(kWritten ? 4 : 1);  // by warps
+      barriers.dy_full[i].init(kWritten ? 4 : 1);
       barriers.x_empty[i].init(kTaps);
       barriers.dy_empty[i].init(kTaps);
     }
   }
-  for (int i = tid; i < 1024 / int(sizeof(T)); i += Tile::kThreads)
+  for (int i = tid; i < 1024 / int(sizeof(T)); i += kThreads)
     reinterpret_cast<T*>(ones)[i] = T(1.f);
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
   if (group == kTaps) {
-    if (tid != Tile::kMultipliers) return;
+    if (!kWritten && tid != Tile::kMultipliers) return;
     wait_for_primary();
-    RingPlace at_x, at_dy;
-    for_strips(plan, split, [&](int images, int column, int row, int count) {
-      for (int i = 0; i < count + kTaps - 1; ++i) {
-        if (at_x.round > 0) barriers.x_empty[at_x.slot].wait(at_x.round - 1);
-        barriers.x_full[at_x.slot].expect(x_bytes);
-        x.copy(images, column_tile, row + i, column, x_bytes, x_ring + at_x.slot * x_bytes,
-               barriers.x_full[at_x.slot]);
-        at_x.next(plan.x_slots);
-        if (i < kTaps - 1) continue;  // what a row of dy meets comes before it
-        if (at_dy.round > 0) barriers.dy_empty[at_dy.slot].wait(at_dy.round - 1);
-        barriers.dy_full[at_dy.slot].expect(dy_bytes);
-        dy.copy(images, row_tile, row + i - (kTaps - 1), column, dy_bytes,
-                dy_ring + at_dy.slot * dy_bytes, barriers.dy_full[at_dy.slot]);
-        at_dy.next(plan.dy_slots);
-      }
-    });
+    if constexpr (kWritten) {
+      write_rows<Tile>(plan, split, column_tile, row_tile, x, dy, barriers, x_ring, dy_ring);
+    } else {
+      copy_rows<Tile>(plan, split, column_tile, row_tile, x, dy, barriers, x_ring, dy_ring);
+    }
   } else {
     float d[Tile::kN / 2] = {}, row_sums[4] = {};
     const bool sums_here = sums && column_tile == 0 && group == 1;
@@ -339,16 +422,17 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 #endif
 }
 
-template <class T>
-void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const FilterPlan<T>& plan,
-                         int filters, bool sums, float* parts, size_t stride, cudaStream_t stream) {
+/// Of rows that are copied or written.
+template <class X, class Dy, class T = typename X::Element>
+void launch_wgmma_filter(const X& x, const Dy& dy, const FilterPlan<T>& plan, int filters,
+                         bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto launch_of = [&]<class Tile>(Tile) {
-    const auto kernel = wgmma_filter_kernel<Tile, T>;
+    const auto kernel = wgmma_filter_kernel<Tile, X, Dy>;
     const size_t bytes = plan.smem_bytes();
     DUET_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
     launch({.gridDim = dim3(plan.row_tiles * plan.column_tiles, plan.splits),
-            .blockDim = Tile::kThreads,
+            .blockDim = Tile::threads(X::kWritten),
             .dynamicSmemBytes = bytes,
             .stream = stream},
            {overlaps_primary()}, kernel, x, dy, plan, filters, sums, parts, stride);

@@ -3,11 +3,14 @@
 // kernels/wgmma_filter.cuh.
 #pragma once
 
+#include <cstdlib>
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
+#include "kernels/written_rows.cuh"
 #include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
+#include "layers/conv2d/pooled_rows.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
 namespace duet {
@@ -177,7 +180,7 @@ class HaloConvolution : StagedConvolution<T> {
         backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
                          int64_t(parts_stride()),
                          workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
-                         likely_multiprocessor_count()) {}
+                         likely_multiprocessor_count(), kWritesRows && !staged_env()) {}
 
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
@@ -242,21 +245,36 @@ class HaloConvolution : StagedConvolution<T> {
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db) const {
     const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
-      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                             parts_stride(), run.stream());
+    const auto launch_parts = [&](const auto& of_x, const auto& of_dy) {
+      launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
+                          parts_stride(), run.stream());
     };
-    if constexpr (std::is_same_v<T, float>) {
-      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
-      auto* const image = static_cast<float*>(run.workspace);
-      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, dy, argmax, image, gradient);
-      launch_parts({image, images}, {gradient, gradients});
+    if constexpr (kWritesRows) {
+      const Conv2dProblem& p = problem_;
+      if (staged_env()) {
+        const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
+        auto* const image = static_cast<float*>(run.workspace);
+        float* const gradient = image + align_up(images.bytes()) / sizeof(float);
+        stage_blocks(run, x, dy, argmax, image, gradient);
+        launch_parts(BlockRows{image, images}, BlockRows{gradient, gradients});
+        this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
+                                 run.stream());
+        return;
+      }
+
+      const auto of_x =
+          tensor_rows<3>(x, p.c, p.h, p.w, p.pad_h, p.pad_w, segments_.columns + p.s - 1);
+      if (argmax) {
+        launch_parts(of_x, pooled_rows(dy, argmax));
+      } else {
+        launch_parts(of_x, tensor_rows<2>(dy, p.k, p.p, p.q, 0, 0, segments_.columns));
+      }
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
-      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
-                    backward_filter_.tile_channels * int(sizeof(T))},
-                   {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
+      launch_parts(
+          PixelRows<T>{image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
+                       backward_filter_.tile_channels * int(sizeof(T))},
+          PixelRows<T>{gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
     }
     this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
                              run.stream());
@@ -268,6 +286,8 @@ class HaloConvolution : StagedConvolution<T> {
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
 
   static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
+  /// Of backward_filter, from tensors as they lie, which the instruction would not take of tf32.
+  static constexpr bool kWritesRows = std::is_same_v<T, float>;
 
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
@@ -278,6 +298,12 @@ class HaloConvolution : StagedConvolution<T> {
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
   }
+  size_t operand_bytes() const {
+    if (kWritesRows && staged_env())
+      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
+    return kWritesRows ? 0 : staged_bytes(Pass::kBackwardFilter);
+  }
+  static bool staged_env() { return std::getenv("DUET_STAGED") != nullptr; }
   ImageBlocks image_blocks() const {
     const Conv2dProblem& d = problem_;
     return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
@@ -286,15 +312,42 @@ class HaloConvolution : StagedConvolution<T> {
     const Conv2dProblem& d = problem_;
     return {d.n, d.k, d.p, segments_.all_columns()};
   }
-  size_t operand_bytes() const {
-    if constexpr (std::is_same_v<T, float>) {
-      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
-    }
-    return staged_bytes(Pass::kBackwardFilter);
-  }
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
   }
+  template <int kFours>
+  TensorRows<kFours> tensor_rows(const Tensor& tensor, int channels, int height, int width,
+                                 int pad_h, int pad_w, int columns) const {
+    const bool planes = problem_.layout == Layout::kNCHW;
+    return {.from = tensor.data<float>(),
+            .images = problem_.n,
+            .channels = channels,
+            .height = height,
+            .width = width,
+            .of_image = channels * height * width,
+            .of_channel = planes ? height * width : 1,
+            .of_row = planes ? width : width * channels,
+            .of_column = planes ? 1 : channels,
+            .pad_h = pad_h,
+            .pad_w = pad_w,
+            .columns = columns};
+  }
+  PooledRows pooled_rows(const Tensor& dy, const uint32_t* argmax) const {
+    const Conv2dProblem& d = problem_;
+    const bool planes = d.layout == Layout::kNCHW;
+    const int pool_h = d.p / 2, pool_w = d.q / 2, windows = pool_h * pool_w;
+    return {.dy = dy.data<float>(),
+            .argmax = argmax,
+            .images = d.n,
+            .filters = d.k,
+            .pool_h = pool_h,
+            .pool_w = pool_w,
+            .of_image = d.k * windows,
+            .of_filter = planes ? windows : 1,
+            .of_window = planes ? 1 : d.k,
+            .columns = segments_.columns};
+  }
+
   void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                     float* image, float* gradient) const {
     const Conv2dProblem& d = problem_;
