@@ -168,7 +168,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 /// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
 /// nothing is pooled. REQUIRES: halo_convolution_unsupported() has no reason for a pass that runs.
 template <class T>
-class HaloConvolution : StagedConvolution<T> {
+class HaloConvolution : public StagedConvolution<T> {
  public:
   HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit)
       : Staged(problem),
@@ -209,15 +209,16 @@ class HaloConvolution : StagedConvolution<T> {
   }
   /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().
   template <class Result>
-  void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result) const {
-    const auto [image, weights] = stage_x_and_weights(run, x, w);
+  void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result,
+                    const SharedImages<T>& shared = {}) const {
+    const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx) const {
+                     const Tensor& dx, const SharedImages<T>& shared = {}) const {
     if constexpr (kBf16) {
       if (keeps(Pass::kBackwardData)) {
-        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
+        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true, shared);
         const TapNumbers from_the_last{8, -3, -1, FastDivisor(3)};
         const KeptProblem kept = kept_problem(padded_, Pass::kBackwardData);
         const Conv2dProblem& d = problem_;
@@ -231,7 +232,7 @@ class HaloConvolution : StagedConvolution<T> {
       }
     }
     constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned);
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned, shared);
     if constexpr (kTurned) {
       launch(backward_data_, image, by_row(weights, problem_.c), nullptr, problem_.c, dx, run);
     } else {
@@ -243,7 +244,7 @@ class HaloConvolution : StagedConvolution<T> {
     }
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db) const {
+                       float* dw, float* db, const SharedImages<T>& shared = {}) const {
     const Conv2dProblem& d = padded_;
     const auto launch_parts = [&](const auto& of_x, const auto& of_dy) {
       launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
@@ -270,7 +271,7 @@ class HaloConvolution : StagedConvolution<T> {
         launch_parts(of_x, tensor_rows<2>(dy, p.k, p.p, p.q, 0, 0, segments_.columns));
       }
     } else {
-      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
+      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
       launch_parts(
           PixelRows<T>{image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
                        backward_filter_.tile_channels * int(sizeof(T))},

@@ -202,11 +202,13 @@ struct GradientPart {
   PooledGradient<T, kLayout> from;
   T* to;
   bool rounds;
-  int blocks;
+  int blocks = 0;
   PlaneTiles<T> tiles;  // of cells
 
   GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
-      : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {
+      : from(from_), to(to_), rounds(rounds_) {
+    if (!to) return;
+    blocks = ceil_div(from.items, kStagingThreads);
     if constexpr (kPlanes) {
       tiles = PlaneTiles<T>(from.g.d.n, from.g.d.k, from.padded, from.cells_h * from.cells_w);
       blocks = tiles.blocks;
