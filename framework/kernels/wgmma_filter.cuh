@@ -17,12 +17,14 @@
 
 namespace duet {
 
-template <class T, int channels = kPanel>
+/// kParts: operands are T, or float32 in two parts (wgmma_split.cuh), which lie behind each other.
+template <class T, int channels = kPanel, int parts = 1>
 struct FilterTile {
   static constexpr bool kTurned = std::is_same_v<T, bfloat16>;
   static constexpr int kImages = ImageBlocks::kImages, kTaps = 3, kChannels = channels;
   static constexpr int kN = kTaps * kChannels;
-  static_assert(kChannels == kPanel || (kTurned && kChannels == kPanel / 2));
+  static constexpr int kParts = parts;
+  static_assert(kChannels == kPanel || kChannels == kPanel / 2);
   /// Of dy, and of x.
   static constexpr int kPixelBytes = kImages * kPanel * int(sizeof(T));
   static constexpr int kPixelBytesX = kImages * kChannels * int(sizeof(T));
@@ -59,31 +61,14 @@ struct PixelRows {
   }
 };
 
-/// The same of ImageBlocks.
-struct BlockRows {
-  using Element = float;
-  static constexpr bool kWritten = false;
-  const float* from;
-  ImageBlocks blocks;
-  __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t bytes,
-                                       char* shared, const CopyBarrier& barrier) const {
-    bulk_copy(reinterpret_cast<float*>(shared), from + blocks.offset(group, block, row, column),
-              bytes, barrier);
-  }
-};
-
-/// As operands whose sum runs over images and positions.
-template <class T>
-using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, PixelRows<T>>;
-
 /// Parts of a row of positions, each of so many columns: in whole instructions, so that some may lie beyond the last.
 template <class T>
 struct FilterSegments {
   int count, columns;
-  explicit FilterSegments(int width) {
+  explicit FilterSegments(int width, int most = FilterTile<T>::kMostColumns) {
     using Tile = FilterTile<T>;
     // Columns beyond the last are multiplied as zeros, and each part of x brings two more.
-    const int fewest = ceil_div(width, Tile::kMostColumns);
+    const int fewest = ceil_div(width, most);
     double best = 1e300;
     for (int parts = fewest; parts <= 2 * fewest; ++parts) {
       const int wide = round_up(ceil_div(width, parts), Tile::kPixels);
@@ -98,9 +83,9 @@ struct FilterSegments {
 
 /// How the sum is cut: a row of dy is one segment of it, of eight images; a split has `per_split` such rows. Rings have
 /// x_slots and dy_slots rows.
-template <class T>
+template <class T, int kParts = 1>
 struct FilterPlan {
-  using Tile = FilterTile<T>;
+  using Tile = FilterTile<T, kPanel, kParts>;
   int height, columns, rows, per_split, splits;
   int tile_channels;            // 64 or 32
   int row_tiles, column_tiles;  // of 64 filters, and of so many channels
@@ -120,7 +105,8 @@ struct FilterPlan {
         by_height(height),
         by_segments(segments.count) {
     // In cycles, as WgmmaPlan's: an instruction takes one for each two of its columns.
-    const double row_cycles = tile_channels * 1.5 * Tile::kTaps * columns / Tile::kPixels * 1.1;
+    const double row_cycles =
+        tile_channels * 1.5 * Tile::kTaps * columns / Tile::kPixels * 1.1 * (kParts == 1 ? 1 : 3);
     const int64_t tiles = int64_t{row_tiles} * column_tiles;
     double best = 1e300;
     for (int wanted = 1; wanted <= std::min(rows, 2 * multiprocessors); ++wanted) {
@@ -148,12 +134,15 @@ struct FilterPlan {
   }
 
   static int channels_of_tile(int channels) {
-    return Tile::kTurned && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
+    // In parts there are two sums of each, for which 64 channels would take more registers than there are.
+    const bool narrow = kParts > 1 || (Tile::kTurned && channels <= kPanel / 2);
+    return narrow ? kPanel / 2 : kPanel;
   }
+  // Of a row, all its parts.
   __host__ __device__ int x_bytes() const {
-    return (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
+    return kParts * (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
   }
-  __host__ __device__ int dy_bytes() const { return columns * Tile::kPixelBytes; }
+  __host__ __device__ int dy_bytes() const { return kParts * columns * Tile::kPixelBytes; }
   /// Of shared memory, to begin at a multiple of 1024.
   size_t smem_bytes() const {
     return 1024 + kBeforeRings + size_t(x_slots) * x_bytes() + size_t(dy_slots) * dy_bytes();
@@ -161,7 +150,9 @@ struct FilterPlan {
   std::string text() const {
     return "tile 64x" + std::to_string(tile_channels) + " of nine taps" +
            (splits == 1 ? std::string() : ", " + std::to_string(splits) + " splits") +
-           (std::is_same_v<T, float> ? ", wgmma tf32" : ", wgmma bf16");
+           (kParts > 1                 ? ", wgmma 3xtf32"
+            : std::is_same_v<T, float> ? ", wgmma tf32"
+                                       : ", wgmma bf16");
   }
 
   static constexpr int kBeforeRings = 2048;  // barriers, and ones
@@ -182,8 +173,8 @@ struct RingPlace {
 
 /// Calls visit(image group, segment's first column, first row, rows) for the parts of a split, each
 /// of rows below each other.
-template <class T, class Visit>
-__device__ __forceinline__ void for_strips(const FilterPlan<T>& plan, int split, Visit visit) {
+template <class Plan, class Visit>
+__device__ __forceinline__ void for_strips(const Plan& plan, int split, Visit visit) {
   const int last = min(plan.rows, (split + 1) * plan.per_split);
   for (int at = split * plan.per_split; at < last;) {
     int strip, row, group, segment;
@@ -204,14 +195,11 @@ struct FilterBarriers {
 
 #if DUET_HAS_WGMMA
 
-/// Adds up a split's products of the taps of a row of the kernel, and with kSums dy.
-template <class Tile, bool kSums, class T>
-__device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int split, int group,
-                                              FilterBarriers& barriers, const char* x_ring,
-                                              const char* dy_ring, const char* ones,
-                                              float (&d)[Tile::kN / 2], float (&row_sums)[4]) {
-  constexpr int kTaps = Tile::kTaps;
-  const bool leads = threadIdx.x % 128 == 0;
+/// Adds a row's products; when it returns the row before has been read.
+template <class Tile, class T, bool kSums, class Plan>
+__device__ __forceinline__ void add_row(const Plan& plan, const char* x, const char* dy,
+                                        const char* ones, float (&sum)[Tile::kN / 2],
+                                        float (&row_sum)[4]) {
   // Of so many bytes a pixel.
   const auto operand = []<int bytes>(std::integral_constant<int, bytes>, const char* at) {
     if constexpr (Tile::kTurned) {
@@ -222,6 +210,66 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
   };
   constexpr std::integral_constant<int, Tile::kPixelBytes> kOfDy;
   constexpr std::integral_constant<int, Tile::kPixelBytesX> kOfX;
+#pragma unroll 1
+  for (int column = 0; column < plan.columns; column += Tile::kPixels) {
+    wgmma_begin();
+    Wgmma<T, Tile::kN, Tile::kTurned, Tile::kTurned>::multiply(sum, operand(kOfDy, dy),
+                                                               operand(kOfX, x), true);
+    if constexpr (kSums)
+      Wgmma<T, 8, Tile::kTurned, false>::multiply(row_sum, operand(kOfDy, dy),
+                                                  core_descriptor(ones), true);
+    x += Tile::kPixels * Tile::kPixelBytesX;
+    dy += Tile::kPixels * Tile::kPixelBytes;
+  }
+  wgmma_commit();
+  wgmma_wait<1>();
+}
+
+/// Adds a row's products of float32 in parts. The units sum a row, of which the small products come first, and rows are added
+/// up by ordinary additions.
+template <class Tile, bool kSums, class Plan>
+__device__ __forceinline__ void add_split_row(const Plan& plan, const char* x, const char* dy,
+                                              const char* ones, float (&sum)[Tile::kN / 2],
+                                              float (&row_sum)[4]) {
+  float d[Tile::kN / 2], row_d[4];
+  const auto multiply = [&](const char* of_dy, const char* of_x, bool adds, bool of_sums) {
+#pragma unroll 1
+    for (int column = 0; column < plan.columns; ++column) {
+      wgmma_begin();
+      Wgmma<float, Tile::kN, false, false>::multiply(d, core_descriptor(of_dy),
+                                                     core_descriptor(of_x), adds);
+      if (kSums && of_sums)
+        Wgmma<float, 8, false, false>::multiply(row_d, core_descriptor(of_dy),
+                                                core_descriptor(ones), adds);
+      adds = true;
+      of_x += Tile::kPixelBytesX;
+      of_dy += Tile::kPixelBytes;
+    }
+  };
+  const char *const rest_x = x + plan.x_bytes() / 2, *const rest_dy = dy + plan.dy_bytes() / 2;
+  multiply(rest_dy, x, false, true);
+  multiply(dy, rest_x, true, false);
+  multiply(dy, x, true, true);
+  wgmma_commit();
+  wgmma_wait<0>();
+  wgmma_settle(d);
+#pragma unroll
+  for (int i = 0; i < Tile::kN / 2; ++i) sum[i] += d[i];
+  if constexpr (kSums) {
+    wgmma_settle(row_d);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) row_sum[i] += row_d[i];
+  }
+}
+
+/// Adds up a split's products of the taps of a row of the kernel, and with kSums dy.
+template <class Tile, class T, bool kSums, class Plan>
+__device__ __forceinline__ void multiply_rows(const Plan& plan, int split, int group,
+                                              FilterBarriers& barriers, const char* x_ring,
+                                              const char* dy_ring, const char* ones,
+                                              float (&d)[Tile::kN / 2], float (&row_sums)[4]) {
+  constexpr int kTaps = Tile::kTaps;
+  const bool leads = threadIdx.x % 128 == 0;
   RingPlace at_x, at_dy, kept_x, kept_dy;
   const auto skip_row = [&] {
     barriers.x_full[at_x.slot].wait(at_x.round);
@@ -241,28 +289,24 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
       barriers.dy_full[at_dy.slot].wait(at_dy.round);
       const char* of_x = x_ring + at_x.slot * plan.x_bytes();
       const char* of_dy = dy_ring + at_dy.slot * plan.dy_bytes();
-#pragma unroll 1
-      for (int column = 0; column < plan.columns; column += Tile::kPixels) {
-        wgmma_begin();
-        Wgmma<T, Tile::kN, Tile::kTurned, Tile::kTurned>::multiply(d, operand(kOfDy, of_dy),
-                                                                   operand(kOfX, of_x), true);
-        if constexpr (kSums)
-          Wgmma<T, 8, Tile::kTurned, false>::multiply(row_sums, operand(kOfDy, of_dy),
-                                                      core_descriptor(ones), true);
-        of_x += Tile::kPixels * Tile::kPixelBytesX;
-        of_dy += Tile::kPixels * Tile::kPixelBytes;
+      if constexpr (Tile::kParts == 1) {
+        add_row<Tile, T, kSums>(plan, of_x, of_dy, ones, d, row_sums);
+        give_back();  // the row before
+        at_x.next(plan.x_slots), at_dy.next(plan.dy_slots);
+      } else {
+        add_split_row<Tile, kSums>(plan, of_x, of_dy, ones, d, row_sums);
+        at_x.next(plan.x_slots), at_dy.next(plan.dy_slots);
+        give_back();
       }
-      wgmma_commit();
-      wgmma_wait<1>();  // the row before has been read
-      give_back();
-      at_x.next(plan.x_slots), at_dy.next(plan.dy_slots);
     }
     wgmma_wait<0>();
     for (int i = group; i < kTaps - 1; ++i) skip_row();
     give_back();
   });
-  wgmma_settle(d);
-  if constexpr (kSums) wgmma_settle(row_sums);
+  if constexpr (Tile::kParts == 1) {
+    wgmma_settle(d);
+    if constexpr (kSums) wgmma_settle(row_sums);
+  }
 }
 
 #endif
@@ -270,8 +314,8 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 #if DUET_HAS_WGMMA
 
 /// By one thread: starts the copies of a split's rows.
-template <class Tile, class Rows, class T>
-__device__ __forceinline__ void copy_rows(const FilterPlan<T>& plan, int split, int column_tile,
+template <class Tile, class Rows, class Plan>
+__device__ __forceinline__ void copy_rows(const Plan& plan, int split, int column_tile,
                                           int row_tile, const Rows& x, const Rows& dy,
                                           FilterBarriers& barriers, char* x_ring, char* dy_ring) {
   constexpr int kTaps = Tile::kTaps;
@@ -295,8 +339,8 @@ __device__ __forceinline__ void copy_rows(const FilterPlan<T>& plan, int split, 
 }
 
 /// By a warpgroup: writes them. A row of x is asked for before there is room for it.
-template <class Tile, class X, class Dy, class T>
-__device__ __forceinline__ void write_rows(const FilterPlan<T>& plan, int split, int column_tile,
+template <class Tile, class X, class Dy, class Plan>
+__device__ __forceinline__ void write_rows(const Plan& plan, int split, int column_tile,
                                            int row_tile, const X& x, const Dy& dy,
                                            FilterBarriers& barriers, char* x_ring, char* dy_ring) {
   static_assert(X::kTogether == 1 && Dy::kTogether <= Tile::kFewestDy);
@@ -353,12 +397,13 @@ __device__ __forceinline__ void write_rows(const FilterPlan<T>& plan, int split,
 
 // blockIdx.x is a tile of filters and channels, y a split. Split s of dw [filter][tap][channel], with whole
 // tiles of channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
-template <class Tile, class X, class Dy, class T = typename X::Element>
+template <class Tile, class X, class Dy, class Plan>
 __global__ void __launch_bounds__(Tile::threads(X::kWritten), 1)
     wgmma_filter_kernel(const __grid_constant__ X x, const __grid_constant__ Dy dy,
-                        const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
+                        const __grid_constant__ Plan plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
+  using T = typename X::Element;
   constexpr bool kWritten = X::kWritten;
   constexpr int kTaps = Tile::kTaps, kThreads = Tile::threads(kWritten);
   extern __shared__ char dynamic[];
@@ -367,7 +412,7 @@ __global__ void __launch_bounds__(Tile::threads(X::kWritten), 1)
   static_assert(sizeof(FilterBarriers) <= 1024);
   char* const ones = aligned + 1024;
   const int x_bytes = plan.x_bytes(), dy_bytes = plan.dy_bytes();
-  char* const x_ring = aligned + FilterPlan<T>::kBeforeRings;
+  char* const x_ring = aligned + Plan::kBeforeRings;
   char* const dy_ring = x_ring + plan.x_slots * x_bytes;
   // Of which the compiler is to know that a warp's threads agree.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
@@ -396,10 +441,10 @@ __global__ void __launch_bounds__(Tile::threads(X::kWritten), 1)
   } else {
     float d[Tile::kN / 2] = {}, row_sums[4] = {};
     const bool sums_here = sums && column_tile == 0 && group == 1;
-    sums_here ? multiply_rows<Tile, true>(plan, split, group, barriers, x_ring, dy_ring, ones, d,
-                                          row_sums)
-              : multiply_rows<Tile, false>(plan, split, group, barriers, x_ring, dy_ring, ones, d,
-                                           row_sums);
+    sums_here ? multiply_rows<Tile, T, true>(plan, split, group, barriers, x_ring, dy_ring, ones, d,
+                                             row_sums)
+              : multiply_rows<Tile, T, false>(plan, split, group, barriers, x_ring, dy_ring, ones,
+                                              d, row_sums);
     float* const to = parts + split * stride;
     const int lane = tid % 32, channels = plan.column_tiles * Tile::kChannels;
 #pragma unroll
@@ -423,11 +468,11 @@ __global__ void __launch_bounds__(Tile::threads(X::kWritten), 1)
 }
 
 /// Of rows that are copied or written.
-template <class X, class Dy, class T = typename X::Element>
-void launch_wgmma_filter(const X& x, const Dy& dy, const FilterPlan<T>& plan, int filters,
+template <class X, class Dy, int kParts, class T = typename X::Element>
+void launch_wgmma_filter(const X& x, const Dy& dy, const FilterPlan<T, kParts>& plan, int filters,
                          bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto launch_of = [&]<class Tile>(Tile) {
-    const auto kernel = wgmma_filter_kernel<Tile, X, Dy>;
+    const auto kernel = wgmma_filter_kernel<Tile, X, Dy, FilterPlan<T, kParts>>;
     const size_t bytes = plan.smem_bytes();
     DUET_CUDA(
         cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
@@ -440,7 +485,7 @@ void launch_wgmma_filter(const X& x, const Dy& dy, const FilterPlan<T>& plan, in
   if constexpr (FilterTile<T>::kTurned) {
     if (plan.tile_channels < kPanel) return launch_of(FilterTile<T, kPanel / 2>{});
   }
-  launch_of(FilterTile<T>{});
+  launch_of(FilterTile < T, kParts == 1 ? kPanel : kPanel / 2, kParts > {});
 }
 
 }  // namespace duet

@@ -3,15 +3,12 @@
 // kernels/wgmma_filter.cuh.
 #pragma once
 
-#include <cstdlib>
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "kernels/written_rows.cuh"
-#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
-#include "layers/conv2d/pooled_rows.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d/written_filter.cuh"
 
 namespace duet {
 
@@ -176,18 +173,24 @@ class HaloConvolution : public StagedConvolution<T> {
         keeps_data_(keeps_weights(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
-        segments_(problem.q),
-        backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
-                         int64_t(parts_stride()),
-                         workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
-                         likely_multiprocessor_count(), kWritesRows && !staged_env()) {}
+        backward_filter_(filter(workspace_limit)) {}
 
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
-    return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
+    if constexpr (kBf16) {
+      return staged_bytes(pass) + sizeof(float) * backward_filter_.plan.splits * parts_stride();
+    } else {
+      return backward_filter_.workspace_bytes();
+    }
   }
   std::string text(Pass pass) const {
-    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    if (pass == Pass::kBackwardFilter) {
+      if constexpr (kBf16) {
+        return backward_filter_.plan.text();
+      } else {
+        return backward_filter_.text();
+      }
+    }
     if (keeps(pass)) return kept_problem(padded_, pass).text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
@@ -245,40 +248,20 @@ class HaloConvolution : public StagedConvolution<T> {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db, const SharedImages<T>& shared = {}) const {
-    const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const auto& of_x, const auto& of_dy) {
-      launch_wgmma_filter(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                          parts_stride(), run.stream());
-    };
-    if constexpr (kWritesRows) {
-      const Conv2dProblem& p = problem_;
-      if (staged_env()) {
-        const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
-        auto* const image = static_cast<float*>(run.workspace);
-        float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-        stage_blocks(run, x, dy, argmax, image, gradient);
-        launch_parts(BlockRows{image, images}, BlockRows{gradient, gradients});
-        this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
-                                 run.stream());
-        return;
-      }
-
-      const auto of_x =
-          tensor_rows<3>(x, p.c, p.h, p.w, p.pad_h, p.pad_w, segments_.columns + p.s - 1);
-      if (argmax) {
-        launch_parts(of_x, pooled_rows(dy, argmax));
-      } else {
-        launch_parts(of_x, tensor_rows<2>(dy, p.k, p.p, p.q, 0, 0, segments_.columns));
-      }
-    } else {
+    if constexpr (kBf16) {
+      const Conv2dProblem& d = padded_;
+      const auto& [segments, plan] = backward_filter_;
+      auto* const parts = static_cast<float*>(this->behind_staged(run, Pass::kBackwardFilter));
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
-      launch_parts(
-          PixelRows<T>{image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
-                       backward_filter_.tile_channels * int(sizeof(T))},
-          PixelRows<T>{gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
+      launch_wgmma_filter(
+          PixelRows<T>(image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments.columns + d.s - 1,
+                       plan.tile_channels * int(sizeof(T))),
+          PixelRows<T>(gradient, d.n, d.p, d.q, d.k, 0, 0, segments.columns), plan, problem_.k,
+          db != nullptr, parts, parts_stride(), run.stream());
+      this->launch_sum_filters(parts, plan.splits, filter_channels(), dw, db, run.stream());
+    } else {
+      backward_filter_.run(run, x, dy, argmax, dw, db);
     }
-    this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
-                             run.stream());
   }
 
  private:
@@ -287,85 +270,33 @@ class HaloConvolution : public StagedConvolution<T> {
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
 
   static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
-  /// Of backward_filter, from tensors as they lie, which the instruction would not take of tf32.
-  static constexpr bool kWritesRows = std::is_same_v<T, float>;
-
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
-  // Of backward_filter.
+  // Of backward_filter: its operands are staged and copied, or in tf32, of which the instruction wants terms of a sum
+  // together, written.
+  struct CopiedFilter {
+    FilterSegments<T> segments;
+    FilterPlan<T> plan;
+  };
+  using Filter = std::conditional_t<kBf16, CopiedFilter, WrittenFilter<1>>;
+  Filter filter(size_t workspace_limit) const {
+    if constexpr (kBf16) {
+      const Conv2dProblem& d = problem_;
+      const FilterSegments<T> segments(d.q);
+      const size_t staged = staged_bytes(Pass::kBackwardFilter);
+      return {segments,
+              {d.n, d.p, segments, d.k, d.c, int64_t(parts_stride()),
+               workspace_limit > staged ? workspace_limit - staged : 0,
+               likely_multiprocessor_count(), false}};
+    } else {
+      return {problem_, workspace_limit};
+    }
+  }
   int filter_channels() const {
     return round_up(problem_.c, FilterPlan<T>::channels_of_tile(problem_.c));
   }
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
-  }
-  size_t operand_bytes() const {
-    if (kWritesRows && staged_env())
-      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
-    return kWritesRows ? 0 : staged_bytes(Pass::kBackwardFilter);
-  }
-  static bool staged_env() { return std::getenv("DUET_STAGED") != nullptr; }
-  ImageBlocks image_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
-  }
-  ImageBlocks gradient_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.k, d.p, segments_.all_columns()};
-  }
-  float* parts(const Run& run) const {
-    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
-  }
-  template <int kFours>
-  TensorRows<kFours> tensor_rows(const Tensor& tensor, int channels, int height, int width,
-                                 int pad_h, int pad_w, int columns) const {
-    const bool planes = problem_.layout == Layout::kNCHW;
-    return {.from = tensor.data<float>(),
-            .images = problem_.n,
-            .channels = channels,
-            .height = height,
-            .width = width,
-            .of_image = channels * height * width,
-            .of_channel = planes ? height * width : 1,
-            .of_row = planes ? width : width * channels,
-            .of_column = planes ? 1 : channels,
-            .pad_h = pad_h,
-            .pad_w = pad_w,
-            .columns = columns};
-  }
-  PooledRows pooled_rows(const Tensor& dy, const uint32_t* argmax) const {
-    const Conv2dProblem& d = problem_;
-    const bool planes = d.layout == Layout::kNCHW;
-    const int pool_h = d.p / 2, pool_w = d.q / 2, windows = pool_h * pool_w;
-    return {.dy = dy.data<float>(),
-            .argmax = argmax,
-            .images = d.n,
-            .filters = d.k,
-            .pool_h = pool_h,
-            .pool_w = pool_w,
-            .of_image = d.k * windows,
-            .of_filter = planes ? windows : 1,
-            .of_window = planes ? 1 : d.k,
-            .columns = segments_.columns};
-  }
-
-  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                    float* image, float* gradient) const {
-    const Conv2dProblem& d = problem_;
-    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
-      if (argmax) {
-        launch_staging(images,
-                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                  gradient_blocks(), gradient),
-                       run.stream());
-      } else {
-        launch_staging(
-            images,
-            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
-            run.stream());
-      }
-    });
   }
 
   struct Product {
@@ -398,8 +329,7 @@ class HaloConvolution : public StagedConvolution<T> {
 
   const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
   const Product forward_, backward_data_;
-  const FilterSegments<T> segments_;  // of backward_filter_
-  const FilterPlan<T> backward_filter_;
+  const Filter backward_filter_;
 };
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.

@@ -7,8 +7,10 @@
 
 namespace duet {
 
+template <int kParts = 1>
 struct PooledRows {
   using Element = float;
+  using Writer = BlockWriter<64, kParts>;
   static constexpr bool kWritten = true;
   static constexpr int kTogether = 2;
   const float* dy;
@@ -27,13 +29,13 @@ struct PooledRows {
   // Of a turn: so many times four windows of an octet.
   static constexpr int kTogetherOf = 5;
   struct Values {
-    float of[kTogetherOf][BlockWriter::kOwnImages];
-    uint32_t places[kTogetherOf][BlockWriter::kOwnImages];
+    float of[kTogetherOf][Writer::kOwnImages];
+    uint32_t places[kTogetherOf][Writer::kOwnImages];
   };
   __device__ __forceinline__ void load(Values& values, int group, int block, int row, int column,
                                        int turn) const {
-    const BlockWriter writer;
-    const int image = group * BlockWriter::kImages + writer.first_image;
+    const Writer writer;
+    const int image = group * Writer::kImages + writer.first_image;
     const int windows = pool_h * pool_w;
     const float* const of_image_ = dy + int64_t(image) * of_image;
     const uint32_t* const places = argmax + int64_t(image) * groups * windows;
@@ -42,12 +44,12 @@ struct PooledRows {
       int octet, w;
       by_windows.divmod((turn * kTogetherOf + j) * 4 + writer.unit, octet, w);
       w += column / 2;
-      const int filter = block * BlockWriter::kChannels + writer.channel(octet);
+      const int filter = block * Writer::kChannels + writer.channel(octet);
       const int window = row / 2 * pool_w + w;
       const bool inside =
-          octet < BlockWriter::kOctets && filter < filters && row / 2 < pool_h && w < pool_w;
+          octet < Writer::kOctets && filter < filters && row / 2 < pool_h && w < pool_w;
 #pragma unroll
-      for (int e = 0; e < BlockWriter::kOwnImages; ++e) {
+      for (int e = 0; e < Writer::kOwnImages; ++e) {
         const bool there = inside && image + e < images;
         values.of[j][e] =
             there ? of_image_[e * of_image + filter * of_filter + window * of_window] : 0.f;
@@ -59,24 +61,19 @@ struct PooledRows {
   }
   __device__ __forceinline__ void store(const Values& values, int row, int column, int turn,
                                         char* const (&to)[kTogether], int count) const {
-    const BlockWriter writer;
+    const Writer writer;
 #pragma unroll
     for (int j = 0; j < kTogetherOf; ++j) {
       int octet, w;
       by_windows.divmod((turn * kTogetherOf + j) * 4 + writer.unit, octet, w);
-      if (octet >= BlockWriter::kOctets) break;
-      float rounded[BlockWriter::kOwnImages];
-#pragma unroll
-      for (int e = 0; e < BlockWriter::kOwnImages; ++e) rounded[e] = tf32_rounded(values.of[j][e]);
+      if (octet >= Writer::kOctets) break;
 #pragma unroll
       for (int position = 0; position < 4; ++position) {
         const int number = position / 2 - row % 2, at = 2 * w + position % 2 - column % 2;
         if (uint32_t(number) >= uint32_t(count) || uint32_t(at) >= uint32_t(columns)) continue;
-        const auto value = [&](int e) {
-          return (values.places[j][e] & 15) == uint32_t(position) ? rounded[e] : 0.f;
-        };
-        writer.at(number == 0 ? to[0] : to[1], at, octet) = {value(0), value(1), value(2),
-                                                             value(3)};
+        writer.write(number == 0 ? to[0] : to[1], columns, at, octet, [&](int e) {
+          return (values.places[j][e] & 15) == uint32_t(position) ? values.of[j][e] : 0.f;
+        });
       }
     }
   }
