@@ -118,6 +118,11 @@ TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k60", 60, "1", "0", image(3, 3, 107, 106), {"custom_fused"});
 }
 
+/// What has custom_direct's products on tensor cores.
+std::string_view direct_product_id(Math math) {
+  return math == Math::kFP32 ? "custom_direct_3xtf32" : "custom_direct";
+}
+
 // dw of few channels as a product that a block keeps: filters and taps that are no whole tiles, one warp and eight
 // along positions, rows of outputs whose last chunk is not whole, bands that end with an image. And dx with strides: of
 // filters that are no whole quad, of positions before and behind the outputs.
@@ -131,11 +136,12 @@ TEST_F(ConvolutionKernels, ProductsOfFewChannels) {
       const auto layer = make_layer("conv2d", c);
       const CheckData check_data = make_check_data("conv2d", c);
       for (const Pass pass : {Pass::kBackwardFilter, Pass::kBackwardData}) {
-        const auto reason = layer->unsupported("custom_direct", pass);
+        const std::string_view id = direct_product_id(math);
+        const auto reason = layer->unsupported(id, pass);
         if (pass == Pass::kBackwardFilter) {
           ASSERT_FALSE(reason) << name << ": " << *reason;
         }
-        if (!reason) check_pass(*layer, name, "custom_direct", pass, check_data);
+        if (!reason) check_pass(*layer, name, id, pass, check_data);
       }
     }
   };
@@ -172,7 +178,8 @@ TEST_F(ConvolutionKernels, InfinitiesOfDyReachOnlyWhatReadsThem) {
     const Reference reference =
         run_reference(*layer, data, {}, {Pass::kBackwardData}, nullptr, Device::kCpu);
     const std::vector<double>& expected = reference.of(Pass::kBackwardData)[0].values;
-    LayerRig rig(*layer, "custom_direct", {Pass::kBackwardData}, test_context(Device::kGpu), {});
+    LayerRig rig(*layer, direct_product_id(math), {Pass::kBackwardData}, test_context(Device::kGpu),
+                 {});
     rig.load(data);
     rig.run(Pass::kBackwardData);
     const std::vector<double> found = rig.outputs(Pass::kBackwardData)[0].values;

@@ -8,6 +8,7 @@ namespace duet {
 ImplEntry<Conv2dProblem> conv2d_cpu_blas();
 ImplEntry<Conv2dProblem> conv2d_custom_depthwise();
 ImplEntry<Conv2dProblem> conv2d_custom_direct();
+ImplEntry<Conv2dProblem> conv2d_custom_direct_3xtf32();
 ImplEntry<Conv2dProblem> conv2d_custom_im2col();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm();
 ImplEntry<Conv2dProblem> conv2d_custom_implicit_gemm_double_buffered();
@@ -32,6 +33,7 @@ std::vector<ImplEntry<Conv2dProblem>>& conv2d_impls() {
     conv2d_cpu_reference(),
 #if DUET_WITH_CUDA
     conv2d_custom_direct(),
+    conv2d_custom_direct_3xtf32(),
     conv2d_custom_winograd(),
     conv2d_custom_wgmma(),
     conv2d_custom_wgmma_halo(),

@@ -22,16 +22,10 @@
 // float32: x and dy are widened then, and dw comes of float32 alone.
 //
 // The gradient of the bias is a sum of its own: conv2d_bias_gradient_cudnn.cpp.
-#include <algorithm>
 #include <map>
 
-#include "core/arena.h"
 #include "core/error.h"
-#include "kernels/convert.h"
-#include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/conv2d_algorithms.h"
-#include "layers/conv2d/conv2d_bias_gradient.h"
-#include "layers/inference_forward.h"
+#include "layers/conv2d/conv2d_by_cudnn.h"
 
 namespace duet {
 
@@ -85,93 +79,19 @@ void run_by_cudnn(Pass pass, cudnnHandle_t cudnn, const Conv2dDescriptors& d,
 
 namespace {
 
-class Conv2dCudnn : public Conv2dImpl, public InferenceForward {
+class Conv2dCudnn : public Conv2dByCudnn {
  public:
-  explicit Conv2dCudnn(const Conv2dProblem& problem) : Conv2dImpl(problem), descriptors_(problem) {
-    if (problem.bias) bias_gradient_.emplace(problem);
-  }
+  explicit Conv2dCudnn(const Conv2dProblem& problem)
+      : Conv2dByCudnn(problem), descriptors_(problem) {}
 
-  void prepare(Pass pass, Context& context) override {
+ private:
+  void choose(Pass pass, Context& context) override {
     try {
       algorithms_[pass] = choose_algorithm(problem_, pass, descriptors_, context);
     } catch (const UnsupportedError&) {
       if (!narrow() || pass != Pass::kBackwardFilter || !widen(context)) throw;
     }
-    if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
-  size_t workspace_bytes(Pass pass) const override {
-    const size_t bytes = converted_bytes(pass) + algorithms_.at(pass).workspace;
-    if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
-    return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
-  }
-  std::string detail(Pass pass) const override {
-    std::string text = algorithms_.at(pass).to_string(pass);
-    if (narrow()) {
-      text += pass != Pass::kBackwardFilter ? "; weights in bf16"
-              : wide_descriptors_           ? "; in fp32, from x and dy widened"
-                                            : "; dw in bf16";
-    }
-    if (narrow() && pass == Pass::kForward && problem_.bias &&
-        !algorithms_.at(Pass::kForward).adds_bias) {
-      text += "; y rounded before and after the bias";
-    }
-    if (pass != Pass::kBackwardFilter || !bias_gradient_) return text;
-    return text + "; " + bias_gradient_->detail();
-  }
-
-  std::vector<std::string> calls(Pass pass) const override {
-    if (pass == Pass::kBackwardData) return {"cudnnConvolutionBackwardData"};
-    if (pass == Pass::kForward) {
-      if (algorithms_.at(Pass::kForward).adds_bias)
-        return {"cudnnConvolutionBiasActivationForward"};
-      if (!problem_.bias) return {"cudnnConvolutionForward"};
-      return {"cudnnConvolutionForward", "cudnnAddTensor"};
-    }
-    std::vector<std::string> calls = {"cudnnConvolutionBackwardFilter"};
-    if (bias_gradient_) {
-      const std::vector<std::string> bias = bias_gradient_->calls();
-      calls.insert(calls.end(), bias.begin(), bias.end());
-    }
-    return calls;
-  }
-
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    round_parameters(run, w, b, run.workspace);
-    forward_by(run, x, w, b, run.workspace, y);
-  }
-  size_t prepared_bytes() const override { return converted_bytes(Pass::kForward); }
-  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    round_parameters(run, t.w[0], bias_of(t), prepared);
-  }
-  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
-    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
-  }
-
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    round_parameters(run, w, {}, run.workspace);
-    call(Pass::kBackwardData, run,
-         {dx.memory, narrow() ? run.workspace : w.memory, nullptr, dy.memory});
-  }
-
-  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    const bool narrow_dw = narrow() && !wide_descriptors_;
-    void* gradient = narrow_dw ? run.workspace : dw.memory;
-    if (wide_descriptors_) {
-      void *wide_x = widened(run, x, 0), *wide_dy = widened(run, dy, wide_bytes(x.desc));
-      call(Pass::kBackwardFilter, run, {wide_x, gradient, nullptr, wide_dy});
-    } else {
-      call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
-    }
-    if (narrow_dw) {
-      queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
-                       run.stream());
-    }
-    if (db) bias_gradient_->run(run.context, dy.memory, db.data<float>(), run.workspace);
-  }
-
- private:
   /// Whether there is an algorithm for backward_filter in float32, within the workspace's limit.
   bool widen(Context& context) {
     Conv2dProblem wide = problem_;
@@ -186,61 +106,58 @@ class Conv2dCudnn : public Conv2dImpl, public InferenceForward {
     }
     return converted_bytes(kPass) + algorithms_.at(kPass).workspace <= context.workspace_limit();
   }
-  bool narrow() const { return problem_.dtype == DType::kBFloat16; }
-  size_t narrow_weight_bytes() const {
-    return align_up(as_stored(problem_, problem_.w_desc()).bytes());
+
+  bool narrow_bias() const override { return narrow(); }
+  bool narrow_dw() const override { return narrow() && !wide_descriptors_; }
+  bool widens(Pass pass) const { return pass == Pass::kBackwardFilter && wide_descriptors_; }
+  size_t converted_bytes(Pass pass) const override {
+    if (!widens(pass)) return Conv2dByCudnn::converted_bytes(pass);
+    return wide_bytes(problem_.x_desc()) + wide_bytes(problem_.y_desc());
   }
   static size_t wide_bytes(const TensorDesc& desc) {
     return align_up(static_cast<size_t>(desc.elements()) * sizeof(float));
   }
-  /// What converted tensors take at the beginning of the workspace.
-  size_t converted_bytes(Pass pass) const {
-    if (!narrow()) return 0;
-    if (pass == Pass::kBackwardFilter && wide_descriptors_) {
-      return wide_bytes(problem_.x_desc()) + wide_bytes(problem_.y_desc());
+  size_t own_workspace_bytes(Pass pass) const override { return algorithms_.at(pass).workspace; }
+
+  std::string product_text(Pass pass) const override {
+    std::string text = algorithms_.at(pass).to_string(pass);
+    if (!narrow()) return text;
+    text += pass != Pass::kBackwardFilter ? "; weights in bf16"
+            : narrow_dw()                 ? "; dw in bf16"
+                                          : "; in fp32, from x and dy widened";
+    if (pass == Pass::kForward && problem_.bias && !algorithms_.at(pass).adds_bias) {
+      text += "; y rounded before and after the bias";
     }
-    const bool bias = pass == Pass::kForward && problem_.bias;
-    return narrow_weight_bytes() +
-           (bias ? align_up(as_stored(problem_, problem_.b_desc()).bytes()) : 0);
+    return text;
   }
-  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
-  void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
-  /// The parameters in bfloat16, if they are taken so, the weights at the beginning of `memory`.
-  void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
-    if (!narrow()) return;
-    const auto round = [&](const Tensor& parameter, void* to) {
-      queue_conversion(parameter.data<float>(), static_cast<bfloat16*>(to), parameter.elements(),
-                       run.stream());
-    };
-    round(w, memory);
-    if (b) round(b, bias_in(memory));
+  std::vector<std::string> product_calls(Pass pass) const override {
+    if (pass == Pass::kBackwardData) return {"cudnnConvolutionBackwardData"};
+    if (pass == Pass::kBackwardFilter) return {"cudnnConvolutionBackwardFilter"};
+    if (algorithms_.at(pass).adds_bias) return {"cudnnConvolutionBiasActivationForward"};
+    if (!problem_.bias) return {"cudnnConvolutionForward"};
+    return {"cudnnConvolutionForward", "cudnnAddTensor"};
   }
-  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
-                  const Tensor& y) const {
-    void *weight = w.memory, *bias = b.memory;
-    if (narrow()) {
-      weight = rounded;
-      if (b) bias = bias_in(rounded);
+
+  void call(Pass pass, const Run& run, Conv2dMemory memory) const override {
+    auto* const workspace = static_cast<char*>(run.workspace);
+    memory.workspace = workspace + converted_bytes(pass);
+    if (widens(pass)) {
+      const TensorDesc x = problem_.x_desc();
+      memory.x = widened(run, memory.x, x, workspace);
+      memory.y = widened(run, memory.y, problem_.y_desc(), workspace + wide_bytes(x));
     }
-    call(Pass::kForward, run, {x.memory, weight, bias, y.memory});
-  }
-  /// An activation or gradient in float32, at `offset` in the workspace.
-  static void* widened(const Run& run, const Tensor& tensor, size_t offset) {
-    auto* to = reinterpret_cast<float*>(static_cast<char*>(run.workspace) + offset);
-    queue_conversion(tensor.data<bfloat16>(), to, tensor.elements(), run.stream());
-    return to;
-  }
-  /// `memory` without its workspace.
-  void call(Pass pass, const Run& run, Conv2dMemory memory) const {
-    memory.workspace = static_cast<char*>(run.workspace) + converted_bytes(pass);
-    const bool wide = pass == Pass::kBackwardFilter && wide_descriptors_;
-    run_by_cudnn(pass, run.context.cudnn(), wide ? *wide_descriptors_ : descriptors_,
+    run_by_cudnn(pass, run.context.cudnn(), widens(pass) ? *wide_descriptors_ : descriptors_,
                  algorithms_.at(pass), memory);
+  }
+  /// An activation or gradient in float32.
+  static void* widened(const Run& run, const void* from, const TensorDesc& desc, void* to) {
+    queue_conversion(static_cast<const bfloat16*>(from), static_cast<float*>(to), desc.elements(),
+                     run.stream());
+    return to;
   }
 
   const Conv2dDescriptors descriptors_;
   std::optional<Conv2dDescriptors> wide_descriptors_;  // of backward_filter, where it is in float32
-  std::optional<Conv2dBiasGradient> bias_gradient_;
   std::map<Pass, CudnnAlgorithm> algorithms_;
 };
 

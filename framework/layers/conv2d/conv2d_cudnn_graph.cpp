@@ -27,14 +27,10 @@
 #include <memory>
 #include <mutex>
 
-#include "core/arena.h"
 #include "core/error.h"
 #include "device/graph_plans.h"
-#include "kernels/convert.h"
-#include "layers/conv2d/conv2d.h"
-#include "layers/conv2d/conv2d_bias_gradient.h"
+#include "layers/conv2d/conv2d_by_cudnn.h"
 #include "layers/conv2d/conv2d_trial.h"
-#include "layers/inference_forward.h"
 
 namespace duet {
 namespace {
@@ -154,16 +150,15 @@ LivePlans& live_plans() {
   return plans;
 }
 
-class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
+class Conv2dCudnnGraph : public Conv2dByCudnn {
  public:
   explicit Conv2dCudnnGraph(const Conv2dProblem& problem)
-      : Conv2dImpl(problem),
+      : Conv2dByCudnn(problem),
         y_(problem.y_desc()),
-        bias_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)) {
-    if (problem.bias) bias_gradient_.emplace(problem);
-  }
+        bias_(gpu::per_channel_descriptor(problem.k, problem.dtype, problem.layout)) {}
 
-  void prepare(Pass pass, Context& context) override {
+ private:
+  void choose(Pass pass, Context& context) override {
     const std::string key =
         gpu::plan_key(problem_.to_string() + " | " + std::string(to_string(pass)), context);
     const std::string live_key =
@@ -173,110 +168,32 @@ class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
       plans_[pass] = remembered_or_fastest(pass, key, context);
       live_plans().insert(live_key, plans_[pass]);
     }
-    if (pass == Pass::kBackwardFilter && bias_gradient_) bias_gradient_->prepare(context);
   }
 
-  size_t workspace_bytes(Pass pass) const override {
-    const size_t bytes = converted_bytes(pass) + plans_.at(pass)->plan().workspace_bytes();
-    if (pass != Pass::kBackwardFilter || !bias_gradient_) return bytes;
-    return std::max(bytes, bias_gradient_->workspace_bytes());  // one after the other
+  const Way& way(Pass pass) const { return plans_.at(pass)->way(); }
+  bool narrow_bias() const override { return way(Pass::kForward).bias == DType::kBFloat16; }
+  bool narrow_dw() const override { return way(Pass::kBackwardFilter).dw == DType::kBFloat16; }
+  bool adds_bias_after(Pass pass) const {
+    return pass == Pass::kForward && problem_.bias && !way(pass).adds_bias;
+  }
+  size_t own_workspace_bytes(Pass pass) const override {
+    return plans_.at(pass)->plan().workspace_bytes();
   }
 
-  std::string detail(Pass pass) const override {
-    const PassPlan& chosen = *plans_.at(pass);
-    std::string text = chosen.plan().configuration().to_string();
-    if (chosen.way().adds_bias) text += ", adds the bias";
-    if (narrow() && pass != Pass::kBackwardFilter) text += "; weights in bf16";
-    if (pass == Pass::kForward && narrow() && adds_bias_after()) {
-      text += "; y rounded before and after the bias";
-    }
-    if (narrow_dw(pass)) text += "; dw in bf16";
-    if (pass == Pass::kBackwardFilter && bias_gradient_) text += "; " + bias_gradient_->detail();
+  std::string product_text(Pass pass) const override {
+    std::string text = plans_.at(pass)->plan().configuration().to_string();
+    if (way(pass).adds_bias) text += ", adds the bias";
+    if (pass == Pass::kBackwardFilter) return text + (narrow_dw() ? "; dw in bf16" : "");
+    if (narrow()) text += "; weights in bf16";
+    if (narrow() && adds_bias_after(pass)) text += "; y rounded before and after the bias";
     return text;
   }
-
-  std::vector<std::string> calls(Pass pass) const override {
-    std::vector<std::string> calls = {"cudnnBackendExecute"};
-    if (pass == Pass::kForward && adds_bias_after()) calls.push_back("cudnnAddTensor");
-    if (pass == Pass::kBackwardFilter && bias_gradient_) {
-      const std::vector<std::string> bias = bias_gradient_->calls();
-      calls.insert(calls.end(), bias.begin(), bias.end());
-    }
-    return calls;
+  std::vector<std::string> product_calls(Pass pass) const override {
+    if (adds_bias_after(pass)) return {"cudnnBackendExecute", "cudnnAddTensor"};
+    return {"cudnnBackendExecute"};
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    round_parameters(run, w, b, run.workspace);
-    forward_by(run, x, w, b, run.workspace, y);
-  }
-  size_t prepared_bytes() const override { return converted_bytes(Pass::kForward); }
-  void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    round_parameters(run, t.w[0], bias_of(t), prepared);
-  }
-  void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
-    forward_by(run, t.x[0], t.w[0], bias_of(t), const_cast<void*>(prepared), t.y[0]);
-  }
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    round_parameters(run, w, {}, run.workspace);
-    call(Pass::kBackwardData, run,
-         {dx.memory, narrow() ? run.workspace : w.memory, nullptr, dy.memory});
-  }
-  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    const bool narrow = narrow_dw(Pass::kBackwardFilter);
-    void* const gradient = narrow ? run.workspace : dw.memory;
-    call(Pass::kBackwardFilter, run, {x.memory, gradient, nullptr, dy.memory});
-    if (narrow) {
-      queue_conversion(static_cast<const bfloat16*>(gradient), dw.data<float>(), dw.elements(),
-                       run.stream());
-    }
-    if (db) bias_gradient_->run(run.context, dy.memory, db.data<float>(), run.workspace);
-  }
-
- private:
-  bool narrow() const { return problem_.dtype == DType::kBFloat16; }
-  bool adds_bias_after() const {
-    return problem_.bias && !plans_.at(Pass::kForward)->way().adds_bias;
-  }
-  bool narrow_bias(Pass pass) const {
-    return pass == Pass::kForward && problem_.bias &&
-           plans_.at(pass)->way().bias == DType::kBFloat16;
-  }
-  bool narrow_dw(Pass pass) const {
-    return pass == Pass::kBackwardFilter && plans_.at(pass)->way().dw == DType::kBFloat16;
-  }
-
-  size_t narrow_weight_bytes() const {
-    return align_up(stored_in(DType::kBFloat16, problem_.w_desc()).bytes());
-  }
-  /// What converted tensors take at the beginning of the workspace.
-  size_t converted_bytes(Pass pass) const {
-    const bool weights = pass == Pass::kBackwardFilter ? narrow_dw(pass) : narrow();
-    return (weights ? narrow_weight_bytes() : 0) +
-           (narrow_bias(pass) ? align_up(stored_in(DType::kBFloat16, problem_.b_desc()).bytes())
-                              : 0);
-  }
-  Tensor bias_of(const LayerTensors& t) const { return problem_.bias ? t.w[1] : Tensor{}; }
-  void* bias_in(void* memory) const { return static_cast<char*>(memory) + narrow_weight_bytes(); }
-  /// The parameters in bfloat16, those that are taken so, the weights at the beginning of `memory`.
-  void round_parameters(const Run& run, const Tensor& w, const Tensor& b, void* memory) const {
-    const auto round = [&](const Tensor& parameter, void* to) {
-      queue_conversion(parameter.data<float>(), static_cast<bfloat16*>(to), parameter.elements(),
-                       run.stream());
-    };
-    if (narrow()) round(w, memory);
-    if (b && narrow_bias(Pass::kForward)) round(b, bias_in(memory));
-  }
-  void forward_by(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, void* rounded,
-                  const Tensor& y) const {
-    call(Pass::kForward, run,
-         {x.memory, narrow() ? rounded : w.memory,
-          narrow_bias(Pass::kForward) ? bias_in(rounded) : b.memory, y.memory});
-  }
-
-  /// `memory` without its workspace.
-  void call(Pass pass, const Run& run, Conv2dMemory memory) const {
+  void call(Pass pass, const Run& run, Conv2dMemory memory) const override {
     memory.workspace = static_cast<char*>(run.workspace) + converted_bytes(pass);
     const PassPlan& chosen = *plans_.at(pass);
     this->run(chosen, chosen.plan(), run.context, memory);
@@ -365,7 +282,6 @@ class Conv2dCudnnGraph : public Conv2dImpl, public InferenceForward {
 
   const gpu::TensorDescriptor y_, bias_;
   std::map<Pass, std::shared_ptr<const PassPlan>> plans_;
-  std::optional<Conv2dBiasGradient> bias_gradient_;
 };
 
 bool preferred(const Conv2dProblem& problem, Pass pass, size_t) {

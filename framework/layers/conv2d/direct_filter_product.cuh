@@ -17,7 +17,6 @@
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
-#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -325,7 +324,7 @@ inline bool filter_product_possible(const Conv2dProblem& d) {
 }
 
 /// backward_filter. REQUIRES: filter_product_possible().
-template <class T>
+template <class Mma, class T>
 class DirectFilterProduct {
  public:
   explicit DirectFilterProduct(const Conv2dProblem& problem)
@@ -352,17 +351,15 @@ class DirectFilterProduct {
   }
   std::string text() const {
     return std::to_string(plan_.band_rows) + " rows a band, " + std::to_string(splits_) +
-           " splits" + product_mma_text<T>(plan_.d.math);
+           " splits" + Mma::kText;
   }
 
  private:
   int partial_floats() const { return plan_.d.k * (plan_.taps + 1); }
   template <class F>
   void with_kernel(F f) const {
-    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
-      plan_.tiles == 4 ? f(conv2d_direct_filter_product_kernel<Mma, 4, T>)
-                       : f(conv2d_direct_filter_product_kernel<Mma, 7, T>);
-    });
+    plan_.tiles == 4 ? f(conv2d_direct_filter_product_kernel<Mma, 4, T>)
+                     : f(conv2d_direct_filter_product_kernel<Mma, 7, T>);
   }
 
   const FilterProductPlan plan_;

@@ -13,7 +13,6 @@
 #include "kernels/rasters.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
-#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -178,6 +177,7 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
           for (int j = 0; j < kLaneTaps; ++j) from[j] = at[j] < 0 ? zeros : corner[u] + at[j];
 #pragma unroll
           for (int t = 0; t < kTilesOfRun; ++t) {
+            // region gather
             uint32_t b[2];
             if constexpr (kBf16) {
 #pragma unroll
@@ -188,6 +188,7 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
 #pragma unroll
               for (int j = 0; j < 2; ++j) b[j] = __float_as_uint(from[j][2 * t * kStride]);
             }
+            // end gather
 #pragma unroll
             for (int m = 0; m < kRowTiles; ++m) {
               float(&c)[4] = sums[u][t][m];
@@ -241,7 +242,7 @@ inline bool forward_product_possible(const Conv2dProblem& d) {
 }
 
 /// forward. REQUIRES: forward_product_possible().
-template <class T>
+template <class Mma, class T>
 class DirectForwardProduct {
  public:
   explicit DirectForwardProduct(const Conv2dProblem& problem)
@@ -252,30 +253,27 @@ class DirectForwardProduct {
   }
   /// `b` may be nullptr.
   void run(const T* x, const float* w, const float* b, T* y, cudaStream_t stream) const {
-    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
-      const auto launch = [&](auto* kernel) {
-        const size_t bytes = plan_.shared_bytes();
-        DUET_CUDA(
-            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
-        launch_following({dim3(blocks_, groups_), kForwardProductThreads, bytes, stream}, kernel,
-                         plan_, x, w, b, y);
-      };
-      const auto with_tiles = [&]<int kTiles>() {
-        plan_.d.stride_w == 1 ? launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 1, T>)
-                              : launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 2, T>);
-      };
-      if constexpr (Mma::kInParts) {
-        with_tiles.template operator()<2>();
-      } else {
-        plan_.row_tiles() == 2 ? with_tiles.template operator()<2>()
-                               : with_tiles.template operator()<4>();
-      }
-    });
+    const auto launch = [&](auto* kernel) {
+      const size_t bytes = plan_.shared_bytes();
+      DUET_CUDA(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+      launch_following({dim3(blocks_, groups_), kForwardProductThreads, bytes, stream}, kernel,
+                       plan_, x, w, b, y);
+    };
+    const auto with_tiles = [&]<int kTiles>() {
+      plan_.d.stride_w == 1 ? launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 1, T>)
+                            : launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 2, T>);
+    };
+    if constexpr (Mma::kInParts) {
+      with_tiles.template operator()<2>();
+    } else {
+      plan_.row_tiles() == 2 ? with_tiles.template operator()<2>()
+                             : with_tiles.template operator()<4>();
+    }
   }
   std::string text() const {
     return std::to_string(plan_.band_rows) + " rows a band, " +
-           std::to_string(16 * plan_.row_tiles()) + " filters a block" +
-           product_mma_text<T>(plan_.d.math);
+           std::to_string(16 * plan_.row_tiles()) + " filters a block" + Mma::kText;
   }
 
  private:

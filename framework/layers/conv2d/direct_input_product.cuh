@@ -17,7 +17,6 @@
 #include "kernels/rasters.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
-#include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 
@@ -281,28 +280,23 @@ inline bool input_product_possible(const Conv2dProblem& d) {
 }
 
 /// backward_data. REQUIRES: input_product_possible().
-template <class T>
+template <class Mma, class T>
 class DirectInputProduct {
  public:
   explicit DirectInputProduct(const Conv2dProblem& problem) : plan_(problem) {
     const int tasks = problem.n * plan_.row_tasks;
-    int most = 0;
-    with_product_mma<T>(plan_.d.math,
-                        [&]<class Mma>(Mma) { most = kInputBlocks<Mma> * multiprocessor_count(); });
+    const int most = kInputBlocks<Mma> * multiprocessor_count();
     blocks_ = ceil_div(tasks, ceil_div(tasks, most));
   }
   void run(const T* dy, const float* w, T* dx, cudaStream_t stream) const {
-    with_product_mma<T>(plan_.d.math, [&]<class Mma>(Mma) {
-      const auto kernel = conv2d_direct_input_product_kernel<Mma, T>;
-      const size_t bytes = plan_.shared_bytes();
-      DUET_CUDA(
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
-      launch_following({blocks_, 32 * plan_.warps, bytes, stream}, kernel, plan_, dy, w, dx);
-    });
+    const auto kernel = conv2d_direct_input_product_kernel<Mma, T>;
+    const size_t bytes = plan_.shared_bytes();
+    DUET_CUDA(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
+    launch_following({blocks_, 32 * plan_.warps, bytes, stream}, kernel, plan_, dy, w, dx);
   }
   std::string text() const {
-    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" +
-           product_mma_text<T>(plan_.d.math);
+    return "8 rows of " + std::to_string(8 * kInputTiles * plan_.warps) + " positions" + Mma::kText;
   }
 
  private:
