@@ -4,18 +4,23 @@
 // Eight images lie side by side in shared memory: a pixel is a block of eight images x 64 channels, and the sum runs over
 // its images first. A tap is the same blocks some pixels further on, where an instruction may begin, as it
 // could not at some place of a block. The 64 channels of the next tap of a row are those of the next pixel, so that three
-// taps are one operand of 192 rows. Of 32 channels, in bf16, blocks are half as large, and an operand has 96 rows.
+// taps are one operand of 192 rows. Of 32 channels blocks are half as large, and an operand has 96 rows.
 // Mapping: block = 64 filters x 64 channels (32) x nine taps of a part of dy's rows (a split of the sum). Three warpgroups
-// multiply, each by the taps of one row of the kernel, 64 x 192 sums in registers. One thread of one more warp
-// starts copies of rows of x and of dy, each to a ring of its own: a row of x serves three rows of dy.
-// Traffic: x is read once for every 64 filters, dy once for every 64 channels; products of gathered operands
+// multiply, each by the taps of one row of the kernel, 64 x 192 sums in registers. Rows of x and of dy come through a
+// ring each, and a row of x serves three rows of dy. One thread of one more warp starts copies of them, where the
+// channels lie last (bf16); or one more warpgroup writes them, in the order that tf32 asks for (written_rows.cuh).
+// Traffic: x is read once for every 64 filters, dy once for every 64 channels (32); products of gathered operands
 // (wgmma_product.cuh) read x once a tap.
 #pragma once
 
-#include "kernels/image_blocks.cuh"
 #include "kernels/wgmma_product.cuh"
 
 namespace duet {
+
+/// Images that lie side by side.
+struct ImageBlocks {
+  static constexpr int kImages = 8;
+};
 
 /// kParts: operands are T, or float32 in two parts (wgmma_split.cuh), which lie behind each other.
 template <class T, int channels = kPanel, int parts = 1>
@@ -54,8 +59,8 @@ struct PixelRows {
                                {width, channels, columns},
                                {height, int64_t{width} * channels}}});
   }
-  __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t,
-                                       char* shared, const CopyBarrier& barrier) const {
+  __device__ __forceinline__ void copy(int group, int block, int row, int column, char* shared,
+                                       const CopyBarrier& barrier) const {
     copy_box(shared, map, block * depth, group * ImageBlocks::kImages, column - pad_w, row - pad_h,
              barrier);
   }
@@ -325,14 +330,14 @@ __device__ __forceinline__ void copy_rows(const Plan& plan, int split, int colum
     for (int i = 0; i < count + kTaps - 1; ++i) {
       if (at_x.round > 0) barriers.x_empty[at_x.slot].wait(at_x.round - 1);
       barriers.x_full[at_x.slot].expect(x_bytes);
-      x.copy(images, column_tile, row + i, column, x_bytes, x_ring + at_x.slot * x_bytes,
+      x.copy(images, column_tile, row + i, column, x_ring + at_x.slot * x_bytes,
              barriers.x_full[at_x.slot]);
       at_x.next(plan.x_slots);
       if (i < kTaps - 1) continue;  // what a row of dy meets comes before it
       if (at_dy.round > 0) barriers.dy_empty[at_dy.slot].wait(at_dy.round - 1);
       barriers.dy_full[at_dy.slot].expect(dy_bytes);
-      dy.copy(images, row_tile, row + i - (kTaps - 1), column, dy_bytes,
-              dy_ring + at_dy.slot * dy_bytes, barriers.dy_full[at_dy.slot]);
+      dy.copy(images, row_tile, row + i - (kTaps - 1), column, dy_ring + at_dy.slot * dy_bytes,
+              barriers.dy_full[at_dy.slot]);
       at_dy.next(plan.dy_slots);
     }
   });
