@@ -60,9 +60,14 @@ struct Turns {
   }
 
 #ifdef __CUDACC__
-  __device__ __forceinline__ Turn take() const {
+  __device__ __forceinline__ Turn take() const { return take(ask()); }
+  /// In two steps: the number of a turn, which one thread has, and is not waited for before the turn is taken.
+  __device__ __forceinline__ unsigned ask() const {
+    return threadIdx.x == 0 ? atomicInc(counters, blocks() - 1) : 0;  // back to 0 at the end
+  }
+  __device__ __forceinline__ Turn take(unsigned asked) const {
     __shared__ unsigned number;
-    if (threadIdx.x == 0) number = atomicInc(counters, blocks() - 1);  // back to 0 at the end
+    if (threadIdx.x == 0) number = asked;
     __syncthreads();
     const int all = groups * splits, behind = static_cast<int>(number) - lead;
     // First looks alone, then first and second in turns, then the rest of the second.

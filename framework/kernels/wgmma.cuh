@@ -41,6 +41,15 @@ __device__ __forceinline__ uint64_t core_descriptor(const void* shared) {
   return (address & 0x3ffff) >> 4 | uint64_t{128 >> 4} << 16 | uint64_t{256 >> 4} << 32;
 }
 
+/// Where the next step lies in the ring of stages, and the phase of its barriers.
+template <class Tile>
+struct WgmmaRing {
+  int stage = 0, phase = 0;
+  __device__ __forceinline__ void advance() {
+    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+  }
+};
+
 /// For the threads of the two multiplying warpgroups.
 template <class Tile>
 __device__ __forceinline__ void wait_multipliers() {

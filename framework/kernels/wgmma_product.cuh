@@ -1,16 +1,18 @@
 // A product of bfloat16, tf32 or split float32 by Hopper's wgmma: out[row][column] = sum of A(row, k) *
 // B(column, k), operands brought by the copy engine (wgmma_operands.cuh).
 //
-// Mapping: block = 128 rows x kN columns. Two warpgroups multiply, 64 rows x kN each, with all sums in
-// registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32) terms ahead. A stage
-// passes to and fro by two barriers: `full`, when the copies have come, and `empty`, when both
-// warpgroups have read it. Where A's row sums are wanted (a bias' gradient), blocks of the first columns
-// multiply A by ones too.
+// Mapping: blocks, as many as run at once, take tiles of 128 rows x kN columns by turns. Two warpgroups multiply, 64 rows
+// x kN each, with all sums in registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32)
+// terms ahead, and of the next tile while one is stored. A stage passes to and fro by two barriers: `full`, when the
+// copies have come, and `empty`, when both warpgroups have read it. Of large tiles two blocks, a cluster, take two below
+// each other, and each brings half of B for both. Where A's row sums are wanted (a bias' gradient), tiles of the first
+// columns multiply A by ones too.
 // Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
 #include <algorithm>
+#include <cstring>
 #include <functional>
 #include <optional>
 #include <string>
@@ -26,10 +28,12 @@
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32.
-template <int columns, int stages, int blocks, bool split = false>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32; `cluster`: of so many tiles
+/// below each other each brings a share of B for all.
+template <int columns, int stages, int blocks, bool split = false, int cluster = 1>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
+  static constexpr int kCluster = cluster, kShareN = kN / kCluster;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
   /// Warps that split B, and one that copies.
@@ -51,31 +55,59 @@ struct WgmmaSmem {
   alignas(1024) T ones[8 * kStepDepth<T>];
   CopyBarrier full[Tile::kStages], empty[Tile::kStages], split[Tile::kStages];
   int row_at[Tile::kM];
+
+  /// By a warpgroup that has read a stage: all blocks of the cluster may copy there.
+  __device__ __forceinline__ void release(int number) {
+    const int member = threadIdx.x % 128;
+    if constexpr (Tile::kCluster == 1) {
+      if (member == 0) empty[number].arrive();
+    } else {
+      if (member < Tile::kCluster) empty[number].arrive_in(member);
+    }
+  }
 };
 
-// After the product the operands' memory holds the tile, for 16-byte stores.
+/// A tile of the product: its numbers among tiles of A's rows, B's rows and splits of the sum.
+struct WgmmaPlace {
+  int row, column, split;
+};
+
+/// Groups of Tile::kCluster tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
+/// other, each from column to column, so that those under way at once are about a square and share what L2 holds.
+struct WgmmaTiles {
+  int rows, columns, splits;  // of groups
+  __host__ __device__ int count() const { return rows * columns * splits; }
+  template <class Tile>
+  __device__ __forceinline__ WgmmaPlace place(int group, int rank) const {
+    constexpr int kBand = 2048 / (Tile::kM * Tile::kCluster);
+    const int split = group / (rows * columns), at = group - split * rows * columns;
+    const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
+    const int in_band = at - first * columns, column = in_band / height;
+    return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
+  }
+};
+
+/// Where a result takes the operands' memory, it holds the tile after the product.
 template <class Tile>
 struct WgmmaTileMemory {
-  char* tile;   // kBytes
-  int* row_at;  // of kM rows
-  static constexpr int kPadding = 16;
-  template <class T>
-  static constexpr int kPitch = Tile::kN + kPadding / int(sizeof(T));  // row-major
-  static constexpr int kPixelPitch = Tile::kM + 4;                     // of columns
-  static constexpr size_t kBytes =
-      sizeof(float) * std::max(Tile::kM * kPitch<float>, Tile::kN* kPixelPitch);
+  char* tile;                                       // kBytes
+  int* row_at;                                      // of kM rows
+  static constexpr int kPixelPitch = Tile::kM + 4;  // of columns
+  static constexpr size_t kBytes = sizeof(float) * Tile::kN * kPixelPitch;
 };
 
-/// Calls write(row, column, pair) with the sums d (wgmma.cuh) of this thread, + bias of `columns`, or
-/// nullptr: two neighbouring columns at a time, in numbers of the tile.
+/// Row i, 0 or 1, of the tile that this thread has sums of (wgmma.cuh).
+__device__ __forceinline__ int my_row(int i) {
+  return int(threadIdx.x) / 32 * 16 + int(threadIdx.x) % 32 / 4 + 8 * i;
+}
+/// Calls write(i, column, pair) with the sums d of this thread's rows, + bias of `columns`, or nullptr: two neighbouring
+/// columns at a time, in numbers of the tile, which begins at column n0.
 template <class Tile, class Write>
-__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias,
+__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias, int n0,
                                           int columns, Write write) {
-  const int tid = threadIdx.x, row = tid / 32 * 16 + tid % 32 / 4, column0 = tid % 4 * 2;
-  const int n0 = blockIdx.y * Tile::kN;
 #pragma unroll
   for (int j = 0; j < Tile::kN / 8; ++j) {
-    const int column = 8 * j + column0;
+    const int column = 8 * j + int(threadIdx.x) % 4 * 2;
     float b[2] = {};
     if (bias != nullptr)
 #pragma unroll
@@ -83,8 +115,7 @@ __device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const 
         if (n0 + column + e < columns) b[e] = __ldg(bias + n0 + column + e);
 #pragma unroll
     for (int i = 0; i < 2; ++i)
-      write(row + 8 * i, column,
-            Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
+      write(i, column, Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
   }
 }
 
@@ -92,26 +123,43 @@ __device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const 
 /// see them.
 template <class Tile>
 __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
-                                                          const float* bias, int columns,
+                                                          const float* bias, int n0, int columns,
                                                           const WgmmaTileMemory<Tile>& memory) {
   auto* const tile = reinterpret_cast<float*>(memory.tile);
-  for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
+  for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
 #pragma unroll
     for (int e = 0; e < 2; ++e)
-      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + row] = pair.v[e];
+      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + my_row(i)] = pair.v[e];
   });
   wait_multipliers<Tile>();
   return tile;
+}
+
+/// Of four lanes in a row, lane q has four words: then word s is what lane s had as its word q.
+__device__ __forceinline__ void turn_quad(uint32_t (&word)[4]) {
+#pragma unroll
+  for (int bit = 1; bit <= 2; bit *= 2) {
+    const bool upper = threadIdx.x & bit;
+#pragma unroll
+    for (int s = 0; s < 4; ++s) {
+      if (s & bit) continue;
+      uint32_t &low = word[s], &high = word[s + bit];
+      const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
+      low = upper ? other : low;
+      high = upper ? high : other;
+    }
+  }
 }
 
 /// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
 /// and of that Function, which has no state; a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
 /// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
 ///
-/// Any result has stride and row_sums, and store() by the multiplying threads when nobody reads the
-/// stages any more.
+/// Any result has stride and row_sums, and store() by the multiplying threads; with kTakesStages when nobody reads the
+/// stages any more, else from registers, while copies of the block's next tile come.
 template <Layout kLayout, class T, class Function = std::identity>
 struct WgmmaResult {
+  static constexpr bool kTakesStages = kLayout == Layout::kNCHW;
   T* out;
   const float* bias;
   int columns, pixels;
@@ -120,68 +168,102 @@ struct WgmmaResult {
 
   template <class Tile, class A>
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
-                                        const typename A::Start& start,
+                                        const typename A::Start& start, const WgmmaPlace& place,
                                         const WgmmaTileMemory<Tile>& memory) const {
-    constexpr bool kPixels = kLayout == Layout::kNCHW;
-    const int tid = threadIdx.x, n0 = blockIdx.y * Tile::kN;
-    T* const to = out + blockIdx.z * stride;
+    T* const to = out + place.split * stride;
+    if constexpr (kTakesStages) {
+      store_pixels<Tile>(d, a, start, place.column * Tile::kN, to, memory);
+    } else {
+      store_channels<Tile>(d, a, start, place.column * Tile::kN, to);
+    }
+  }
+
+ private:
+  template <class Tile, class A>
+  __device__ __forceinline__ void store_pixels(const float (&d)[Tile::kN / 2], const A& a,
+                                               const typename A::Start& start, int n0, T* to,
+                                               const WgmmaTileMemory<Tile>& memory) const {
+    const int tid = threadIdx.x;
     if (tid < Tile::kM) {
       int image, pixel;
       const bool inside = a.locate(start, tid, image, pixel);
-      memory.row_at[tid] = !inside   ? -1
-                           : kPixels ? image * columns * pixels + pixel
-                                     : (image * pixels + pixel) * columns;
+      memory.row_at[tid] = inside ? image * columns * pixels + pixel : -1;
     }
-    if constexpr (kPixels) {
-      const float* const tile = columns_to_shared<Tile>(d, bias, columns, memory);
-      const int row = tid % Tile::kM, at = memory.row_at[row];
-      if (at < 0) return;
-      const int count = min(Tile::kN, columns - n0);
+    const float* const tile = columns_to_shared<Tile>(d, bias, n0, columns, memory);
+    const int row = tid % Tile::kM, at = memory.row_at[row];
+    if (at < 0) return;
+    const int count = min(Tile::kN, columns - n0);
 #pragma unroll 4
-      for (int column = tid / Tile::kM; column < count; column += Tile::kMultipliers / Tile::kM)
-        to[at + (n0 + column) * pixels] =
-            T(Function()(tile[column * WgmmaTileMemory<Tile>::kPixelPitch + row]));
-    } else {
-      auto* const tile = reinterpret_cast<T*>(memory.tile);
-      constexpr int kPitch = WgmmaTileMemory<Tile>::template kPitch<T>;
-      for_pairs<Tile>(d, bias, columns, [&](int row, int column, const Vector<float, 2>& pair) {
-        duet::store(tile + row * kPitch + column,
-                    Vector<float, 2>{{Function()(pair.v[0]), Function()(pair.v[1])}});
-      });
-      wait_multipliers<Tile>();
-      constexpr int kVec = kWidest<T>, kLanes = Tile::kN / kVec;
-      const bool whole = columns % kVec == 0;
-      const int column = tid % kLanes * kVec, n = n0 + column;
-      if (n >= columns) return;
-#pragma unroll 4
-      for (int row = tid / kLanes; row < Tile::kM; row += Tile::kMultipliers / kLanes) {
-        const int at = memory.row_at[row];
-        if (at < 0) continue;
-        const T* from = tile + row * kPitch + column;
-        if (whole) {
-          *reinterpret_cast<float4*>(to + at + n) = *reinterpret_cast<const float4*>(from);
-        } else {
+    for (int column = tid / Tile::kM; column < count; column += Tile::kMultipliers / Tile::kM)
+      to[at + (n0 + column) * pixels] =
+          T(Function()(tile[column * WgmmaTileMemory<Tile>::kPixelPitch + row]));
+  }
+
+  template <class Tile, class A>
+  __device__ __forceinline__ void store_channels(const float (&d)[Tile::kN / 2], const A& a,
+                                                 const typename A::Start& start, int n0,
+                                                 T* to) const {
+    T* row[2];
 #pragma unroll
-          for (int e = 0; e < kVec; ++e)
-            if (n + e < columns) to[at + n + e] = from[e];
+    for (int i = 0; i < 2; ++i) {
+      int image, pixel;
+      const bool inside = a.locate(start, my_row(i), image, pixel);
+      row[i] = inside ? to + (image * pixels + pixel) * columns + n0 : nullptr;
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      const bool pairs = columns % 2 == 0;
+      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
+        const Vector<float, 2> v{{Function()(pair.v[0]), Function()(pair.v[1])}};
+        if (row[i] == nullptr) return;
+        if (pairs && n0 + column < columns) duet::store(row[i] + column, v);
+        if (pairs) return;
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          if (n0 + column + e < columns) row[i][column + e] = v.v[e];
+      });
+    } else {
+      // Lane q of four has two of each eight columns; of 32 it takes the eight from 8 q on, 16 bytes.
+      const bool whole = columns % kWidest<T> == 0;
+      uint32_t word[2][4];
+      int group = 0;
+      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
+        const int j = group / 2 % 4;
+        T packed[2] = {T(Function()(pair.v[0])), T(Function()(pair.v[1]))};
+        memcpy(&word[i][j], packed, sizeof packed);
+        ++group;
+        if (j < 3) return;
+        turn_quad(word[i]);
+        const int first = column - 24 + int(threadIdx.x) % 4 * 6;
+        if (row[i] == nullptr || n0 + first >= columns) return;
+        if (whole) {
+          *reinterpret_cast<uint4*>(row[i] + first) =
+              uint4{word[i][0], word[i][1], word[i][2], word[i][3]};
+          return;
         }
-      }
+#pragma unroll
+        for (int e = 0; e < kWidest<T>; ++e) {
+          T value;
+          const auto half = uint16_t(word[i][e / 2] >> e % 2 * 16);
+          memcpy(&value, &half, sizeof value);
+          if (n0 + first + e < columns) row[i][first + e] = value;
+        }
+      });
     }
   }
 };
 
 #if DUET_HAS_WGMMA
-/// The sums of `count` steps, and of A's rows if they are wanted, of a warpgroup of number `group`.
-template <class Tile, class A, class B, class Smem>
-__device__ __forceinline__ void multiply_steps(Smem& smem, int group, int count, bool sums,
-                                               float (&d)[Tile::kN / 2], float (&row_sums)[4]) {
+/// The sums of `count` steps, and with kSums of A's rows, of a warpgroup of number `group`.
+template <class Tile, class A, class B, bool kSums, class Smem>
+__device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring, int group,
+                                               int count, float (&d)[Tile::kN / 2],
+                                               float (&row_sums)[4]) {
   using T = typename A::Element;
-  const int tid = threadIdx.x;
-  int stage = 0, phase = 0;
+  int last = 0;
   for (int i = 0; i < count; ++i) {
-    smem.full[stage].wait(phase);
-    const char* const rows_a = smem.stage[stage].a + group * kPanel * kRowBytes;
-    const char* const rows_b = smem.stage[stage].b;
+    smem.full[ring.stage].wait(ring.phase);
+    const char* const rows_a = smem.stage[ring.stage].a + group * kPanel * kRowBytes;
+    const char* const rows_b = smem.stage[ring.stage].b;
     constexpr int kTerms = 32;  // bytes of an instruction's
     constexpr int kNextA = A::kTurned ? 16 * kRowBytes : kTerms;
     constexpr int kNextB = B::kTurned ? 16 * kRowBytes : kTerms;
@@ -195,7 +277,7 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, int group, int count,
           matrix_descriptor(rows_b + k * kNextB, kBlock), i > 0 || k > 0);
     }
     // end multiply
-    if (A::kSums && sums) {
+    if constexpr (kSums) {
 #pragma unroll
       for (int k = 0; k < kRowBytes / kTerms; ++k)
         Wgmma<T, 8, A::kTurned, false>::multiply(row_sums,
@@ -204,37 +286,46 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, int group, int count,
     }
     wgmma_commit();
     wgmma_wait<1>();  // the step before has read its stage
-    if (i > 0 && tid % 128 == 0) smem.empty[stage == 0 ? Tile::kStages - 1 : stage - 1].arrive();
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+    if (i > 0) smem.release(last);
+    last = ring.stage;
+    ring.advance();
   }
   wgmma_wait<0>();
+  smem.release(last);
   wgmma_settle(d);
-  if constexpr (A::kSums) wgmma_settle(row_sums);
+  if constexpr (kSums) wgmma_settle(row_sums);
 }
 #endif
 
-// blockIdx.x is a tile of A's rows, y one of B's, z a split of the steps.
+// Blocks, in clusters of Tile::kCluster, take groups of tiles by turns.
 template <class Tile, class A, class B, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
-    wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b, int steps,
-                         int steps_per_split, const __grid_constant__ Result result) {
+    wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b,
+                         const WgmmaTiles tiles, int steps, int steps_per_split,
+                         const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages;
+  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
       dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023));
   const int tid = threadIdx.x, group = tid / 128;
-  const int first = blockIdx.z * steps_per_split;
-  const int count = min(steps, first + steps_per_split) - first;
-  const bool sums = A::kSums && result.row_sums != nullptr && blockIdx.y == 0;
+  const int rank = int(blockIdx.x) % kCluster, clusters = int(gridDim.x) / kCluster;
+  /// Calls visit(place, first step, steps) for this block's tiles.
+  const auto for_tiles = [&](auto visit) {
+    for (int i = int(blockIdx.x) / kCluster; i < tiles.count(); i += clusters) {
+      const WgmmaPlace place = tiles.place<Tile>(i, rank);
+      const int first = place.split * steps_per_split;
+      visit(place, first, min(steps, first + steps_per_split) - first);
+    }
+  };
   if (tid == 0) {
     for (int i = 0; i < kStages; ++i) {
       smem.full[i].init();
-      smem.empty[i].init(2);
+      smem.empty[i].init(2 * kCluster);
       if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
     }
   }
@@ -255,52 +346,70 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int i = tid; i < 8 * kStepDepth<T>; i += Tile::kThreads) smem.ones[i] = T(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  __syncthreads();
+  wait_cluster<kCluster>();
+  WgmmaRing<Tile> ring;
   if (group == 2) {
     if constexpr (Tile::kSplit) {
       give_registers();
       const int splitter = tid - Tile::kMultipliers - 32;
-      if (splitter >= 0) write_rests<Tile, Tile::kSplitters>(smem, count, splitter);
+      if (splitter >= 0) {
+        for_tiles([&](const WgmmaPlace&, int, int count) {
+          write_rests<Tile, Tile::kSplitters>(smem, ring, count, splitter);
+        });
+      }
     }
     if (tid == Tile::kMultipliers) {
       wait_for_primary();
-      const auto start_a = a.template start<Tile::kM>(blockIdx.x);
-      const auto start_b = b.template start<Tile::kN>(blockIdx.y);
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
-      int stage = 0, phase = 0;
-      // region copies
-      for (int i = 0; i < count; ++i) {
-        if (i >= kStages) smem.empty[stage].wait(phase ^ 1);
-        smem.full[stage].expect(bytes);
-        auto& to = smem.stage[stage];
-        a.template copy<Tile::kM>(start_a, first + i, to.a, smem.full[stage]);
-        b.template copy<Tile::kN>(start_b, first + i, to.b, smem.full[stage]);
-        if (++stage == kStages) stage = 0, phase ^= 1;
-      }
-      // end copies
+      for_tiles([&](const WgmmaPlace& place, int first, int count) {
+        const auto start_a = a.template start<Tile::kM>(place.row);
+        const auto start_b = b.template start<Tile::kShareN>(place.column * kCluster + rank);
+        // region copies
+        for (int i = 0; i < count; ++i) {
+          smem.empty[ring.stage].wait(ring.phase ^ 1);
+          CopyBarrier& full = smem.full[ring.stage];
+          full.expect(bytes);
+          auto& to = smem.stage[ring.stage];
+          a.template copy<Tile::kM>(start_a, first + i, to.a, full);
+          b.template copy<Tile::kShareN>(start_b, first + i,
+                                         to.b + rank * Tile::kShareN * kRowBytes,
+                                         in_cluster<kCluster>(full));
+          ring.advance();
+        }
+        // end copies
+      });
     }
   } else {
-    float d[Tile::kN / 2], row_sums[4];
-    if constexpr (Tile::kSplit) {
-      take_registers();
-      multiply_split_steps<Tile, A::kSums>(smem, group, count, d, row_sums);
-    } else {
-      multiply_steps<Tile, A, B>(smem, group, count, sums, d, row_sums);
-    }
-    wait_multipliers<Tile>();  // nobody reads the stages any more
-    const auto start = a.template start<Tile::kM>(blockIdx.x);
-    if (A::kSums && sums && tid % 4 == 0) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        int image, row;
-        if (a.locate(start, tid / 32 * 16 + tid % 32 / 4 + 8 * i, image, row))
-          result.row_sums[blockIdx.z * result.stride + row] = row_sums[2 * i];
+    if constexpr (Tile::kSplit) take_registers();
+    for_tiles([&](const WgmmaPlace& place, int, int count) {
+      const bool sums = A::kSums && result.row_sums != nullptr && place.column == 0;
+      float d[Tile::kN / 2], row_sums[4];
+      if constexpr (Tile::kSplit) {
+        multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
+      } else if (A::kSums && sums) {
+        multiply_steps<Tile, A, B, A::kSums>(smem, ring, group, count, d, row_sums);
+      } else {
+        multiply_steps<Tile, A, B, false>(smem, ring, group, count, d, row_sums);
       }
-    }
-    static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
-    result.template store<Tile>(
-        d, a, start, WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
+      const auto start = a.template start<Tile::kM>(place.row);
+      if (A::kSums && sums && tid % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          int image, row;
+          if (a.locate(start, my_row(i), image, row))
+            result.row_sums[place.split * result.stride + row] = row_sums[2 * i];
+        }
+      }
+      if constexpr (Result::kTakesStages) {
+        static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
+        wait_multipliers<Tile>();  // nobody reads the stages any more
+      }
+      result.template store<Tile>(
+          d, a, start, place,
+          WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
+    });
   }
+  if constexpr (kCluster > 1) wait_cluster<kCluster>();  // until nobody copies or arrives here
 #else
   __trap();
 #endif
@@ -353,6 +462,12 @@ struct WgmmaPlan {
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
   }
+  /// Whether an even number of row tiles takes no more waves, so that each two can share B.
+  bool pairs() const {
+    const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
+    const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
+    return row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
+  }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
@@ -361,7 +476,10 @@ struct WgmmaPlan {
     } else {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
-      if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      if (tile_columns == 256) {
+        pairs() ? visit(WgmmaTile<256, 4, 1, false, 2>{}) : visit(WgmmaTile<256, 4, 1>{});
+        return;
+      }
       if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
       several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
     }
@@ -375,11 +493,27 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  launch({.gridDim = dim3(plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits),
-          .blockDim = Tile::kThreads,
-          .dynamicSmemBytes = kBytes,
-          .stream = stream},
-         {overlaps_primary()}, kernel, a, b, plan.steps, plan.steps_per_split, result);
+  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kCluster), ceil_div(plan.columns, Tile::kN),
+                         plan.splits};
+  cudaLaunchConfig_t config{.gridDim = dim3(tiles.count() * Tile::kCluster),
+                            .blockDim = dim3(Tile::kThreads),
+                            .dynamicSmemBytes = kBytes,
+                            .stream = stream};
+  // A block of a result in the operands' memory has one tile.
+  if constexpr (Tile::kCluster == 1) {
+    if (!Result::kTakesStages) {
+      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kBlocks * plan.multiprocessors);
+    }
+    launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
+           result);
+  } else {
+    if (!Result::kTakesStages) {
+      static const int at_once = clusters_at_once(config, Tile::kCluster, kernel);
+      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kCluster * std::max(at_once, 1));
+    }
+    launch(config, {overlaps_primary(), in_clusters_of(Tile::kCluster)}, kernel, a, b, tiles,
+           plan.steps, plan.steps_per_split, result);
+  }
 }
 
 /// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.

@@ -44,13 +44,12 @@ __device__ __forceinline__ float rest_of_cut(float value) {
 
 /// By `threads` threads of number tid: of all steps the rests of B.
 template <class Tile, int threads, class Smem>
-__device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
+__device__ __forceinline__ void write_rests(Smem& smem, WgmmaRing<Tile>& ring, int count, int tid) {
   constexpr int kPieces = Tile::kN * kRowBytes / 16;
-  int stage = 0, phase = 0;
   for (int i = 0; i < count; ++i) {
     // region rests
-    auto& at = smem.stage[stage];
-    smem.full[stage].wait(phase);
+    auto& at = smem.stage[ring.stage];
+    smem.full[ring.stage].wait(ring.phase);
     const auto* const values = reinterpret_cast<const float4*>(at.b);
     auto* const rests = reinterpret_cast<float4*>(at.rest_b);
 #pragma unroll 4
@@ -59,9 +58,9 @@ __device__ __forceinline__ void write_rests(Smem& smem, int count, int tid) {
       rests[piece] = {rest_of_cut(v.x), rest_of_cut(v.y), rest_of_cut(v.z), rest_of_cut(v.w)};
     }
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    smem.split[stage].arrive();
+    smem.split[ring.stage].arrive();
     // end rests
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
+    ring.advance();
   }
 }
 
@@ -116,20 +115,19 @@ __device__ __forceinline__ void multiply_split(float (&d)[n / 2], const SplitRow
 
 /// The sums of `count` steps, and of A's rows, of a warpgroup of number `group`.
 template <class Tile, bool kSums, class Smem>
-__device__ __forceinline__ void multiply_split_steps(Smem& smem, int group, int count,
-                                                     float (&sum)[Tile::kN / 2],
+__device__ __forceinline__ void multiply_split_steps(Smem& smem, WgmmaRing<Tile>& ring, int group,
+                                                     int count, float (&sum)[Tile::kN / 2],
                                                      float (&row_sums)[4]) {
   float d[Tile::kN / 2], my_row_sums[2] = {};
 #pragma unroll
   for (float& value : sum) value = 0.f;
   SplitRows::Values values;
   SplitRows rows;
-  const auto load = [&](int stage, int phase) {
-    smem.full[stage].wait(phase);
-    SplitRows::load(smem.stage[stage].a + group * kPanel * kRowBytes, values);
+  const auto load = [&] {
+    smem.full[ring.stage].wait(ring.phase);
+    SplitRows::load(smem.stage[ring.stage].a + group * kPanel * kRowBytes, values);
   };
-  int stage = 0, phase = 0;
-  load(0, 0);
+  load();
   for (int i = 0; i < count; ++i) {
     rows.split(values);
     if constexpr (kSums) {
@@ -138,16 +136,16 @@ __device__ __forceinline__ void multiply_split_steps(Smem& smem, int group, int 
 #pragma unroll
         for (int j = 0; j < 4; ++j) my_row_sums[j % 2] += of_instruction[j];
     }
-    auto& at = smem.stage[stage];
-    const int now = stage, now_phase = phase;
-    if (++stage == Tile::kStages) stage = 0, phase ^= 1;
-    if (i + 1 < count) load(stage, phase);  // before this warp is held up
-    smem.split[now].wait(now_phase);
+    const WgmmaRing<Tile> now = ring;
+    auto& at = smem.stage[now.stage];
+    ring.advance();
+    if (i + 1 < count) load();  // before this warp is held up
+    smem.split[now.stage].wait(now.phase);
     wgmma_begin();
     multiply_split<Tile::kN>(d, rows, at.b, at.rest_b);
     wgmma_commit();
     wgmma_wait<0>();
-    if (threadIdx.x % 128 == 0) smem.empty[now].arrive();
+    smem.release(now.stage);
     wgmma_settle(d);
 #pragma unroll
     for (int j = 0; j < Tile::kN / 2; ++j) sum[j] += d[j];

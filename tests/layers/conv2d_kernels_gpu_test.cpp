@@ -73,7 +73,7 @@ TensorDesc image(int64_t n, int64_t c, int64_t h, int64_t w) { return {{n, c, h,
 const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd",
                                                "custom_winograd_3xtf32", "custom_fused"};
 const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_winograd_3xtf32",
-                                                 "custom_fused"};
+                                                 "custom_wgmma_3xtf32", "custom_fused"};
 
 // With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
 TEST_F(ConvolutionKernels, LargeTiles) {
@@ -241,6 +241,9 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
       c.data = Data::kIntegers;
       check_math("conv2d_pool_relu", c, {"custom_wgmma"});
     }
+    LayerCase c{.name = name, .keys = keys, .x = {x}, .data = Data::kIntegers};
+    c.keys.emplace_back("pool_kernel", "2");
+    check_math("conv2d_pool_relu", c, {"custom_wgmma_3xtf32"});
   };
   check_wgmma("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});
@@ -257,6 +260,8 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("windows", 128, image(18, 64, 13, 13), {{"kernel", "3"}});
   check_wgmma("windows_of_parts", 125, image(23, 40, 9, 26), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("twelve_columns", 256, image(8, 56, 5, 14), {{"kernel", "3"}});
+  // More taps than a block adds parts of dw up for at once.
+  check_wgmma("many_taps", 40, image(2, 36, 12, 16), {{"kernel", "9"}, {"padding", "4"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 

@@ -469,6 +469,48 @@ TEST(Net, BatchNormAndReluAreABlock) {
   EXPECT_EQ(with_norms("custom_scalar")[0], norm1 + "custom_cluster");  // an id of relu's
 }
 
+// With pooling behind relu or before it; else of the first two.
+TEST(Net, BatchNormReluAndPoolingAreABlock) {
+  const auto names = [](const std::string& backend, const std::string& middle,
+                        const std::string& of_pool = "kernel: 2") {
+    const std::string pool = "  - {name: pool, type: max_pool2d, " + of_pool + "}\n";
+    const std::string relu = "  - {name: relu, type: relu}\n";
+    std::vector<std::string> all;
+    for (const ResolvedLayer& layer :
+         make_network("backend: " + backend +
+                          "\ndata: {dataset: synthetic_images, batch: 2}\n"
+                          "layers:\n"
+                          "  - {name: norm, type: batch_norm2d, eps: 0.5}\n" +
+                          (middle == "relu" ? relu + pool : pool + relu) +
+                          "  - {type: flatten}\n"
+                          "  - {name: fc, type: linear, out_features: 10}\n"
+                          "  - {type: mse}\n",
+                      {{2, 1, 6, 6}})
+             .layers) {
+      const std::string type(layer.layer->type());
+      if (type.starts_with("batch_norm") || type == "relu" || type == "max_pool2d") {
+        all.push_back(layer.name + " " + type + " " + layer.passes[0].id);
+      }
+      if (layer.name.starts_with("norm")) EXPECT_EQ(layer.parameter_prefix, "norm");
+    }
+    return all;
+  };
+  using Texts = std::vector<std::string>;
+  const std::string block = " batch_norm2d_relu_pool ", two = "norm+relu batch_norm2d_relu ";
+  EXPECT_EQ(names("cpu", "relu"), (Texts{"norm+relu+pool" + block + "cpu_reference"}));
+  EXPECT_EQ(names("cpu", "pool"), (Texts{"norm+pool+relu" + block + "cpu_reference"}));
+  const std::string overlapping = "kernel: 3, stride: 2, padding: 1";
+  EXPECT_EQ(names("cpu\nmath: bf16", "relu", overlapping),
+            (Texts{two + "cpu_reference", "pool max_pool2d cpu_reference"}));
+  EXPECT_EQ(names("cpu", "relu", "kernel: 2, backend: cpu_reference"),
+            (Texts{two + "cpu_reference", "pool max_pool2d cpu_reference"}));
+  if (!built_with_cuda()) return;
+  EXPECT_EQ(names("custom", "relu"), (Texts{"norm+relu+pool" + block + "custom_cluster"}));
+  EXPECT_EQ(names("custom", "pool", overlapping),
+            (Texts{"norm+pool+relu" + block + "custom_composed"}));
+  EXPECT_EQ(names("cudnn", "relu"), (Texts{"norm+relu+pool" + block + "cudnn"}));
+}
+
 // The longest block that can run: of three layers, else of the first two.
 TEST(Net, BatchNormReluAndSoftmaxAreABlock) {
   const auto resolved = [](const std::string& backend, const std::string& of_norm = "",

@@ -162,7 +162,23 @@ TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   EXPECT_EQ(chosen(Math::kFP32, "1", Layout::kNCHW), "custom_mma_3xtf32");
   EXPECT_EQ(chosen(Math::kBF16, "1", Layout::kNHWC), "custom_wgmma");
   EXPECT_EQ(chosen(Math::kTF32, "1", Layout::kNCHW, 1024), "custom_wgmma");
-  EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW), "custom_wgmma_halo");
+  EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW, 64), "custom_wgmma_halo");
+}
+
+TEST(ChooseOf, LittleIsMultipliedByKernelsThatCutSums) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  const auto chosen = [](int batch, int channels, int size, Math math, Pass pass) {
+    LayerCase c = {.keys = {{"out_channels", "512"}, {"kernel", "3"}, {"padding", "1"}},
+                   .x = {{{batch, channels, size, size}}}};
+    c.options.math = math;
+    const auto layer = make_layer("conv2d", math == Math::kBF16 ? in_bf16(c) : c);
+    return choose_of(NetSpec{}, *layer, Family::kCustom, pass);
+  };
+  EXPECT_EQ(chosen(8, 192, 7, Math::kTF32, Pass::kBackwardData), "custom_wgmma");
+  EXPECT_EQ(chosen(64, 192, 14, Math::kTF32, Pass::kBackwardData), "custom_wgmma_halo");
+  EXPECT_EQ(chosen(8, 192, 7, Math::kTF32, Pass::kBackwardFilter), "custom_wgmma");
+  EXPECT_EQ(chosen(128, 512, 2, Math::kBF16, Pass::kBackwardFilter), "custom_wgmma");
+  EXPECT_EQ(chosen(8, 512, 14, Math::kBF16, Pass::kBackwardFilter), "custom_wgmma_halo");
 }
 
 TEST(ChooseOf, FewChannelsAreMultipliedByWgmmaWhereTheyAreManyImages) {

@@ -166,15 +166,22 @@ struct Shelf {
 /// A multiprocessor's shared memory for the shelf of one block; the rest is for sums.
 inline constexpr int kMostShelfBytes = 216 * 1024;
 
+/// Of a vector of each thread of a block, of each of so many tensors.
+inline int shelf_bytes_of_vector(const BatchNormProblem& problem, int tensors) {
+  return kThreads * tensors * vector_length(problem) * static_cast<int>(size_of(problem.dtype));
+}
+/// Vectors of each of so many tensors that a thread has there at most.
+inline int most_shelved(const BatchNormProblem& problem, int tensors) {
+  return kMostShelfBytes / shelf_bytes_of_vector(problem, tensors);
+}
+
 /// What registers have no place for, which keep `kept` vectors a thread of each of so many `tensors`, on
 /// shelves as far as they go. REQUIRES: `walk` is in_clusters().
 inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int kept, int tensors) {
   if (walk.splits < kMostBlocks) return walk;
-  const int of_all = kThreads * tensors * vector_length(problem) *
-                     static_cast<int>(size_of(problem.dtype));  // a vector of each thread
   const int vectors = ceil_div(walk.units, walk.splits * units_at_once(walk));
-  walk.shelf = std::clamp(vectors - kept, 0, kMostShelfBytes / of_all);
-  walk.shelf_bytes = walk.shelf * of_all;
+  walk.shelf = std::clamp(vectors - kept, 0, most_shelved(problem, tensors));
+  walk.shelf_bytes = walk.shelf * shelf_bytes_of_vector(problem, tensors);
   return walk;
 }
 

@@ -188,17 +188,21 @@ __device__ __forceinline__ Statistics<F> statistics_of_backward(
   return kept_statistics<F>(walk, t.state);
 }
 
-/// Keeps what forward found of channel c, in the state and in the buffers.
+/// Keeps what forward found of channel c: in the state, for backward, and in the buffers.
 template <class T>
-__device__ __forceinline__ void keep_channel(const Walk& walk, const Forward<T>& t, int c,
-                                             float mean, float inverse, float var) {
-  const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
+__device__ __forceinline__ void keep_state(const Walk& walk, const Forward<T>& t, int c, float mean,
+                                           float inverse) {
   t.state[c] = mean;
   t.state[walk.channels + c] = inverse;
+}
+template <class T>
+__device__ __forceinline__ void keep_buffers(const Walk& walk, const Forward<T>& t, int c,
+                                             float mean, float var) {
+  const float unbiased = walk.count / (walk.count - 1.0f), old = 1.0f - walk.momentum;
   t.running_mean[c] = old * t.running_mean[c] + walk.momentum * mean;
   t.running_var[c] = old * t.running_var[c] + walk.momentum * (var * unbiased);
 }
-/// The same of all its channels, once.
+/// Both of all its channels, once.
 template <class F>
 __device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F::Value>& t,
                                      const Statistics<F>& s, const float (&var)[F::kChannels]) {
@@ -206,7 +210,8 @@ __device__ __forceinline__ void keep(const Walk& walk, const Forward<typename F:
   const int c = first_channel<F>(walk);
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) {
-    keep_channel(walk, t, c + k, s.mean[k], s.inverse[k], var[k]);
+    keep_state(walk, t, c + k, s.mean[k], s.inverse[k]);
+    keep_buffers(walk, t, c + k, s.mean[k], var[k]);
   }
 }
 

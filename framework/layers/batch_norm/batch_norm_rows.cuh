@@ -122,12 +122,26 @@ struct PlainUnits {
   }
 };
 
-/// Copies to the shelf come in steps of so many units, the last perhaps shorter: whether unit j ends one, and how
-/// many steps follow that which begins at j.
-template <int count>
-__device__ __forceinline__ bool ends_step(int j, int units) {
-  return j % count == count - 1 || j == units - 1;
+/// Starts the copies of the block's first units to the shelf, in steps of `count` units, the last perhaps shorter. A unit
+/// has so many `places` there: those of x, and where they are more than its parts, one of dy.
+template <int count, int places, class F, class Units, class T>
+__device__ __forceinline__ void fetch_shelf(const Walk& walk, const Units& units,
+                                            const RowPart<F>& part, const T* x,
+                                            [[maybe_unused]] const T* dy = nullptr) {
+  constexpr int kParts = Units::kParts;
+  for (int j = 0; j < walk.shelf; ++j) {
+    const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
+#pragma unroll
+    for (int k = 0; k < kParts; ++k) {
+      if (at.x[k] >= 0) Shelf<F>::fetch(j * places + k, x + at.x[k]);
+    }
+    if constexpr (places > kParts) {
+      if (at.y[0] >= 0) Shelf<F>::fetch(j * places + kParts, dy + at.y[0]);
+    }
+    if (j % count == count - 1 || j == walk.shelf - 1) Shelf<F>::commit();
+  }
 }
+/// How many steps follow that which begins at unit j.
 template <int count>
 __device__ __forceinline__ int steps_behind(int j, int units) {
   return (units - 1 - j) / count;
@@ -142,20 +156,24 @@ struct ShelfBatch {
   }
 };
 
-/// Calls first() for every split that the block takes, with walk.turn set, and then second(held) for each
-/// of them: the last taken, which the block holds, is the first.
+/// Calls first(ask) for every split that the block takes, with walk.turn set, and then second(held) for each
+/// of them: the last taken, which the block holds, is the first. first() calls ask() once where it needs no more of
+/// the split than its own registers: the number of the next turn is then on its way while sums are combined.
 template <class First, class Second>
 __device__ __forceinline__ void in_two_looks(const Rows& rows, const Turns& turns, Walk& walk,
                                              First first, Second second) {
   int taken = -1;
+  unsigned number = turns.ask();
   for (;;) {
-    const Turn turn = turns.take();
+    const Turn turn = turns.take(number);
     if (turn.second) break;
     walk.turn = turn;
-    const int number = turn.group * walk.splits + turn.split;
-    if (threadIdx.x == 0) rows.before[number] = taken;
-    taken = number;
-    first();
+    const int split = turn.group * walk.splits + turn.split;
+    if (threadIdx.x == 0) rows.before[split] = taken;
+    taken = split;
+    first([&] {
+      if (turns.twice) number = turns.ask();
+    });
     if (!turns.twice) return;
   }
   __syncthreads();  // `before` is written
@@ -291,11 +309,12 @@ __device__ __forceinline__ void load_columns(const float2* from, RowSums<F::kCha
 }
 
 /// Leaves the block's part of two sums in the workspace, and in the last block of the group calls
-/// done(channel, sum) for each of its channels, of all parts; then the group is open.
-template <class F, class Combine, class Done>
+/// done(channel, sum) for each of its channels, of all parts; then the group is open, and it calls behind(channel, sum),
+/// for what nobody waits for.
+template <class F, class Combine, class Done, class Behind>
 __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk, const Turns& turns,
                                              RowSums<F::kChannels>& values, Combine combine,
-                                             Done done) {
+                                             Done done, Behind behind) {
   const RowSums<1> part = combine_columns<F>(walk, values, combine);
   const int column = column_channel<F>(walk);
   if (column >= 0) {
@@ -324,6 +343,7 @@ __device__ __forceinline__ void combine_rows(const Rows& rows, const Walk& walk,
   const RowSums<1> sum = combine_columns<F>(walk, all, combine);
   if (column >= 0) done(column, sum);
   turns.open(walk.group());
+  if (column >= 0) behind(column, sum);
 }
 
 /// Training's forward.
@@ -337,16 +357,9 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
   using OnShelf = ShelfBatch<F, kParts, kParts>;
   Walk walk = rows.walk;
   Values kept;
-  const auto first = [&] {
+  const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
-    for (int j = 0; j < walk.shelf; ++j) {
-      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
-#pragma unroll
-      for (int k = 0; k < kParts; ++k) {
-        if (at.x[k] >= 0) Shelf<F>::fetch(j * kParts + k, t.x + at.x[k]);
-      }
-      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
-    }
+    fetch_shelf<kCount, kParts>(walk, units, part, t.x);
     RowSums<F::kChannels> moments;
     for (int j = walk.shelf; j < rows.held; j += kCount) {
       const Places at(units, part, j, 0, rows.held);
@@ -360,10 +373,14 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
       add_vectors<F>(at.x, OnShelf{j}, moments);
     }
     add_vectors<F>(last.x, kept, moments);
-    combine_rows<F>(rows, walk, turns, moments, JoinRows(), [&](int c, const RowSums<1>& all) {
-      const float var = all.second[0] / walk.count;
-      keep_channel(walk, t, c, all.first[0], 1.0f / sqrtf(var + walk.eps), var);
-    });
+    ask();
+    const auto var = [&](const RowSums<1>& all) { return all.second[0] / walk.count; };
+    combine_rows<F>(
+        rows, walk, turns, moments, JoinRows(),
+        [&](int c, const RowSums<1>& all) {
+          keep_state(walk, t, c, all.first[0], 1.0f / sqrtf(var(all) + walk.eps));
+        },
+        [&](int c, const RowSums<1>& all) { keep_buffers(walk, t, c, all.first[0], var(all)); });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
     const RowPart<F> part(walk);
@@ -404,17 +421,9 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
   Walk walk = rows.walk;
   Values kept;
   Gradients kept_dy;
-  const auto first = [&] {
+  const auto first = [&](auto ask) {
     const RowPart<F> part(walk);
-    for (int j = 0; j < walk.shelf; ++j) {
-      const UnitPlaces<F, Units, 1> at(units, part, j, 0, walk.shelf);
-#pragma unroll
-      for (int k = 0; k < kParts; ++k) {
-        if (at.x[k] >= 0) Shelf<F>::fetch(j * kPlaces + k, t.x + at.x[k]);
-      }
-      if (at.y[0] >= 0) Shelf<F>::fetch(j * kPlaces + kParts, t.dy + at.y[0]);
-      if (ends_step<kCount>(j, walk.shelf)) Shelf<F>::commit();
-    }
+    fetch_shelf<kCount, kPlaces>(walk, units, part, t.x, t.dy);
     const Statistics<F> s = statistics_of_backward<F>(walk, t);
     const Affine<F> affine = affine_of<F>(walk, t, s);
     Sums sums[F::kChannels] = {};
@@ -438,18 +447,23 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
       add_units(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
     }
     add_units(last, kept, kept_dy);
+    ask();
     RowSums<F::kChannels> parts;
 #pragma unroll
     for (int k = 0; k < F::kChannels; ++k) {
       parts.first[k] = sums[k].dy;
       parts.second[k] = sums[k].product;
     }
-    combine_rows<F>(rows, walk, turns, parts, AddRows(), [&](int c, const RowSums<1>& all) {
-      rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
-      if (t.dweight == nullptr) return;
-      t.dweight[c] = all.second[0];
-      t.dbias[c] = all.first[0];
-    });
+    combine_rows<F>(
+        rows, walk, turns, parts, AddRows(),
+        [&](int c, const RowSums<1>& all) {
+          rows.partial[walk.splits * walk.channels + c] = {all.first[0], all.second[0]};
+        },
+        [&](int c, const RowSums<1>& all) {
+          if (t.dweight == nullptr) return;
+          t.dweight[c] = all.second[0];
+          t.dbias[c] = all.first[0];
+        });
   };
   in_two_looks(rows, turns, walk, first, [&](bool held) {
     const RowPart<F> part(walk);

@@ -37,8 +37,8 @@ void BatchNormReluParts::add_to(ComposedBlock& block, const BatchNormProblem& pr
   const auto& list = list_of(first);
   std::string_view id = norm;
   if (relu.empty()) {
-    const auto& cluster = entry_of(list, "custom_cluster");
-    if (cluster.preferred(first, Pass::kForward, context.workspace_limit())) id = cluster.id;
+    const Family family = family_of(norm);
+    id = choice_of(list, family, first, two_passes(), context.workspace_limit())->id;
   }
   block.add(type_of(first), list, id, first, problem.x, context);
   if (!relu.empty()) {

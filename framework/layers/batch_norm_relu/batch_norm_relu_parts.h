@@ -6,8 +6,8 @@
 
 namespace duet {
 
-/// Ids in the lists of batch normalisation and relu. Without one of relu both are one part, by `norm` of
-/// the list of their own block, or by custom_cluster, with the same limits, where that list prefers it.
+/// Ids in the lists of batch normalisation and relu. Without one of relu both are one part, by what a network would run
+/// their own block by in the family of `norm`, which has `norm`'s limits.
 struct BatchNormReluParts {
   std::string_view norm, relu;
 

@@ -48,7 +48,9 @@ BatchNormReluPoolProblem BatchNormReluPoolLayer::infer(const std::vector<TensorD
 const LayerType& batch_norm2d_relu_pool_type() {
   static const LayerType type = layer_type<BatchNormReluPoolLayer, batch_norm_relu_pool_impls>(
       "batch_norm2d_relu_pool", "batch_norm2d, relu and max pooling in one",
-      {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}});
+      {{"pool", "pool_kernel"}, {"pool_pad", "pool_padding"}},
+      {{{"batch_norm2d"}, {"relu"}, {"max_pool2d", "pool_"}},
+       {{"batch_norm2d"}, {"max_pool2d", "pool_"}, {"relu"}}});
   return type;
 }
 

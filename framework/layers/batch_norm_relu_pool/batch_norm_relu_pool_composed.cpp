@@ -14,7 +14,7 @@ struct Parts {
 };
 constexpr Parts kCpuReference = {{"cpu_reference", "cpu_reference"}, "cpu_reference"};
 constexpr Parts kCustom = {{"custom_welford", ""}, "custom_vectorized"};
-constexpr Parts kCudnn = {{"cudnn", "cudnn"}, "cudnn"};
+constexpr Parts kCudnn = {{"cudnn", ""}, "cudnn"};
 
 template <const Parts& ids>
 std::optional<std::string> unsupported(const Problem& problem, Pass pass) {

@@ -5,10 +5,10 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d/written_filter.cuh"
 
 namespace duet {
 
@@ -59,6 +59,7 @@ class HaloPlan {
   }
 
   bool any() const { return number_ >= 0; }
+  double cycles() const { return cycles_; }  // an estimate
   /// Calls visit(tile). REQUIRES: any().
   template <class Visit>
   void with_tile(Visit visit) const {
@@ -140,17 +141,30 @@ inline std::optional<std::string> halo_convolution_unsupported(const Conv2dProbl
   return {};
 }
 
+/// Whether an estimate of forward or backward_data is not far above WgmmaConvolution's, as it is where tiles are too few for the
+/// multiprocessors: sums are not cut here. In tf32 backward_data of 8x192x7x7 -> 384 takes 39.4 us in place of 16.2 (H200).
+template <class T>
+bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
+  // Estimates leave out that custom_wgmma brings a tile once a tap.
+  constexpr double kOfCopies = 1.5;
+  return HaloPlan<T>(HaloProblem(d, pass), likely_multiprocessor_count()).cycles() <=
+         kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
+}
+
 /// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
   if (halo_convolution_unsupported(d, pass)) return false;
   if (pass == Pass::kBackwardFilter) {
-    // In bf16 custom_wgmma's, of less to begin and to end, is faster where rows are few: Nx64x16x16 -> 128 takes
-    // 27.4 us in place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256 (H200).
-    const int64_t rows =
-        int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * FilterSegments<bfloat16>(d.q).count;
+    // custom_wgmma's, of less to begin and to end, is faster where positions are few: of eight images, for each tile. In bf16
+    // Nx64x16x16 -> 128 takes 27.4 us in place of 29.4 at N = 128, 39.6 and 39.1 at 192, and 51.9 and 41.9 at 256, and
+    // 128x512x2x2 -> 512 30.7 in place of 42.4; in tf32 8x96x14x14 -> 208 takes 21.9 in place of 30.4 (H200).
+    const FilterSegments<bfloat16> segments(d.q);
+    const int64_t positions =
+        int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * segments.all_columns();
+    const int64_t tiles = int64_t{ceil_div(d.k, kPanel)} * ceil_div(d.c, kPanel);
     return d.n >= ImageBlocks::kImages &&
-           (d.math == Math::kTF32 || rows * ceil_div(d.k, kPanel) * ceil_div(d.c, kPanel) >= 768);
+           positions * tiles >= (d.math == Math::kTF32 ? 2400 : 12288);
   }
   if (keeps_weights(d, pass)) return true;
   if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
@@ -158,6 +172,8 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
   const HaloGeometry& g = problem.geometry;
   const double results = double(g.images) * g.out_height * g.out_width;
   if (results < 0.7 * g.positions()) return false;
+  if (!(d.math == Math::kBF16 ? halo_keeps_up<bfloat16>(d, pass) : halo_keeps_up<float>(d, pass)))
+    return false;
   if (d.math == Math::kBF16) return problem.columns <= 64 || pass == Pass::kForward;
   return g.rows(0) <= 128;  // float's tiles have little room for a wider halo
 }
@@ -165,7 +181,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 /// x, y and their gradients are stored as T, float for tf32. A window's argmax (packed_argmax.cuh) is nullptr where
 /// nothing is pooled. REQUIRES: halo_convolution_unsupported() has no reason for a pass that runs.
 template <class T>
-class HaloConvolution : StagedConvolution<T> {
+class HaloConvolution : public StagedConvolution<T> {
  public:
   HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit)
       : Staged(problem),
@@ -173,18 +189,24 @@ class HaloConvolution : StagedConvolution<T> {
         keeps_data_(keeps_weights(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
-        segments_(problem.q),
-        backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
-                         int64_t(parts_stride()),
-                         workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
-                         likely_multiprocessor_count()) {}
+        backward_filter_(filter(workspace_limit)) {}
 
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
-    return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
+    if constexpr (kBf16) {
+      return staged_bytes(pass) + sizeof(float) * backward_filter_.plan.splits * parts_stride();
+    } else {
+      return backward_filter_.workspace_bytes();
+    }
   }
   std::string text(Pass pass) const {
-    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    if (pass == Pass::kBackwardFilter) {
+      if constexpr (kBf16) {
+        return backward_filter_.plan.text();
+      } else {
+        return backward_filter_.text();
+      }
+    }
     if (keeps(pass)) return kept_problem(padded_, pass).text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
@@ -206,15 +228,16 @@ class HaloConvolution : StagedConvolution<T> {
   }
   /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().
   template <class Result>
-  void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result) const {
-    const auto [image, weights] = stage_x_and_weights(run, x, w);
+  void forward_kept(const Run& run, const Tensor& x, const Tensor& w, const Result& result,
+                    const SharedImages<T>& shared = {}) const {
+    const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx) const {
+                     const Tensor& dx, const SharedImages<T>& shared = {}) const {
     if constexpr (kBf16) {
       if (keeps(Pass::kBackwardData)) {
-        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true);
+        const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, true, shared);
         const TapNumbers from_the_last{8, -3, -1, FastDivisor(3)};
         const KeptProblem kept = kept_problem(padded_, Pass::kBackwardData);
         const Conv2dProblem& d = problem_;
@@ -228,7 +251,7 @@ class HaloConvolution : StagedConvolution<T> {
       }
     }
     constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned);
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned, shared);
     if constexpr (kTurned) {
       launch(backward_data_, image, by_row(weights, problem_.c), nullptr, problem_.c, dx, run);
     } else {
@@ -240,26 +263,21 @@ class HaloConvolution : StagedConvolution<T> {
     }
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db) const {
-    const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
-      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                             parts_stride(), run.stream());
-    };
-    if constexpr (std::is_same_v<T, float>) {
-      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
-      auto* const image = static_cast<float*>(run.workspace);
-      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, dy, argmax, image, gradient);
-      launch_parts({image, images}, {gradient, gradients});
+                       float* dw, float* db, const SharedImages<T>& shared = {}) const {
+    if constexpr (kBf16) {
+      const Conv2dProblem& d = padded_;
+      const auto& [segments, plan] = backward_filter_;
+      auto* const parts = static_cast<float*>(this->behind_staged(run, Pass::kBackwardFilter));
+      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
+      launch_wgmma_filter(
+          PixelRows<T>(image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments.columns + d.s - 1,
+                       plan.tile_channels * int(sizeof(T))),
+          PixelRows<T>(gradient, d.n, d.p, d.q, d.k, 0, 0, segments.columns), plan, problem_.k,
+          db != nullptr, parts, parts_stride(), run.stream());
+      this->launch_sum_filters(parts, plan.splits, filter_channels(), dw, db, run.stream());
     } else {
-      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax);
-      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
-                    backward_filter_.tile_channels * int(sizeof(T))},
-                   {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
+      backward_filter_.run(run, x, dy, argmax, dw, db);
     }
-    this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
-                             run.stream());
   }
 
  private:
@@ -268,50 +286,33 @@ class HaloConvolution : StagedConvolution<T> {
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
 
   static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
-
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
-  // Of backward_filter.
+  // Of backward_filter: its operands are staged and copied, or in tf32, of which the instruction wants terms of a sum
+  // together, written.
+  struct CopiedFilter {
+    FilterSegments<T> segments;
+    FilterPlan<T> plan;
+  };
+  using Filter = std::conditional_t<kBf16, CopiedFilter, WrittenFilter<1>>;
+  Filter filter(size_t workspace_limit) const {
+    if constexpr (kBf16) {
+      const Conv2dProblem& d = problem_;
+      const FilterSegments<T> segments(d.q);
+      const size_t staged = staged_bytes(Pass::kBackwardFilter);
+      return {segments,
+              {d.n, d.p, segments, d.k, d.c, int64_t(parts_stride()),
+               workspace_limit > staged ? workspace_limit - staged : 0,
+               likely_multiprocessor_count(), false}};
+    } else {
+      return {problem_, workspace_limit};
+    }
+  }
   int filter_channels() const {
     return round_up(problem_.c, FilterPlan<T>::channels_of_tile(problem_.c));
   }
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
-  }
-  ImageBlocks image_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
-  }
-  ImageBlocks gradient_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.k, d.p, segments_.all_columns()};
-  }
-  size_t operand_bytes() const {
-    if constexpr (std::is_same_v<T, float>) {
-      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
-    }
-    return staged_bytes(Pass::kBackwardFilter);
-  }
-  float* parts(const Run& run) const {
-    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
-  }
-  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                    float* image, float* gradient) const {
-    const Conv2dProblem& d = problem_;
-    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
-      if (argmax) {
-        launch_staging(images,
-                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                  gradient_blocks(), gradient),
-                       run.stream());
-      } else {
-        launch_staging(
-            images,
-            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
-            run.stream());
-      }
-    });
   }
 
   struct Product {
@@ -344,8 +345,7 @@ class HaloConvolution : StagedConvolution<T> {
 
   const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
   const Product forward_, backward_data_;
-  const FilterSegments<T> segments_;  // of backward_filter_
-  const FilterPlan<T> backward_filter_;
+  const Filter backward_filter_;
 };
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.

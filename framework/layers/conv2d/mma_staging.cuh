@@ -202,11 +202,13 @@ struct GradientPart {
   PooledGradient<T, kLayout> from;
   T* to;
   bool rounds;
-  int blocks;
+  int blocks = 0;
   PlaneTiles<T> tiles;  // of cells
 
   GradientPart(const PooledGradient<T, kLayout>& from_, T* to_, bool rounds_)
-      : from(from_), to(to_), rounds(rounds_), blocks(ceil_div(from.items, kStagingThreads)) {
+      : from(from_), to(to_), rounds(rounds_) {
+    if (!to) return;
+    blocks = ceil_div(from.items, kStagingThreads);
     if constexpr (kPlanes) {
       tiles = PlaneTiles<T>(from.g.d.n, from.g.d.k, from.padded, from.cells_h * from.cells_w);
       blocks = tiles.blocks;
@@ -330,41 +332,6 @@ template <class A, class B>
 void launch_staging(const A& a, const B& b, cudaStream_t stream) {
   if (a.blocks + b.blocks == 0) return;
   launch_following({a.blocks + b.blocks, kStagingThreads, 0, stream}, stage_kernel<A, B>, a, b);
-}
-
-// dw[filter][tap][channel] as the layout has it = the sum of the parts, in which channels are `padded`; then db.
-// Mapping: lanes run along a part; where a result goes it is alone.
-template <bool kTapsInside>
-__global__ void __launch_bounds__(kReduceThreads)
-    sum_filters_kernel(const float* partial, int splits, size_t stride, int filters, int channels,
-                       int taps, FastDivisor by_padded, FastDivisor by_taps, float* __restrict__ dw,
-                       float* __restrict__ db) {
-  constexpr int kSlices = 8, kLanes = kReduceThreads / kSlices;
-  __shared__ float slices[kSlices][kLanes];
-  const int lane = threadIdx.x % kLanes, slice = threadIdx.x / kLanes;
-  const int i = blockIdx.x * kLanes + lane;
-  const int weights = filters * taps * int(by_padded.divisor);
-  const bool inside = i < weights + filters;
-  float total = 0.f;
-  wait_for_primary();
-  if (inside)
-#pragma unroll 8
-    for (int s = slice; s < splits; s += kSlices) total += partial[s * stride + i];
-  slices[slice][lane] = total;
-  __syncthreads();
-  if (slice != 0 || !inside) return;
-#pragma unroll
-  for (int s = 1; s < kSlices; ++s) total += slices[s][lane];
-  if (i < weights) {
-    int rest, channel, filter, tap;
-    by_padded.divmod(i, rest, channel);
-    by_taps.divmod(rest, filter, tap);
-    if (channel >= channels) return;
-    dw[kTapsInside ? (filter * channels + channel) * taps + tap : rest * channels + channel] =
-        total;
-  } else if (db != nullptr) {
-    db[i - weights] = total;
-  }
 }
 
 }  // namespace duet

@@ -5,16 +5,42 @@
 #include <utility>
 
 #include "core/arena.h"
+#include "layers/conv2d/filter_sums.cuh"
 #include "layers/conv2d/mma_staging.cuh"
 
 namespace duet {
 
-/// x, y and their gradients are stored as T. Staged images lie at the beginning of the workspace, staged
-/// weights behind them.
+/// Staged x and dy that passes of a step share, each where its first pass leaves it; nullptr where each pass stages its own.
+template <class T>
+struct SharedImages {
+  T* x = nullptr;
+  T* dy = nullptr;
+};
+
+/// x, y and their gradients are stored as T. Staged images lie at the beginning of the workspace, but for those that passes
+/// share, and staged weights behind them.
 template <class T>
 class StagedConvolution {
  public:
   static constexpr int kVec = kWidest<T>;
+
+  /// Whether forward's staged x is backward_filter's, and whether stage_dy() stages that of both backward passes: then they
+  /// are handed SharedImages.
+  void share(bool x, bool dy) { shares_x_ = x, shares_dy_ = dy; }
+  size_t shared_x_bytes() const { return shares_x_ ? x_bytes() : 0; }
+  size_t shared_dy_bytes() const { return shares_dy_ ? dy_bytes() : 0; }
+  // One channel lies the same in both layouts; it is padded all the same.
+  bool stages_x() const { return problem_.layout == Layout::kNCHW || problem_.c != padded_.c; }
+  bool stages_dy(const uint32_t* argmax) const {
+    return argmax || problem_.layout == Layout::kNCHW || problem_.k != padded_.k;
+  }
+  void stage_dy(const Run& run, const Tensor& dy, const uint32_t* argmax, T* to) const {
+    by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      with_dy_part<kLayout>(dy, argmax, to, [&](const auto& part) {
+        launch_staging(x_part<kLayout>(Tensor{}, nullptr), part, run.stream());
+      });
+    });
+  }
 
  protected:
   explicit StagedConvolution(const Conv2dProblem& problem)
@@ -32,10 +58,10 @@ class StagedConvolution {
   /// As if x and dy were always staged.
   size_t staged_bytes(Pass pass) const {
     const size_t taps = size_t(geometry_.taps) * sizeof(T);
-    if (pass == Pass::kBackwardFilter) return x_bytes() + dy_bytes();
+    if (pass == Pass::kBackwardFilter) return own_x_bytes() + own_dy_bytes();
     const size_t weights =
         std::max(align_up(taps * problem_.k * padded_.c), align_up(taps * problem_.c * padded_.k));
-    return (pass == Pass::kForward ? x_bytes() : dy_bytes()) + weights;
+    return (pass == Pass::kForward ? own_x_bytes() : own_dy_bytes()) + weights;
   }
   void* behind_staged(const Run& run, Pass pass) const {
     return static_cast<char*>(run.workspace) + staged_bytes(pass);
@@ -43,9 +69,10 @@ class StagedConvolution {
 
   /// x and the weights [k][(r,s,c)].
   std::pair<const T*, const T*> stage_x_and_weights(const Run& run, const Tensor& x,
-                                                    const Tensor& w) const {
-    T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
-    T* const weights = at(run, x_bytes());
+                                                    const Tensor& w,
+                                                    const SharedImages<T>& shared = {}) const {
+    T* const image = !stages_x() ? nullptr : shared.x ? shared.x : at(run, 0);
+    T* const weights = at(run, own_x_bytes());
     const WeightMatrix matrix(w.data<float>(), problem_, false, padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       launch_staging(x_part<kLayout>(x, image), WeightPart<T>(matrix, weights, rounds()),
@@ -56,41 +83,43 @@ class StagedConvolution {
   /// dy (with `argmax`, of the pooled y) and the weights, `turned` to [c][(r,s,k)] or not.
   std::pair<const T*, const T*> stage_dy_and_weights(const Run& run, const Tensor& dy,
                                                      const uint32_t* argmax, const Tensor& w,
-                                                     bool turned) const {
-    T* const image = stages_dy(argmax) ? static_cast<T*>(run.workspace) : nullptr;
-    T* const weights = at(run, dy_bytes());
+                                                     bool turned,
+                                                     const SharedImages<T>& shared = {}) const {
+    T* const image = stages_dy(argmax) && !shared.dy ? at(run, 0) : nullptr;
+    T* const weights = at(run, own_dy_bytes());
     const WeightMatrix matrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       with_dy_part<kLayout>(dy, argmax, image, [&](const auto& part) {
         launch_staging(part, WeightPart<T>(matrix, weights, rounds()), run.stream());
       });
     });
-    return {image ? image : dy.data<T>(), weights};
+    return {shared.dy ? shared.dy : image ? image : dy.data<T>(), weights};
   }
   std::pair<const T*, const T*> stage_x_and_dy(const Run& run, const Tensor& x, const Tensor& dy,
-                                               const uint32_t* argmax) const {
-    T* const image = stages_x() ? static_cast<T*>(run.workspace) : nullptr;
-    T* const gradient = stages_dy(argmax) ? at(run, x_bytes()) : nullptr;
+                                               const uint32_t* argmax,
+                                               const SharedImages<T>& shared = {}) const {
+    T* const image = stages_x() && !shared.x ? at(run, 0) : nullptr;
+    T* const gradient = stages_dy(argmax) && !shared.dy ? at(run, own_x_bytes()) : nullptr;
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       with_dy_part<kLayout>(dy, argmax, gradient, [&](const auto& part) {
         launch_staging(x_part<kLayout>(x, image), part, run.stream());
       });
     });
-    return {image ? image : x.data<T>(), gradient ? gradient : dy.data<T>()};
+    return {shared.x ? shared.x
+            : image  ? image
+                     : x.data<T>(),
+            shared.dy  ? shared.dy
+            : gradient ? gradient
+                       : dy.data<T>()};
   }
 
   /// dw, and db or nullptr, from `splits` parts [k][(r,s,c)] of `channels` each, the sums of dy behind
   /// each.
   void launch_sum_filters(const float* parts, int splits, int channels, float* dw, float* db,
                           cudaStream_t stream) const {
+    const FilterParts from(parts, splits, problem_.k, problem_.c, geometry_.taps, channels);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const int taps = geometry_.taps, results = problem_.k * (taps * channels + 1);
-      launch({.gridDim = static_cast<unsigned>(ceil_div(results, kReduceThreads / 8)),
-              .blockDim = kReduceThreads,
-              .stream = stream},
-             {overlaps_primary()}, sum_filters_kernel<kLayout == Layout::kNCHW>, parts, splits,
-             partial_stride(problem_.k, taps * channels), problem_.k, problem_.c, taps,
-             FastDivisor(channels), FastDivisor(taps), dw, db);
+      duet::launch_sum_filters<kLayout == Layout::kNCHW>(from, dw, db, stream);
     });
   }
 
@@ -98,17 +127,16 @@ class StagedConvolution {
   const ConvGeometry geometry_;           // of padded_
 
  private:
+  bool shares_x_ = false, shares_dy_ = false;
+
   static Conv2dProblem padded(Conv2dProblem d) {
     d.c = round_up(d.c, kVec);
     d.k = round_up(d.k, kVec);
     d.layout = Layout::kNHWC;
     return d;
   }
-  // One channel lies the same in both layouts; it is padded all the same.
-  bool stages_x() const { return problem_.layout == Layout::kNCHW || problem_.c != padded_.c; }
-  bool stages_dy(const uint32_t* argmax) const {
-    return argmax || problem_.layout == Layout::kNCHW || problem_.k != padded_.k;
-  }
+  size_t own_x_bytes() const { return x_bytes() - shared_x_bytes(); }
+  size_t own_dy_bytes() const { return dy_bytes() - shared_dy_bytes(); }
   size_t x_bytes() const {
     return align_up(sizeof(T) * problem_.n * geometry_.pixels_in * size_t(padded_.c));
   }

@@ -88,7 +88,7 @@ inline bool wgmma_convolution_preferred(const Conv2dProblem& d, Pass pass, size_
 /// x, y and their gradients are stored as T, float for tf32 and, kSplit, for fp32 in 3xTF32. A window's argmax (packed_argmax.cuh) is
 /// nullptr where nothing is pooled.
 template <class T, bool kSplit = false>
-class WgmmaConvolution : StagedConvolution<T> {
+class WgmmaConvolution : public StagedConvolution<T> {
  public:
   using Plan = WgmmaPlan<kSplit>;
 
@@ -126,12 +126,18 @@ class WgmmaConvolution : StagedConvolution<T> {
     const size_t parts = pass == Pass::kBackwardFilter || splits > 1 ? splits : 0;
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
-  /// An estimate.
-  double microseconds(Pass pass) const {
-    if (pass != Pass::kBackwardData) return plan_of(pass).microseconds(operand_bytes(pass));
+  /// An estimate of the product.
+  double cycles(Pass pass) const {
+    if (pass != Pass::kBackwardData) return plan_of(pass).cycles;
     double all = 0;
-    for (const Plan& plan : backward_data_) all += plan.microseconds(0);
-    return all + Plan().microseconds(operand_bytes(pass));
+    for (const Plan& plan : backward_data_) all += plan.cycles;
+    return all;
+  }
+  /// An estimate of all.
+  double microseconds(Pass pass) const {
+    Plan all;
+    all.cycles = cycles(pass);
+    return all.microseconds(operand_bytes(pass));
   }
   std::string text(Pass pass) const {
     const std::string text = plan_of(pass).template text<T>();
@@ -142,7 +148,7 @@ class WgmmaConvolution : StagedConvolution<T> {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
                const Tensor& y) const {
-    with_operands(run, x, w, outputs_, forward_,
+    with_operands(run, x, w, {}, outputs_, forward_,
                   [&]<class Tile>(Tile, const auto& a, const auto& b) {
                     launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y);
                   });
@@ -150,9 +156,10 @@ class WgmmaConvolution : StagedConvolution<T> {
 
   /// Forward to somewhere else: calls launch(tile, plan, a, b) with boxes that hold whole 2x2 windows.
   template <class Launch>
-  void forward_windows(const Run& run, const Tensor& x, const Tensor& w, Launch launch) const {
+  void forward_windows(const Run& run, const Tensor& x, const Tensor& w,
+                       const SharedImages<T>& shared, Launch launch) const {
     const Plan plan = window_plan();
-    with_operands(run, x, w, windows_, plan,
+    with_operands(run, x, w, shared, windows_, plan,
                   [&](auto tile, const auto& a, const auto& b) { launch(tile, plan, a, b); });
   }
   size_t window_workspace_bytes() const { return staged_bytes(Pass::kForward); }
@@ -166,13 +173,13 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
-                     const Tensor& dx) const {
+                     const Tensor& dx, const SharedImages<T>& shared = {}) const {
     const size_t count = phases_.with_taps.size();
     if (int(count) < phases_.all) {
       DUET_CUDA(cudaMemsetAsync(dx.memory, 0, problem_.x_desc().bytes(), run.stream()));
     }
     if (count == 0) return;
-    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters);
+    const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters, shared);
     const Conv2dProblem& d = padded_;
     for (size_t i = 0; i < count; ++i) {
       const WgmmaPhase& phase = phases_.with_taps[i];
@@ -181,7 +188,8 @@ class WgmmaConvolution : StagedConvolution<T> {
       const Plan& plan = backward_data_[i];
       plan.with_tile([&, filters = weights]<class Tile>(Tile) {
         if constexpr (kRasters) {
-          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
+          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kShareN,
+                                 phase.taps);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         } else {
           const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
@@ -192,7 +200,7 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                       float* dw, float* db) const {
+                       float* dw, float* db, const SharedImages<T>& shared = {}) const {
     const Plan& plan = backward_filter_;
     if constexpr (kRasters) {
       const Rasters images = image_rasters(problem_), gradients = gradient_rasters(problem_);
@@ -202,7 +210,7 @@ class WgmmaConvolution : StagedConvolution<T> {
       launch_filters(run, RasterByTap(gradient, gradients, places(), problem_.k, {}, {}),
                      RasterByTap(image, images, places(), plan.columns, taps_h(), taps_w()));
     } else {
-      const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax);
+      const auto [image, gradient] = stage_x_and_dy(run, x, dy, argmax, shared);
       const Conv2dProblem& d = padded_;
       launch_filters(
           run, ImageByTap{{gradient, d.n, d.p, d.q, d.k, {}, {}, terms_}, terms_, problem_.k},
@@ -251,13 +259,14 @@ class WgmmaConvolution : StagedConvolution<T> {
   }
   /// Calls launch(tile, a, b) for forward.
   template <class Launch>
-  void with_operands(const Run& run, const Tensor& x, const Tensor& w, const PositionBoxes& boxes,
-                     const Plan& plan, Launch launch) const {
-    const auto [image, weights] = stage_x_and_weights(run, x, w);
+  void with_operands(const Run& run, const Tensor& x, const Tensor& w,
+                     const SharedImages<T>& shared, const PositionBoxes& boxes, const Plan& plan,
+                     Launch launch) const {
+    const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     const Conv2dProblem& d = padded_;
     const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
+      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kShareN));
     });
   }
   TapAxis taps_h() const {

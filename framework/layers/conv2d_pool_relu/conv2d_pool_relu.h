@@ -58,14 +58,16 @@ class Conv2dPoolReluLayer : public LayerOf<Conv2dPoolReluLayer, Conv2dPoolReluPr
 const LayerType& conv2d_pool_relu_type();
 
 /// Shapes as Conv2dPoolReluProblem says; b and db are falsy without a bias. `state` is what this
-/// implementation's earlier passes of the step left for the later ones: forward, backward_filter,
-/// and backward_data where dx is wanted. The backward passes only read it and may run at once.
+/// implementation's earlier passes of the step left for the later ones: forward, begin_backward, backward_filter,
+/// and backward_data where dx is wanted. The last two only read it and may run at once.
 class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
  public:
   using ImplementationOf::ImplementationOf;
 
   virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                        const Tensor& y, const Tensor& state) = 0;
+  /// What backward_filter does before backward_data may run beside it: what both need goes to `state`.
+  virtual void begin_backward(const Run&, const Tensor& /*dy*/, const Tensor& /*state*/) {}
   virtual void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                                const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
   /// Called only where dx is wanted, after backward_filter.
@@ -79,6 +81,7 @@ class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
     } else if (pass == Pass::kBackwardData) {
       if (t.dx[0]) backward_data(run, t.y[0], t.dy[0], t.state, t.w[0], t.dx[0]);
     } else {
+      begin_backward(run, t.dy[0], t.state);
       backward_filter(aside(run), t.x[0], t.y[0], t.dy[0], t.state, t.dw[0],
                       bias ? t.dw[1] : Tensor{});
     }

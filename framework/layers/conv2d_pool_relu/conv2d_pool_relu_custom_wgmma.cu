@@ -7,6 +7,7 @@
 //           shared memory (kept_weights.cuh).
 // Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
 #include <optional>
+#include <set>
 
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
@@ -18,6 +19,7 @@ namespace {
 /// A WgmmaResult that pools: y in kLayout, and argmax as packed_argmax.cuh has it.
 template <Layout kLayout, class T>
 struct WindowResult {
+  static constexpr bool kTakesStages = true;
   T* y;
   uint32_t* argmax;
   const float* bias;
@@ -29,12 +31,13 @@ struct WindowResult {
 
   template <class Tile>
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const ImageByPosition<T>& a,
-                                        const PositionBoxes::Start& start,
+                                        const PositionBoxes::Start& start, const WgmmaPlace& place,
                                         const WgmmaTileMemory<Tile>& memory) const {
     constexpr int kGroup = 8, kPitch = WgmmaTileMemory<Tile>::kPixelPitch;
-    const float* const tile = columns_to_shared<Tile>(d, bias, filters, memory);
+    const int n0 = place.column * Tile::kN;
+    const float* const tile = columns_to_shared<Tile>(d, bias, n0, filters, memory);
     const PositionBoxes& boxes = a.boxes;
-    const int windows = boxes.box() / 4, n0 = blockIdx.y * Tile::kN;
+    const int windows = boxes.box() / 4;
     for (int i = threadIdx.x; i < windows * (Tile::kN / kGroup); i += Tile::kMultipliers) {
       int group, window, rest, column, row, image;
       by_windows.divmod(i, group, window);
@@ -185,6 +188,17 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     }
   }
 
+  /// In bf16 all passes read x and dy in one form, so that passes that run here share them. dw in tf32 takes another.
+  void prepare(Pass pass, Context&) override {
+    runs_.insert(pass);
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      const bool filter = runs_.contains(Pass::kBackwardFilter);
+      const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
+      const bool dy = filter && runs_.contains(Pass::kBackwardData);
+      convolution_.share(x, dy);
+      if (halo_) halo_->share(x, dy);
+    }
+  }
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward) {
       return forward_by_halo_ ? halo_->workspace_bytes(pass)
@@ -192,7 +206,10 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     }
     return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
-  size_t state_bytes() const override { return packed_argmax_bytes(problem_.conv); }
+  /// The argmax, then what passes share.
+  size_t state_bytes() const override {
+    return argmax_bytes() + convolution_.shared_x_bytes() + convolution_.shared_dy_bytes();
+  }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
       return forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
@@ -206,17 +223,21 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     problem_.conv.layout == Layout::kNCHW ? forward_to<Layout::kNCHW>(run, x, w, b, y, state)
                                           : forward_to<Layout::kNHWC>(run, x, w, b, y, state);
   }
+  void begin_backward(const Run& run, const Tensor& dy, const Tensor& state) override {
+    if (T* const to = shared(state).dy) convolution_.stage_dy(run, dy, state.data<uint32_t>(), to);
+  }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    const auto* const argmax = state.data<uint32_t>();
-    by_halo(Pass::kBackwardData) ? halo_->backward_data(run, dy, argmax, w, dx)
-                                 : convolution_.backward_data(run, dy, argmax, w, dx);
+    const auto run_by = [&](const auto& convolution) {
+      convolution.backward_data(run, dy, state.data<uint32_t>(), w, dx, shared(state));
+    };
+    by_halo(Pass::kBackwardData) ? run_by(*halo_) : run_by(convolution_);
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor&, const Tensor& dy,
                        const Tensor& state, const Tensor& dw, const Tensor& db) override {
-    const auto* const argmax = state.data<uint32_t>();
     const auto run_by = [&](const auto& convolution) {
-      convolution.backward_filter(run, x, dy, argmax, dw.data<float>(), db.data<float>());
+      convolution.backward_filter(run, x, dy, state.data<uint32_t>(), dw.data<float>(),
+                                  db.data<float>(), shared(state));
     };
     by_halo(Pass::kBackwardFilter) ? run_by(*halo_) : run_by(convolution_);
   }
@@ -240,12 +261,13 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
                                                 .filters = d.k,
                                                 .pool_h = d.p / 2,
                                                 .pool_w = d.q / 2};
-        halo_->forward_kept(run, x, w, result);
+        halo_->forward_kept(run, x, w, result, shared(state));
         return;
       }
     }
     convolution_.forward_windows(
-        run, x, w, [&]<class Tile>(Tile, const auto& plan, const auto& a, const auto& filters) {
+        run, x, w, shared(state),
+        [&]<class Tile>(Tile, const auto& plan, const auto& a, const auto& filters) {
           const WindowResult<kLayout, T> result{.y = y.data<T>(),
                                                 .argmax = state.data<uint32_t>(),
                                                 .bias = b.data<float>(),
@@ -259,7 +281,16 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         });
   }
 
-  const WgmmaConvolution<T> convolution_;
+  size_t argmax_bytes() const { return align_up(packed_argmax_bytes(problem_.conv)); }
+  SharedImages<T> shared(const Tensor& state) const {
+    char* const from = state.data<char>() + argmax_bytes();
+    const size_t x = convolution_.shared_x_bytes(), dy = convolution_.shared_dy_bytes();
+    return {x > 0 ? reinterpret_cast<T*>(from) : nullptr,
+            dy > 0 ? reinterpret_cast<T*>(from + x) : nullptr};
+  }
+
+  std::set<Pass> runs_;  // here, of prepare()
+  WgmmaConvolution<T> convolution_;
   /// Forward keeps the weights.
   const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
