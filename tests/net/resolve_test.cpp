@@ -162,7 +162,7 @@ TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   EXPECT_EQ(chosen(Math::kFP32, "1", Layout::kNCHW), "custom_mma_3xtf32");
   EXPECT_EQ(chosen(Math::kBF16, "1", Layout::kNHWC), "custom_wgmma");
   EXPECT_EQ(chosen(Math::kTF32, "1", Layout::kNCHW, 1024), "custom_wgmma");
-  EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW, 64), "custom_wgmma_halo");
+  EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW, 512), "custom_wgmma_halo");
 }
 
 TEST(ChooseOf, LittleIsMultipliedByKernelsThatCutSums) {
