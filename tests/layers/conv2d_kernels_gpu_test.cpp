@@ -73,7 +73,7 @@ TensorDesc image(int64_t n, int64_t c, int64_t h, int64_t w) { return {{n, c, h,
 const std::vector<std::string_view> kBlocks = {"custom_direct", "custom_winograd",
                                                "custom_winograd_3xtf32", "custom_fused"};
 const std::vector<std::string_view> kNoDirect = {"custom_winograd", "custom_winograd_3xtf32",
-                                                 "custom_wgmma_3xtf32", "custom_fused"};
+                                                 "custom_fused"};
 
 // With so many outputs (or inputs, for backward_data) the larger tiles are chosen.
 TEST_F(ConvolutionKernels, LargeTiles) {
@@ -241,9 +241,6 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
       c.data = Data::kIntegers;
       check_math("conv2d_pool_relu", c, {"custom_wgmma"});
     }
-    LayerCase c{.name = name, .keys = keys, .x = {x}, .data = Data::kIntegers};
-    c.keys.emplace_back("pool_kernel", "2");
-    check_math("conv2d_pool_relu", c, {"custom_wgmma_3xtf32"});
   };
   check_wgmma("c40_k72", 72, image(3, 40, 9, 10), {{"kernel", "3"}, {"padding", "1"}});
   check_wgmma("c33_k35", 35, image(2, 33, 7, 6), {{"kernel", "3"}});

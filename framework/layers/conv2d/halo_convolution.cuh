@@ -5,10 +5,10 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
+#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
-#include "layers/conv2d/written_filter.cuh"
 
 namespace duet {
 
@@ -189,24 +189,18 @@ class HaloConvolution : public StagedConvolution<T> {
         keeps_data_(keeps_weights(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
-        backward_filter_(filter(workspace_limit)) {}
+        segments_(problem.q),
+        backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
+                         int64_t(parts_stride()),
+                         workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
+                         likely_multiprocessor_count()) {}
 
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
-    if constexpr (kBf16) {
-      return staged_bytes(pass) + sizeof(float) * backward_filter_.plan.splits * parts_stride();
-    } else {
-      return backward_filter_.workspace_bytes();
-    }
+    return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
   }
   std::string text(Pass pass) const {
-    if (pass == Pass::kBackwardFilter) {
-      if constexpr (kBf16) {
-        return backward_filter_.plan.text();
-      } else {
-        return backward_filter_.text();
-      }
-    }
+    if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     if (keeps(pass)) return kept_problem(padded_, pass).text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
@@ -264,20 +258,25 @@ class HaloConvolution : public StagedConvolution<T> {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db, const SharedImages<T>& shared = {}) const {
-    if constexpr (kBf16) {
-      const Conv2dProblem& d = padded_;
-      const auto& [segments, plan] = backward_filter_;
-      auto* const parts = static_cast<float*>(this->behind_staged(run, Pass::kBackwardFilter));
-      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
-      launch_wgmma_filter(
-          PixelRows<T>(image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments.columns + d.s - 1,
-                       plan.tile_channels * int(sizeof(T))),
-          PixelRows<T>(gradient, d.n, d.p, d.q, d.k, 0, 0, segments.columns), plan, problem_.k,
-          db != nullptr, parts, parts_stride(), run.stream());
-      this->launch_sum_filters(parts, plan.splits, filter_channels(), dw, db, run.stream());
+    const Conv2dProblem& d = padded_;
+    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
+      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
+                             parts_stride(), run.stream());
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
+      auto* const image = static_cast<float*>(run.workspace);
+      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
+      stage_blocks(run, x, dy, argmax, image, gradient);
+      launch_parts({image, images}, {gradient, gradients});
     } else {
-      backward_filter_.run(run, x, dy, argmax, dw, db);
+      const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
+      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
+                    backward_filter_.tile_channels * int(sizeof(T))},
+                   {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
     }
+    this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
+                             run.stream());
   }
 
  private:
@@ -286,33 +285,50 @@ class HaloConvolution : public StagedConvolution<T> {
   using Staged::stage_x_and_weights, Staged::stage_dy_and_weights;
 
   static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
+
   bool keeps(Pass pass) const { return pass == Pass::kForward ? keeps_forward_ : keeps_data_; }
 
-  // Of backward_filter: its operands are staged and copied, or in tf32, of which the instruction wants terms of a sum
-  // together, written.
-  struct CopiedFilter {
-    FilterSegments<T> segments;
-    FilterPlan<T> plan;
-  };
-  using Filter = std::conditional_t<kBf16, CopiedFilter, WrittenFilter<1>>;
-  Filter filter(size_t workspace_limit) const {
-    if constexpr (kBf16) {
-      const Conv2dProblem& d = problem_;
-      const FilterSegments<T> segments(d.q);
-      const size_t staged = staged_bytes(Pass::kBackwardFilter);
-      return {segments,
-              {d.n, d.p, segments, d.k, d.c, int64_t(parts_stride()),
-               workspace_limit > staged ? workspace_limit - staged : 0,
-               likely_multiprocessor_count(), false}};
-    } else {
-      return {problem_, workspace_limit};
-    }
-  }
+  // Of backward_filter.
   int filter_channels() const {
     return round_up(problem_.c, FilterPlan<T>::channels_of_tile(problem_.c));
   }
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
+  }
+  ImageBlocks image_blocks() const {
+    const Conv2dProblem& d = problem_;
+    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
+  }
+  ImageBlocks gradient_blocks() const {
+    const Conv2dProblem& d = problem_;
+    return {d.n, d.k, d.p, segments_.all_columns()};
+  }
+  size_t operand_bytes() const {
+    if constexpr (std::is_same_v<T, float>) {
+      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
+    }
+    return staged_bytes(Pass::kBackwardFilter);
+  }
+  float* parts(const Run& run) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
+  }
+  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
+                    float* image, float* gradient) const {
+    const Conv2dProblem& d = problem_;
+    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
+      if (argmax) {
+        launch_staging(images,
+                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                  gradient_blocks(), gradient),
+                       run.stream());
+      } else {
+        launch_staging(
+            images,
+            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
+            run.stream());
+      }
+    });
   }
 
   struct Product {
@@ -345,7 +361,8 @@ class HaloConvolution : public StagedConvolution<T> {
 
   const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
   const Product forward_, backward_data_;
-  const Filter backward_filter_;
+  const FilterSegments<T> segments_;  // of backward_filter_
+  const FilterPlan<T> backward_filter_;
 };
 
 // Compiled in conv2d_custom_wgmma_halo.cu and conv2d_custom_wgmma_halo_tf32.cu.

@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
       for (int i = 0; i < 2 * count + kTaps - 1; ++i) {
         if (at.round > 0) barriers.empty[at.slot].wait(at.round - 1);
         barriers.full[at.slot].expect(Tile::kRowOfImage);
-        image.copy(images, 0, 2 * pair + i, segment * Tile::kColumns,
+        image.copy(images, 0, 2 * pair + i, segment * Tile::kColumns, Tile::kRowOfImage,
                    ring + at.slot * Tile::kRowOfImage, barriers.full[at.slot]);
         at.next(kSlots);
         if (i < Tile::kSets - 1) continue;

@@ -55,7 +55,7 @@ class StagedConvolution {
   /// Whether float is staged as tf32; in fp32 it is as it is.
   bool rounds() const { return problem_.math == Math::kTF32; }
 
-  /// As if x and dy were always staged.
+  /// In the workspace, as if x and dy were always staged.
   size_t staged_bytes(Pass pass) const {
     const size_t taps = size_t(geometry_.taps) * sizeof(T);
     if (pass == Pass::kBackwardFilter) return own_x_bytes() + own_dy_bytes();

@@ -4,7 +4,7 @@
 // Traffic:  as conv2d custom_wgmma, but y is the pooled one plus half a byte of argmax an element.
 //           Backward unpools dy while it stages it, and brings a tile of it once for all taps
 //           (conv2d custom_wgmma_halo) where it can. Forward with 64 channels in bf16 keeps the weights in
-//           shared memory (kept_weights.cuh).
+//           shared memory (kept_weights.cuh). In bf16 what is staged of x and dy is so once for all passes.
 // Limits:   those of conv2d custom_wgmma; pooling 2x2 with stride 2, no pool padding.
 #include <optional>
 #include <set>
