@@ -136,14 +136,15 @@ class BatchNormCudnnGraph : public BatchNormImpl {
   }
 
   void prepare(Pass pass, Context& context) override {
-    const std::string what =
-        "batch_norm cudnn_graph " + problem_.to_string() + (problem_.relu ? " relu " : " ");
+    // What sums is chosen once for both, with relu and without, as plans differ in the order of their sums.
+    const std::string what = "batch_norm cudnn_graph " + problem_.to_string() + " ";
     // No product is in these graphs, and what engines do to operands of tensor cores does not matter.
     const gpu::EngineLimits statistics = {.tensor_cores = true, .most = 2};
     const gpu::EngineLimits elements = {.tensor_cores = true, .most = 1};
     if (pass == Pass::kForward) {
       evaluation_ = std::make_unique<Evaluation>(problem_);
-      evaluation_->whole.prepare(context, what + "evaluation", elements);
+      evaluation_->whole.prepare(context, what + (problem_.relu ? "relu " : "") + "evaluation",
+                                 elements);
       if (problem_.untrainable()) return;
       training_ = std::make_unique<Training>(problem_);
       training_->whole.prepare(context, what + "training", statistics);
