@@ -1,12 +1,12 @@
 // A product of bfloat16, tf32 or split float32 by Hopper's wgmma: out[row][column] = sum of A(row, k) *
 // B(column, k), operands brought by the copy engine (wgmma_operands.cuh).
 //
-// Mapping: blocks, as many as run at once, take tiles of 128 rows x kN columns by turns. Two warpgroups multiply, 64 rows
-// x kN each, with all sums in registers; one thread of one more warp starts copies, up to kStages steps of 64 (tf32: 32)
-// terms ahead, and of the next tile while one is stored. A stage passes to and fro by two barriers: `full`, when the
-// copies have come, and `empty`, when both warpgroups have read it. Of large tiles two blocks, a cluster, take two below
-// each other, and each brings half of B for both. Where A's row sums are wanted (a bias' gradient), tiles of the first
-// columns multiply A by ones too.
+// Mapping: blocks, as many as run at once (with Result::kTakesStages: one a tile), take tiles of 128 rows x kN by
+// turns. Two warpgroups multiply, 64 rows each, all sums in registers; a thread of one more warp starts copies, up to
+// kStages steps of 64 (tf32: 32) terms ahead, and of the next tile while one is stored. A stage passes to and fro by
+// two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Of large tiles two
+// blocks, a cluster, take two below each other, and each brings half of B for both. Where A's row sums are wanted (a
+// bias' gradient), tiles of the first columns multiply A by ones too.
 // Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once

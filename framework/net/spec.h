@@ -68,7 +68,7 @@ struct NetSpec {
   bool fp32_in_parts = true;  // layers/split_products.h
   bool fold_norms = false;    // in evaluation and prediction (fold.h)
   bool graph = true;
-  int64_t graph_steps = 8;  // of a training, in one launch
+  int64_t graph_steps = 8;  // of a training, or batches of an evaluation, in one launch
   uint64_t seed = 1;
   int64_t workspace_limit_mib = 1024;
   DataSpec data;

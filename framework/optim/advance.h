@@ -7,7 +7,7 @@
 
 namespace duet {
 
-/// What moves a step's state on. In the context's memory:
+/// What moves a step's state on. Loss and hits are in the context's memory, not owned.
 struct StepEnd {
   const float* loss = nullptr;    // {1}
   const int32_t* hits = nullptr;  // {2}: right, counted

@@ -38,7 +38,7 @@ class UpdateOptions {
   /// Queues what the update needs to know of all gradients.
   void queue();
   const UpdateExtras& extras() const { return extras_; }
-  /// A zero.
+  /// Of update_parameters(): a zero, in the device's memory.
   unsigned* ticket() const { return static_cast<unsigned*>(ticket_.data()); }
   size_t memory_bytes() const { return kinds_.bytes() + clip_.bytes() + ticket_.bytes(); }
 

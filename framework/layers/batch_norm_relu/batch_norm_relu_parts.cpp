@@ -38,7 +38,8 @@ void BatchNormReluParts::add_to(ComposedBlock& block, const BatchNormProblem& pr
   std::string_view id = norm;
   if (relu.empty()) {
     const Family family = family_of(norm);
-    id = choice_of(list, family, first, two_passes(), context.workspace_limit())->id;
+    if (const auto* entry = choice_of(list, family, first, two_passes(), context.workspace_limit()))
+      id = entry->id;
   }
   block.add(type_of(first), list, id, first, problem.x, context);
   if (!relu.empty()) {

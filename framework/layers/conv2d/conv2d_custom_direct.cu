@@ -98,10 +98,13 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
-  const bool fp32 = problem.math == Math::kFP32;
-  if (!fp32 && direct_product_possible(problem, pass)) return {};
-  if (pass != Pass::kBackwardData) return direct_unsupported(problem, pass);
-  return fp32 ? "has no backward_data in fp32; custom_direct_3xtf32 has" : no_direct_product(pass);
+  const bool possible = direct_product_possible(problem, pass), fp32 = problem.math == Math::kFP32;
+  if (possible && !fp32) return {};
+  std::optional<std::string> reason = direct_unsupported(problem, pass);
+  if (pass == Pass::kBackwardData)
+    reason = fp32 ? "has no backward_data in fp32" : no_direct_product(pass);
+  if (reason && possible) *reason += "; custom_direct_3xtf32 takes it";
+  return reason;
 }
 
 }  // namespace

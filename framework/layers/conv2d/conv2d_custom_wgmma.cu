@@ -1,8 +1,8 @@
 // conv2d custom_wgmma: implicit GEMM on Hopper's tensor cores, by wgmma and the copy engine; bf16 or
 //           tf32.
-// Mapping:  block = 128 output positions (dw: filters) x 256, 128 or 64 columns of the product; one
-//           thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
-//           of a block are a box of columns, rows and images, so that the operand of a tap is one
+// Mapping:  tile = 128 output positions (dw: filters) x 256, 128 or 64 columns of the product, which blocks take by
+//           turns; one thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
+//           of a tile are a box of columns, rows and images, so that the operand of a tap is one
 //           copy, and what lies in the padding becomes zeros on the way. backward_data of a stride of 2 is
 //           a product for each phase (wgmma_phases.cuh), one after the other.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the

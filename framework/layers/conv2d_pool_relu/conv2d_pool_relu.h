@@ -66,7 +66,7 @@ class Conv2dPoolReluImpl : public ImplementationOf<Conv2dPoolReluProblem> {
 
   virtual void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                        const Tensor& y, const Tensor& state) = 0;
-  /// What backward_filter does before backward_data may run beside it: what both need goes to `state`.
+  /// What backward_filter does before backward_data may run beside it: what both need goes to `state`. dy is of the pooled y.
   virtual void begin_backward(const Run&, const Tensor& /*dy*/, const Tensor& /*state*/) {}
   virtual void backward_filter(const Run& run, const Tensor& x, const Tensor& y, const Tensor& dy,
                                const Tensor& state, const Tensor& dw, const Tensor& db) = 0;
