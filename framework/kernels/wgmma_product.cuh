@@ -100,63 +100,81 @@ struct WgmmaTileMemory {
 __device__ __forceinline__ int my_row(int i) {
   return int(threadIdx.x) / 32 * 16 + int(threadIdx.x) % 32 / 4 + 8 * i;
 }
-/// Calls write(i, column, pair) with the sums d of this thread's rows, + bias of `columns`, or nullptr: two neighbouring
-/// columns at a time, in numbers of the tile, which begins at column n0.
-template <class Tile, class Write>
-__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias, int n0,
-                                          int columns, Write write) {
+/// The bias (or nullptr) of a tile's columns, from n0 on. A lane loads what others need too, all at once and before the
+/// product: a load for each column in its turn would be waited for each time.
+template <class Tile>
+class TileBias {
+ public:
+  __device__ __forceinline__ TileBias(const float* bias, int n0, int columns)
+      : there_(bias != nullptr) {
+    if (!there_) return;
 #pragma unroll
-  for (int j = 0; j < Tile::kN / 8; ++j) {
-    const int column = 8 * j + int(threadIdx.x) % 4 * 2;
-    float b[2] = {};
-    if (bias != nullptr)
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        if (n0 + column + e < columns) b[e] = __ldg(bias + n0 + column + e);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      write(i, column, Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
+    for (int g = 0; g < Tile::kN / 32; ++g) {
+      const int column = n0 + 32 * g + int(threadIdx.x) % 32;
+      of_lane_[g] = column < columns ? bias[column] : 0.f;
+    }
   }
-}
+  __device__ __forceinline__ void add_to(float (&d)[Tile::kN / 2]) const {
+    if (!there_) return;
+#pragma unroll
+    for (int j = 0; j < Tile::kN / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int lane = j % 4 * 8 + int(threadIdx.x) % 4 * 2 + e;
+        const float b = __shfl_sync(~0u, of_lane_[j / 4], lane);
+        d[4 * j + e] += b;
+        d[4 * j + 2 + e] += b;
+      }
+    }
+  }
+
+ private:
+  bool there_;
+  float of_lane_[Tile::kN / 32];
+};
 
 /// The sums as float [column][row], rows WgmmaTileMemory::kPixelPitch long; and all multiplying threads
 /// see them.
 template <class Tile>
 __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
-                                                          const float* bias, int n0, int columns,
                                                           const WgmmaTileMemory<Tile>& memory) {
   auto* const tile = reinterpret_cast<float*>(memory.tile);
-  for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
 #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + my_row(i)] = pair.v[e];
-  });
+  for (int k = 0; k < Tile::kN / 2; ++k) {
+    const int column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+    tile[column * WgmmaTileMemory<Tile>::kPixelPitch + my_row(k / 2 % 2)] = d[k];
+  }
   wait_multipliers<Tile>();
   return tile;
 }
 
-/// Of four lanes in a row, lane q has four words: then word s is what lane s had as its word q.
-__device__ __forceinline__ void turn_quad(uint32_t (&word)[4]) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = threadIdx.x & bit;
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      if (s & bit) continue;
-      uint32_t &low = word[s], &high = word[s + bit];
-      const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
-      low = upper ? other : low;
-      high = upper ? high : other;
-    }
-  }
+/// Of two lanes whose numbers differ in `bit`, the one without it gets the other's `low` as its `high`, and the other
+/// the first one's `high` as its `low`.
+__device__ __forceinline__ void trade_words(uint32_t& low, uint32_t& high, int bit) {
+  const bool upper = threadIdx.x & bit;
+  const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
+  low = upper ? other : low;
+  high = upper ? high : other;
+}
+/// Of four lanes in a row each has T of two columns of eight, of as many eights as fill its 16 bytes: then each has 16
+/// bytes of columns side by side, from the number returned on.
+template <class T>
+__device__ __forceinline__ int gather_row(uint32_t (&word)[4]) {
+  const int quad = int(threadIdx.x) % 4;
+  trade_words(word[0], word[2], 4 / sizeof(T));
+  trade_words(word[1], word[3], 4 / sizeof(T));
+  if constexpr (sizeof(T) == 4) return quad % 2 * 8 + quad / 2 * 4;
+  trade_words(word[0], word[1], 1);
+  trade_words(word[2], word[3], 1);
+  return quad * 8;
 }
 
 /// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
 /// and of that Function, which has no state; a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
 /// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
 ///
-/// Any result has stride and row_sums, and store() by the multiplying threads; with kTakesStages when nobody reads the
-/// stages any more, else from registers, while copies of the block's next tile come.
+/// Any result has bias, columns, stride and row_sums, and store() of sums with the bias by the multiplying threads; with
+/// kTakesStages when nobody reads the stages any more, else from registers, while copies of the block's next tile come.
 template <Layout kLayout, class T, class Function = std::identity>
 struct WgmmaResult {
   static constexpr bool kTakesStages = kLayout == Layout::kNCHW;
@@ -189,7 +207,7 @@ struct WgmmaResult {
       const bool inside = a.locate(start, tid, image, pixel);
       memory.row_at[tid] = inside ? image * columns * pixels + pixel : -1;
     }
-    const float* const tile = columns_to_shared<Tile>(d, bias, n0, columns, memory);
+    const float* const tile = columns_to_shared<Tile>(d, memory);
     const int row = tid % Tile::kM, at = memory.row_at[row];
     if (at < 0) return;
     const int count = min(Tile::kN, columns - n0);
@@ -204,50 +222,37 @@ struct WgmmaResult {
                                                  const typename A::Start& start, int n0,
                                                  T* to) const {
     T* row[2];
+    int count[2];  // of the tile's columns in this row
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       int image, pixel;
       const bool inside = a.locate(start, my_row(i), image, pixel);
-      row[i] = inside ? to + (image * pixels + pixel) * columns + n0 : nullptr;
+      row[i] = to + (inside ? (image * pixels + pixel) * columns + n0 : 0);
+      count[i] = inside ? columns - n0 : 0;
     }
-    if constexpr (std::is_same_v<T, float>) {
-      const bool pairs = columns % 2 == 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const Vector<float, 2> v{{Function()(pair.v[0]), Function()(pair.v[1])}};
-        if (row[i] == nullptr) return;
-        if (pairs && n0 + column < columns) duet::store(row[i] + column, v);
-        if (pairs) return;
+    if (columns % kWidest<T> != 0) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e)
-          if (n0 + column + e < columns) row[i][column + e] = v.v[e];
-      });
-    } else {
-      // Lane q of four has two of each eight columns; of 32 it takes the eight from 8 q on, 16 bytes.
-      const bool whole = columns % kWidest<T> == 0;
-      uint32_t word[2][4];
-      int group = 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const int j = group / 2 % 4;
-        T packed[2] = {T(Function()(pair.v[0])), T(Function()(pair.v[1]))};
-        memcpy(&word[i][j], packed, sizeof packed);
-        ++group;
-        if (j < 3) return;
-        turn_quad(word[i]);
-        const int first = column - 24 + int(threadIdx.x) % 4 * 6;
-        if (row[i] == nullptr || n0 + first >= columns) return;
-        if (whole) {
-          *reinterpret_cast<uint4*>(row[i] + first) =
-              uint4{word[i][0], word[i][1], word[i][2], word[i][3]};
-          return;
-        }
+      for (int k = 0; k < Tile::kN / 2; ++k) {
+        const int i = k / 2 % 2, column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+        if (column < count[i]) row[i][column] = T(Function()(d[k]));
+      }
+      return;
+    }
+    constexpr int kGathered = 4 * kWidest<T>;  // columns
 #pragma unroll
-        for (int e = 0; e < kWidest<T>; ++e) {
-          T value;
-          const auto half = uint16_t(word[i][e / 2] >> e % 2 * 16);
-          memcpy(&value, &half, sizeof value);
-          if (n0 + first + e < columns) row[i][first + e] = value;
-        }
-      });
+    for (int first = 0; first < Tile::kN; first += kGathered) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        T mine[kWidest<T>];
+#pragma unroll
+        for (int e = 0; e < kWidest<T>; ++e)
+          mine[e] = T(Function()(d[first / 2 + e / 2 * 4 + 2 * i + e % 2]));
+        uint32_t word[4];
+        memcpy(word, mine, sizeof word);
+        const int column = first + gather_row<T>(word);
+        if (column < count[i])
+          *reinterpret_cast<uint4*>(row[i] + column) = {word[0], word[1], word[2], word[3]};
+      }
     }
   }
 };
@@ -322,12 +327,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       visit(place, first, min(steps, first + steps_per_split) - first);
     }
   };
-  if (tid == 0) {
-    for (int i = 0; i < kStages; ++i) {
-      smem.full[i].init();
-      smem.empty[i].init(2 * kCluster);
-      if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
-    }
+  if (tid < kStages) {
+    smem.full[tid].init();
+    smem.empty[tid].init(2 * kCluster);
+    if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
   }
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
@@ -381,9 +384,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
   } else {
     if constexpr (Tile::kSplit) take_registers();
+    wait_for_primary();
     for_tiles([&](const WgmmaPlace& place, int, int count) {
       const bool sums = A::kSums && result.row_sums != nullptr && place.column == 0;
       float d[Tile::kN / 2], row_sums[4];
+      // A gradient of weights has none: with two loops `wgmma` would have to wait for what might add to its sums.
+      const TileBias<Tile> bias(A::kSums ? nullptr : result.bias, place.column * Tile::kN,
+                                result.columns);
       if constexpr (Tile::kSplit) {
         multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
       } else if (A::kSums && sums) {
@@ -400,6 +407,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             result.row_sums[place.split * result.stride + row] = row_sums[2 * i];
         }
       }
+      if constexpr (!A::kSums) bias.add_to(d);
       if constexpr (Result::kTakesStages) {
         static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
         wait_multipliers<Tile>();  // nobody reads the stages any more
