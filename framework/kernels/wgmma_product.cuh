@@ -486,14 +486,33 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #endif
 }
 
+/// Asked for and never launched.
+template <int threads>
+__global__ void __launch_bounds__(threads, 1) whole_multiprocessor_kernel() {}
+/// Clusters of blocks with a multiprocessor each that run at once on this GPU, or where there is none on an H200.
+template <int blocks>
+int likely_clusters() {
+  static_assert(blocks == 2 || blocks == 4);
+  if (!gpu_available()) return blocks == 2 ? 66 : 30;
+  using Tile = WgmmaTile<256, 4, 1>;
+  constexpr int kBytes = Tile::kStages * sizeof(WgmmaStage<Tile>);
+  static const int count = [] {
+    const auto kernel = whole_multiprocessor_kernel<Tile::kThreads>;
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    return clusters_at_once(
+        {.gridDim = dim3(blocks), .blockDim = dim3(Tile::kThreads), .dynamicSmemBytes = kBytes},
+        blocks, kernel);
+  }();
+  return count;
+}
+
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace. kSplit: in 3xTF32.
 template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
-  int parts =
-      1;  // of a tile's sum in a cluster, of steps_per_split each; then it has no other splits
+  int parts = 1;      // instead of splits: of a sum in a cluster, of steps_per_split each
   double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
@@ -504,6 +523,7 @@ struct WgmmaPlan {
     // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
     // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
     constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
+    const int clusters_of_four = likely_clusters<4>();
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       if (kSplit && tile == 256) continue;  // its sums take more registers than there are
@@ -511,19 +531,24 @@ struct WgmmaPlan {
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
-        const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
-        const double cost =
-            double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
-        const auto take = [&](double with_sum, int splits_, int parts_) {
-          if (with_sum >= best) return;
-          best = cycles = with_sum;
+        const auto take = [&](int at_once, double added, int splits_, int parts_) {
+          const int64_t waves = (tiles * used + at_once - 1) / at_once;
+          const double cost =
+              double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile) + added;
+          if (cost >= best) return;
+          best = cycles = cost;
           tile_columns = tile, splits = splits_, parts = parts_, steps_per_split = per_split;
         };
         const bool fits = double(used) * results * sizeof(float) <= double(limit);
-        if (used == 1) take(cost, 1, 1);
+        if (used == 1) take(multiprocessors, 0, 1, 1);
+        if (used > 1 && fits) {
+          take(multiprocessors, 3000 + 8. * used * results / 2000, used, 1);
+        }
         // As with_tile() has them.
-        if (used == 4 ? tile < 256 : used == 2 && tile == 64 && !kSplit) take(cost + 1500, 1, used);
-        if (used > 1 && fits) take(cost + 3000 + 8. * used * results / 2000, used, 1);
+        const bool in_cluster = used == 4 ? tile < 256 : used == 2 && tile == 64 && !kSplit;
+        if (in_cluster && clusters_of_four > 0) {
+          take(kSplit ? 4 * clusters_of_four : multiprocessors, 1500, 1, used);
+        }
       }
     }
   }
@@ -546,7 +571,8 @@ struct WgmmaPlan {
   bool pairs() const {
     const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
     const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
-    return row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
+    return likely_clusters<2>() > 0 && row_tiles > 1 &&
+           waves(round_up(row_tiles, 2)) == waves(row_tiles);
   }
   /// Calls visit(tile).
   template <class Visit>
