@@ -165,16 +165,19 @@ __device__ __forceinline__ void trade_words(uint32_t& low, uint32_t& high, int b
   high = upper ? high : other;
 }
 /// Of four lanes in a row each has T of two columns of eight, of as many eights as fill its 16 bytes: then each has 16
-/// bytes of columns side by side, from the number returned on.
+/// bytes of columns side by side, from gathered_column() on.
 template <class T>
-__device__ __forceinline__ int gather_row(uint32_t (&word)[4]) {
-  const int quad = int(threadIdx.x) % 4;
+__device__ __forceinline__ void gather_row(uint32_t (&word)[4]) {
   trade_words(word[0], word[2], 4 / sizeof(T));
   trade_words(word[1], word[3], 4 / sizeof(T));
-  if constexpr (sizeof(T) == 4) return quad % 2 * 8 + quad / 2 * 4;
+  if constexpr (sizeof(T) == 4) return;
   trade_words(word[0], word[1], 1);
   trade_words(word[2], word[3], 1);
-  return quad * 8;
+}
+template <class T>
+__device__ __forceinline__ int gathered_column() {
+  const int quad = int(threadIdx.x) % 4;
+  return sizeof(T) == 4 ? quad % 2 * 8 + quad / 2 * 4 : quad * 8;
 }
 
 /// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
@@ -229,35 +232,38 @@ struct WgmmaResult {
   __device__ __forceinline__ void store_channels(const float (&d)[Tile::kN / 2], const A& a,
                                                  const typename A::Start& start, int n0,
                                                  T* to) const {
+    constexpr int kGathered = 4 * kWidest<T>;  // columns
+    const bool whole = columns % kWidest<T> == 0 && Tile::kN % kGathered == 0;
+    // This lane's first column, and how many there are from it on: what follows lies at constant distances.
+    const int first = whole ? gathered_column<T>() : int(threadIdx.x) % 4 * 2;
     T* row[2];
-    int count[2];  // of the tile's columns in this row
+    int count[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       int image, pixel;
       const bool inside = a.locate(start, my_row(i), image, pixel);
-      row[i] = to + (inside ? (image * pixels + pixel) * columns + n0 : 0);
-      count[i] = inside ? columns - n0 : 0;
+      row[i] = to + (inside ? (image * pixels + pixel) * columns + n0 + first : 0);
+      count[i] = inside ? columns - n0 - first : 0;
     }
-    constexpr int kGathered = 4 * kWidest<T>;  // columns
-    if (columns % kWidest<T> != 0 || Tile::kN % kGathered != 0) {
+    if (!whole) {
 #pragma unroll
       for (int k = 0; k < Tile::kN / 2; ++k) {
-        const int i = k / 2 % 2, column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+        const int i = k / 2 % 2, column = k / 4 * 8 + k % 2;
         if (column < count[i]) row[i][column] = T(Function()(d[k]));
       }
       return;
     }
 #pragma unroll
-    for (int first = 0; first < Tile::kN; first += kGathered) {
+    for (int column = 0; column < Tile::kN; column += kGathered) {
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         T mine[kWidest<T>];
 #pragma unroll
         for (int e = 0; e < kWidest<T>; ++e)
-          mine[e] = T(Function()(d[first / 2 + e / 2 * 4 + 2 * i + e % 2]));
+          mine[e] = T(Function()(d[column / 2 + e / 2 * 4 + 2 * i + e % 2]));
         uint32_t word[4];
         memcpy(word, mine, sizeof word);
-        const int column = first + gather_row<T>(word);
+        gather_row<T>(word);
         if (column < count[i])
           *reinterpret_cast<uint4*>(row[i] + column) = {word[0], word[1], word[2], word[3]};
       }
