@@ -14,7 +14,6 @@ constexpr int kThreads = 256, kPerThread = 8;
 template <class From, class To>
 __global__ void convert_kernel(int64_t count, const From* from, To* to) {
   wait_for_primary();
-  let_secondary_start();
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
   if (first + kPerThread <= count) {
     float values[kPerThread];
@@ -24,6 +23,7 @@ __global__ void convert_kernel(int64_t count, const From* from, To* to) {
 #pragma unroll
       for (int e = 0; e < kWidest<From>; ++e) values[i + e] = piece.v[e];
     }
+    let_secondary_start();
 #pragma unroll
     for (int i = 0; i < kPerThread; i += kWidest<To>) {
       Vector<float, kWidest<To>> piece;

@@ -11,8 +11,6 @@
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -30,15 +28,12 @@
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32. Of a cluster of blocks `pair`
-/// take tiles below each other, and each brings a share of B for all; or `parts` take parts of one tile's sum.
-template <int columns, int stages, int blocks, bool split = false, int pair = 1, int parts = 1>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32; `cluster`: of so many tiles
+/// below each other each brings a share of B for all.
+template <int columns, int stages, int blocks, bool split = false, int cluster = 1>
 struct WgmmaTile {
-  static_assert(pair == 1 || parts == 1);
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kPair = pair, kShareN = kN / pair, kParts = parts, kCluster = pair * parts;
-  /// What a block of a cluster adds up and stores of a tile.
-  using Part = WgmmaTile<columns / parts, stages, blocks, split>;
+  static constexpr int kCluster = cluster, kShareN = kN / kCluster;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
   /// Warps that split B, and one that copies.
@@ -64,10 +59,10 @@ struct WgmmaSmem {
   /// By a warpgroup that has read a stage: all blocks of the cluster may copy there.
   __device__ __forceinline__ void release(int number) {
     const int member = threadIdx.x % 128;
-    if constexpr (Tile::kPair == 1) {
+    if constexpr (Tile::kCluster == 1) {
       if (member == 0) empty[number].arrive();
     } else {
-      if (member < Tile::kPair) empty[number].arrive_in(member);
+      if (member < Tile::kCluster) empty[number].arrive_in(member);
     }
   }
 };
@@ -77,20 +72,18 @@ struct WgmmaPlace {
   int row, column, split;
 };
 
-/// Groups of Tile::kPair tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
+/// Groups of Tile::kCluster tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
 /// other, each from column to column, so that those under way at once are about a square and share what L2 holds.
 struct WgmmaTiles {
   int rows, columns, splits;  // of groups
   __host__ __device__ int count() const { return rows * columns * splits; }
   template <class Tile>
   __device__ __forceinline__ WgmmaPlace place(int group, int rank) const {
-    constexpr int kBand = 2048 / (Tile::kM * Tile::kPair);
+    constexpr int kBand = 2048 / (Tile::kM * Tile::kCluster);
     const int split = group / (rows * columns), at = group - split * rows * columns;
     const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
     const int in_band = at - first * columns, column = in_band / height;
-    const int row = first + in_band - column * height;
-    if constexpr (Tile::kParts > 1) return {row, column, rank};
-    return {row * Tile::kPair + rank, column, split};
+    return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
   }
 };
 
@@ -136,7 +129,7 @@ class TileBias {
   }
 
  private:
-  static constexpr int kGroups = (Tile::kN + 31) / 32;
+  static constexpr int kGroups = Tile::kN / 32;
   bool there_;
   float of_lane_[kGroups];
 };
@@ -233,7 +226,7 @@ struct WgmmaResult {
                                                  const typename A::Start& start, int n0,
                                                  T* to) const {
     constexpr int kGathered = 4 * kWidest<T>;  // columns
-    const bool whole = columns % kWidest<T> == 0 && Tile::kN % kGathered == 0;
+    const bool whole = columns % kWidest<T> == 0;
     // This lane's first column, and how many there are from it on: what follows lies at constant distances.
     const int first = whole ? gathered_column<T>() : int(threadIdx.x) % 4 * 2;
     T* row[2];
@@ -314,44 +307,6 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
   wgmma_settle(d);
   if constexpr (kSums) wgmma_settle(row_sums);
 }
-
-/// By the multiplying threads of a cluster that has computed a tile's sums in parts, and where `of_rows` A's rows':
-/// d are then this block's columns of the tile, and in the first block row_sums those of this thread's rows. `memory`
-/// is of all blocks.
-template <class Tile, bool kSums>
-__device__ __forceinline__ void add_parts(const float (&part)[Tile::kN / 2],
-                                          const float (&row_part)[4], bool of_rows,
-                                          float (&d)[Tile::Part::kN / 2], float (&row_sums)[2],
-                                          char* memory) {
-  constexpr int kMine = Tile::kN / 8 / Tile::kParts, kThreads = Tile::kMultipliers;
-  const int tid = threadIdx.x;
-  auto* const at = reinterpret_cast<float4*>(memory) + tid;
-  auto* const rows_at =
-      reinterpret_cast<float2*>(memory + sizeof(float) * Tile::kM * Tile::kN) + tid;
-#pragma unroll
-  for (int j = 0; j < Tile::kN / 8; ++j)
-    at[j * kThreads] = {part[4 * j], part[4 * j + 1], part[4 * j + 2], part[4 * j + 3]};
-  if (kSums && of_rows) *rows_at = {row_part[0], row_part[2]};
-  wait_cluster<Tile::kParts>();
-  const auto cluster = cooperative_groups::this_cluster();
-  const int rank = int(cluster.block_rank());
-#pragma unroll
-  for (int s = 0; s < Tile::kParts; ++s) {
-    const float4* const from = cluster.map_shared_rank(at, s) + rank * kMine * kThreads;
-#pragma unroll
-    for (int j = 0; j < kMine; ++j) {
-      const float4 v = from[j * kThreads];
-      const float values[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-      for (int e = 0; e < 4; ++e) d[4 * j + e] = s == 0 ? values[e] : d[4 * j + e] + values[e];
-    }
-    if (kSums && of_rows && rank == 0) {
-      const float2 v = *cluster.map_shared_rank(rows_at, s);
-      row_sums[0] = s == 0 ? v.x : row_sums[0] + v.x;
-      row_sums[1] = s == 0 ? v.y : row_sums[1] + v.y;
-    }
-  }
-}
 #endif
 
 // Blocks, in clusters of Tile::kCluster, take groups of tiles by turns.
@@ -364,7 +319,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster, kPair = Tile::kPair;
+  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
@@ -381,7 +336,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   };
   if (tid < kStages) {
     smem.full[tid].init();
-    smem.empty[tid].init(2 * kPair);
+    smem.empty[tid].init(2 * kCluster);
     if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -418,8 +373,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       for_tiles([&](const WgmmaPlace& place, int first, int count) {
         const auto start_a = a.template start<Tile::kM>(place.row);
-        const int share = kPair > 1 ? rank : 0;
-        const auto start_b = b.template start<Tile::kShareN>(place.column * kPair + share);
+        const auto start_b = b.template start<Tile::kShareN>(place.column * kCluster + rank);
         // region copies
         for (int i = 0; i < count; ++i) {
           smem.empty[ring.stage].wait(ring.phase ^ 1);
@@ -428,41 +382,23 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           auto& to = smem.stage[ring.stage];
           a.template copy<Tile::kM>(start_a, first + i, to.a, full);
           b.template copy<Tile::kShareN>(start_b, first + i,
-                                         to.b + share * Tile::kShareN * kRowBytes,
-                                         in_cluster<kPair>(full));
+                                         to.b + rank * Tile::kShareN * kRowBytes,
+                                         in_cluster<kCluster>(full));
           ring.advance();
         }
         // end copies
       });
+      let_secondary_start();
     }
-    if constexpr (Tile::kParts > 1) wait_cluster<kCluster>();  // as add_parts()
   } else {
     if constexpr (Tile::kSplit) take_registers();
     wait_for_primary();
     for_tiles([&](const WgmmaPlace& place, int, int count) {
       const bool sums = A::kSums && result.row_sums != nullptr && place.column == 0;
       float d[Tile::kN / 2], row_sums[4];
-      const auto start = a.template start<Tile::kM>(place.row);
-      using Part = typename Tile::Part;
-      const WgmmaPlace stored =
-          Tile::kParts > 1 ? WgmmaPlace{place.row, place.column * Tile::kParts + rank, 0} : place;
       // A gradient of weights has none: with two loops `wgmma` would have to wait for what might add to its sums.
-      const TileBias<Part> bias(A::kSums ? nullptr : result.bias, stored.column * Part::kN,
+      const TileBias<Tile> bias(A::kSums ? nullptr : result.bias, place.column * Tile::kN,
                                 result.columns);
-      const auto store = [&](float(&sums_of)[Part::kN / 2], const float(&sums_of_rows)[2],
-                             char* memory) {
-        if (A::kSums && sums && tid % 4 == 0 && (Tile::kParts == 1 || rank == 0)) {
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            int image, row;
-            if (a.locate(start, my_row(i), image, row))
-              result.row_sums[stored.split * result.stride + row] = sums_of_rows[i];
-          }
-        }
-        if constexpr (!A::kSums) bias.add_to(sums_of);
-        result.template store<Part>(sums_of, a, start, stored,
-                                    WgmmaTileMemory<Part>{memory, smem.row_at});
-      };
       if constexpr (Tile::kSplit) {
         multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
       } else if (A::kSums && sums) {
@@ -470,23 +406,26 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       } else {
         multiply_steps<Tile, A, B, false>(smem, ring, group, count, d, row_sums);
       }
-      char* const memory = reinterpret_cast<char*>(smem.stage);
-      if constexpr (Result::kTakesStages || Tile::kParts > 1)
-        wait_multipliers<Tile>();  // nobody reads the stages any more
-      if constexpr (Tile::kParts > 1) {
-        constexpr size_t kBytes = sizeof(float) * Tile::kM * (Tile::kN + 4);
-        static_assert(sizeof(smem.stage) >= kBytes + WgmmaTileMemory<Part>::kBytes);
-        float whole[Part::kN / 2], whole_rows[2];
-        add_parts<Tile, A::kSums>(d, row_sums, sums, whole, whole_rows, memory);
-        store(whole, whole_rows, memory + kBytes);
-      } else {
-        static_assert(!Result::kTakesStages || sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
-        store(d, {row_sums[0], row_sums[2]}, memory);
+      const auto start = a.template start<Tile::kM>(place.row);
+      if (A::kSums && sums && tid % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+          int image, row;
+          if (a.locate(start, my_row(i), image, row))
+            result.row_sums[place.split * result.stride + row] = row_sums[2 * i];
+        }
       }
+      if constexpr (!A::kSums) bias.add_to(d);
+      if constexpr (Result::kTakesStages) {
+        static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
+        wait_multipliers<Tile>();  // nobody reads the stages any more
+      }
+      result.template store<Tile>(
+          d, a, start, place,
+          WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
     });
   }
-  if constexpr (kCluster > 1)
-    wait_cluster<kCluster>();  // until nobody copies, arrives or reads here
+  if constexpr (kCluster > 1) wait_cluster<kCluster>();  // until nobody copies or arrives here
 #else
   __trap();
 #endif
@@ -495,21 +434,19 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 /// Asked for and never launched.
 template <int threads>
 __global__ void __launch_bounds__(threads, 1) whole_multiprocessor_kernel() {}
-/// Clusters of blocks with a multiprocessor each that run at once on this GPU, or where there is none on an H200.
-template <int blocks>
-int likely_clusters() {
-  static_assert(blocks == 2 || blocks == 4);
-  if (!gpu_available()) return blocks == 2 ? 66 : 30;
+/// Whether clusters of two blocks with a multiprocessor each run on this GPU, or where there is none on an H200.
+inline bool likely_pairs() {
+  if (!gpu_available()) return true;
   using Tile = WgmmaTile<256, 4, 1>;
   constexpr int kBytes = Tile::kStages * sizeof(WgmmaStage<Tile>);
-  static const int count = [] {
+  static const bool possible = [] {
     const auto kernel = whole_multiprocessor_kernel<Tile::kThreads>;
     DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
     return clusters_at_once(
-        {.gridDim = dim3(blocks), .blockDim = dim3(Tile::kThreads), .dynamicSmemBytes = kBytes},
-        blocks, kernel);
+               {.gridDim = dim3(2), .blockDim = dim3(Tile::kThreads), .dynamicSmemBytes = kBytes},
+               2, kernel) > 0;
   }();
-  return count;
+  return possible;
 }
 
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
@@ -518,7 +455,6 @@ template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
-  int parts = 1;      // instead of splits: of a sum in a cluster, of steps_per_split each
   double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
@@ -529,7 +465,6 @@ struct WgmmaPlan {
     // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
     // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
     constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
-    const int clusters_of_four = likely_clusters<4>();
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       if (kSplit && tile == 256) continue;  // its sums take more registers than there are
@@ -537,24 +472,13 @@ struct WgmmaPlan {
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
-        const auto take = [&](int at_once, double added, int splits_, int parts_) {
-          const int64_t waves = (tiles * used + at_once - 1) / at_once;
-          const double cost =
-              double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile) + added;
-          if (cost >= best) return;
-          best = cycles = cost;
-          tile_columns = tile, splits = splits_, parts = parts_, steps_per_split = per_split;
-        };
-        const bool fits = double(used) * results * sizeof(float) <= double(limit);
-        if (used == 1) take(multiprocessors, 0, 1, 1);
-        if (used > 1 && fits) {
-          take(multiprocessors, 3000 + 8. * used * results / 2000, used, 1);
-        }
-        // As with_tile() has them.
-        const bool in_cluster = used == 4 ? tile < 256 : used == 2 && tile == 64 && !kSplit;
-        if (in_cluster && clusters_of_four > 0) {
-          take(kSplit ? 4 * clusters_of_four : multiprocessors, 1500, 1, used);
-        }
+        if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
+        const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
+        double cost = double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
+        if (used > 1) cost += 3000 + 8. * used * results / 2000;
+        if (cost >= best) continue;
+        best = cycles = cost;
+        tile_columns = tile, splits = used, steps_per_split = per_split;
       }
     }
   }
@@ -568,7 +492,6 @@ struct WgmmaPlan {
   std::string text() const {
     return "tile 128x" + std::to_string(tile_columns) +
            (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") +
-           (parts == 1 ? "" : ", " + std::to_string(parts) + " parts") +
            (kSplit                     ? ", wgmma 3xtf32"
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
@@ -577,31 +500,20 @@ struct WgmmaPlan {
   bool pairs() const {
     const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
     const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
-    return likely_clusters<2>() > 0 && row_tiles > 1 &&
-           waves(round_up(row_tiles, 2)) == waves(row_tiles);
+    return likely_pairs() && row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
   }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
     if constexpr (kSplit) {
-      if (parts == 4) {
-        return tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true, 1, 4>{})
-                                  : visit(WgmmaTile<128, 4, 1, true, 1, 4>{});
-      }
       tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true>{}) : visit(WgmmaTile<128, 4, 1, true>{});
     } else {
-      if (parts == 2) return visit(WgmmaTile<64, 4, 2, false, 1, 2>{});
-      if (parts == 4) {
-        return tile_columns == 64 ? visit(WgmmaTile<64, 4, 2, false, 1, 4>{})
-                                  : visit(WgmmaTile<128, 3, 2, false, 1, 4>{});
-      }
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
-      if (tile_columns == 256) {
-        pairs() ? visit(WgmmaTile<256, 4, 1, false, 2>{}) : visit(WgmmaTile<256, 4, 1>{});
-        return;
+      if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      if (tile_columns == 64) {
+        return several ? visit(WgmmaTile<64, 4, 2>{}) : visit(WgmmaTile<64, 8, 1>{});
       }
-      if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
       several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
     }
   }
@@ -614,7 +526,7 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kPair), ceil_div(plan.columns, Tile::kN),
+  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kCluster), ceil_div(plan.columns, Tile::kN),
                          plan.splits};
   cudaLaunchConfig_t config{.gridDim = dim3(tiles.count() * Tile::kCluster),
                             .blockDim = dim3(Tile::kThreads),
@@ -628,7 +540,7 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
     launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
            result);
   } else {
-    if (!Result::kTakesStages && Tile::kParts == 1) {
+    if (!Result::kTakesStages) {
       static const int at_once = clusters_at_once(config, Tile::kCluster, kernel);
       config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kCluster * std::max(at_once, 1));
     }
