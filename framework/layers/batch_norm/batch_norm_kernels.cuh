@@ -319,24 +319,24 @@ __device__ __forceinline__ void keep_gradients(const Walk& walk,
 /// From x and dy to dx, of the sums over whole channels.
 template <class F>
 struct InputGradient {
-  const Statistics<F>& s;
   const Affine<F>& affine;
-  float mean_dy[F::kChannels], mean_product[F::kChannels];
+  float of_deviation[F::kChannels], constant[F::kChannels];
 
   __device__ __forceinline__ InputGradient(const Walk& walk, bool training, const Statistics<F>& s,
                                            const Affine<F>& affine,
                                            const Sums (&sums)[F::kChannels])
-      : s(s), affine(affine) {
+      : affine(affine) {
 #pragma unroll
     for (int k = 0; k < F::kChannels; ++k) {
-      mean_dy[k] = training ? sums[k].dy / walk.count : 0.0f;
-      mean_product[k] = training ? sums[k].product / walk.count : 0.0f;
+      const float share = -affine.scale[k] / walk.count;
+      of_deviation[k] = training ? sums[k].product * s.inverse[k] * share : 0.0f;
+      constant[k] = training ? sums[k].dy * share : 0.0f;
     }
   }
   /// Of one value, d behind any relu; i is its place among the thread's channels.
   __device__ __forceinline__ float operator()(float x, float d, int i) const {
-    const float z = (x - s.mean[i]) * s.inverse[i];
-    return (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
+    const float rest = fmaf(x - affine.mean[i], of_deviation[i], constant[i]);
+    return fmaf(d, affine.scale[i], rest);
   }
   __device__ __forceinline__ Vector<float, F::V> operator()(const Vector<float, F::V>& x,
                                                             Vector<float, F::V> dy) const {

@@ -2,11 +2,12 @@
 //           stands between batch normalisation and pooling never reaches memory. Backward stores no
 //           place of a maximum. It computes from x once more what forward compared, by the same
 //           instructions on the same numbers, as batch normalisation needs x there anyway.
-// Mapping:  NCHW: the moments of x as batch_norm's custom_welford, then block = a split of the windows of 1
-//           channel, 256 threads; a thread takes 2x2 pixels, of 2 neighbouring windows where W % 4 = 0. NHWC: as
-//           batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels (4, or 1) in the place of one.
-// Traffic:  forward x twice, y once; backward x and dy twice, dx once. y and dy are a quarter of x. In NHWC what
-//           the GPU holds between the two looks is read once.
+// Mapping:  NCHW: the moments of x, then block = a split of the windows of 1 channel, 256 threads; backward as
+//           batch_norm's custom_welford, a look at a split of 1 channel. A thread takes 2x2 pixels, of 2 neighbouring
+//           windows where W % 4 = 0. NHWC: as batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels
+//           (4, or 1) in the place of one.
+// Traffic:  forward x twice, y once; backward x, dy and dx once, where in NCHW a few channels fit into L2. y and dy
+//           are a quarter of x. In NHWC what the GPU holds between the two looks is read once.
 // Limits:   fp32 or bf16, both layouts, 2x2 windows that tile the image (a last row or column that is
 //           in no window may be left over), fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"
@@ -36,40 +37,42 @@ __global__ void __launch_bounds__(kThreads)
   write_largest<F>(t, f, statistics_of_moments<F>(moments, partial, f));
 }
 
+// Both looks in one launch, the second so soon that it finds x and dy in L2. `t` has a unit for every pixel.
 template <class F>
-__global__ void __launch_bounds__(kThreads)
-    batch_norm_pool_sums_welford_kernel(Windows t, Backward<typename F::Value> b, Sums* partial) {
+__global__ void __launch_bounds__(kThreads, kTurnBlocks)
+    batch_norm_pool_backward_welford_kernel(Windows t, Turns turns, Backward<typename F::Value> b,
+                                            Sums* partial) {
   wait_for_primary();
-  const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
-  const Affine<F> affine = affine_of<F>(t.walk, b, s);
-  Sums sums[F::kChannels] = {};
-  for_each_place<F>(t, [&](const Place& at) {
-    add_windows<F>(load_patch<F>(t, b.x, at), load<F::V>(b.dy + at.y), s, affine, sums);
-  });
+  Walk& walk = t.walk;
+  walk.turn = turns.take();
+  const Statistics<F> s = statistics_of_backward<F>(walk, b);
+  const Affine<F> affine = affine_of<F>(walk, b, s);
+  constexpr int kCount = kUnitsTogether<F>;
+  using Units = Loaded<F>[kCount];
+  using Existence = bool[kCount];
+  const auto first = [&](Sums(&sums)[F::kChannels]) {
+    for_each_loaded<F>(t, b, [&](const Units& units, const Existence& exists) {
 #pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], t.walk.lanes, add);
-  keep_partial<F>(t.walk, sums, partial);
-}
-
-// `t` has a unit for every pixel, `splits` are those of the sums.
-template <class F>
-__global__ void __launch_bounds__(kThreads)
-    batch_norm_pool_backward_welford_kernel(Windows t, const Sums* partial, int splits,
-                                            Backward<typename F::Value> b) {
-  wait_for_primary();
-  Walk of_sums = t.walk;
-  of_sums.splits = splits;
-  Sums sums[F::kChannels];
-  combine_partial<F>(of_sums, partial, add, sums);
-  keep_gradients<F>(t.walk, b, sums);
-  if (b.dx == nullptr) return;
-  const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
-  const Affine<F> affine = affine_of<F>(t.walk, b, s);
-  const InputGradient<F> gradient(t.walk, b.training, s, affine, sums);
-  for_each_place<F>(t, [&](const Place& at) {
-    write_input_gradients<F>(t, at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at), gradient,
-                             b.dx);
-  });
+      for (int i = 0; i < kCount; ++i) {
+        if (!exists[i] || !units[i].at.whole()) continue;
+        add_windows<F>(units[i].x, units[i].dy, s, affine, sums);
+      }
+    });
+  };
+  const auto second = [&](const Sums(&sums)[F::kChannels], auto wait) {
+    bool open = false;
+    for_each_loaded<F>(t, b, [&](const Units& units, const Existence& exists) {
+      if (!open) wait();
+      open = true;
+      const InputGradient<F> gradient(walk, b.training, s, affine, sums);
+#pragma unroll
+      for (int i = 0; i < kCount; ++i) {
+        if (!exists[i]) continue;
+        write_input_gradients<F>(t, units[i].at, units[i].x, units[i].dy, gradient, b.dx);
+      }
+    });
+  };
+  sum_in_turns<F>(walk, turns, b, partial, first, second);
 }
 
 /// The four pixels of a window, or of a part of one at the right and lower edge.
@@ -138,15 +141,16 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   explicit WelfordPlanes(const Problem& problem)
       : CustomBlock(problem),
         moments_(walk_of(problem.norm, true)),
-        pixels_(windows_of(problem, true)) {}
+        backward_(pixels_in_turns(problem)),
+        counters_(backward_.walk.groups),
+        turns_(turns_of_units(backward_.walk, unit_bytes(problem), counters_)) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    const auto channels = static_cast<size_t>(problem_.norm.channels());
-    return channels * (pass == Pass::kForward ? moments_.splits * sizeof(Moments)
-                                              : windows_.walk.splits * sizeof(Sums));
+    return pass == Pass::kForward ? moments_bytes(moments_) : sums_bytes(backward_.walk);
   }
-  std::string detail(Pass) const override {
-    return form_text() + ", " + std::to_string(windows_.walk.splits) + " splits";
+  std::string detail(Pass pass) const override {
+    const Walk& walk = (pass == Pass::kForward ? windows_ : backward_).walk;
+    return form_text() + ", " + std::to_string(walk.splits) + " splits";
   }
 
   template <class F>
@@ -167,18 +171,33 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& b) const {
     if constexpr (F::kPlanes) {
-      auto* const partial = static_cast<Sums*>(run.workspace);
-      launch(windows_.walk, windows_.walk.splits, run.stream(),
-             batch_norm_pool_sums_welford_kernel<F>, windows_, b, partial);
-      const int blocks = b.dx ? pixels_.walk.splits : 1;  // one writes dweight and dbias
-      launch(pixels_.walk, blocks, run.stream(), batch_norm_pool_backward_welford_kernel<F>,
-             pixels_, partial, windows_.walk.splits, b);
+      const Turns turns = b.dx != nullptr ? turns_ : turns_.once();
+      launch_following({turns.blocks(), kThreads, 0, run.stream()},
+                       batch_norm_pool_backward_welford_kernel<F>, backward_, turns, b,
+                       static_cast<Sums*>(run.workspace));
     }
   }
 
  private:
+  static Windows pixels_in_turns(const Problem& problem) {
+    Windows pixels = windows_of(problem, true);
+    visit_gpu_storage(problem.norm.dtype, [&](auto zero) {
+      using T = decltype(zero);
+      const int together = window_vector(problem) == 2 ? kUnitsTogether<WindowForm<T, true, 2>>
+                                                       : kUnitsTogether<WindowForm<T, true, 1>>;
+      pixels.walk = in_turns(pixels.walk, together);
+    });
+    return pixels;
+  }
+  /// Of x and dy.
+  static size_t unit_bytes(const Problem& problem) {
+    return 5 * window_vector(problem) * size_of(problem.norm.dtype);
+  }
+
   const Walk moments_;
-  const Windows pixels_;
+  const Windows backward_;
+  const TurnCounters counters_;
+  const Turns turns_;
 };
 
 /// Images whose channels are innermost.

@@ -62,7 +62,7 @@ __device__ __forceinline__ void for_each_place(const Windows& t, Visit visit) {
   const Walk& walk = t.walk;
   const int c = first_channel<F>(walk);
   if (c >= walk.channels) return;
-  const int begin = blockIdx.y * walk.units_per_split;
+  const int begin = walk.split() * walk.units_per_split;
   const int end = min(begin + walk.units_per_split, walk.units);
   for (int unit = begin + static_cast<int>(threadIdx.x) / walk.lanes; unit < end;
        unit += kThreads / walk.lanes) {
@@ -165,7 +165,7 @@ __device__ __forceinline__ Vector<float, F::V> largest_values(const Patch<F>& x,
   return y;
 }
 
-/// Adds the windows of a unit to the sums that backward needs.
+/// Adds the windows of a unit to the sums that backward needs: only their largest values have a gradient.
 template <class F>
 __device__ __forceinline__ void add_windows(const Patch<F>& x, const Vector<float, F::V>& dy,
                                             const Statistics<F>& s, const Affine<F>& affine,
@@ -173,13 +173,13 @@ __device__ __forceinline__ void add_windows(const Patch<F>& x, const Vector<floa
 #pragma unroll
   for (int k = 0; k < F::V; ++k) {
     const int i = F::channel_of(k);
-    float d[4];
-    unpool<F>(x, k, dy.v[k], affine, d);
+    const Largest largest = largest_of<F>(x, k, affine);
+    float at = x.v[0].v[k];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      sums[i].dy += d[j];
-      sums[i].product += d[j] * ((x.v[j].v[k] - s.mean[i]) * s.inverse[i]);
-    }
+    for (int j = 1; j < 4; ++j) at = largest.at == j ? x.v[j].v[k] : at;
+    const float d = dy.v[k] * ReluFunction().gradient(largest.value, largest.value);
+    sums[i].dy += d;
+    sums[i].product += d * ((at - s.mean[i]) * s.inverse[i]);
   }
 }
 
@@ -213,6 +213,42 @@ __device__ __forceinline__ Vector<float, F::V> load_gradient(const typename F::V
                                                              const Place& at) {
   if (!at.whole()) return {};
   return load<F::V>(dy + at.y);
+}
+
+/// Units that a thread has on their way in backward before it uses the first.
+template <class F>
+constexpr int kUnitsTogether = 4 / F::V*(sizeof(typename F::Value) == 2 ? 2 : 1);
+
+/// A unit's pixels and dy.
+template <class F>
+struct Loaded {
+  Place at;
+  Patch<F> x;
+  Vector<float, F::V> dy;
+};
+/// Calls visit(loaded, exists) with the thread's next units in its split, until the split's end; for the whole block
+/// equally often.
+template <class F, class Visit>
+__device__ __forceinline__ void for_each_loaded(const Windows& t,
+                                                const Backward<typename F::Value>& b, Visit visit) {
+  constexpr int kCount = kUnitsTogether<F>;
+  const Walk& walk = t.walk;
+  const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
+  const int begin = walk.split() * walk.units_per_split;
+  const int end = c < walk.channels ? min(begin + walk.units_per_split, walk.units) : begin;
+  for (int base = begin; base < begin + walk.units_per_split; base += kCount * step) {
+    Loaded<F> units[kCount];
+    bool exists[kCount];
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      const int unit = base + i * step + static_cast<int>(threadIdx.x) / walk.lanes;
+      exists[i] = unit < end;
+      if (!exists[i]) continue;
+      const Place at = place_of<F>(t, c, unit);
+      units[i] = {at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at)};
+    }
+    visit(units, exists);
+  }
 }
 
 /// y of the windows of the thread.
