@@ -73,6 +73,7 @@ class Net {
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
   void run_aside(SideStream* aside);
   void join_aside();
+  bool runs_aside() const { return aside_ != nullptr; }
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
