@@ -112,6 +112,20 @@ TEST_F(ConvolutionKernels, PointwiseTiles) {
   }
 }
 
+// 1x1 filters whose weights a block keeps: planes that are fetched by eight, four and single values, channels and filters
+// that are no whole tiles and slices, teams with tiles of two turns, and tiles of 128 rows.
+TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
+  constexpr int kProblems[][4] = {
+      {3, 132, 100, 28}, {40, 264, 72, 14}, {25, 264, 36, 7}, {12, 248, 248, 28}};
+  for (const auto& [n, channels, filters, size] : kProblems) {
+    check("conv2d",
+          {.name = "kept_n" + std::to_string(n),
+           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+           .x = {image(n, channels, size, size)}},
+          {"custom_mma_3xtf32"});
+  }
+}
+
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k264", 264, "[1, 2]", "0", image(2, 4, 77, 77), {"custom_fused"});
   check_block("c264", 4, "[2, 1]", "0", image(2, 264, 77, 76), {"custom_fused"});

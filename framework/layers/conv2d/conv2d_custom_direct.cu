@@ -14,6 +14,7 @@
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
 #include "layers/conv2d/direct_filter_rows.cuh"
+#include "layers/conv2d/direct_input.cuh"
 #include "layers/conv2d/direct_products.cuh"
 #include "layers/inference_forward.h"
 
@@ -29,6 +30,7 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
     if (products_ && !filter_product_pays(problem)) products_->backward_filter.reset();
     if (!direct_unsupported(problem, Pass::kBackwardFilter) && filter_rows_possible(problem))
       filter_rows_.emplace(problem);
+    if (!direct_input_unsupported(problem)) input_.emplace(problem);
   }
 
   size_t workspace_bytes(Pass pass) const override {
@@ -40,6 +42,7 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
   std::string detail(Pass pass) const override {
     const std::string product = products_ ? products_->text(pass) : "";
     if (!product.empty()) return product;
+    if (pass == Pass::kBackwardData && input_) return input_->text();
     if (pass == Pass::kBackwardFilter && filter_rows_) return filter_rows_->text();
     return convolution_.text(pass);
   }
@@ -53,6 +56,7 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (input_) return input_->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
     products_->backward_data->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
   }
 
@@ -95,14 +99,18 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
   const DirectConvolution<T, false> convolution_;
   std::optional<DirectProducts<Mma, T>> products_;  // of tf32 and bf16
   std::optional<DirectFilterRows> filter_rows_;     // of bfloat16
+  std::optional<DirectInput<T>> input_;             // with stride 1
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {
   const bool possible = direct_product_possible(problem, pass), fp32 = problem.math == Math::kFP32;
   if (possible && !fp32) return {};
   std::optional<std::string> reason = direct_unsupported(problem, pass);
-  if (pass == Pass::kBackwardData)
-    reason = fp32 ? "has no backward_data in fp32" : no_direct_product(pass);
+  if (pass == Pass::kBackwardData) {
+    reason = direct_input_unsupported(problem);
+    if (reason && !fp32 && problem.stride_h * problem.stride_w > 1)
+      reason = no_direct_product(pass);
+  }
   if (reason && possible) *reason += "; custom_direct_3xtf32 takes it";
   return reason;
 }
