@@ -1,5 +1,6 @@
 // Which layers hand the moments of their output on, and where these lie.
 #include <algorithm>
+#include <cstdlib>
 
 #include "net/net.h"
 
@@ -22,7 +23,7 @@ std::string Net::Node::detail(const Step& step) const {
 }
 
 void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
-  if (mode_ != Mode::kTraining) return;
+  if (mode_ != Mode::kTraining || std::getenv("DUET_NO_MOMENTS")) return;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!layers[i].hands_on) continue;
     auto* const leaves = dynamic_cast<LeavesMoments*>(forward_of(nodes_[i]));
