@@ -254,13 +254,18 @@ __device__ __forceinline__ Vector<float, F::V> normalised(Vector<float, F::V> x,
   return x;
 }
 
-/// y of the thread's values.
-template <class F>
+/// y of the thread's values. find() is called by the whole block when its first values are on their way.
+template <class F, class Find>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
-                                          const Statistics<F>& s) {
-  const Affine<F> affine = affine_of<F>(walk, t, s);
+                                          Find find) {
+  Affine<F> affine;
+  bool found = false;
   for_each_batch<kTogether<F>, F>(walk, [&]<int count>(const int(&offsets)[count]) {
     const Batch<F, count> x(t.x, offsets);
+    if (!found) {
+      affine = affine_of<F>(walk, t, find());
+      found = true;
+    }
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       if (offsets[i] >= 0) store(t.y + offsets[i], normalised<F>(x[i], affine));
@@ -369,7 +374,7 @@ template <class F>
 static __global__ void __launch_bounds__(kThreads)
     batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
   wait_for_primary();
-  normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
+  normalise<F>(walk, t, [&] { return running_statistics<F>(walk, t.running_mean, t.running_var); });
 }
 
 /// An implementation by these kernels. Self has train<F>(run, Forward) and gradients<F>(run,

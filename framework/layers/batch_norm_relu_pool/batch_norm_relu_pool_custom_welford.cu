@@ -7,7 +7,8 @@
 //           windows where W % 4 = 0. NHWC: as batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels
 //           (4, or 1) in the place of one.
 // Traffic:  forward x twice, y once; backward x, dy and dx once, where in NCHW a few channels fit into L2. y and dy
-//           are a quarter of x. In NHWC what the GPU holds between the two looks is read once.
+//           are a quarter of x. In NHWC what the GPU holds between the two looks is read once. Behind a
+//           convolution that leaves the moments of x forward reads it once (batch_norm_given.cuh).
 // Limits:   fp32 or bf16, both layouts, 2x2 windows that tile the image (a last row or column that is
 //           in no window may be left over), fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"

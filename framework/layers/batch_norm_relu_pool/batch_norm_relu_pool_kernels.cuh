@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/integers.cuh"
-#include "layers/batch_norm/batch_norm_kernels.cuh"
+#include "layers/batch_norm/batch_norm_given.cuh"
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
 
 namespace duet::batch_norm_pool {
@@ -269,6 +269,20 @@ static __global__ void __launch_bounds__(kThreads)
   write_largest<F>(t, f, running_statistics<F>(t.walk, f.running_mean, f.running_var));
 }
 
+/// y of moments that are given, as batch_norm_given.cuh has it.
+template <class F>
+static __global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_given_kernel(Windows t, ChannelMoments given, Forward<typename F::Value> f) {
+  wait_for_primary();
+  write_largest<F>(t, f, given_statistics<F>(t.walk, given, f));
+}
+template <class F>
+static __global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_normalise_kernel(Windows t, Forward<typename F::Value> f) {
+  wait_for_primary();
+  write_largest<F>(t, f, kept_statistics<F>(t.walk, f.state));
+}
+
 inline bool in_planes(const Problem& problem) {
   return problem.pool.layout == Layout::kNCHW || problem.pool.c == 1;
 }
@@ -307,7 +321,7 @@ inline Windows windows_of(const Problem& problem, bool all) {
 /// An implementation by these kernels. Self has train<F>(run, t, Forward), and gradients<F>(run,
 /// Backward), which queue its kernels of form F.
 template <class Self>
-class CustomBlock : public ImplementationOf<Problem> {
+class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
  public:
   explicit CustomBlock(const Problem& problem)
       : ImplementationOf(problem), windows_(windows_of(problem, false)) {}
@@ -331,6 +345,23 @@ class CustomBlock : public ImplementationOf<Problem> {
       if (run.training) return self().template train<F>(run, f);
       launch(windows_.walk, windows_.walk.splits, run.stream(),
              batch_norm_pool_evaluation_kernel<F>, windows_, f);
+    });
+  }
+
+  void forward_of_moments(const Run& run, const LayerTensors& t,
+                          const ChannelMoments& given) final {
+    const auto w = BatchNormParameters::of(t.w, problem_.norm.affine);
+    const Walk& walk = windows_.walk;
+    with_window_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      const Forward<typename F::Value> f(t.x[0], w, t.y[0], t.state);
+      if constexpr (F::kPlanes) {
+        launch(walk, walk.splits, run.stream(), batch_norm_pool_given_kernel<F>, windows_, given,
+               f);
+      } else {
+        launch_statistics(run, walk, given, f);
+        launch(walk, walk.splits, run.stream(), batch_norm_pool_normalise_kernel<F>, windows_, f);
+      }
     });
   }
 
