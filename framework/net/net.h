@@ -85,6 +85,10 @@ class Net {
   void run_aside(SideStream* aside);
   void join_aside();
   bool runs_aside() const { return aside_ != nullptr; }
+  /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
+  /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().
+  bool prepare_aside();
+  bool takes_prepared(const Call& call) const;
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
@@ -148,6 +152,7 @@ class Net {
   Buffer workspace_aside_;
   size_t workspace_aside_bytes_ = 0;
   SideStream* aside_ = nullptr;
+  bool prepares_aside_ = false;
   /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
   struct Aside {
     const Node* node;

@@ -58,7 +58,8 @@ class MuonGpu : public MuonDevice {
     fill_bytes(norm_.data(), Device::kGpu, 0, norm_.bytes());
   }
 
-  void take(const MuonMatrix& matrix, const StepState* state, const float* loss, float* x) override {
+  void take(const MuonMatrix& matrix, const StepState* state, const float* loss,
+            float* x) override {
     const int64_t count = matrix.elements();
     launch_following({blocks(count + 3), kThreads, 0, context_.stream()}, muon_take_kernel, rule_,
                      count, tensors_.dw.data<float>() + matrix.offset, extras_.scale,

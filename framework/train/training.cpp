@@ -81,12 +81,11 @@ void Training::write_program() {
       [this] { train_batches_.gather(context_, step_number(), net_.input(), net_.labels()); }));
   for (const Net::Call& call : net_.calls()) {
     program_.push_back(layer_operation(call, [this, &call] {
-      wait_for_update(call);
+      wait_for_late_work(call);
       net_.run(call, step_number());
     }));
   }
-  program_.push_back(
-      update_operation(std::string(optimizer_->type()), [this] { queue_update(); }));
+  program_.push_back(update_operation(std::string(optimizer_->type()), [this] { queue_update(); }));
 }
 
 // The last layers' parameters, which are read late in the next step, at a layer's first: as many as leave at most an
@@ -103,21 +102,24 @@ void Training::find_late_parameters() {
 
 void Training::queue_update() {
   weights_.changed();
-  if (!net_.runs_aside() || late_from_ == 0) return update_->queue(device_state(state_), step_end());
+  if (!net_.runs_aside() || late_from_ == 0)
+    return update_->queue(device_state(state_), step_end());
   update_->queue_first(late_from_, device_state(state_), step_end());
   branch_->follow_main();
   update_->queue_rest(branch_->context(), late_from_, device_state(state_), step_end());
-  late_update_ = branch_->mark();
+  late_work_ = branch_->mark();
 }
 
-void Training::wait_for_update(const Net::Call& call) {
-  if (!late_update_) return;
+void Training::wait_for_late_work(const Net::Call& call) {
+  if (!late_work_) return;
   const float* const late = optimizer_tensors_.dw.data<float>() + late_from_;
   const std::vector<Tensor>& dw = call.node->tensors.dw;
-  const auto is_late = [&](const Tensor& one) { return one && one.data<float>() >= late; };
-  if (std::none_of(dw.begin(), dw.end(), is_late)) return;
-  branch_->hold_main(*late_update_);
-  late_update_.reset();
+  const auto is_late = [&](const Tensor& one) {
+    return late_from_ > 0 && one && one.data<float>() >= late;
+  };
+  if (std::none_of(dw.begin(), dw.end(), is_late) && !net_.takes_prepared(call)) return;
+  branch_->hold_main(*late_work_);
+  late_work_.reset();
 }
 
 void Training::prepare() {
@@ -128,6 +130,7 @@ void Training::prepare() {
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
+  if (net_.prepare_aside()) late_work_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
@@ -148,14 +151,15 @@ void Training::prepare() {
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
-    late_update_.reset();
     for (int64_t i = 0; i < steps; ++i) {
+      if (net_.prepare_aside()) late_work_ = branch_->mark();  // behind a late update
       for (const Operation& operation : program_) {
         if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
         operation.queue();
       }
     }
-    net_.join_aside();  // a late update
+    net_.join_aside();
+    late_work_.reset();
   });
 }
 

@@ -77,6 +77,8 @@ class Training {
   const Program& program() const { return program_; }
   /// True if step() replays a graph.
   bool has_graph() const { return static_cast<bool>(graphs_); }
+  /// True if a graph updates parameters beside the beginning of the next step (`late_update`).
+  bool updates_late() const { return has_graph() && late_from_ > 0; }
 
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
@@ -98,7 +100,7 @@ class Training {
   void find_late_parameters();
   StepGraph captured(int64_t steps);
   void queue_update();
-  void wait_for_update(const Net::Call& call);
+  void wait_for_late_work(const Net::Call& call);
   StepEnd step_end() const {
     return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_};
   }
@@ -124,9 +126,10 @@ class Training {
   Program program_;
   std::unique_ptr<SideStream> branch_;  // of the captured step
   /// Of the flat buffers, where the parameters begin that a captured step updates beside the beginning of the next; 0:
-  /// none. And the mark behind that, until something waits for it.
+  /// none.
   int64_t late_from_ = 0;
-  std::optional<size_t> late_update_;
+  /// On the branch, the mark behind that update and what is prepared of parameters, until a call waits for it.
+  std::optional<size_t> late_work_;
   StepGraphs graphs_;
 };
 
