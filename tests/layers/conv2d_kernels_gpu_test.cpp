@@ -126,6 +126,54 @@ TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
   }
 }
 
+// 1x1 filters on few images of one pixel: more than eight images, channels and filters that are no whole warps.
+TEST_F(ConvolutionKernels, PointwisePixels) {
+  constexpr int kProblems[][3] = {{8, 10, 240}, {13, 97, 3}, {1, 1, 1}, {64, 40, 70}};
+  for (const auto& [n, channels, filters] : kProblems) {
+    check("conv2d",
+          {.name = "pixels_n" + std::to_string(n),
+           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+           .x = {image(n, channels, 1, 1)}},
+          {"custom_mma_3xtf32"});
+  }
+}
+
+// dx of few channels: images of several rectangles, rows that are no whole runs, no padding and all that taps reach.
+TEST_F(ConvolutionKernels, InputsOfFewChannels) {
+  const auto check_inputs = [&](int64_t filters, const std::string& kernel,
+                                const std::string& padding, const TensorDesc& x) {
+    check("conv2d",
+          {.name = "few_k" + std::to_string(filters),
+           .keys = {{"out_channels", std::to_string(filters)},
+                    {"kernel", kernel},
+                    {"padding", padding}},
+           .x = {x}},
+          {"custom_direct"});
+  };
+  check_inputs(5, "3", "1", image(2, 3, 70, 152));
+  check_inputs(9, "5", "[2, 4]", image(3, 1, 33, 41));
+  check_inputs(3, "3", "0", image(2, 4, 9, 300));
+  check_inputs(4, "3", "2", image(1, 2, 5, 7));
+}
+
+// dx of depthwise filters with stride 2: even and odd padding, several filters a channel, rows that are no whole runs.
+TEST_F(ConvolutionKernels, DepthwiseInputsOfStride2) {
+  for (const int size : {3, 5, 7}) {
+    for (const std::string padding : {"[1, 2]", "[0, 1]"}) {
+      LayerCase c = {.name = "stride_2_of_" + std::to_string(size) + padding,
+                     .keys = {{"out_channels", "10"},
+                              {"kernel", std::to_string(size)},
+                              {"stride", "2"},
+                              {"padding", padding},
+                              {"groups", "5"}},
+                     .x = {image(2, 5, 13, padding == "[0, 1]" ? 20 : 19)}};
+      check_math("conv2d", c, {"custom_depthwise"});
+      c.options.math = Math::kBF16;
+      check_math("conv2d", c, {"custom_depthwise"});
+    }
+  }
+}
+
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k264", 264, "[1, 2]", "0", image(2, 4, 77, 77), {"custom_fused"});
   check_block("c264", 4, "[2, 1]", "0", image(2, 264, 77, 76), {"custom_fused"});

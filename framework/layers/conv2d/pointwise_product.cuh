@@ -21,6 +21,7 @@
 #include "layers/conv2d/conv2d_plane_product.cuh"
 #include "layers/conv2d/pointwise.h"
 #include "layers/conv2d/pointwise_kept.cuh"
+#include "layers/conv2d/pointwise_pixel.cuh"
 
 namespace duet {
 
@@ -275,6 +276,7 @@ class Conv2dPointwise : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    if (is_few_pixels(problem_)) return "float32, images of one pixel";
     const auto& kept = pass == Pass::kForward ? kept_forward_ : kept_backward_data_;
     if (kept) return kept->text(Mma::kText);
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
@@ -282,6 +284,10 @@ class Conv2dPointwise : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
+    if (is_few_pixels(problem_)) {
+      return launch_pixel_forward(problem_, w.data<float>(), x.data<T>(), b.data<float>(),
+                                  y.data<T>(), run.stream());
+    }
     if (kept_forward_) {
       return launch_kept_images<false>(*kept_forward_, w.data<float>(), x, forward_,
                                        b.data<float>(), y, run);
@@ -290,6 +296,10 @@ class Conv2dPointwise : public Conv2dImpl {
                   problem_.c, b.data<float>(), y, run);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (is_few_pixels(problem_)) {
+      return launch_pixel_backward_data(problem_, w.data<float>(), dy.data<T>(), dx.data<T>(),
+                                        run.stream());
+    }
     if (kept_backward_data_) {
       return launch_kept_images<true>(*kept_backward_data_, w.data<float>(), dy, backward_data_,
                                       nullptr, dx, run);
