@@ -20,39 +20,9 @@ __device__ __forceinline__ void find_statistics(Walk& walk, const Turns& turns,
   turns.open(walk.group());
 }
 
-/// Backward, of the block's turn: dweight and dbias by first looks, of which first(sums) adds the block's part,
-/// and dx by second ones: second(sums, wait), which calls wait() once what it loads is on its way. Then `sums` are those
-/// over whole channels. `partial` has a row more than splits: these sums.
-template <class F, class First, class Second>
-__device__ __forceinline__ void sum_in_turns(Walk& walk, const Turns& turns,
-                                             const Backward<typename F::Value>& t, Sums* partial,
-                                             First first, Second second) {
-  Sums sums[F::kChannels] = {};
-  if (walk.turn.second) {
-    return second(sums, [&] {
-      turns.wait(walk.group());
-      const int c = first_channel<F>(walk);
-#pragma unroll
-      for (int k = 0; k < F::kChannels && c < walk.channels; ++k) {
-        sums[k] = load_partial(partial + walk.splits * walk.channels + c + k);
-      }
-    });
-  }
-  first(sums);
-#pragma unroll
-  for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], walk.lanes, add);
-  keep_partial<F>(walk, sums, partial);
-  if (!turns.is_last(walk.group())) return;
-  walk.turn.split = 0;  // whose block keeps what is found
-  combine_partial<F>(walk, partial, add, sums);
-  keep_gradients<F>(walk, t, sums);
-  walk.turn.split = walk.splits;
-  keep_partial<F>(walk, sums, partial);
-  turns.open(walk.group());
-}
-
-/// All of backward. gradient(offset, affine, x, dy) is what reaches the layer, before any relu of its own: of the
-/// vectors x and dy, which lie at `offset`.
+/// All of backward, of the block's turn: dweight and dbias by first looks, dx by second ones.
+/// gradient(offset, affine, x, dy) is what reaches the layer, before any relu of its own: of the
+/// vectors x and dy, which lie at `offset`. `partial` has a row more than splits: the sums over all.
 template <class F, class Gradient>
 __device__ __forceinline__ void find_gradients(Walk& walk, const Turns& turns,
                                                const Backward<typename F::Value>& t, Sums* partial,
@@ -60,8 +30,9 @@ __device__ __forceinline__ void find_gradients(Walk& walk, const Turns& turns,
   walk.turn = turns.take();
   const Statistics<F> s = statistics_of_backward<F>(walk, t);
   const Affine<F> affine = affine_of<F>(walk, t, s);
+  Sums sums[F::kChannels] = {};
   constexpr int kCount = kTogether<F> / 2;
-  const auto first = [&](Sums(&sums)[F::kChannels]) {
+  if (!walk.turn.second) {
     for_each_batch<kCount, F>(walk, [&](const int(&offsets)[kCount]) {
       const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
 #pragma unroll
@@ -70,51 +41,58 @@ __device__ __forceinline__ void find_gradients(Walk& walk, const Turns& turns,
         add_gradients<F>(x[i], gradient(offsets[i], affine, x[i], dy[i]), s, affine, sums);
       }
     });
-  };
-  const auto second = [&](const Sums(&sums)[F::kChannels], auto wait) {
-    bool open = false;
-    for_each_batch<kCount, F>(walk, [&](const int(&offsets)[kCount]) {
-      const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
-      if (!open) wait();
-      open = true;
-      const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        if (offsets[i] < 0) continue;
-        store_streaming(t.dx + offsets[i],
-                        input_gradient(x[i], gradient(offsets[i], affine, x[i], dy[i])));
+    for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], walk.lanes, add);
+    keep_partial<F>(walk, sums, partial);
+    if (!turns.is_last(walk.group())) return;
+    walk.turn.split = 0;  // whose block keeps what is found
+    combine_partial<F>(walk, partial, add, sums);
+    keep_gradients<F>(walk, t, sums);
+    walk.turn.split = walk.splits;
+    keep_partial<F>(walk, sums, partial);
+    return turns.open(walk.group());
+  }
+  bool open = false;
+  for_each_batch<kCount, F>(walk, [&](const int(&offsets)[kCount]) {
+    const Batch<F, kCount> x(t.x, offsets), dy(t.dy, offsets);
+    if (!open) {
+      turns.wait(walk.group());
+      const int c = first_channel<F>(walk);
+#pragma unroll
+      for (int k = 0; k < F::kChannels && c < walk.channels; ++k) {
+        sums[k] = load_partial(partial + walk.splits * walk.channels + c + k);
       }
-    });
-  };
-  sum_in_turns<F>(walk, turns, t, partial, first, second);
+      open = true;
+    }
+    const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (offsets[i] < 0) continue;
+      store_streaming(t.dx + offsets[i],
+                      input_gradient(x[i], gradient(offsets[i], affine, x[i], dy[i])));
+    }
+  });
 }
 
-/// A turn is what the threads of a block have under way at once, `together` units each; less where that makes too few
-/// blocks.
-inline Walk in_turns(Walk walk, int together) {
+/// A turn is what the threads of a block have under way at once, of one or two `tensors`; less where
+/// that makes too few blocks.
+inline Walk walk_of_turns(const BatchNormProblem& problem, int tensors) {
   constexpr int kMostSplits = 256;  // whose sums one block joins
+  const int together = vector_length(problem) == 4 ? kTogether<Form<float, true, 4, false>>
+                                                   : kTogether<Form<float, true, 1, false>>;
+  Walk walk = walk_of(problem, false);
   const int step = kThreads / walk.lanes;
   const int fill =
       std::min(ceil_div(2 * multiprocessor_count(), walk.groups), ceil_div(walk.units, 2 * step));
-  const int wanted = std::max(ceil_div(walk.units, together * step), fill);
+  const int wanted = std::max(ceil_div(walk.units, together / tensors * step), fill);
   cut(walk, std::min(wanted, kMostSplits));
   return walk;
 }
-/// `bytes`: of a unit, in all tensors that are read.
-inline Turns turns_of_units(const Walk& walk, size_t bytes, const TurnCounters& counters) {
-  const int64_t units = int64_t{walk.units_per_split} * walk.lanes;
-  return Turns(walk.groups, walk.splits, units * static_cast<int64_t>(bytes), counters.get());
-}
-
-/// The same of a pass that reads one or two `tensors`, whose units are vectors.
-inline Walk walk_of_turns(const BatchNormProblem& problem, int tensors) {
-  const int together = vector_length(problem) == 4 ? kTogether<Form<float, true, 4, false>>
-                                                   : kTogether<Form<float, true, 1, false>>;
-  return in_turns(walk_of(problem, false), together / tensors);
-}
 inline Turns turns_of(const BatchNormProblem& problem, const Walk& walk, int tensors,
                       const TurnCounters& counters) {
-  return turns_of_units(walk, size_of(problem.dtype) * vector_length(problem) * tensors, counters);
+  const int64_t values = int64_t{walk.units_per_split} * walk.lanes * vector_length(problem);
+  const auto bytes = static_cast<int64_t>(size_of(problem.dtype));
+  return Turns(walk.groups, walk.splits, values * bytes * tensors, counters.get());
 }
 
 /// Of the workspace.

@@ -38,42 +38,48 @@ __global__ void __launch_bounds__(kThreads)
   write_largest<F>(t, f, statistics_of_moments<F>(moments, partial, f));
 }
 
-// Both looks in one launch, the second so soon that it finds x and dy in L2. `t` has a unit for every pixel.
-template <class F>
-__global__ void __launch_bounds__(kThreads, kTurnBlocks)
-    batch_norm_pool_backward_welford_kernel(Windows t, Turns turns, Backward<typename F::Value> b,
-                                            Sums* partial) {
+template <class F, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_sums_welford_kernel(Windows t, Backward<typename F::Value> b, Sums* partial) {
   wait_for_primary();
-  Walk& walk = t.walk;
-  walk.turn = turns.take();
-  const Statistics<F> s = statistics_of_backward<F>(walk, b);
-  const Affine<F> affine = affine_of<F>(walk, b, s);
-  constexpr int kCount = kUnitsTogether<F>;
-  using Units = Loaded<F>[kCount];
-  using Existence = bool[kCount];
-  const auto first = [&](Sums(&sums)[F::kChannels]) {
-    for_each_loaded<F>(t, b, [&](const Units& units, const Existence& exists) {
+  const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
+  const Affine<F> affine = affine_of<F>(t.walk, b, s);
+  Sums sums[F::kChannels] = {};
+  for_each_loaded<kCount, F>(t, b, [&](const auto& units, const auto& exists) {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        if (!exists[i] || !units[i].at.whole()) continue;
-        add_windows<F>(units[i].x, units[i].dy, s, affine, sums);
-      }
-    });
-  };
-  const auto second = [&](const Sums(&sums)[F::kChannels], auto wait) {
-    bool open = false;
-    for_each_loaded<F>(t, b, [&](const Units& units, const Existence& exists) {
-      if (!open) wait();
-      open = true;
-      const InputGradient<F> gradient(walk, b.training, s, affine, sums);
+    for (int i = 0; i < kCount; ++i) {
+      if (exists[i]) add_windows<F>(units[i].x, units[i].dy, s, affine, sums);
+    }
+  });
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) {
-        if (!exists[i]) continue;
+  for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], t.walk.lanes, add);
+  keep_partial<F>(t.walk, sums, partial);
+}
+
+// `t` has a unit for every pixel, `splits` are those of the sums. Splits are taken from the last on, which was read last.
+template <class F, int kCount>
+__global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_backward_welford_kernel(Windows t, const Sums* partial, int splits,
+                                            Backward<typename F::Value> b) {
+  wait_for_primary();
+  Walk of_sums = t.walk;
+  of_sums.splits = splits;
+  Sums sums[F::kChannels];
+  combine_partial<F>(of_sums, partial, add, sums);
+  keep_gradients<F>(t.walk, b, sums);
+  if (b.dx == nullptr) return;
+  const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
+  const Affine<F> affine = affine_of<F>(t.walk, b, s);
+  const InputGradient<F> gradient(t.walk, b.training, s, affine, sums);
+  t.walk.turn = {true, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.y - 1 - blockIdx.y)};
+  for_each_loaded<kCount, F>(t, b, [&](const auto& units, const auto& exists) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) {
+      if (exists[i]) {
         write_input_gradients<F>(t, units[i].at, units[i].x, units[i].dy, gradient, b.dx);
       }
-    });
-  };
-  sum_in_turns<F>(walk, turns, b, partial, first, second);
+    }
+  });
 }
 
 /// The four pixels of a window, or of a part of one at the right and lower edge.
@@ -142,15 +148,24 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   explicit WelfordPlanes(const Problem& problem)
       : CustomBlock(problem),
         moments_(walk_of(problem.norm, true)),
-        backward_(pixels_in_turns(problem)),
-        counters_(backward_.walk.groups),
-        turns_(turns_of_units(backward_.walk, unit_bytes(problem), counters_)) {}
+        sums_(windows_of(problem, false)),
+        pixels_(windows_of(problem, true)) {
+    const char* e = getenv("DUET_POOL");
+    if (e) {
+      const int blocks = atoi(e + 2);
+      count_ = e[0] - '0';
+      for (Windows* w : {&sums_, &pixels_}) {
+        const int wanted = blocks * multiprocessor_count() / w->walk.groups;
+        cut(w->walk, std::clamp(wanted, 1, std::max(1, w->walk.units / (2 * kThreads))));
+      }
+    }
+  }
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? moments_bytes(moments_) : sums_bytes(backward_.walk);
+    return pass == Pass::kForward ? moments_bytes(moments_) : sums_bytes(sums_.walk);
   }
   std::string detail(Pass pass) const override {
-    const Walk& walk = (pass == Pass::kForward ? windows_ : backward_).walk;
+    const Walk& walk = (pass == Pass::kForward ? windows_ : sums_).walk;
     return form_text() + ", " + std::to_string(walk.splits) + " splits";
   }
 
@@ -172,33 +187,26 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& b) const {
     if constexpr (F::kPlanes) {
-      const Turns turns = b.dx != nullptr ? turns_ : turns_.once();
-      launch_following({turns.blocks(), kThreads, 0, run.stream()},
-                       batch_norm_pool_backward_welford_kernel<F>, backward_, turns, b,
-                       static_cast<Sums*>(run.workspace));
+      if (count_ == 1) return gradients_by<F, 1>(run, b);
+      if (count_ == 2) return gradients_by<F, 2>(run, b);
+      gradients_by<F, 4>(run, b);
     }
   }
 
  private:
-  static Windows pixels_in_turns(const Problem& problem) {
-    Windows pixels = windows_of(problem, true);
-    visit_gpu_storage(problem.norm.dtype, [&](auto zero) {
-      using T = decltype(zero);
-      const int together = window_vector(problem) == 2 ? kUnitsTogether<WindowForm<T, true, 2>>
-                                                       : kUnitsTogether<WindowForm<T, true, 1>>;
-      pixels.walk = in_turns(pixels.walk, together);
-    });
-    return pixels;
-  }
-  /// Of x and dy.
-  static size_t unit_bytes(const Problem& problem) {
-    return 5 * window_vector(problem) * size_of(problem.norm.dtype);
+  template <class F, int kCount>
+  void gradients_by(const Run& run, const Backward<typename F::Value>& b) const {
+    auto* const partial = static_cast<Sums*>(run.workspace);
+    launch(sums_.walk, sums_.walk.splits, run.stream(),
+           batch_norm_pool_sums_welford_kernel<F, kCount>, sums_, b, partial);
+    const int blocks = b.dx ? pixels_.walk.splits : 1;  // one writes dweight and dbias
+    launch(pixels_.walk, blocks, run.stream(), batch_norm_pool_backward_welford_kernel<F, kCount>,
+           pixels_, partial, sums_.walk.splits, b);
   }
 
   const Walk moments_;
-  const Windows backward_;
-  const TurnCounters counters_;
-  const Turns turns_;
+  Windows sums_, pixels_;
+  int count_ = 2;
 };
 
 /// Images whose channels are innermost.

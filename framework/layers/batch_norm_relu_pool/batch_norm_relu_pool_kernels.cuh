@@ -215,10 +215,6 @@ __device__ __forceinline__ Vector<float, F::V> load_gradient(const typename F::V
   return load<F::V>(dy + at.y);
 }
 
-/// Units that a thread has on their way in backward before it uses the first.
-template <class F>
-constexpr int kUnitsTogether = 4 / F::V*(sizeof(typename F::Value) == 2 ? 2 : 1);
-
 /// A unit's pixels and dy.
 template <class F>
 struct Loaded {
@@ -226,25 +222,23 @@ struct Loaded {
   Patch<F> x;
   Vector<float, F::V> dy;
 };
-/// Calls visit(loaded, exists) with the thread's next units in its split, until the split's end; for the whole block
-/// equally often.
-template <class F, class Visit>
+/// Calls visit(loaded, exists) with the thread's next units in its split, `count` at a time, until the split's end.
+template <int count, class F, class Visit>
 __device__ __forceinline__ void for_each_loaded(const Windows& t,
                                                 const Backward<typename F::Value>& b, Visit visit) {
-  constexpr int kCount = kUnitsTogether<F>;
   const Walk& walk = t.walk;
   const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
-  const int begin = walk.split() * walk.units_per_split;
-  const int end = c < walk.channels ? min(begin + walk.units_per_split, walk.units) : begin;
-  for (int base = begin; base < begin + walk.units_per_split; base += kCount * step) {
-    Loaded<F> units[kCount];
-    bool exists[kCount];
+  if (c >= walk.channels) return;
+  const int end = min((walk.split() + 1) * walk.units_per_split, walk.units);
+  int unit = walk.split() * walk.units_per_split + static_cast<int>(threadIdx.x) / walk.lanes;
+  for (; unit < end; unit += count * step) {
+    Loaded<F> units[count];
+    bool exists[count];
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      const int unit = base + i * step + static_cast<int>(threadIdx.x) / walk.lanes;
-      exists[i] = unit < end;
+    for (int i = 0; i < count; ++i) {
+      exists[i] = unit + i * step < end;
       if (!exists[i]) continue;
-      const Place at = place_of<F>(t, c, unit);
+      const Place at = place_of<F>(t, c, unit + i * step);
       units[i] = {at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at)};
     }
     visit(units, exists);
