@@ -11,6 +11,8 @@
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
 
+#include <cooperative_groups.h>
+
 #include <algorithm>
 #include <cstring>
 #include <functional>
@@ -28,12 +30,15 @@
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32; `cluster`: of so many tiles
-/// below each other each brings a share of B for all.
-template <int columns, int stages, int blocks, bool split = false, int cluster = 1>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32. Of a cluster of blocks `pair`
+/// take tiles below each other, and each brings a share of B for all; or `parts` take parts of one tile's sum.
+template <int columns, int stages, int blocks, bool split = false, int pair = 1, int parts = 1>
 struct WgmmaTile {
+  static_assert(pair == 1 || parts == 1);
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kCluster = cluster, kShareN = kN / kCluster;
+  static constexpr int kPair = pair, kShareN = kN / pair, kParts = parts, kCluster = pair * parts;
+  /// What a block of a cluster adds up and stores of a tile.
+  using Part = WgmmaTile<columns / parts, stages, blocks, split>;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
   /// Warps that split B, and one that copies.
@@ -59,10 +64,10 @@ struct WgmmaSmem {
   /// By a warpgroup that has read a stage: all blocks of the cluster may copy there.
   __device__ __forceinline__ void release(int number) {
     const int member = threadIdx.x % 128;
-    if constexpr (Tile::kCluster == 1) {
+    if constexpr (Tile::kPair == 1) {
       if (member == 0) empty[number].arrive();
     } else {
-      if (member < Tile::kCluster) empty[number].arrive_in(member);
+      if (member < Tile::kPair) empty[number].arrive_in(member);
     }
   }
 };
@@ -72,18 +77,20 @@ struct WgmmaPlace {
   int row, column, split;
 };
 
-/// Groups of Tile::kCluster tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
+/// Groups of Tile::kPair tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
 /// other, each from column to column, so that those under way at once are about a square and share what L2 holds.
 struct WgmmaTiles {
   int rows, columns, splits;  // of groups
   __host__ __device__ int count() const { return rows * columns * splits; }
   template <class Tile>
   __device__ __forceinline__ WgmmaPlace place(int group, int rank) const {
-    constexpr int kBand = 2048 / (Tile::kM * Tile::kCluster);
+    constexpr int kBand = 2048 / (Tile::kM * Tile::kPair);
     const int split = group / (rows * columns), at = group - split * rows * columns;
     const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
     const int in_band = at - first * columns, column = in_band / height;
-    return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
+    const int row = first + in_band - column * height;
+    if constexpr (Tile::kParts > 1) return {row, column, rank};
+    return {row * Tile::kPair + rank, column, split};
   }
 };
 
@@ -100,63 +107,82 @@ struct WgmmaTileMemory {
 __device__ __forceinline__ int my_row(int i) {
   return int(threadIdx.x) / 32 * 16 + int(threadIdx.x) % 32 / 4 + 8 * i;
 }
-/// Calls write(i, column, pair) with the sums d of this thread's rows, + bias of `columns`, or nullptr: two neighbouring
-/// columns at a time, in numbers of the tile, which begins at column n0.
-template <class Tile, class Write>
-__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias, int n0,
-                                          int columns, Write write) {
+/// The bias (or nullptr) of a tile's columns, from n0 on. A lane loads what others need too, all at once and before the
+/// product: a load for each column in its turn would be waited for each time.
+template <class Tile>
+class TileBias {
+ public:
+  __device__ __forceinline__ TileBias(const float* bias, int n0, int columns)
+      : there_(bias != nullptr) {
+    if (!there_) return;
 #pragma unroll
-  for (int j = 0; j < Tile::kN / 8; ++j) {
-    const int column = 8 * j + int(threadIdx.x) % 4 * 2;
-    float b[2] = {};
-    if (bias != nullptr)
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        if (n0 + column + e < columns) b[e] = __ldg(bias + n0 + column + e);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      write(i, column, Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
+    for (int g = 0; g < kGroups; ++g) {
+      const int column = n0 + 32 * g + int(threadIdx.x) % 32;
+      of_lane_[g] = column < columns ? bias[column] : 0.f;
+    }
   }
-}
+  __device__ __forceinline__ void add_to(float (&d)[Tile::kN / 2]) const {
+    if (!there_) return;
+#pragma unroll
+    for (int j = 0; j < Tile::kN / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int lane = j % 4 * 8 + int(threadIdx.x) % 4 * 2 + e;
+        const float b = __shfl_sync(~0u, of_lane_[j / 4], lane);
+        d[4 * j + e] += b;
+        d[4 * j + 2 + e] += b;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kGroups = (Tile::kN + 31) / 32;
+  bool there_;
+  float of_lane_[kGroups];
+};
 
 /// The sums as float [column][row], rows WgmmaTileMemory::kPixelPitch long; and all multiplying threads
 /// see them.
 template <class Tile>
 __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
-                                                          const float* bias, int n0, int columns,
                                                           const WgmmaTileMemory<Tile>& memory) {
   auto* const tile = reinterpret_cast<float*>(memory.tile);
-  for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
 #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + my_row(i)] = pair.v[e];
-  });
+  for (int k = 0; k < Tile::kN / 2; ++k) {
+    const int column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+    tile[column * WgmmaTileMemory<Tile>::kPixelPitch + my_row(k / 2 % 2)] = d[k];
+  }
   wait_multipliers<Tile>();
   return tile;
 }
 
-/// Of four lanes in a row, lane q has four words: then word s is what lane s had as its word q.
-__device__ __forceinline__ void turn_quad(uint32_t (&word)[4]) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = threadIdx.x & bit;
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      if (s & bit) continue;
-      uint32_t &low = word[s], &high = word[s + bit];
-      const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
-      low = upper ? other : low;
-      high = upper ? high : other;
-    }
-  }
+/// Of two lanes whose numbers differ in `bit`, the one without it gets the other's `low` as its `high`, and the other
+/// the first one's `high` as its `low`.
+__device__ __forceinline__ void trade_words(uint32_t& low, uint32_t& high, int bit) {
+  const bool upper = threadIdx.x & bit;
+  const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
+  low = upper ? other : low;
+  high = upper ? high : other;
+}
+/// Of four lanes in a row each has T of two columns of eight, of as many eights as fill its 16 bytes: then each has 16
+/// bytes of columns side by side, from the number returned on.
+template <class T>
+__device__ __forceinline__ int gather_row(uint32_t (&word)[4]) {
+  const int quad = int(threadIdx.x) % 4;
+  trade_words(word[0], word[2], 4 / sizeof(T));
+  trade_words(word[1], word[3], 4 / sizeof(T));
+  if constexpr (sizeof(T) == 4) return quad % 2 * 8 + quad / 2 * 4;
+  trade_words(word[0], word[1], 1);
+  trade_words(word[2], word[3], 1);
+  return quad * 8;
 }
 
 /// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
 /// and of that Function, which has no state; a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
 /// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
 ///
-/// Any result has stride and row_sums, and store() by the multiplying threads; with kTakesStages when nobody reads the
-/// stages any more, else from registers, while copies of the block's next tile come.
+/// Any result has bias, columns, stride and row_sums, and store() of sums with the bias by the multiplying threads; with
+/// kTakesStages when nobody reads the stages any more, else from registers, while copies of the block's next tile come.
 template <Layout kLayout, class T, class Function = std::identity>
 struct WgmmaResult {
   static constexpr bool kTakesStages = kLayout == Layout::kNCHW;
@@ -189,7 +215,7 @@ struct WgmmaResult {
       const bool inside = a.locate(start, tid, image, pixel);
       memory.row_at[tid] = inside ? image * columns * pixels + pixel : -1;
     }
-    const float* const tile = columns_to_shared<Tile>(d, bias, n0, columns, memory);
+    const float* const tile = columns_to_shared<Tile>(d, memory);
     const int row = tid % Tile::kM, at = memory.row_at[row];
     if (at < 0) return;
     const int count = min(Tile::kN, columns - n0);
@@ -204,50 +230,37 @@ struct WgmmaResult {
                                                  const typename A::Start& start, int n0,
                                                  T* to) const {
     T* row[2];
+    int count[2];  // of the tile's columns in this row
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       int image, pixel;
       const bool inside = a.locate(start, my_row(i), image, pixel);
-      row[i] = inside ? to + (image * pixels + pixel) * columns + n0 : nullptr;
+      row[i] = to + (inside ? (image * pixels + pixel) * columns + n0 : 0);
+      count[i] = inside ? columns - n0 : 0;
     }
-    if constexpr (std::is_same_v<T, float>) {
-      const bool pairs = columns % 2 == 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const Vector<float, 2> v{{Function()(pair.v[0]), Function()(pair.v[1])}};
-        if (row[i] == nullptr) return;
-        if (pairs && n0 + column < columns) duet::store(row[i] + column, v);
-        if (pairs) return;
+    constexpr int kGathered = 4 * kWidest<T>;  // columns
+    if (columns % kWidest<T> != 0 || Tile::kN % kGathered != 0) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e)
-          if (n0 + column + e < columns) row[i][column + e] = v.v[e];
-      });
-    } else {
-      // Lane q of four has two of each eight columns; of 32 it takes the eight from 8 q on, 16 bytes.
-      const bool whole = columns % kWidest<T> == 0;
-      uint32_t word[2][4];
-      int group = 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const int j = group / 2 % 4;
-        T packed[2] = {T(Function()(pair.v[0])), T(Function()(pair.v[1]))};
-        memcpy(&word[i][j], packed, sizeof packed);
-        ++group;
-        if (j < 3) return;
-        turn_quad(word[i]);
-        const int first = column - 24 + int(threadIdx.x) % 4 * 6;
-        if (row[i] == nullptr || n0 + first >= columns) return;
-        if (whole) {
-          *reinterpret_cast<uint4*>(row[i] + first) =
-              uint4{word[i][0], word[i][1], word[i][2], word[i][3]};
-          return;
-        }
+      for (int k = 0; k < Tile::kN / 2; ++k) {
+        const int i = k / 2 % 2, column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+        if (column < count[i]) row[i][column] = T(Function()(d[k]));
+      }
+      return;
+    }
 #pragma unroll
-        for (int e = 0; e < kWidest<T>; ++e) {
-          T value;
-          const auto half = uint16_t(word[i][e / 2] >> e % 2 * 16);
-          memcpy(&value, &half, sizeof value);
-          if (n0 + first + e < columns) row[i][first + e] = value;
-        }
-      });
+    for (int first = 0; first < Tile::kN; first += kGathered) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        T mine[kWidest<T>];
+#pragma unroll
+        for (int e = 0; e < kWidest<T>; ++e)
+          mine[e] = T(Function()(d[first / 2 + e / 2 * 4 + 2 * i + e % 2]));
+        uint32_t word[4];
+        memcpy(word, mine, sizeof word);
+        const int column = first + gather_row<T>(word);
+        if (column < count[i])
+          *reinterpret_cast<uint4*>(row[i] + column) = {word[0], word[1], word[2], word[3]};
+      }
     }
   }
 };
@@ -295,6 +308,44 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
   wgmma_settle(d);
   if constexpr (kSums) wgmma_settle(row_sums);
 }
+
+/// By the multiplying threads of a cluster that has computed a tile's sums in parts, and where `of_rows` A's rows':
+/// d are then this block's columns of the tile, and in the first block row_sums those of this thread's rows. `memory`
+/// is of all blocks.
+template <class Tile, bool kSums>
+__device__ __forceinline__ void add_parts(const float (&part)[Tile::kN / 2],
+                                          const float (&row_part)[4], bool of_rows,
+                                          float (&d)[Tile::Part::kN / 2], float (&row_sums)[2],
+                                          char* memory) {
+  constexpr int kMine = Tile::kN / 8 / Tile::kParts, kThreads = Tile::kMultipliers;
+  const int tid = threadIdx.x;
+  auto* const at = reinterpret_cast<float4*>(memory) + tid;
+  auto* const rows_at =
+      reinterpret_cast<float2*>(memory + sizeof(float) * Tile::kM * Tile::kN) + tid;
+#pragma unroll
+  for (int j = 0; j < Tile::kN / 8; ++j)
+    at[j * kThreads] = {part[4 * j], part[4 * j + 1], part[4 * j + 2], part[4 * j + 3]};
+  if (kSums && of_rows) *rows_at = {row_part[0], row_part[2]};
+  wait_cluster<Tile::kParts>();
+  const auto cluster = cooperative_groups::this_cluster();
+  const int rank = int(cluster.block_rank());
+#pragma unroll
+  for (int s = 0; s < Tile::kParts; ++s) {
+    const float4* const from = cluster.map_shared_rank(at, s) + rank * kMine * kThreads;
+#pragma unroll
+    for (int j = 0; j < kMine; ++j) {
+      const float4 v = from[j * kThreads];
+      const float values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+      for (int e = 0; e < 4; ++e) d[4 * j + e] = s == 0 ? values[e] : d[4 * j + e] + values[e];
+    }
+    if (kSums && of_rows && rank == 0) {
+      const float2 v = *cluster.map_shared_rank(rows_at, s);
+      row_sums[0] = s == 0 ? v.x : row_sums[0] + v.x;
+      row_sums[1] = s == 0 ? v.y : row_sums[1] + v.y;
+    }
+  }
+}
 #endif
 
 // Blocks, in clusters of Tile::kCluster, take groups of tiles by turns.
@@ -307,7 +358,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster;
+  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster, kPair = Tile::kPair;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
@@ -322,12 +373,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       visit(place, first, min(steps, first + steps_per_split) - first);
     }
   };
-  if (tid == 0) {
-    for (int i = 0; i < kStages; ++i) {
-      smem.full[i].init();
-      smem.empty[i].init(2 * kCluster);
-      if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
-    }
+  if (tid < kStages) {
+    smem.full[tid].init();
+    smem.empty[tid].init(2 * kPair);
+    if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
   }
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
@@ -363,7 +412,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       for_tiles([&](const WgmmaPlace& place, int first, int count) {
         const auto start_a = a.template start<Tile::kM>(place.row);
-        const auto start_b = b.template start<Tile::kShareN>(place.column * kCluster + rank);
+        const int share = kPair > 1 ? rank : 0;
+        const auto start_b = b.template start<Tile::kShareN>(place.column * kPair + share);
         // region copies
         for (int i = 0; i < count; ++i) {
           smem.empty[ring.stage].wait(ring.phase ^ 1);
@@ -372,18 +422,41 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           auto& to = smem.stage[ring.stage];
           a.template copy<Tile::kM>(start_a, first + i, to.a, full);
           b.template copy<Tile::kShareN>(start_b, first + i,
-                                         to.b + rank * Tile::kShareN * kRowBytes,
-                                         in_cluster<kCluster>(full));
+                                         to.b + share * Tile::kShareN * kRowBytes,
+                                         in_cluster<kPair>(full));
           ring.advance();
         }
         // end copies
       });
     }
+    if constexpr (Tile::kParts > 1) wait_cluster<kCluster>();  // as add_parts()
   } else {
     if constexpr (Tile::kSplit) take_registers();
+    wait_for_primary();
     for_tiles([&](const WgmmaPlace& place, int, int count) {
       const bool sums = A::kSums && result.row_sums != nullptr && place.column == 0;
       float d[Tile::kN / 2], row_sums[4];
+      const auto start = a.template start<Tile::kM>(place.row);
+      using Part = typename Tile::Part;
+      const WgmmaPlace stored =
+          Tile::kParts > 1 ? WgmmaPlace{place.row, place.column * Tile::kParts + rank, 0} : place;
+      // A gradient of weights has none: with two loops `wgmma` would have to wait for what might add to its sums.
+      const TileBias<Part> bias(A::kSums ? nullptr : result.bias, stored.column * Part::kN,
+                                result.columns);
+      const auto store = [&](float(&sums_of)[Part::kN / 2], const float(&sums_of_rows)[2],
+                             char* memory) {
+        if (A::kSums && sums && tid % 4 == 0 && (Tile::kParts == 1 || rank == 0)) {
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            int image, row;
+            if (a.locate(start, my_row(i), image, row))
+              result.row_sums[stored.split * result.stride + row] = sums_of_rows[i];
+          }
+        }
+        if constexpr (!A::kSums) bias.add_to(sums_of);
+        result.template store<Part>(sums_of, a, start, stored,
+                                    WgmmaTileMemory<Part>{memory, smem.row_at});
+      };
       if constexpr (Tile::kSplit) {
         multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
       } else if (A::kSums && sums) {
@@ -391,28 +464,46 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       } else {
         multiply_steps<Tile, A, B, false>(smem, ring, group, count, d, row_sums);
       }
-      const auto start = a.template start<Tile::kM>(place.row);
-      if (A::kSums && sums && tid % 4 == 0) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          int image, row;
-          if (a.locate(start, my_row(i), image, row))
-            result.row_sums[place.split * result.stride + row] = row_sums[2 * i];
-        }
-      }
-      if constexpr (Result::kTakesStages) {
-        static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
+      char* const memory = reinterpret_cast<char*>(smem.stage);
+      if constexpr (Result::kTakesStages || Tile::kParts > 1)
         wait_multipliers<Tile>();  // nobody reads the stages any more
+      if constexpr (Tile::kParts > 1) {
+        constexpr size_t kBytes = sizeof(float) * Tile::kM * (Tile::kN + 4);
+        static_assert(sizeof(smem.stage) >= kBytes + WgmmaTileMemory<Part>::kBytes);
+        float whole[Part::kN / 2], whole_rows[2];
+        add_parts<Tile, A::kSums>(d, row_sums, sums, whole, whole_rows, memory);
+        store(whole, whole_rows, memory + kBytes);
+      } else {
+        static_assert(!Result::kTakesStages || sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
+        store(d, {row_sums[0], row_sums[2]}, memory);
       }
-      result.template store<Tile>(
-          d, a, start, place,
-          WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
     });
   }
-  if constexpr (kCluster > 1) wait_cluster<kCluster>();  // until nobody copies or arrives here
+  if constexpr (kCluster > 1)
+    wait_cluster<kCluster>();  // until nobody copies, arrives or reads here
 #else
   __trap();
 #endif
+}
+
+/// Asked for and never launched.
+template <int threads>
+__global__ void __launch_bounds__(threads, 1) whole_multiprocessor_kernel() {}
+/// Clusters of blocks with a multiprocessor each that run at once on this GPU, or where there is none on an H200.
+template <int blocks>
+int likely_clusters() {
+  static_assert(blocks == 2 || blocks == 4);
+  if (!gpu_available()) return blocks == 2 ? 66 : 30;
+  using Tile = WgmmaTile<256, 4, 1>;
+  constexpr int kBytes = Tile::kStages * sizeof(WgmmaStage<Tile>);
+  static const int count = [] {
+    const auto kernel = whole_multiprocessor_kernel<Tile::kThreads>;
+    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+    return clusters_at_once(
+        {.gridDim = dim3(blocks), .blockDim = dim3(Tile::kThreads), .dynamicSmemBytes = kBytes},
+        blocks, kernel);
+  }();
+  return count;
 }
 
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
@@ -421,6 +512,7 @@ template <bool kSplit = false>
 struct WgmmaPlan {
   int row_tiles = 1, columns = 1, steps = 1, multiprocessors = 1;
   int tile_columns = 128, splits = 1, steps_per_split = 1;
+  int parts = 1;      // instead of splits: of a sum in a cluster, of steps_per_split each
   double cycles = 0;  // an estimate
 
   WgmmaPlan() = default;
@@ -431,6 +523,7 @@ struct WgmmaPlan {
     // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
     // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
     constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
+    const int clusters_of_four = likely_clusters<4>();
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       if (kSplit && tile == 256) continue;  // its sums take more registers than there are
@@ -438,13 +531,24 @@ struct WgmmaPlan {
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
-        if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
-        const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
-        double cost = double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
-        if (used > 1) cost += 3000 + 8. * used * results / 2000;
-        if (cost >= best) continue;
-        best = cycles = cost;
-        tile_columns = tile, splits = used, steps_per_split = per_split;
+        const auto take = [&](int at_once, double added, int splits_, int parts_) {
+          const int64_t waves = (tiles * used + at_once - 1) / at_once;
+          const double cost =
+              double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile) + added;
+          if (cost >= best) return;
+          best = cycles = cost;
+          tile_columns = tile, splits = splits_, parts = parts_, steps_per_split = per_split;
+        };
+        const bool fits = double(used) * results * sizeof(float) <= double(limit);
+        if (used == 1) take(multiprocessors, 0, 1, 1);
+        if (used > 1 && fits) {
+          take(multiprocessors, 3000 + 8. * used * results / 2000, used, 1);
+        }
+        // As with_tile() has them.
+        const bool in_cluster = used == 4 ? tile < 256 : used == 2 && tile == 64 && !kSplit;
+        if (in_cluster && clusters_of_four > 0) {
+          take(kSplit ? 4 * clusters_of_four : multiprocessors, 1500, 1, used);
+        }
       }
     }
   }
@@ -458,6 +562,7 @@ struct WgmmaPlan {
   std::string text() const {
     return "tile 128x" + std::to_string(tile_columns) +
            (splits == 1 ? "" : ", " + std::to_string(splits) + " splits") +
+           (parts == 1 ? "" : ", " + std::to_string(parts) + " parts") +
            (kSplit                     ? ", wgmma 3xtf32"
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
@@ -466,14 +571,24 @@ struct WgmmaPlan {
   bool pairs() const {
     const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
     const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
-    return row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
+    return likely_clusters<2>() > 0 && row_tiles > 1 &&
+           waves(round_up(row_tiles, 2)) == waves(row_tiles);
   }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
     if constexpr (kSplit) {
+      if (parts == 4) {
+        return tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true, 1, 4>{})
+                                  : visit(WgmmaTile<128, 4, 1, true, 1, 4>{});
+      }
       tile_columns == 64 ? visit(WgmmaTile<64, 6, 1, true>{}) : visit(WgmmaTile<128, 4, 1, true>{});
     } else {
+      if (parts == 2) return visit(WgmmaTile<64, 4, 2, false, 1, 2>{});
+      if (parts == 4) {
+        return tile_columns == 64 ? visit(WgmmaTile<64, 4, 2, false, 1, 4>{})
+                                  : visit(WgmmaTile<128, 3, 2, false, 1, 4>{});
+      }
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
       if (tile_columns == 256) {
@@ -493,7 +608,7 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kCluster), ceil_div(plan.columns, Tile::kN),
+  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kPair), ceil_div(plan.columns, Tile::kN),
                          plan.splits};
   cudaLaunchConfig_t config{.gridDim = dim3(tiles.count() * Tile::kCluster),
                             .blockDim = dim3(Tile::kThreads),
@@ -507,7 +622,7 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
     launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
            result);
   } else {
-    if (!Result::kTakesStages) {
+    if (!Result::kTakesStages && Tile::kParts == 1) {
       static const int at_once = clusters_at_once(config, Tile::kCluster, kernel);
       config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kCluster * std::max(at_once, 1));
     }

@@ -42,6 +42,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
     : context_(context), weights_(weights), mode_(mode), plan_(duet::plan(layers, mode)) {
   make_implementations(layers);
   list_calls();
+  hand_moments_on(layers);
   take_memory();
   take_workspace();
   take_prepared_memory();
@@ -233,6 +234,10 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     if (!training && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
+    } else if (training && step.pass == Pass::kForward && node.leaves) {
+      node.leaves->forward_with_moments(run, node.tensors, node.moments);
+    } else if (training && step.pass == Pass::kForward && node.takes) {
+      node.takes->forward_of_moments(run, node.tensors, node.moments);
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.h"
 #include "device/context.h"
 #include "device/side_stream.h"
+#include "layers/handed_moments.h"
 #include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
@@ -37,6 +39,15 @@ class Net {
     LayerTensors tensors;
     InferenceForward* inference = nullptr;  // forward's implementation, where it is one
     void* prepared = nullptr;               // its prepared memory
+    /// In training, forward's implementation where it leaves the moments of y for layers that read
+    /// them, or has those of x from the layer that makes it.
+    LeavesMoments* leaves = nullptr;
+    TakesMoments* takes = nullptr;
+    ChannelMoments moments;
+    std::string handed;  // for tables: "moments to bn1"
+
+    /// Implementation::detail(), and what is handed on.
+    std::string detail(const Step& step) const;
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -114,9 +125,18 @@ class Net {
   Context& context() const { return context_; }
 
  private:
+  /// From a layer to those that read its output, by their numbers.
+  struct HandedMoments {
+    size_t from;
+    std::vector<size_t> to;
+  };
+
   void make_implementations(const std::vector<ResolvedLayer>& layers);
   void list_calls();
+  void hand_moments_on(const std::vector<ResolvedLayer>& layers);
   void take_memory();
+  Lifetime lifetime_of(const HandedMoments& handed) const;
+  void set_moments(const HandedMoments& handed, void* memory);
   void take_workspace();
   void take_prepared_memory();
   void use_weights();
@@ -154,6 +174,7 @@ class Net {
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
+  std::vector<HandedMoments> handed_;
 };
 
 /// While it stands, a network may take turns, and then its own batch again.

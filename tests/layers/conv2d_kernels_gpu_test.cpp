@@ -112,6 +112,68 @@ TEST_F(ConvolutionKernels, PointwiseTiles) {
   }
 }
 
+// 1x1 filters whose weights a block keeps: planes that are fetched by eight, four and single values, channels and filters
+// that are no whole tiles and slices, teams with tiles of two turns, and tiles of 128 rows.
+TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
+  constexpr int kProblems[][4] = {
+      {3, 132, 100, 28}, {40, 264, 72, 14}, {25, 264, 36, 7}, {12, 248, 248, 28}};
+  for (const auto& [n, channels, filters, size] : kProblems) {
+    check("conv2d",
+          {.name = "kept_n" + std::to_string(n),
+           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+           .x = {image(n, channels, size, size)}},
+          {"custom_mma_3xtf32"});
+  }
+}
+
+// 1x1 filters on few images of one pixel: more than eight images, channels and filters that are no whole warps.
+TEST_F(ConvolutionKernels, PointwisePixels) {
+  constexpr int kProblems[][3] = {{8, 10, 240}, {13, 97, 3}, {1, 1, 1}, {64, 40, 70}};
+  for (const auto& [n, channels, filters] : kProblems) {
+    check("conv2d",
+          {.name = "pixels_n" + std::to_string(n),
+           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+           .x = {image(n, channels, 1, 1)}},
+          {"custom_mma_3xtf32"});
+  }
+}
+
+// dx of few channels: images of several rectangles, rows that are no whole runs, no padding and all that taps reach.
+TEST_F(ConvolutionKernels, InputsOfFewChannels) {
+  const auto check_inputs = [&](int64_t filters, const std::string& kernel,
+                                const std::string& padding, const TensorDesc& x) {
+    check("conv2d",
+          {.name = "few_k" + std::to_string(filters),
+           .keys = {{"out_channels", std::to_string(filters)},
+                    {"kernel", kernel},
+                    {"padding", padding}},
+           .x = {x}},
+          {"custom_direct"});
+  };
+  check_inputs(5, "3", "1", image(2, 3, 70, 152));
+  check_inputs(9, "5", "[2, 4]", image(3, 1, 33, 41));
+  check_inputs(3, "3", "0", image(2, 4, 9, 300));
+  check_inputs(4, "3", "2", image(1, 2, 5, 7));
+}
+
+// dx of depthwise filters with stride 2: even and odd padding, several filters a channel, rows that are no whole runs.
+TEST_F(ConvolutionKernels, DepthwiseInputsOfStride2) {
+  for (const int size : {3, 5, 7}) {
+    for (const std::string padding : {"[1, 2]", "[0, 1]"}) {
+      LayerCase c = {.name = "stride_2_of_" + std::to_string(size) + padding,
+                     .keys = {{"out_channels", "10"},
+                              {"kernel", std::to_string(size)},
+                              {"stride", "2"},
+                              {"padding", padding},
+                              {"groups", "5"}},
+                     .x = {image(2, 5, 13, padding == "[0, 1]" ? 20 : 19)}};
+      check_math("conv2d", c, {"custom_depthwise"});
+      c.options.math = Math::kBF16;
+      check_math("conv2d", c, {"custom_depthwise"});
+    }
+  }
+}
+
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
   check_block("k264", 264, "[1, 2]", "0", image(2, 4, 77, 77), {"custom_fused"});
   check_block("c264", 4, "[2, 1]", "0", image(2, 264, 77, 76), {"custom_fused"});
@@ -295,6 +357,29 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("c18_k100", 100, image(71, 18, 33, 24), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("c32_few", 20, image(3, 32, 9, 7), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
+}
+
+// Of so many images that they are multiplied as blocks of eight: tiles that end within a strip, rows that only zeros meet, rows and
+// columns of dx that no output reaches.
+TEST_F(ConvolutionKernels, ImagesSideBySide) {
+  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                const char* padding) {
+    LayerCase c{
+        .name = name,
+        .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"padding", padding}},
+        .x = {x}};
+    c.options.math = Math::kTF32;
+    check_math("conv2d", c, {"custom_wgmma_halo"});
+    c.keys.emplace_back("pool_kernel", "2");
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    c.data = Data::kIntegers;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+  };
+  check_blocks("c20_k72", 72, image(373, 20, 13, 13), "0");
+  check_blocks("c64_k128", 128, image(360, 64, 13, 13), "0");
+  check_blocks("c24_k64", 64, image(370, 24, 14, 14), "1");
+  check_blocks("c72_k40", 40, image(381, 72, 12, 11), "2");
+  check_blocks("c68_k136", 136, image(376, 68, 10, 10), "1");
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

@@ -2,7 +2,7 @@
 //           bound by memory: no tiles of channels, but runs of neighbouring outputs.
 // Mapping:  forward, and backward_data of stride 1, which is a forward pass with the filter turned
 //           round: thread = 4 neighbouring outputs, whose inputs stand in registers a row at a time.
-//           Other backward_data: thread = 1 dx. backward_filter: block = 1 filter x a share of the
+//           backward_data of stride 2: thread = 4 neighbouring dx, likewise; other: thread = 1 dx. backward_filter: block = 1 filter x a share of the
 //           outputs, 256 threads; thread = 4 neighbouring dy at a time, all taps in registers.
 // Traffic:  forward x once from L2, R times from L1, y once; backward_data dy likewise, dx once;
 //           backward_filter x and dy once (of several filters a channel x once each).
@@ -12,6 +12,7 @@
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
 #include "kernels/split_reduction.cuh"
+#include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d.h"
 
 namespace duet {
@@ -24,8 +25,9 @@ constexpr int kRun = 4;  // neighbouring outputs of a thread
 struct Depthwise {
   Conv2dProblem d;
   int multiplier = d.k / d.c;  // filters of a channel
-  int runs = ceil_div(d.q, kRun);
-  FastDivisor by_runs{runs}, by_p{d.p}, by_k{d.k}, by_w{d.w}, by_h{d.h}, by_c{d.c};
+  int runs = ceil_div(d.q, kRun), runs_in = ceil_div(d.w, kRun);
+  FastDivisor by_runs{runs}, by_runs_in{runs_in}, by_p{d.p}, by_k{d.k}, by_w{d.w}, by_h{d.h},
+      by_c{d.c};
   FastDivisor by_multiplier{multiplier};
 
   explicit Depthwise(const Conv2dProblem& problem) : d(problem) {}
@@ -121,6 +123,52 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int j = 0; j < kRun; ++j) {
     if (q + j < d.q) to[j] = T(sums[j] + shift);
+  }
+}
+
+// dx of stride 2: a thread has kRun neighbouring dx of a row, which every second row of taps has read, each by every
+// second tap. kOdd: the padding's.
+template <int kSize, bool kOdd, class T>
+__global__ void __launch_bounds__(kThreads)
+    conv2d_inputs_depthwise_kernel(Depthwise g, int units, const T* dy, const float* w, T* dx) {
+  wait_for_primary();
+  const int unit = blockIdx.x * kThreads + threadIdx.x;
+  if (unit >= units) return;
+  const Conv2dProblem& d = g.d;
+  int plane, rest, run, h, n, c;
+  g.by_runs_in.divmod(unit, rest, run);
+  g.by_h.divmod(rest, plane, h);
+  g.by_c.divmod(plane, n, c);
+  // Output q is read by taps s of column 2q + s - pad_w.
+  constexpr int kBefore = (kSize - 1) / 2, kWindow = kBefore + 1 + (kRun - 1 + kOdd) / 2;
+  const int column = run * kRun, q = (column + d.pad_w - kOdd) / 2 - kBefore, top = h + d.pad_h;
+  float sums[kRun] = {};
+  for (int i = 0; i < g.multiplier; ++i) {
+    const int k = c * g.multiplier + i;
+    const T* const gradient = dy + (static_cast<int64_t>(n) * d.k + k) * d.p * d.q;
+    const float* const filter = w + static_cast<int64_t>(k) * kSize * kSize;
+#pragma unroll
+    for (int j = 0; j <= kBefore; ++j) {
+      const int r = 2 * j + (top & 1), p = (top >> 1) - j;
+      if (r >= kSize || uint32_t(p) >= uint32_t(d.p)) continue;
+      float window[kWindow];
+      load_window(gradient + p * d.q, q, d.q, window);
+#pragma unroll
+      for (int s = 0; s < kSize; ++s) {
+        const float tap = __ldg(filter + r * kSize + s);
+#pragma unroll
+        for (int e = 0; e < kRun; ++e)
+          if ((e + kOdd - s) % 2 == 0) sums[e] += window[kBefore + (e + kOdd - s) / 2] * tap;
+      }
+    }
+  }
+  T* const to = dx + (static_cast<int64_t>(plane) * d.h + h) * d.w + column;
+  if (d.w % kRun == 0) {
+    store_word(to, Vector<float, kRun>{{sums[0], sums[1], sums[2], sums[3]}});
+  } else {
+#pragma unroll
+    for (int e = 0; e < kRun; ++e)
+      if (column + e < d.w) to[e] = T(sums[e]);
   }
 }
 
@@ -275,7 +323,7 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return std::to_string(plan_.splits) + " splits";
     std::string text = "any size";
-    if (pass == Pass::kBackwardData && !can_turn()) return text;
+    if (pass == Pass::kBackwardData && !can_turn() && !has_halves()) return text;
     with_size(problem_, [&](auto size, auto) {
       if (size > 0) text = std::to_string(size) + "x" + std::to_string(size) + " unrolled";
     });
@@ -289,6 +337,7 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     if (can_turn()) return outputs<true>(run, turned_, problem_.c, dy, w, {}, dx);
+    if (has_halves()) return inputs(run, dy, w, dx);
     const int count = static_cast<int>(dx.elements());
     launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()},
                      conv2d_backward_data_depthwise_kernel<T>, geometry_, count, dy.data<T>(),
@@ -321,6 +370,27 @@ class Conv2dCustomDepthwise : public Conv2dImpl {
   bool can_turn() const {
     return problem_.stride_h == 1 && problem_.stride_w == 1 && problem_.dilation_h == 1 &&
            problem_.dilation_w == 1;
+  }
+
+  /// Whether dx has its kernel of stride 2.
+  bool has_halves() const {
+    bool unrolled = false;
+    with_size(problem_, [&](auto size, auto step) { unrolled = size > 0 && step == 2; });
+    return unrolled;
+  }
+
+  void inputs(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) const {
+    const int count = problem_.n * problem_.c * problem_.h * geometry_.runs_in;
+    const auto launch = [&](auto size, auto odd) {
+      launch_following({ceil_div(count, kThreads), kThreads, 0, run.stream()},
+                       conv2d_inputs_depthwise_kernel<size(), odd(), T>, geometry_, count,
+                       dy.data<T>(), w.data<float>(), dx.data<T>());
+    };
+    with_size(problem_, [&](auto size, auto) {
+      if constexpr (size() > 0) {
+        problem_.pad_w % 2 == 1 ? launch(size, std::true_type()) : launch(size, std::false_type());
+      }
+    });
   }
 
   template <bool kTurned>

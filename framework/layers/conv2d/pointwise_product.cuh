@@ -20,6 +20,8 @@
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
 #include "layers/conv2d/pointwise.h"
+#include "layers/conv2d/pointwise_kept.cuh"
+#include "layers/conv2d/pointwise_pixel.cuh"
 
 namespace duet {
 
@@ -152,6 +154,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
   }
   const int column = tid % kLanes * kVec;
   const bool whole = to.pixels % kVec == 0;
+  int at_row_0[kVec];  // where the columns lie
+#pragma unroll
+  for (int e = 0; e < kVec; ++e) at_row_0[e] = to.offset(0, n0 + column + e);
   for (int row = rank * kRowsAtOnce + tid / kLanes; row < Tile::kM; row += ranks * kRowsAtOnce) {
     const int m = m0 + row, n = n0 + column;
     if (m >= to.m || n >= to.n) break;
@@ -161,12 +166,13 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
     const float shift = to.bias != nullptr ? __ldg(to.bias + m) : 0.f;
     const Vector<float, kVec> values = {
         {sum.x + shift, sum.y + shift, sum.z + shift, sum.w + shift}};
+    T* const out = to.c + part + m * to.pixels;
     if (whole) {
-      duet::store(to.c + part + to.offset(m, n), values);
+      store_word(out + at_row_0[0], values);
     } else {
 #pragma unroll
       for (int e = 0; e < kVec; ++e)
-        if (n + e < to.n) to.c[part + to.offset(m, n + e)] = T(values.v[e]);
+        if (n + e < to.n) out[at_row_0[e]] = T(values.v[e]);
     }
   }
 #if __CUDA_ARCH__ >= 900
@@ -260,7 +266,9 @@ class Conv2dPointwise : public Conv2dImpl {
         forward_(d.k, positions_, d.c, pixels_ % 4 == 0),
         backward_data_(d.c, positions_, d.k, pixels_ % 4 == 0),
         backward_filter_(d.k, d.c, positions_, pixels_ % 4 == 0, partial_stride(d.k, d.c),
-                         context.workspace_limit()) {}
+                         context.workspace_limit()),
+        kept_forward_(kept<false>(d.k, d.c)),
+        kept_backward_data_(kept<true>(d.c, d.k)) {}
 
   size_t workspace_bytes(Pass pass) const override {
     if (pass != Pass::kBackwardFilter || backward_filter_.parts == 1) return 0;
@@ -268,15 +276,34 @@ class Conv2dPointwise : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
+    if (is_few_pixels(problem_)) return "float32, images of one pixel";
+    const auto& kept = pass == Pass::kForward ? kept_forward_ : kept_backward_data_;
+    if (kept) return kept->text(Mma::kText);
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
   }
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
+    if (is_few_pixels(problem_)) {
+      return launch_pixel_forward(problem_, w.data<float>(), x.data<T>(), b.data<float>(),
+                                  y.data<T>(), run.stream());
+    }
+    if (kept_forward_) {
+      return launch_kept_images<false>(*kept_forward_, w.data<float>(), x, forward_,
+                                       b.data<float>(), y, run);
+    }
     launch_images(forward_, MatrixByDepth<4>{{w.data<float>()}, problem_.k, problem_.c}, x,
                   problem_.c, b.data<float>(), y, run);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (is_few_pixels(problem_)) {
+      return launch_pixel_backward_data(problem_, w.data<float>(), dy.data<T>(), dx.data<T>(),
+                                        run.stream());
+    }
+    if (kept_backward_data_) {
+      return launch_kept_images<true>(*kept_backward_data_, w.data<float>(), dy, backward_data_,
+                                      nullptr, dx, run);
+    }
     launch_images(backward_data_, MatrixByRow<4>{{w.data<float>()}, problem_.c}, dy, problem_.k,
                   nullptr, dx, run);
   }
@@ -322,30 +349,75 @@ class Conv2dPointwise : public Conv2dImpl {
     pixels_ % 4 == 0 ? f(std::integral_constant<int, 4>{}) : f(std::integral_constant<int, 1>{});
   }
 
+  PlaneProduct<T> images_product(const PointwisePlan<ImageTiles>& plan, const float* bias,
+                                 const Tensor& out) const {
+    return {.m = plan.rows,
+            .n = plan.columns,
+            .k = plan.depth,
+            .pixels = pixels_,
+            .by_pixels = FastDivisor(pixels_),
+            .bias = bias,
+            .c = out.data<T>(),
+            .row_sums = nullptr};
+  }
+
   /// out = weights * images of so many channels.
   template <class Weights>
   void launch_images(const PointwisePlan<ImageTiles>& plan, const Weights& weights,
                      const Tensor& images, int channels, const float* bias, const Tensor& out,
                      const Run& run) const {
-    const FastDivisor by_pixels(pixels_);
+    const PlaneProduct<T> to = images_product(plan, bias, out);
     by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
-      const PlaneByPosition<vec, T> b{{images.data<T>()}, channels, pixels_, positions_, by_pixels};
-      launch_pointwise<false>(plan, weights, b,
-                              PlaneProduct<T>{.m = plan.rows,
-                                              .n = plan.columns,
-                                              .k = plan.depth,
-                                              .pixels = pixels_,
-                                              .by_pixels = by_pixels,
-                                              .bias = bias,
-                                              .c = out.data<T>(),
-                                              .row_sums = nullptr},
-                              0, run.stream());
+      const PlaneByPosition<vec, T> b{
+          {images.data<T>()}, channels, pixels_, positions_, to.by_pixels};
+      launch_pointwise<false>(plan, weights, b, to, 0, run.stream());
+    });
+  }
+
+  template <int rows>
+  using Kept = KeptTile<
+      std::conditional_t<kHalf, MmaBf16,
+                         ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>,
+      rows>;
+
+  /// With weights kept in shared memory, where half of the multiprocessors have a tile.
+  template <bool kTurned>
+  std::optional<KeptPlan> kept(int rows, int depth) const {
+    if (kHalf && pixels_ % 4 != 0) return {};
+    const int multiprocessors = likely_multiprocessor_count();
+    const auto tiles = [&](int tile_rows) {
+      return double(ceil_div(rows, tile_rows)) * ceil_div(positions_, kTeamColumns);
+    };
+    if constexpr (!kSplit) {
+      if (tiles(128) >= 2 * multiprocessors && ceil_div(rows, 128) * 128 <= 1.15 * rows) {
+        if (auto plan = kept_plan<Kept<128>, kTurned, T>(rows, positions_, depth)) return plan;
+      }
+    }
+    if (2 * tiles(64) < multiprocessors) return {};
+    return kept_plan<Kept<64>, kTurned, T>(rows, positions_, depth);
+  }
+  template <bool kTurned>
+  void launch_kept_images(const KeptPlan& plan, const float* weights, const Tensor& images,
+                          const PointwisePlan<ImageTiles>& product, const float* bias,
+                          const Tensor& out, const Run& run) const {
+    by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
+      if constexpr (!kHalf || vec > 1) {
+        const auto launch = [&]<class Tile>(Tile) {
+          launch_kept<Tile, kTurned, vec>(plan, weights, images.data<T>(),
+                                          images_product(product, bias, out), run.stream());
+        };
+        if constexpr (!kSplit) {
+          if (plan.tile_rows == 128) return launch(Kept<128>());
+        }
+        launch(Kept<64>());
+      }
     });
   }
 
   const int pixels_, positions_;
   const PointwisePlan<ImageTiles> forward_, backward_data_;
   const PointwisePlan<FilterTiles> backward_filter_;
+  const std::optional<KeptPlan> kept_forward_, kept_backward_data_;
 };
 
 // Compiled in conv2d_pointwise.cu, conv2d_pointwise_tf32.cu and conv2d_custom_mma_3xtf32.cu.

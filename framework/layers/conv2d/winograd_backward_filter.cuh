@@ -23,13 +23,13 @@ size_t winograd_filter_smem_bytes(const WinogradGeometry& g) {
 // Rows of the product are channels and columns filters: what is transformed of x, which costs more than what is
 // of dy, serves more sums.
 // grid: (blocks of kA channels, blocks of kB filters, splits of the tiles)
-// partial[split] = dw [k][c][3][3], then dbias [k]; `stride` floats apart.
+// Split s writes its part of dw [k][c][3][3] to dw + s * stride, and of dbias [k] likewise to db, which may be nullptr.
 template <class Block, bool kStaged, class Gradient>
 __global__ void __launch_bounds__(Block::kThreads, 1)
     winograd_backward_filter_kernel(const __grid_constant__ WinogradGeometry g,
                                     const float* __restrict__ x,
                                     const __grid_constant__ Gradient dy, int tiles_per_split,
-                                    size_t stride, float* __restrict__ partial) {
+                                    size_t stride, float* __restrict__ dw, float* __restrict__ db) {
   wait_for_primary();
   extern __shared__ __align__(128) float smem[];
   __shared__ CopyBarrier barriers[2];
@@ -137,15 +137,15 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     __syncthreads();
   }
 
-  float* const out = partial + split * stride;
-  if (first_channel == 0) {  // the eight lanes of a filter
+  float* const out = dw + split * stride;
+  if (first_channel == 0 && db != nullptr) {  // the eight lanes of a filter
 #pragma unroll
     for (int i = 0; i < kFilters; ++i) {
 #pragma unroll
       for (int lanes = 1; lanes < 8; lanes *= 2)
         bias_sums[i] += __shfl_xor_sync(0xffffffffu, bias_sums[i], lanes);
       const int k = first_filter + column + i * kRows;
-      if (depth == 0 && k < g.d.k) out[size_t(g.d.k) * g.d.c * 9 + k] = bias_sums[i];
+      if (depth == 0 && k < g.d.k) db[split * stride + k] = bias_sums[i];
     }
   }
   block.exchange(smem);
@@ -155,13 +155,13 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
   constexpr int kWarps = Block::kThreads / 32, kQuads = Block::kB / 4 / kWarps,
                 kPitch = Block::kA * 9;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  float dw[kQuads][4][9];
+  float weights[kQuads][4][9];
 #pragma unroll
   for (int i = 0; i < kQuads; ++i) {
     float m[4][16];
     Block::collect(smem, lane, (warp * kQuads + i) * 4, m);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], dw[i][e]);
+    for (int e = 0; e < 4; ++e) winograd_filter_transposed(m[e], weights[i][e]);
   }
   __syncthreads();
 #pragma unroll
@@ -170,14 +170,14 @@ __global__ void __launch_bounds__(Block::kThreads, 1)
     for (int e = 0; e < 4; ++e)
 #pragma unroll
       for (int tap = 0; tap < 9; ++tap)
-        smem[((warp * kQuads + i) * 4 + e) * kPitch + lane * 9 + tap] = dw[i][e][tap];
+        smem[((warp * kQuads + i) * 4 + e) * kPitch + lane * 9 + tap] = weights[i][e][tap];
   __syncwarp();
-  const int weights = min(Block::kA, g.d.c - first_channel) * 9;
+  const int count = min(Block::kA, g.d.c - first_channel) * 9;
   for (int f = warp * kQuads * 4; f < (warp + 1) * kQuads * 4; ++f) {
     const int k = first_filter + f;
     if (k >= g.d.k) return;
     float* const to = out + (size_t(k) * g.d.c + first_channel) * 9;
-    for (int i = lane; i < weights; i += 32) to[i] = smem[f * kPitch + i];
+    for (int i = lane; i < count; i += 32) to[i] = smem[f * kPitch + i];
   }
 }
 

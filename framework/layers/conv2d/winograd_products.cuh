@@ -200,18 +200,23 @@ class WinogradFilterGradient {
     return winograd_text<Block>("channels", "filters") + ", " + std::to_string(split_.splits) +
            " splits";
   }
-  size_t workspace_bytes() const { return sizeof(float) * split_.splits * stride(); }
+  size_t workspace_bytes() const {
+    return split_.splits == 1 ? 0 : sizeof(float) * split_.splits * stride();
+  }
   std::optional<std::string> unsupported() const { return bulk_copies_unsupported(kernel_, smem_); }
   void prepare() const { allow_smem(kernel_, smem_); }
   /// `db` may be nullptr.
   void run(const float* x, const Gradient& dy, float* dw, float* db, void* workspace,
            cudaStream_t stream) const {
     const Conv2dProblem& d = geometry_.d;
-    float* partial = static_cast<float*>(workspace);
+    float* const partial = static_cast<float*>(workspace);
     const int weights = d.k * d.c * 9;
+    const bool whole = split_.splits == 1;
     const dim3 grid(ceil_div(d.c, Block::kA), ceil_div(d.k, Block::kB), split_.splits);
     launch_following({grid, Block::kThreads, smem_, stream}, kernel_, geometry_, x, dy,
-                     split_.depth_per_split, stride(), partial);
+                     split_.depth_per_split, stride(), whole ? dw : partial,
+                     whole ? db : partial + weights);
+    if (whole) return;
     launch_reduce_splits(partial, split_.splits, stride(), weights + d.k, weights, dw, db, stream);
   }
 
@@ -223,7 +228,7 @@ class WinogradFilterGradient {
 
   const WinogradGeometry geometry_;
   const size_t smem_;
-  void (*const kernel_)(WinogradGeometry, const float*, Gradient, int, size_t, float*);
+  void (*const kernel_)(WinogradGeometry, const float*, Gradient, int, size_t, float*, float*);
   SplitPlan split_;
 };
 

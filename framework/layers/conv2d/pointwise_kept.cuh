@@ -1,0 +1,262 @@
+// Forward and backward_data of pointwise_product.cuh where tiles are enough for the GPU: the weights of a block's rows
+// stay in shared memory, as operands, while columns of images go by.
+//
+// A block is up to four teams of four warps. Each takes tiles of 64 columns of its own by turns, brings their slices
+// through a ring of its own, and waits for nobody else. Results leave from registers: terms of 32 bits are read by pairs of
+// columns, so that a thread's sums are four neighbours; of bfloat16 four lanes exchange theirs.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "device/likely_multiprocessors.h"
+#include "kernels/mma_tile.cuh"
+#include "kernels/products.cuh"
+#include "layers/conv2d/conv2d_plane_product.cuh"
+
+namespace duet {
+
+/// B of [k][column] slices by pairs of columns: part j of 16 columns has columns 2i + j for its i.
+template <class Mma>
+struct ByColumnPairs : Mma {
+  template <bool row_lanes, int pitch>
+  __device__ __forceinline__ static void load_b(uint32_t (&b)[4], const uint32_t* slice, int col,
+                                                int k) {
+    static_assert(row_lanes);
+    const int lane = threadIdx.x % 32;
+    const uint32_t* const at = slice + (k + lane % 4) * pitch + col + lane / 4 * 2;
+    const uint2 first = *reinterpret_cast<const uint2*>(at);
+    const uint2 second = *reinterpret_cast<const uint2*>(at + 4 * pitch);
+    b[0] = first.x, b[1] = second.x, b[2] = first.y, b[3] = second.y;
+    if constexpr (!Mma::kInParts) StoredMmaTf32::round(b);
+  }
+};
+
+/// TF32 whose first operand is rounded on its way to shared memory.
+struct KeptMmaTf32 : MmaTf32 {
+  __device__ __forceinline__ static uint32_t operand(float value) {
+    uint32_t word;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(word) : "f"(value));
+    return word;
+  }
+};
+
+inline constexpr int kTeamThreads = 128, kTeamColumns = 64, kKeptDepth = 32, kKeptStages = 4;
+
+/// A team's tile. Rows that are twice as many ask half as often for a column's values.
+template <class Mma, int rows>
+using KeptTile = MmaTile<Mma, rows, kTeamColumns, 2, 2, kKeptStages, 1, kKeptDepth>;
+template <class Tile>
+constexpr int kMostTeams = Tile::kM == 64 ? 4 : 3;
+
+/// A slice of weights, rows side by side (kTurned) or terms, and one of images.
+template <class Tile, bool kTurned>
+using KeptSlice = typename Tile::template Slice<Tile::kM, kTurned, float>;
+template <class Tile, class T>
+using ColumnSlice = typename Tile::template Slice<Tile::kN, true, T>;
+template <class Slice>
+constexpr int kSliceBytes = Slice::kElements* int(sizeof(typename Slice::Element));
+
+/// Copies so many bytes, or zeros.
+template <int bytes>
+__device__ __forceinline__ void copy_or_zeros(void* to, const void* from, bool inside) {
+  const auto address = uint32_t(__cvta_generic_to_shared(to));
+  if constexpr (bytes == 16) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
+                 "r"(inside ? 16 : 0)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(address), "l"(from),
+                 "n"(bytes), "r"(inside ? bytes : 0)
+                 : "memory");
+  }
+}
+
+/// Four lanes have a word of each of four parts; each lane gets all words of one part.
+__device__ __forceinline__ void exchange_parts(uint32_t (&words)[4]) {
+#pragma unroll
+  for (int step = 1; step <= 2; step *= 2) {
+    const bool upper = (threadIdx.x & step) != 0;
+#pragma unroll
+    for (int pair = 0; pair < 2; ++pair) {
+      const int low = step == 1 ? 2 * pair : pair, high = low + step;
+      const uint32_t got = __shfl_xor_sync(~0u, upper ? words[low] : words[high], step);
+      words[low] = upper ? got : words[low];
+      words[high] = upper ? words[high] : got;
+    }
+  }
+}
+
+// blockIdx.x is where a block begins among tiles of columns, y a tile of rows; threadIdx.y is a team.
+template <class Tile, bool kTurned, int vec, class T>
+__global__ void __launch_bounds__(kMostTeams<Tile>* kTeamThreads, 1)
+    pointwise_kept_kernel(const float* weights, const T* images,
+                          const __grid_constant__ PlaneProduct<T> to) {
+  using SliceA = KeptSlice<Tile, kTurned>;
+  using SliceB = ColumnSlice<Tile, T>;
+  constexpr int kUnits = Tile::kN / vec, kRowsAtOnce = kTeamThreads / kUnits;
+  constexpr int kCount = Tile::kK / kRowsAtOnce;
+  constexpr bool kHalf = sizeof(T) == 2;
+  constexpr int kRun = kHalf ? 8 : 4, kRuns = Tile::kThreadN / kRun, kChunk = std::min(vec, kRun);
+  const int slices = (to.k + Tile::kK - 1) / Tile::kK, m0 = blockIdx.y * Tile::kM;
+  unsigned char* const memory = &product_smem<unsigned char>();
+  auto* const kept = reinterpret_cast<typename SliceA::Element*>(memory);
+  auto* const ring = reinterpret_cast<typename SliceB::Element*>(
+      memory + slices * kSliceBytes<SliceA> + threadIdx.y * kKeptStages * kSliceBytes<SliceB>);
+
+  // Copies of images, a few steps ahead.
+  const int tiles = (to.n + Tile::kN - 1) / Tile::kN, step = gridDim.x * blockDim.y;
+  const int first = threadIdx.y * gridDim.x + blockIdx.x;
+  const int column = threadIdx.x % kUnits * vec, row = threadIdx.x / kUnits;
+  const auto base_of = [&](int tile) {
+    const int position = tile * Tile::kN + column;
+    if (position >= to.n) return -1;
+    int image, pixel;
+    to.by_pixels.divmod(position, image, pixel);
+    return image * to.k * to.pixels + pixel;
+  };
+  int copied_tile = first, copied_slice = 0, copied_stage = 0, base = base_of(first);
+  const auto copy = [&] {
+    if (copied_tile < tiles) {
+      auto* const slice = ring + copied_stage * SliceB::kElements;
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) {
+        const int k = row + j * kRowsAtOnce, all = copied_slice * Tile::kK + k;
+        const bool inside = base >= 0 && all < to.k;
+        copy_or_zeros<vec * sizeof(T)>(SliceB::at(slice, column, k),
+                                       images + (inside ? base + all * to.pixels : 0), inside);
+      }
+      if (++copied_slice == slices) {
+        copied_slice = 0, copied_tile += step;
+        base = base_of(copied_tile);
+      }
+    }
+    copied_stage = copied_stage + 1 == kKeptStages ? 0 : copied_stage + 1;
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+
+  wait_for_primary();
+#pragma unroll
+  for (int i = 0; i < kKeptStages - 1; ++i) copy();
+
+  const int thread = threadIdx.y * kTeamThreads + threadIdx.x;
+  const int threads = blockDim.y * kTeamThreads, depth = slices * Tile::kK;
+  const auto keep = [&](int m, int k, bool inside, const float* from) {
+    Vector<float, 4> values = {};
+    if (inside) values = load<4>(from);
+    SliceA::put(kept + k / Tile::kK * SliceA::kElements, m, k % Tile::kK, values);
+  };
+  if constexpr (kTurned) {
+    constexpr int kQuads = Tile::kM / 4;
+    const int m = thread % kQuads * 4;
+#pragma unroll 8
+    for (int k = thread / kQuads; k < depth; k += threads / kQuads)
+      keep(m, k, m0 + m < to.m && k < to.k, weights + k * to.m + m0 + m);
+  } else {
+    for (int k = thread % 32 * 4; k < depth; k += 128) {
+#pragma unroll 8
+      for (int m = thread / 32; m < Tile::kM; m += threads / 32)
+        keep(m, k, m0 + m < to.m && k < to.k, weights + (m0 + m) * to.k + k);
+    }
+  }
+  float shift[Tile::kThreadM];
+#pragma unroll
+  for (int i = 0; i < Tile::kThreadM; ++i) {
+    const int m = m0 + Tile::row(i);
+    shift[i] = to.bias != nullptr && m < to.m ? to.bias[m] : 0.f;
+  }
+  __syncthreads();
+
+  int now = 0;
+  for (int tile = first; tile < tiles; tile += step) {
+    float acc[Tile::kThreadM][Tile::kThreadN] = {};
+    for (int s = 0; s < slices; ++s) {
+      asm volatile("cp.async.wait_group %0;" ::"n"(kKeptStages - 2) : "memory");
+      asm volatile("bar.sync %0, %1;" ::"r"(threadIdx.y + 1), "n"(kTeamThreads) : "memory");
+      copy();
+      Tile::template multiply<kTurned, true>(kept + s * SliceA::kElements,
+                                             ring + now * SliceB::kElements, acc);
+      now = now + 1 == kKeptStages ? 0 : now + 1;
+    }
+    const int lane = threadIdx.x % 32;
+    const int n0 = tile * Tile::kN + threadIdx.x / 32 % 2 * Tile::kWarpN;
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) {
+      int at[kRun / kChunk];  // where chunks lie in row 0, or -1
+#pragma unroll
+      for (int c = 0; c < kRun / kChunk; ++c) {
+        const int n = n0 + run * 16 + lane % 4 * kRun + c * kChunk;
+        int image, pixel;
+        to.by_pixels.divmod(n, image, pixel);
+        at[c] = n < to.n ? image * to.m * to.pixels + pixel : -1;
+      }
+#pragma unroll
+      for (int i = 0; i < Tile::kThreadM; ++i) {
+        Vector<T, kRun> values;
+        const float* const sums = acc[i];
+        if constexpr (kHalf) {
+          uint32_t words[4];
+#pragma unroll
+          for (int j = 0; j < 4; ++j)
+            asm("cvt.rn.bf16x2.f32 %0, %1, %2;"
+                : "=r"(words[j])
+                : "f"(sums[2 * j + 1] + shift[i]), "f"(sums[2 * j] + shift[i]));
+          exchange_parts(words);
+          memcpy(&values, words, sizeof words);
+        } else {
+          values = {{sums[4 * run] + shift[i], sums[4 * run + 2] + shift[i],
+                     sums[4 * run + 1] + shift[i], sums[4 * run + 3] + shift[i]}};
+        }
+        const int m = m0 + Tile::row(i);
+        if (m >= to.m) continue;
+#pragma unroll
+        for (int c = 0; c < kRun / kChunk; ++c) {
+          Vector<T, kChunk> chunk;
+          memcpy(&chunk, values.v + c * kChunk, sizeof chunk);
+          if (at[c] >= 0) Packed<T, kChunk>(chunk).store(to.c + at[c] + m * to.pixels);
+        }
+      }
+    }
+  }
+}
+
+/// How such a product of `rows` x `columns` sums of `depth` terms is computed.
+struct KeptPlan {
+  int tile_rows = 64, teams = 1, blocks = 1;  // blocks of a tile of rows
+
+  std::string text(const char* mma) const {
+    return "tile " + std::to_string(tile_rows) + "x" + std::to_string(kTeamColumns) + mma +
+           ", weights kept, " + std::to_string(blocks) + "x" + std::to_string(teams) + " teams";
+  }
+};
+
+/// The plan with tiles of so many rows; nothing where shared memory does not keep the weights.
+template <class Tile, bool kTurned, class T>
+std::optional<KeptPlan> kept_plan(int rows, int columns, int depth) {
+  constexpr int kMemory = 227 * 1024;
+  const int left = kMemory - ceil_div(depth, Tile::kK) * kSliceBytes<KeptSlice<Tile, kTurned>>;
+  const int fitting = left / (kKeptStages * kSliceBytes<ColumnSlice<Tile, T>>);
+  if (fitting < 1) return {};
+  const int multiprocessors = likely_multiprocessor_count();
+  const int tiles = ceil_div(columns, Tile::kN);
+  KeptPlan plan{.tile_rows = Tile::kM};
+  plan.blocks = std::clamp(multiprocessors / ceil_div(rows, Tile::kM), 1, tiles);
+  plan.teams = std::min({ceil_div(tiles, plan.blocks), fitting, kMostTeams<Tile>});
+  return plan;
+}
+
+/// REQUIRES: a plan by kept_plan() of the same tile.
+template <class Tile, bool kTurned, int vec, class T>
+void launch_kept(const KeptPlan& plan, const float* weights, const T* images,
+                 const PlaneProduct<T>& to, cudaStream_t stream) {
+  const auto kernel = pointwise_kept_kernel<Tile, kTurned, vec, T>;
+  const int bytes = ceil_div(to.k, Tile::kK) * kSliceBytes<KeptSlice<Tile, kTurned>> +
+                    plan.teams * kKeptStages * kSliceBytes<ColumnSlice<Tile, T>>;
+  DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+  launch_following({dim3(plan.blocks, ceil_div(to.m, Tile::kM)), dim3(kTeamThreads, plan.teams),
+                    size_t(bytes), stream},
+                   kernel, weights, images, to);
+}
+
+}  // namespace duet
