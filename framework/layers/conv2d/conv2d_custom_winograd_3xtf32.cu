@@ -16,13 +16,14 @@ std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) 
   return conv2d_winograd_unsupported<true>(problem, pass);
 }
 
-/// Where it was measured to be the fastest: sums over tiles, and of few channels, where patches are many and
-/// custom_wgmma_3xtf32 stages much for its products.
+/// Where it was measured to be the fastest: sums over tiles, up to the many products for which custom_wgmma_3xtf32's staging
+/// is little, and of few channels, where patches are many and that stages much.
 bool preferred(const Conv2dProblem& d, Pass pass, size_t) {
-  const bool sums = pass == Pass::kBackwardFilter;
-  const int most_channels = sums ? 128 : 64;
-  const int64_t tiles = int64_t{d.n} * ceil_div(d.p, 2) * ceil_div(d.q, 2);
-  return d.c <= most_channels && d.k <= most_channels && (sums || tiles >= 1 << 15);
+  const double tiles = double(d.n) * ceil_div(d.p, 2) * ceil_div(d.q, 2);
+  if (pass == Pass::kBackwardFilter) {
+    return (d.c <= 128 && d.k <= 128) || tiles * d.c * d.k * 36 <= 5e9;
+  }
+  return d.c <= 64 && d.k <= 64 && tiles >= 1 << 15;
 }
 
 }  // namespace

@@ -42,13 +42,11 @@ struct KeptMmaTf32 : MmaTf32 {
   }
 };
 
-inline constexpr int kTeamThreads = 128, kTeamColumns = 64, kKeptDepth = 32, kKeptStages = 4;
+inline constexpr int kTeamThreads = 128, kMostTeams = 4, kKeptDepth = 32, kKeptStages = 4;
 
-/// A team's tile. Rows that are twice as many ask half as often for a column's values.
-template <class Mma, int rows>
-using KeptTile = MmaTile<Mma, rows, kTeamColumns, 2, 2, kKeptStages, 1, kKeptDepth>;
-template <class Tile>
-constexpr int kMostTeams = Tile::kM == 64 ? 4 : 3;
+/// A team's tile.
+template <class Mma>
+using KeptTile = MmaTile<Mma, 64, 64, 2, 2, kKeptStages, 1, kKeptDepth>;
 
 /// A slice of weights, rows side by side (kTurned) or terms, and one of images.
 template <class Tile, bool kTurned>
@@ -88,11 +86,12 @@ __device__ __forceinline__ void exchange_parts(uint32_t (&words)[4]) {
   }
 }
 
-// blockIdx.x is where a block begins among tiles of columns, y a tile of rows; threadIdx.y is a team.
+// blockIdx.x is where a block begins among tiles of columns, y a tile of rows; threadIdx.y is a team. Of kMostTeams, which all
+// bring weights, `teams` have tiles.
 template <class Tile, bool kTurned, int vec, class T>
-__global__ void __launch_bounds__(kMostTeams<Tile>* kTeamThreads, 1)
+__global__ void __launch_bounds__(kMostTeams* kTeamThreads, 1)
     pointwise_kept_kernel(const float* weights, const T* images,
-                          const __grid_constant__ PlaneProduct<T> to) {
+                          const __grid_constant__ PlaneProduct<T> to, int teams) {
   using SliceA = KeptSlice<Tile, kTurned>;
   using SliceB = ColumnSlice<Tile, T>;
   constexpr int kUnits = Tile::kN / vec, kRowsAtOnce = kTeamThreads / kUnits;
@@ -106,8 +105,8 @@ __global__ void __launch_bounds__(kMostTeams<Tile>* kTeamThreads, 1)
       memory + slices * kSliceBytes<SliceA> + threadIdx.y * kKeptStages * kSliceBytes<SliceB>);
 
   // Copies of images, a few steps ahead.
-  const int tiles = (to.n + Tile::kN - 1) / Tile::kN, step = gridDim.x * blockDim.y;
-  const int first = threadIdx.y * gridDim.x + blockIdx.x;
+  const int step = gridDim.x * teams, first = threadIdx.y * gridDim.x + blockIdx.x;
+  const int tiles = int(threadIdx.y) < teams ? (to.n + Tile::kN - 1) / Tile::kN : 0;
   const int column = threadIdx.x % kUnits * vec, row = threadIdx.x / kUnits;
   const auto base_of = [&](int tile) {
     const int position = tile * Tile::kN + column;
@@ -140,24 +139,32 @@ __global__ void __launch_bounds__(kMostTeams<Tile>* kTeamThreads, 1)
 #pragma unroll
   for (int i = 0; i < kKeptStages - 1; ++i) copy();
 
+  // Four weights at a time, and many on their way at once: in memory rows (kTurned) or terms are neighbours.
+  constexpr int kThreads = kMostTeams * kTeamThreads, kQuads = Tile::kM * Tile::kK / 4;
+  constexpr int kAtOnce = 8;
   const int thread = threadIdx.y * kTeamThreads + threadIdx.x;
-  const int threads = blockDim.y * kTeamThreads, depth = slices * Tile::kK;
-  const auto keep = [&](int m, int k, bool inside, const float* from) {
-    Vector<float, 4> values = {};
-    if (inside) values = load<4>(from);
-    SliceA::put(kept + k / Tile::kK * SliceA::kElements, m, k % Tile::kK, values);
-  };
-  if constexpr (kTurned) {
-    constexpr int kQuads = Tile::kM / 4;
-    const int m = thread % kQuads * 4;
-#pragma unroll 8
-    for (int k = thread / kQuads; k < depth; k += threads / kQuads)
-      keep(m, k, m0 + m < to.m && k < to.k, weights + k * to.m + m0 + m);
-  } else {
-    for (int k = thread % 32 * 4; k < depth; k += 128) {
-#pragma unroll 8
-      for (int m = thread / 32; m < Tile::kM; m += threads / 32)
-        keep(m, k, m0 + m < to.m && k < to.k, weights + (m0 + m) * to.k + k);
+  for (int first_quad = thread; first_quad < slices * kQuads; first_quad += kAtOnce * kThreads) {
+    Vector<float, 4> values[kAtOnce];
+    const auto place = [&](int i, int& slice, int& m, int& k) {
+      const int quad = first_quad + i * kThreads, in_slice = quad % kQuads;
+      slice = quad / kQuads;
+      m = kTurned ? in_slice % (Tile::kM / 4) * 4 : in_slice / (Tile::kK / 4);
+      k = kTurned ? in_slice / (Tile::kM / 4) : in_slice % (Tile::kK / 4) * 4;
+    };
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      int slice, m, k;
+      place(i, slice, m, k);
+      const int row = m0 + m, term = slice * Tile::kK + k;
+      values[i] = {};
+      if (row < to.m && term < to.k)
+        values[i] = load<4>(weights + (kTurned ? term * to.m + row : row * to.k + term));
+    }
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      int slice, m, k;
+      place(i, slice, m, k);
+      if (slice < slices) SliceA::put(kept + slice * SliceA::kElements, m, k, values[i]);
     }
   }
   float shift[Tile::kThreadM];
@@ -221,32 +228,31 @@ __global__ void __launch_bounds__(kMostTeams<Tile>* kTeamThreads, 1)
   }
 }
 
-/// How such a product of `rows` x `columns` sums of `depth` terms is computed.
+/// How such a product is computed: blocks of a tile of rows, and teams of a block that have tiles of columns.
 struct KeptPlan {
-  int tile_rows = 64, teams = 1, blocks = 1;  // blocks of a tile of rows
+  int blocks = 1, teams = 1;
 
   std::string text(const char* mma) const {
-    return "tile " + std::to_string(tile_rows) + "x" + std::to_string(kTeamColumns) + mma +
-           ", weights kept, " + std::to_string(blocks) + "x" + std::to_string(teams) + " teams";
+    return std::string("tile 64x64") + mma + ", weights kept, " + std::to_string(blocks) + "x" +
+           std::to_string(teams) + " teams";
   }
 };
 
-/// The plan with tiles of so many rows; nothing where shared memory does not keep the weights.
+/// For `rows` x `columns` sums of `depth` terms; nothing where shared memory does not keep the weights.
 template <class Tile, bool kTurned, class T>
 std::optional<KeptPlan> kept_plan(int rows, int columns, int depth) {
   constexpr int kMemory = 227 * 1024;
   const int left = kMemory - ceil_div(depth, Tile::kK) * kSliceBytes<KeptSlice<Tile, kTurned>>;
   const int fitting = left / (kKeptStages * kSliceBytes<ColumnSlice<Tile, T>>);
   if (fitting < 1) return {};
-  const int multiprocessors = likely_multiprocessor_count();
   const int tiles = ceil_div(columns, Tile::kN);
-  KeptPlan plan{.tile_rows = Tile::kM};
-  plan.blocks = std::clamp(multiprocessors / ceil_div(rows, Tile::kM), 1, tiles);
-  plan.teams = std::min({ceil_div(tiles, plan.blocks), fitting, kMostTeams<Tile>});
+  KeptPlan plan;
+  plan.blocks = std::clamp(likely_multiprocessor_count() / ceil_div(rows, Tile::kM), 1, tiles);
+  plan.teams = std::min({ceil_div(tiles, plan.blocks), fitting, kMostTeams});
   return plan;
 }
 
-/// REQUIRES: a plan by kept_plan() of the same tile.
+/// REQUIRES: a plan by kept_plan() of the same types.
 template <class Tile, bool kTurned, int vec, class T>
 void launch_kept(const KeptPlan& plan, const float* weights, const T* images,
                  const PlaneProduct<T>& to, cudaStream_t stream) {
@@ -254,9 +260,9 @@ void launch_kept(const KeptPlan& plan, const float* weights, const T* images,
   const int bytes = ceil_div(to.k, Tile::kK) * kSliceBytes<KeptSlice<Tile, kTurned>> +
                     plan.teams * kKeptStages * kSliceBytes<ColumnSlice<Tile, T>>;
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
-  launch_following({dim3(plan.blocks, ceil_div(to.m, Tile::kM)), dim3(kTeamThreads, plan.teams),
+  launch_following({dim3(plan.blocks, ceil_div(to.m, Tile::kM)), dim3(kTeamThreads, kMostTeams),
                     size_t(bytes), stream},
-                   kernel, weights, images, to);
+                   kernel, weights, images, to, plan.teams);
 }
 
 }  // namespace duet

@@ -374,43 +374,26 @@ class Conv2dPointwise : public Conv2dImpl {
     });
   }
 
-  template <int rows>
-  using Kept = KeptTile<
-      std::conditional_t<kHalf, MmaBf16,
-                         ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>,
-      rows>;
+  using Kept = KeptTile<std::conditional_t<
+      kHalf, MmaBf16, ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>>;
 
   /// With weights kept in shared memory, where half of the multiprocessors have a tile.
   template <bool kTurned>
   std::optional<KeptPlan> kept(int rows, int depth) const {
+    if (getenv("DUET_DX_OLD")) return {};
     if (kHalf && pixels_ % 4 != 0) return {};
-    const int multiprocessors = likely_multiprocessor_count();
-    const auto tiles = [&](int tile_rows) {
-      return double(ceil_div(rows, tile_rows)) * ceil_div(positions_, kTeamColumns);
-    };
-    if constexpr (!kSplit) {
-      if (tiles(128) >= 2 * multiprocessors && ceil_div(rows, 128) * 128 <= 1.15 * rows) {
-        if (auto plan = kept_plan<Kept<128>, kTurned, T>(rows, positions_, depth)) return plan;
-      }
-    }
-    if (2 * tiles(64) < multiprocessors) return {};
-    return kept_plan<Kept<64>, kTurned, T>(rows, positions_, depth);
+    const double tiles = double(ceil_div(rows, Kept::kM)) * ceil_div(positions_, Kept::kN);
+    if (2 * tiles < likely_multiprocessor_count()) return {};
+    return kept_plan<Kept, kTurned, T>(rows, positions_, depth);
   }
   template <bool kTurned>
   void launch_kept_images(const KeptPlan& plan, const float* weights, const Tensor& images,
                           const PointwisePlan<ImageTiles>& product, const float* bias,
                           const Tensor& out, const Run& run) const {
     by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
-      if constexpr (!kHalf || vec > 1) {
-        const auto launch = [&]<class Tile>(Tile) {
-          launch_kept<Tile, kTurned, vec>(plan, weights, images.data<T>(),
-                                          images_product(product, bias, out), run.stream());
-        };
-        if constexpr (!kSplit) {
-          if (plan.tile_rows == 128) return launch(Kept<128>());
-        }
-        launch(Kept<64>());
-      }
+      if constexpr (!kHalf || vec > 1)
+        launch_kept<Kept, kTurned, vec>(plan, weights, images.data<T>(),
+                                        images_product(product, bias, out), run.stream());
     });
   }
 
