@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(256)
       if (n < count) look(values[n]);
   };
   Moments all{float(count), 0.f, 0.f};
-  look_twice(all.count, visit, all.mean, all.squares);
+  look_twice(count > 0 ? 1.f / all.count : 0.f, visit, all.mean, all.squares);
   const int lanes = min(of.pixels, 32);
   for (int step = 1; step < lanes; step *= 2)
     all = joined(all, {__shfl_xor_sync(~0u, all.count, step), __shfl_xor_sync(~0u, all.mean, step),

@@ -239,13 +239,17 @@ struct HaloResult {
       float sum = 0.f, squares = 0.f;
       // The mean first, and then squares about it, so that nothing cancels.
 #pragma unroll
-      for (int v = 0; v < 2 * kPairs; ++v)
-        if (inside >> v & 1) sum += as_stored<T>(d[v / 2 * 4 + 2 * i + v % 2] + b);
+      for (int j = 0; j < kPairs; ++j) {
+        const StoredPair<T> pair(d[4 * j + 2 * i] + b, d[4 * j + 2 * i + 1] + b);
+        if (inside >> 2 * j & 1) sum += pair[0];
+        if (inside >> 2 * j & 2) sum += pair[1];
+      }
       const float mean = of_quad(sum) * share;
 #pragma unroll
-      for (int v = 0; v < 2 * kPairs; ++v) {
-        const float difference = as_stored<T>(d[v / 2 * 4 + 2 * i + v % 2] + b) - mean;
-        if (inside >> v & 1) squares += difference * difference;
+      for (int j = 0; j < kPairs; ++j) {
+        const StoredPair<T> pair(d[4 * j + 2 * i] + b, d[4 * j + 2 * i + 1] + b);
+        if (inside >> 2 * j & 1) squares += (pair[0] - mean) * (pair[0] - mean);
+        if (inside >> 2 * j & 2) squares += (pair[1] - mean) * (pair[1] - mean);
       }
       squares = of_quad(squares);
       if (lane % 4 == 0 && k < channels) leave_moments(moments, k, part, mean, squares);

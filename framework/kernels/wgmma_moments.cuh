@@ -53,12 +53,16 @@ struct WgmmaMomentsResult : WgmmaResult<kLayout, T> {
     for (int first = 0; first < kN; first += kGroup) {
       float mean[kGroup / 4], squares[kGroup / 4];
 #pragma unroll
-      for (int k = 0; k < kGroup / 4; ++k) {
-        const int at = first / 2 + k / 2 * 4 + k % 2;
-        // Rows outside may have been multiplied by anything.
-        mean[k] = inside[0] ? as_stored<T>(d[at]) : 0.f;
-        squares[k] = 0.f;
-        of_rows.join(mean[k], squares[k], inside[1] ? as_stored<T>(d[at + 2]) : 0.f, 0.f);
+      for (int k = 0; k < kGroup / 4; k += 2) {
+        const float* const at = d + first / 2 + 2 * k;
+        const StoredPair<T> upper(at[0], at[1]), lower(at[2], at[3]);
+#pragma unroll
+        for (int e = 0; e < 2; ++e) {
+          // Rows outside may have been multiplied by anything.
+          mean[k + e] = inside[0] ? upper[e] : 0.f;
+          squares[k + e] = 0.f;
+          of_rows.join(mean[k + e], squares[k + e], inside[1] ? lower[e] : 0.f, 0.f);
+        }
       }
       int mine = lane % 4 * 2;
       if constexpr (kGroup == 32) {

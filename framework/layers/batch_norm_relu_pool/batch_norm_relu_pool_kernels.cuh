@@ -342,6 +342,7 @@ class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
     });
   }
 
+  bool wants_moments() const final { return moments_pay(problem_.norm); }
   void forward_of_moments(const Run& run, const LayerTensors& t,
                           const ChannelMoments& given) final {
     const auto w = BatchNormParameters::of(t.w, problem_.norm.affine);

@@ -63,20 +63,25 @@ template <class T, int kRuns, int kTilesOfRun, int kRowTiles, class Inside>
 __device__ __forceinline__ void add_product_moments(
     RowMoments<2 * kRowTiles>& all, const float (&sums)[kRuns][kTilesOfRun][kRowTiles][4],
     float count, Inside inside) {
+  if (count == 0.f) return;
+  const float share = __fdividef(1.f, count);
   float mean[2 * kRowTiles], squares[2 * kRowTiles];
 #pragma unroll
   for (int i = 0; i < 2 * kRowTiles; ++i) {
     const auto visit = [&](auto look) {
 #pragma unroll
       for (int u = 0; u < kRuns; ++u) {
-        if (!inside(u)) continue;
+        if (kRuns > 1 && !inside(u)) continue;
 #pragma unroll
-        for (int t = 0; t < kTilesOfRun; ++t)
-#pragma unroll
-          for (int e = 0; e < 2; ++e) look(as_stored<T>(sums[u][t][i / 2][i % 2 * 2 + e]));
+        for (int t = 0; t < kTilesOfRun; ++t) {
+          const float* const pixels = sums[u][t][i / 2] + i % 2 * 2;
+          const StoredPair<T> pair(pixels[0], pixels[1]);
+          look(pair[0]);
+          look(pair[1]);
+        }
       }
     };
-    look_twice(count, visit, mean[i], squares[i]);
+    look_twice(share, visit, mean[i], squares[i]);
   }
   all.join(count, mean, squares);
 }

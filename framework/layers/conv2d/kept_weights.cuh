@@ -156,23 +156,31 @@ struct RowPairResult {
     const int here = min(max(images - part.image - lane % 4 * 2, 0), 2);  // of two images
     const int h = 2 * part.pair + (Tile::kStacked ? panel_row / Tile::kResultChannels : 0);
     const int rows = min(max(height - h, 0), Tile::kSets);
-    const auto count = float(rows * columns * here);
+    if (rows * columns * here == 0) return;
+    const auto count = float(rows * columns * here), share = __fdividef(1.f, count);
+    const bool whole = rows == Tile::kSets && columns == Tile::kColumns && here == 2;
     float mean[2], squares[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const int channel = part.channel + panel_row % Tile::kResultChannels + 8 * i;
       const float b = bias != nullptr && channel < channels ? __ldg(bias + channel) : 0.f;
-      const auto visit = [&](auto look) {
+      const auto visit = [&](auto all_exist, auto look) {
 #pragma unroll
         for (int a = 0; a < Tile::kSets; ++a)
 #pragma unroll
-          for (int j = 0; j < Tile::kColumns; ++j)
+          for (int j = 0; j < Tile::kColumns; ++j) {
+            const float* const sums = d[a] + 4 * j + 2 * i;
+            const StoredPair<T> pair(sums[0] + b, sums[1] + b);
 #pragma unroll
             for (int e = 0; e < 2; ++e)
-              if (a < rows && j < columns && e < here)
-                look(as_stored<T>(d[a][4 * j + 2 * i + e] + b));
+              if (all_exist || (a < rows && j < columns && e < here)) look(pair[e]);
+          }
       };
-      look_twice(count, visit, mean[i], squares[i]);
+      const auto look_at = [&](auto all_exist) {
+        look_twice(
+            share, [&](auto look) { visit(all_exist, look); }, mean[i], squares[i]);
+      };
+      whole ? look_at(std::true_type()) : look_at(std::false_type());
     }
     all.join(count, mean, squares);
   }
@@ -225,12 +233,14 @@ struct RowPairResult {
         for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
+            const float* const of_images = sums + 4 * j + 2 * i;
+            const StoredPair<T> pair(of_images[0] + biases[i], of_images[1] + biases[i]);
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int channel = row + 8 * i, image = lane % 4 * 2 + e;
               values[image * Tile::kImagePitch +
                      (kLayout == Layout::kNCHW ? channel * kPitch + j : j * kChannels + channel)] =
-                  T(sums[4 * j + 2 * i + e] + biases[i]);
+                  pair.value[e];
             }
           }
         }
