@@ -80,6 +80,23 @@ CUtensorMap tensor_map(const T* from, const std::array<TensorAxis, 4>& axes) {
   return map;
 }
 
+/// The same of a matrix, for copy_box() of two coordinates: rows of `columns`, one after the other, of which a box takes
+/// `box_rows`, and of a row 128 bytes.
+template <class T>
+CUtensorMap matrix_map(const T* from, int rows, int columns, int box_rows) {
+  static const auto encode =
+      tensor_copy::encoder<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
+  const cuuint64_t sizes[] = {cuuint64_t(columns), cuuint64_t(rows)};
+  const cuuint64_t pitches[] = {columns * sizeof(T)};
+  const cuuint32_t boxes[] = {128 / sizeof(T), cuuint32_t(box_rows)}, steps[] = {1, 1};
+  CUtensorMap map;
+  tensor_copy::require(encode(&map, tensor_copy::data_type<T>(), 2, const_cast<T*>(from), sizes,
+                              pitches, boxes, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                              CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                              CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  return map;
+}
+
 inline constexpr int kMostPositions = 1024;
 
 /// Images [n][height][width][channels] at `from` as copy_positions() takes them: each with rows and
@@ -113,6 +130,18 @@ __device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, i
       "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
       "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
       "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.address())
+      : "memory");
+#endif
+}
+
+// The same from a matrix_map(), from column i of row j on.
+__device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, int i, int j,
+                                         const CopyBarrier& barrier) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3}], [%4];" ::"r"(uint32_t(__cvta_generic_to_shared(shared))),
+      "l"(&map), "r"(i), "r"(j), "r"(barrier.address())
       : "memory");
 #endif
 }

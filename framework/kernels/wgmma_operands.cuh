@@ -191,6 +191,40 @@ struct ImageByTap {
   __device__ __forceinline__ int unwritten() const { return boxes.box(); }
 };
 
+/// A matrix: rows are rows, the sum runs along them. The copying thread has next to nothing to compute, which with small
+/// tiles is what a step waits for.
+template <class T>
+struct MatrixByRow {
+  using Element = T;
+  static constexpr bool kTurned = false, kSums = false;
+  using Start = int;
+  CUtensorMap map;
+  int rows, box;
+  MatrixByRow(const T* matrix, int rows_, int columns, int tile_rows)
+      : map(matrix_map(matrix, rows_, columns, std::min(rows_, tile_rows))),
+        rows(rows_),
+        box(std::min(rows_, tile_rows)) {}
+  template <int kRows>
+  __device__ __forceinline__ int bytes() const {
+    return box * kRowBytes;
+  }
+  template <int kRows>
+  __device__ __forceinline__ Start start(int tile) const {
+    return tile * kRows;
+  }
+  template <int kRows>
+  __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
+                                       const CopyBarrier& barrier) const {
+    copy_box(shared, map, step * kStepDepth<T>, first, barrier);
+  }
+  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
+                                         int& number) const {
+    group = 0;
+    number = first + row;
+    return number < rows;
+  }
+};
+
 /// The taps that a sum runs over, rows of count_w of them: all, one after the other, or the first and
 /// every so many of a filter's taps further on.
 struct TapNumbers {

@@ -475,9 +475,7 @@ struct WgmmaPlan {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
       if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
-      if (tile_columns == 64) {
-        return several ? visit(WgmmaTile<64, 4, 2>{}) : visit(WgmmaTile<64, 8, 1>{});
-      }
+      if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
       several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
     }
   }

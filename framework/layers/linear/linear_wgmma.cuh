@@ -19,18 +19,20 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
   LinearWgmma(const LinearProblem& problem, const Context& context)
       : LinearWgmma(problem, context.workspace_limit()) {}
   LinearWgmma(const LinearProblem& problem, size_t limit)
-      : LinearImpl(problem),
-        rows_(problem.n, 1, 1, kTileRows, false),
-        terms_(problem.n, 1, 1, kDepth, true) {
+      : LinearImpl(problem), terms_(problem.n, 1, 1, kDepth, true) {
     const int multiprocessors = likely_multiprocessor_count();
+    const int row_tiles = ceil_div(problem.n, kTileRows);
     const auto [n, in, out] = std::tuple(problem.n, problem.in, problem.out);
     const auto left = [&](Pass pass) {
       return limit > staged_bytes(pass) ? limit - staged_bytes(pass) : 0;
     };
-    forward_ = {rows_.count(),        out,
-                ceil_div(in, kDepth), int64_t(stride(Pass::kForward)),
-                left(Pass::kForward), multiprocessors};
-    backward_data_ = {rows_.count(),
+    forward_ = {row_tiles,
+                out,
+                ceil_div(in, kDepth),
+                int64_t(stride(Pass::kForward)),
+                left(Pass::kForward),
+                multiprocessors};
+    backward_data_ = {row_tiles,
                       in,
                       ceil_div(out, kDepth),
                       int64_t(stride(Pass::kBackwardData)),
@@ -72,11 +74,11 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     if constexpr (kRasters) {
-      const ImageByPosition<T> a = by_row(dy, problem_.out);
+      const MatrixByRow<T> a = by_row(dy, problem_.out);
       const auto [source, target] = turned(run, w, problem_.out, problem_.in, 0);
       write_rasters(source, target, run.stream());
       backward_data_.with_tile([&, from = target.to]<class Tile>(Tile) {
-        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kN);
+        const MatrixByRow<T> b(from, problem_.in, problem_.out, Tile::kN);
         launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
       });
     } else {
@@ -140,11 +142,11 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
   }
   void forward_by(const Run& run, const Tensor& x, const T* weights, const Tensor& b,
                   const Tensor& y) const {
-    const ImageByPosition<T> a = by_row(x, problem_.in);
+    const MatrixByRow<T> a = by_row(x, problem_.in);
     with_epilogue(problem_, [&](auto function) {
       forward_.with_tile([&]<class Tile>(Tile) {
         launch_rows<Tile>(run, Pass::kForward, a,
-                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
+                          MatrixByRow<T>(weights, problem_.out, problem_.in, Tile::kN),
                           b.data<float>(), y, function);
       });
     });
@@ -167,11 +169,11 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
   TapImage<T> image(const Tensor& matrix, int features, const PositionBoxes& boxes) const {
     return {matrix.data<T>(), problem_.n, 1, 1, features, {}, {}, boxes};
   }
-  ImageByPosition<T> by_row(const Tensor& matrix, int features) const {
-    return {image(matrix, features, rows_), rows_};
+  MatrixByRow<T> by_row(const Tensor& matrix, int features) const {
+    return {matrix.data<T>(), problem_.n, features, kTileRows};
   }
   template <class Tile, class B, class Function = std::identity>
-  void launch_rows(const Run& run, Pass pass, const ImageByPosition<T>& a, const B& b,
+  void launch_rows(const Run& run, Pass pass, const MatrixByRow<T>& a, const B& b,
                    const float* bias, const Tensor& out, Function function = {}) const {
     const Plan& plan = plan_of(pass);
     if (plan.splits == 1) {
@@ -208,7 +210,7 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
                          dw.data<float>(), db.data<float>(), run.stream());
   }
 
-  const PositionBoxes rows_, terms_;
+  const PositionBoxes terms_;
   Plan forward_, backward_data_, backward_filter_;
 };
 
