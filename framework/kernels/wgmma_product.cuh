@@ -4,9 +4,8 @@
 // Mapping: blocks, as many as run at once (with Result::kTakesStages: one a tile), take tiles of 128 rows x kN by
 // turns. Two warpgroups multiply, 64 rows each, all sums in registers; a thread of one more warp starts copies, up to
 // kStages steps of 64 (tf32: 32) terms ahead, and of the next tile while one is stored. A stage passes to and fro by
-// two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Of large tiles two
-// blocks, a cluster, take two below each other, and each brings half of B for both. Where A's row sums are wanted (a
-// bias' gradient), tiles of the first columns multiply A by ones too.
+// two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Where A's row sums are
+// wanted (a bias' gradient), tiles of the first columns multiply A by ones too.
 // Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
@@ -28,12 +27,10 @@
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32; `cluster`: of so many tiles
-/// below each other each brings a share of B for all.
-template <int columns, int stages, int blocks, bool split = false, int cluster = 1>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32.
+template <int columns, int stages, int blocks, bool split = false>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kCluster = cluster, kShareN = kN / kCluster;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
   /// Warps that split B, and one that copies.
@@ -56,14 +53,9 @@ struct WgmmaSmem {
   CopyBarrier full[Tile::kStages], empty[Tile::kStages], split[Tile::kStages];
   int row_at[Tile::kM];
 
-  /// By a warpgroup that has read a stage: all blocks of the cluster may copy there.
+  /// By a warpgroup that has read a stage.
   __device__ __forceinline__ void release(int number) {
-    const int member = threadIdx.x % 128;
-    if constexpr (Tile::kCluster == 1) {
-      if (member == 0) empty[number].arrive();
-    } else {
-      if (member < Tile::kCluster) empty[number].arrive_in(member);
-    }
+    if (threadIdx.x % 128 == 0) empty[number].arrive();
   }
 };
 
@@ -72,18 +64,18 @@ struct WgmmaPlace {
   int row, column, split;
 };
 
-/// Groups of Tile::kCluster tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
-/// other, each from column to column, so that those under way at once are about a square and share what L2 holds.
+/// Tiles in the order that blocks take them: bands of 2048 rows one after the other, each from column to column, so that
+/// those under way at once are about a square and share what L2 holds.
 struct WgmmaTiles {
-  int rows, columns, splits;  // of groups
+  int rows, columns, splits;  // of tiles
   __host__ __device__ int count() const { return rows * columns * splits; }
   template <class Tile>
-  __device__ __forceinline__ WgmmaPlace place(int group, int rank) const {
-    constexpr int kBand = 2048 / (Tile::kM * Tile::kCluster);
-    const int split = group / (rows * columns), at = group - split * rows * columns;
+  __device__ __forceinline__ WgmmaPlace place(int number) const {
+    constexpr int kBand = 2048 / Tile::kM;
+    const int split = number / (rows * columns), at = number - split * rows * columns;
     const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
     const int in_band = at - first * columns, column = in_band / height;
-    return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
+    return {first + in_band - column * height, column, split};
   }
 };
 
@@ -309,7 +301,7 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
 }
 #endif
 
-// Blocks, in clusters of Tile::kCluster, take groups of tiles by turns.
+// Blocks take tiles by turns.
 template <class Tile, class A, class B, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b,
@@ -319,24 +311,23 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster;
+  constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
       dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023));
   const int tid = threadIdx.x, group = tid / 128;
-  const int rank = int(blockIdx.x) % kCluster, clusters = int(gridDim.x) / kCluster;
   /// Calls visit(place, first step, steps) for this block's tiles.
   const auto for_tiles = [&](auto visit) {
-    for (int i = int(blockIdx.x) / kCluster; i < tiles.count(); i += clusters) {
-      const WgmmaPlace place = tiles.place<Tile>(i, rank);
+    for (int i = blockIdx.x; i < tiles.count(); i += gridDim.x) {
+      const WgmmaPlace place = tiles.place<Tile>(i);
       const int first = place.split * steps_per_split;
       visit(place, first, min(steps, first + steps_per_split) - first);
     }
   };
   if (tid < kStages) {
     smem.full[tid].init();
-    smem.empty[tid].init(2 * kCluster);
+    smem.empty[tid].init(2);
     if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
   }
   // Terms beyond the boxes are zeros on both sides.
@@ -356,7 +347,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int i = tid; i < 8 * kStepDepth<T>; i += Tile::kThreads) smem.ones[i] = T(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  wait_cluster<kCluster>();
+  __syncthreads();
   WgmmaRing<Tile> ring;
   if (group == 2) {
     if constexpr (Tile::kSplit) {
@@ -373,7 +364,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       for_tiles([&](const WgmmaPlace& place, int first, int count) {
         const auto start_a = a.template start<Tile::kM>(place.row);
-        const auto start_b = b.template start<Tile::kShareN>(place.column * kCluster + rank);
+        const auto start_b = b.template start<Tile::kN>(place.column);
         // region copies
         for (int i = 0; i < count; ++i) {
           smem.empty[ring.stage].wait(ring.phase ^ 1);
@@ -381,9 +372,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           full.expect(bytes);
           auto& to = smem.stage[ring.stage];
           a.template copy<Tile::kM>(start_a, first + i, to.a, full);
-          b.template copy<Tile::kShareN>(start_b, first + i,
-                                         to.b + rank * Tile::kShareN * kRowBytes,
-                                         in_cluster<kCluster>(full));
+          b.template copy<Tile::kN>(start_b, first + i, to.b, full);
           ring.advance();
         }
         // end copies
@@ -425,28 +414,9 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
     });
   }
-  if constexpr (kCluster > 1) wait_cluster<kCluster>();  // until nobody copies or arrives here
 #else
   __trap();
 #endif
-}
-
-/// Asked for and never launched.
-template <int threads>
-__global__ void __launch_bounds__(threads, 1) whole_multiprocessor_kernel() {}
-/// Whether clusters of two blocks with a multiprocessor each run on this GPU, or where there is none on an H200.
-inline bool likely_pairs() {
-  if (!gpu_available()) return true;
-  using Tile = WgmmaTile<256, 4, 1>;
-  constexpr int kBytes = Tile::kStages * sizeof(WgmmaStage<Tile>);
-  static const bool possible = [] {
-    const auto kernel = whole_multiprocessor_kernel<Tile::kThreads>;
-    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    return clusters_at_once(
-               {.gridDim = dim3(2), .blockDim = dim3(Tile::kThreads), .dynamicSmemBytes = kBytes},
-               2, kernel) > 0;
-  }();
-  return possible;
 }
 
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
@@ -496,12 +466,6 @@ struct WgmmaPlan {
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
   }
-  /// Whether an even number of row tiles takes no more waves, so that each two can share B.
-  bool pairs() const {
-    const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
-    const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
-    return likely_pairs() && row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
-  }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
@@ -526,27 +490,17 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kCluster), ceil_div(plan.columns, Tile::kN),
-                         plan.splits};
-  cudaLaunchConfig_t config{.gridDim = dim3(tiles.count() * Tile::kCluster),
+  const WgmmaTiles tiles{plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits};
+  cudaLaunchConfig_t config{.gridDim = dim3(tiles.count()),
                             .blockDim = dim3(Tile::kThreads),
                             .dynamicSmemBytes = kBytes,
                             .stream = stream};
   // A block of a result in the operands' memory has one tile.
-  if constexpr (Tile::kCluster == 1) {
-    if (!Result::kTakesStages) {
-      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kBlocks * plan.multiprocessors);
-    }
-    launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
-           result);
-  } else {
-    if (!Result::kTakesStages) {
-      static const int at_once = clusters_at_once(config, Tile::kCluster, kernel);
-      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kCluster * std::max(at_once, 1));
-    }
-    launch(config, {overlaps_primary(), in_clusters_of(Tile::kCluster)}, kernel, a, b, tiles,
-           plan.steps, plan.steps_per_split, result);
+  if (!Result::kTakesStages) {
+    config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kBlocks * plan.multiprocessors);
   }
+  launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
+         result);
 }
 
 /// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.

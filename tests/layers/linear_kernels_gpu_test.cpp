@@ -23,18 +23,18 @@ void check_linear(const std::string& name, Math math, const std::string& impleme
     check_pass(*layer, c.name, implementation, pass, check_data);
 }
 
-// Tiles of 128 x 256, fifteen below each other: clusters of two bring their columns together, and the last has no other.
-TEST_F(LinearKernels, PairsOfTilesShareTheirColumns) {
+// More tiles than blocks run at once, which take several each; the last of either axis are smaller.
+TEST_F(LinearKernels, BlocksTakeSeveralTiles) {
   for (const Math math : {Math::kTF32, Math::kBF16})
-    check_linear("pairs", math, "custom_wgmma", 1900, 2040, 1912);
+    check_linear("tiles", math, "custom_wgmma", 3000, 520, 2008);
 }
 
-// So few tiles that blocks of a cluster take parts of a sum; the last part is shorter, and the last columns are few.
-TEST_F(LinearKernels, BlocksOfAClusterShareASum) {
+// As many tiles of 64 columns as fit a multiprocessor each, and sums of few steps.
+TEST_F(LinearKernels, BlocksTakeATileEach) {
   for (const auto [n, in, out] : {std::array{500, 1000, 520}, {300, 360, 264}, {130, 2056, 1000}}) {
     for (const Math math : {Math::kTF32, Math::kBF16})
-      check_linear("parts", math, "custom_wgmma", n, in, out);
-    check_linear("parts", Math::kFP32, "custom_wgmma_3xtf32", n, in, out);
+      check_linear("tile", math, "custom_wgmma", n, in, out);
+    check_linear("tile", Math::kFP32, "custom_wgmma_3xtf32", n, in, out);
   }
 }
 

@@ -192,8 +192,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
       const Plan& plan = backward_data_[i];
       plan.with_tile([&, filters = weights]<class Tile>(Tile) {
         if constexpr (kRasters) {
-          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kShareN,
-                                 phase.taps);
+          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         } else {
           const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
@@ -275,7 +274,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
     const Conv2dProblem& d = padded_;
     const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kShareN));
+      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
     });
   }
   TapAxis taps_h() const {

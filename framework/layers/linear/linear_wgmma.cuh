@@ -76,7 +76,7 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
       const auto [source, target] = turned(run, w, problem_.out, problem_.in, 0);
       write_rasters(source, target, run.stream());
       backward_data_.with_tile([&, from = target.to]<class Tile>(Tile) {
-        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kShareN);
+        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kN);
         launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
       });
     } else {
@@ -144,7 +144,7 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
     with_epilogue(problem_, [&](auto function) {
       forward_.with_tile([&]<class Tile>(Tile) {
         launch_rows<Tile>(run, Pass::kForward, a,
-                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kShareN),
+                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
                           b.data<float>(), y, function);
       });
     });
