@@ -127,7 +127,7 @@ void Net::join_aside() {
   prepares_aside_ = false;
 }
 
-bool Net::prepare_aside(Context& context) {
+bool Net::prepare_aside() {
   prepares_aside_ = true;
   std::vector<Node*> nodes;
   for (size_t i = 0; i < plan_.forward_calls; ++i) {
@@ -135,7 +135,8 @@ bool Net::prepare_aside(Context& context) {
   }
   prepares_aside_ = !nodes.empty();
   if (!prepares_aside_) return false;
-  const Run run{context, nullptr, 0, static_cast<const uint64_t*>(step_.data()), true};
+  const Run run{aside_->context(), workspace_aside_.data(), workspace_aside_bytes_,
+                static_cast<const uint64_t*>(step_.data()), true};
   for (Node* node : nodes) node->inference->prepare_weights(run, node->tensors, node->prepared);
   return true;
 }

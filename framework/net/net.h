@@ -85,9 +85,9 @@ class Net {
   void run_aside(SideStream* aside);
   void join_aside();
   bool runs_aside() const { return aside_ != nullptr; }
-  /// Has made in `context`, from the parameters as they are by then, what passes of the step that begins take of them;
-  /// false if that is nothing. REQUIRES: runs_aside(), and `context` follows what wrote them. Those of which takes_prepared() says so are to wait for it. Until join_aside().
-  bool prepare_aside(Context& context);
+  /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
+  /// false if that is nothing. REQUIRES: it follows what wrote them. Those of which takes_prepared() says so are to wait for it. Until join_aside().
+  bool prepare_aside();
   bool takes_prepared(const Call& call) const;
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }

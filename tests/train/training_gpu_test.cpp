@@ -132,21 +132,13 @@ TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
   }
 }
 
-// Most of whose parameters are its last layers'.
-std::string deep_training(const std::string& backend) {
-  return changed(small_training(backend),
-                 {{"  - {name: fc,",
-                   "  - {name: fc1, type: linear, out_features: 64}\n  - {type: relu}\n"
-                   "  - {name: fc,"}});
-}
-
 TEST_F(TrainingOnGpu, LateUpdatesGiveTheSameBits) {
   const auto other = [](const std::string& backend) {  // in math bf16 and with another rule
     return "math: bf16\n" +
-           changed(deep_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
+           changed(small_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
   };
   for (const std::string backend : {"custom", "cudnn"}) {
-    for (const std::string& text : {deep_training(backend), small_residual_training(backend),
+    for (const std::string& text : {small_training(backend), small_residual_training(backend),
                                     averaged_training(backend), other(backend)}) {
       TestTraining late(text), whole("late_update: false\n" + text);
       EXPECT_TRUE(late.training->updates_late());
