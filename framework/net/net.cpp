@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -135,6 +134,7 @@ bool Net::prepare_aside() {
   }
   prepares_aside_ = !nodes.empty();
   if (!prepares_aside_) return false;
+  aside_->follow_main();
   const Run run{aside_->context(), workspace_aside_.data(), workspace_aside_bytes_,
                 static_cast<const uint64_t*>(step_.data()), true};
   for (Node* node : nodes) node->inference->prepare_weights(run, node->tensors, node->prepared);
@@ -286,9 +286,7 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes() +
-         std::accumulate(turns_.begin(), turns_.end(), size_t{0},
-                         [](size_t sum, const Buffer& turn) { return sum + turn.bytes(); });
+         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {

@@ -129,7 +129,6 @@ void Training::prepare() {
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   stage();
   branch_ = std::make_unique<SideStream>(context_);
-  branch_->follow_main();
   const RunsAside aside(net_, branch_.get());
   if (net_.prepare_aside()) late_work_ = branch_->mark();
   for (const Operation& operation : program_) {
@@ -140,8 +139,6 @@ void Training::prepare() {
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture(graph_steps_);
-  if (!train_batches_.is_streamed() && graph_steps_ > 1)
-    net_.has_turns();  // may take no memory in a capture
   // The host stages each batch of a stream.
   graphs_ = StepGraphs(train_batches_.is_streamed() ? 1 : graph_steps_,
                        [&](int64_t steps) { return captured(steps); });
@@ -154,29 +151,16 @@ void Training::prepare() {
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
-    const TurnsScope turns(net_);
-    for (int64_t i = 0; i < steps; ++i) queue_captured(i, steps);
+    for (int64_t i = 0; i < steps; ++i) {
+      if (net_.prepare_aside()) late_work_ = branch_->mark();  // behind a late update
+      for (const Operation& operation : program_) {
+        if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
+        operation.queue();
+      }
+    }
     net_.join_aside();
     late_work_.reset();
   });
-}
-
-void Training::queue_captured(int64_t step, int64_t steps) {
-  // On the branch, behind a late update of the step before.
-  if (!late_work_) branch_->follow_main();
-  if (net_.prepare_aside()) late_work_ = branch_->mark();
-  const bool by_turns = steps > 1 && net_.has_turns();
-  if (by_turns && step + 1 < steps) {
-    net_.take_turn((step + 1) % 2);
-    train_batches_.gather(branch_->context(), step_number(), net_.input(), net_.labels(), 1);
-  }
-  if (by_turns) net_.take_turn(step % 2);
-  for (const Operation& operation : program_) {
-    using Kind = Operation::Kind;
-    if (operation.kind == Kind::kGather && by_turns && step > 0) continue;  // by the one before
-    if (operation.kind == Kind::kUpdate) net_.join_aside();
-    operation.queue();
-  }
 }
 
 void Training::step(int64_t count) {

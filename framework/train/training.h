@@ -99,7 +99,6 @@ class Training {
   void write_program();
   void find_late_parameters();
   StepGraph captured(int64_t steps);
-  void queue_captured(int64_t step, int64_t steps);
   void queue_update();
   void wait_for_late_work(const Net::Call& call);
   StepEnd step_end() const {
