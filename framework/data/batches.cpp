@@ -118,7 +118,7 @@ class Values {
 
 template <class T>
 void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float* bytes) {
-  const uint64_t step = gathered_step(p);
+  const uint64_t step = *p.step;
   const size_t size = static_cast<size_t>(p.channels) * p.pixels;
   parallel_for(p.order.batch, p.order.batch * static_cast<int64_t>(size), [&](int64_t i) {
     T* const x = batch + static_cast<size_t>(i) * size;
@@ -241,8 +241,8 @@ std::string Batches::whereabouts() const {
          std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
 }
 
-void Batches::gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
-                     uint64_t ahead) const {
+void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
+                     const Tensor& labels) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
   const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
@@ -254,7 +254,6 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x, co
   }
   const GatherProblem problem = {
       .step = step,
-      .ahead = ahead,
       .samples = static_cast<const uint8_t*>(stream_ ? stream_->slots() : samples_.data()),
       .numbers = numbers_,
       .slot_bytes = stream_ ? stream_->slot_bytes() : 0,

@@ -60,7 +60,7 @@ class Batches {
     if (stream_) stream_->record(record);
   }
 
-  /// Queues batch s, s = *step + ahead, *step in memory of the device: batch s % per_epoch() of epoch s /
+  /// Queues batch s, s = *step in memory of the device: batch s % per_epoch() of epoch s /
   /// per_epoch(). Row r gets sample shuffled(first + r, count, seed, epoch), or first + r without
   /// shuffle:
   ///   x[r] = byte * (1 / (255 * stddev)) - mean / stddev, or number / stddev - mean / stddev,
@@ -70,11 +70,10 @@ class Batches {
   /// last row's and one share s a step, drawn from the seed and the step.
   /// Rows past the end of the split get x = 0 and label -1. If streamed and s is not the batch that
   /// was staged, x is NaN.
-  /// REQUIRES: context is the constructor's or follows it; x is float32 or bfloat16 (the float32 values
+  /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
   /// rounded once more), {batch, channels, height, width} in either layout, labels are
   /// labels_desc(batch), or mixed (mixup needs that), both on its device.
-  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
-              uint64_t ahead = 0) const;
+  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
 
  private:
   SampleOrder order() const;

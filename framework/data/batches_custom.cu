@@ -26,9 +26,8 @@ constexpr unsigned kBlocksPerMultiprocessor = 4;
 __device__ GatherRow find_row(const GatherProblem& p) {
   __shared__ GatherRow found;
   if (threadIdx.x == 0) {
-    const uint64_t step = gathered_step(p);
-    found = gather_row(p, step, blockIdx.x);
-    if (blockIdx.y == 0) write_label(p, step, blockIdx.x, found.place.sample);
+    found = gather_row(p, *p.step, blockIdx.x);
+    if (blockIdx.y == 0) write_label(p, *p.step, blockIdx.x, found.place.sample);
   }
   __syncthreads();
   return found;
@@ -91,7 +90,7 @@ __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
   __shared__ DrawnRow rows[2];
   __shared__ uint32_t share;
   if (threadIdx.x < (p.shares ? 2 : 1)) {
-    const uint64_t step = gathered_step(p);
+    const uint64_t step = *p.step;
     const uint32_t number = threadIdx.x == 0 ? blockIdx.x : row_mixed_into(p, blockIdx.x);
     const GatherRow row = gather_row(p, step, number);
     rows[threadIdx.x].row = row;

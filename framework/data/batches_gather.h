@@ -28,7 +28,6 @@ struct SampleOrder {
 /// bfloat16.
 struct GatherProblem {
   const uint64_t* step;
-  uint64_t ahead;          // what is gathered is that of so many steps later
   const uint8_t* samples;  // bytes of images, or float32 numbers
   bool numbers;
   size_t slot_bytes;           // samples are the slots of a BatchStream; 0: all samples
@@ -46,8 +45,6 @@ struct GatherProblem {
   uint32_t width;  // of an image
   Augment augment;
 };
-
-DUET_HOST_DEVICE inline uint64_t gathered_step(const GatherProblem& p) { return *p.step + p.ahead; }
 
 struct SampleOfEpoch {
   uint32_t sample;

@@ -20,9 +20,6 @@ void queue_upload(void* to, const void* from, size_t bytes, CUstream_st* stream)
 
 /// What is queued on `stream` from here on waits for what was recorded last, if anything was.
 void queue_wait(void* event, CUstream_st* stream);
-/// While both are captured: what is queued on `stream` from here on waits for all that is queued on `other` and for nothing
-/// else, not even for what is queued on `stream`. False, and nothing is done, if they are not both.
-bool wait_alone(CUstream_st* other, CUstream_st* stream);
 /// The host waits, asleep, for what was recorded last. REQUIRES: of make_sleeping_event().
 void wait_for(void* event);
 /// An event that measures no time; record_event() and destroy_event() of device/gpu.h take it.

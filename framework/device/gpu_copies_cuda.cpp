@@ -2,24 +2,12 @@
 #include "device/gpu_copies.h"
 
 #include <string>
-#include <vector>
 
 #include "core/error.h"
 #include "core/watchdog.h"
 #include "device/check.h"
 
 namespace duet::gpu {
-namespace {
-
-#if CUDART_VERSION >= 13000
-constexpr auto capture_info = cudaStreamGetCaptureInfo;
-constexpr auto update_capture_dependencies = cudaStreamUpdateCaptureDependencies;
-#else
-constexpr auto capture_info = cudaStreamGetCaptureInfo_v3;
-constexpr auto update_capture_dependencies = cudaStreamUpdateCaptureDependencies_v2;
-#endif
-
-}  // namespace
 
 void* allocate_pinned(size_t bytes) {
   void* memory = nullptr;
@@ -54,21 +42,6 @@ void queue_upload(void* to, const void* from, size_t bytes, CUstream_st* stream)
 
 void queue_wait(void* event, CUstream_st* stream) {
   DUET_CUDA(cudaStreamWaitEvent(stream, static_cast<cudaEvent_t>(event), 0));
-}
-
-bool wait_alone(CUstream_st* other, CUstream_st* stream) {
-  cudaStreamCaptureStatus status{};
-  const cudaGraphNode_t* nodes = nullptr;
-  const cudaGraphEdgeData* edges = nullptr;
-  size_t count = 0;
-  DUET_CUDA(cudaStreamIsCapturing(stream, &status));
-  if (status != cudaStreamCaptureStatusActive) return false;
-  DUET_CUDA(capture_info(other, &status, nullptr, nullptr, &nodes, &edges, &count));
-  if (status != cudaStreamCaptureStatusActive) return false;
-  std::vector<cudaGraphNode_t> all(nodes, nodes + count);
-  DUET_CUDA(update_capture_dependencies(stream, all.data(), edges, count,
-                                        cudaStreamSetCaptureDependencies));
-  return true;
 }
 
 void wait_for(void* event) {

@@ -96,7 +96,6 @@ void* make_event() { throw UnsupportedError(gpu_missing_reason()); }
 void destroy_event(void*) noexcept {}
 void record_event(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
 void queue_wait(void*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
-bool wait_alone(CUstream_st*, CUstream_st*) { throw UnsupportedError(gpu_missing_reason()); }
 void wait_for(void*) { throw UnsupportedError(gpu_missing_reason()); }
 void* make_sleeping_event() { throw UnsupportedError(gpu_missing_reason()); }
 double seconds_between(void*, void*) { throw UnsupportedError(gpu_missing_reason()); }

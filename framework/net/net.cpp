@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -127,7 +126,7 @@ void Net::join_aside() {
   prepares_aside_ = false;
 }
 
-bool Net::prepare_aside(Context& context) {
+bool Net::prepare_aside() {
   prepares_aside_ = true;
   std::vector<Node*> nodes;
   for (size_t i = 0; i < plan_.forward_calls; ++i) {
@@ -135,7 +134,9 @@ bool Net::prepare_aside(Context& context) {
   }
   prepares_aside_ = !nodes.empty();
   if (!prepares_aside_) return false;
-  const Run run{context, nullptr, 0, static_cast<const uint64_t*>(step_.data()), true};
+  aside_->follow_main();
+  const Run run{aside_->context(), workspace_aside_.data(), workspace_aside_bytes_,
+                static_cast<const uint64_t*>(step_.data()), true};
   for (Node* node : nodes) node->inference->prepare_weights(run, node->tensors, node->prepared);
   return true;
 }
@@ -285,9 +286,7 @@ void Net::infer() {
 
 size_t Net::memory_bytes() const {
   return weights_.memory_bytes() + gradient_memory_.bytes() + activation_memory_.bytes() +
-         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes() +
-         std::accumulate(turns_.begin(), turns_.end(), size_t{0},
-                         [](size_t sum, const Buffer& turn) { return sum + turn.bytes(); });
+         workspace_.bytes() + workspace_aside_.bytes() + prepared_memory_.bytes();
 }
 
 std::string Net::find_non_finite(const uint64_t* step) {

@@ -85,18 +85,12 @@ class Net {
   void run_aside(SideStream* aside);
   void join_aside();
   bool runs_aside() const { return aside_ != nullptr; }
-  /// Has made in `context`, from the parameters as they are by then, what passes of the step that begins take of them;
-  /// false if that is nothing. REQUIRES: runs_aside(), and `context` follows what wrote them. Those of which takes_prepared() says so are to wait for it. Until join_aside().
-  bool prepare_aside(Context& context);
+  /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
+  /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().
+  bool prepare_aside();
   bool takes_prepared(const Call& call) const;
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
-  /// True if there is memory for two batches beside its own, so that one is gathered while a step computes with another;
-  /// the first call takes it, but for large batches. REQUIRES, as below: the network has its loss.
-  bool has_turns();
-  /// From here on input() and labels(), and what is queued, are there: turn 0 or 1, or kOwnBatch.
-  void take_turn(int64_t turn);
-  static constexpr int64_t kOwnBatch = -1;
   /// What the last layer makes: of a network without its loss the logits.
   const Tensor& output() const { return nodes_.back().tensors.y[0]; }
   /// REQUIRES, for these: the network has its loss.
@@ -142,7 +136,6 @@ class Net {
   void use_weights();
   void set_constants();
   bool may_run_aside(const Call& call) const;
-  void place_batch(void* images, void* labels);
   void wait_for_readers(const Call& call);
 
   Context& context_;
@@ -158,11 +151,6 @@ class Net {
   uint64_t prepared_version_ = 0;  // of the weights
   Buffer workspace_aside_;
   size_t workspace_aside_bytes_ = 0;
-  struct BatchPlace {
-    void *images = nullptr, *labels = nullptr;
-  };
-  BatchPlace own_batch_;
-  std::vector<Buffer> turns_;  // images and labels, twice
   SideStream* aside_ = nullptr;
   bool prepares_aside_ = false;
   /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
@@ -175,18 +163,6 @@ class Net {
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
   std::vector<HandedMoments> handed_;
-};
-
-/// While it stands, a network may take turns, and then its own batch again.
-class TurnsScope {
- public:
-  explicit TurnsScope(Net& net) : net_(net) {}
-  ~TurnsScope() { net_.take_turn(Net::kOwnBatch); }
-  TurnsScope(const TurnsScope&) = delete;
-  TurnsScope& operator=(const TurnsScope&) = delete;
-
- private:
-  Net& net_;
 };
 
 /// The layers of a network that predicts: all but the loss, which is the last.

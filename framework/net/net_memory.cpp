@@ -76,41 +76,4 @@ void Net::take_memory() {
   }
 }
 
-bool Net::has_turns() {
-  // What a gather takes of a step with more is little.
-  constexpr size_t kMostBytes = 32 << 20;
-  if (turns_.empty() && 2 * input().bytes() <= kMostBytes) {
-    own_batch_ = {input().memory, labels().memory};
-    for (const size_t bytes :
-         {input().bytes(), labels().bytes(), input().bytes(), labels().bytes()}) {
-      turns_.emplace_back(context_.device(), bytes);
-    }
-  }
-  return !turns_.empty();
-}
-
-void Net::take_turn(int64_t turn) {
-  if (turns_.empty()) return;
-  const size_t first = turn == 0 ? 0 : 2;
-  turn == kOwnBatch ? place_batch(own_batch_.images, own_batch_.labels)
-                    : place_batch(turns_[first].data(), turns_[first + 1].data());
-}
-
-void Net::place_batch(void* images, void* labels) {
-  const auto replace = [&](int value, void* memory) {
-    for (size_t i = 0; i < nodes_.size(); ++i) {
-      const PlannedLayer& at = plan_.layers[i];
-      LayerTensors& t = nodes_[i].tensors;
-      for (size_t j = 0; j < at.x.size(); ++j) {
-        if (at.x[j] == value) t.x[j].memory = memory;
-      }
-      for (size_t j = 0; j < at.y.size(); ++j) {
-        if (at.y[j] == value) t.y[j].memory = memory;  // a view's
-      }
-    }
-  };
-  replace(plan_.layers.front().x[0], images);
-  replace(plan_.layers.back().x[1], labels);
-}
-
 }  // namespace duet

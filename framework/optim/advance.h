@@ -23,10 +23,9 @@ void set_learning_rate(Context& context, StepState* state, const ScheduleRule& s
 /// What both do, on both devices; without a loss the latter.
 DUET_HOST_DEVICE inline void advance_state(StepState& state, const StepEnd& end) {
   if (end.loss) {
-    if (state.halted) return;
     const float loss = *end.loss;
     state.last_loss = loss;
-    if (!(loss - loss == 0.0f)) {  // NaN or infinite
+    if (state.halted || !(loss - loss == 0.0f)) {  // NaN or infinite
       state.halted = 1;
       return;
     }

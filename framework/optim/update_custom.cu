@@ -17,35 +17,39 @@ constexpr int kThreads = 256;
 
 template <class Rule, int kStates, bool kExtras>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
-                  float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
-                  StepState* state, StepEnd end, bool is_late, unsigned* ticket) {
-  wait_for_primary();
-  // One thread a block computes the factors while the others load.
-  __shared__ typename Rule::Factors shared_factors;
-  __shared__ uint64_t step;
-  __shared__ bool is_wanted;
-  if (threadIdx.x == 0) {
-    step = updated_step(*state, is_late);
-    shared_factors = rule.factors(updated_rate(*state, is_late), step + 1);
-    is_wanted = updates(*state, *end.loss);
-  }
+    update_kernel(Rule rule, int64_t quads, float4* w, const float4* dw, float4* s0, float4* s1,
+                  UpdateExtras extras, StepState* state, StepEnd end, bool is_late,
+                  unsigned* ticket) {
+  // The step before this one wrote all that is read before the primary's end; but of a late part, the state.
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   float4 value{}, gradient{}, a{}, b{}, average{};
   float4* const ema = reinterpret_cast<float4*>(extras.ema);
   UpdateKind kind = UpdateKind::kDecayed;
-  float scale = 1.0f;
   if (i < quads) {
     value = w[i];
-    gradient = dw[i];
     if (kStates > 0) a = s0[i];
     if (kStates > 1) b = s1[i];
     if (kExtras) {
       if (ema) average = ema[i];
       if (extras.kinds) kind = extras.kinds[i / (kKindElements / 4)];
-      if (extras.scale) scale = *extras.scale;
     }
   }
+  // One thread a block computes the factors while the others load.
+  __shared__ typename Rule::Factors shared_factors;
+  __shared__ uint64_t step;
+  __shared__ bool is_wanted;
+  if (threadIdx.x == 0) {
+    if (is_late) wait_for_primary();
+    step = updated_step(*state, is_late);
+    shared_factors = rule.factors(updated_rate(*state, is_late), step + 1);
+  }
+  wait_for_primary();
+  float scale = 1.0f;
+  if (i < quads) {
+    gradient = dw[i];
+    if (kExtras && extras.scale) scale = *extras.scale;
+  }
+  if (threadIdx.x == 0) is_wanted = updates(*state, *end.loss);
   __syncthreads();
   // The last block that has read the state moves it on, while others still load. The ticket wraps to 0.
   if (ticket && threadIdx.x == 0) {

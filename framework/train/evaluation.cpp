@@ -51,34 +51,13 @@ void Evaluation::capture(int64_t steps) {
   batches_.stage(0);
   queue(program_);
   context_.synchronize();
-  if (batches_.is_streamed()) steps = 1;  // the host stages each batch
-  const bool by_turns = steps > 1 && net_.has_turns();
-  SideStream branch(context_);
-  graphs_ = StepGraphs(steps, [&](int64_t count) {
+  // The host stages each batch of a stream.
+  graphs_ = StepGraphs(batches_.is_streamed() ? 1 : steps, [&](int64_t count) {
     return StepGraph::with_early_secondaries(context_, [&] {
       const Range range("capture evaluation");
-      const TurnsScope turns(net_);
-      for (int64_t i = 0; i < count; ++i) {
-        by_turns ? queue_by_turns(branch, i, count) : queue(program_);
-      }
+      for (int64_t i = 0; i < count; ++i) queue(program_);
     });
   });
-}
-
-// Each batch but the first is gathered beside the one before.
-void Evaluation::queue_by_turns(SideStream& branch, int64_t batch, int64_t batches) {
-  if (batch + 1 < batches) {
-    branch.follow_main();
-    net_.take_turn((batch + 1) % 2);
-    batches_.gather(branch.context(), &device_state()->step, net_.input(), net_.labels(), 1);
-  }
-  net_.take_turn(batch % 2);
-  for (const Operation& operation : program_) {
-    using Kind = Operation::Kind;
-    if (operation.kind == Kind::kGather && batch > 0) continue;
-    if (operation.kind == Kind::kAdvance) branch.join();
-    operation.queue();
-  }
 }
 
 Metrics Evaluation::run() {

@@ -7,7 +7,6 @@
 #include "core/step_state.h"
 #include "data/batches.h"
 #include "data/dataset.h"
-#include "device/side_stream.h"
 #include "net/net.h"
 #include "train/class_counts.h"
 #include "train/program.h"
@@ -72,7 +71,6 @@ class Evaluation {
   size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
 
  private:
-  void queue_by_turns(SideStream& branch, int64_t batch, int64_t batches);
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
   /// What the loss reads.
   const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }

@@ -102,23 +102,24 @@ void Training::find_late_parameters() {
 
 void Training::queue_update() {
   weights_.changed();
-  if (!updates_late_) return update_->queue(device_state(state_), step_end());
+  if (!net_.runs_aside() || late_from_ == 0)
+    return update_->queue(device_state(state_), step_end());
   update_->queue_first(late_from_, device_state(state_), step_end());
-  ahead_->follow_main();
-  update_->queue_rest(ahead_->context(), late_from_, device_state(state_), step_end());
-  is_awaited_ = true;
+  branch_->follow_main();
+  update_->queue_rest(branch_->context(), late_from_, device_state(state_), step_end());
+  late_work_ = branch_->mark();
 }
 
 void Training::wait_for_late_work(const Net::Call& call) {
-  if (!is_awaited_) return;
+  if (!late_work_) return;
   const float* const late = optimizer_tensors_.dw.data<float>() + late_from_;
   const std::vector<Tensor>& dw = call.node->tensors.dw;
   const auto is_late = [&](const Tensor& one) {
     return late_from_ > 0 && one && one.data<float>() >= late;
   };
   if (std::none_of(dw.begin(), dw.end(), is_late) && !net_.takes_prepared(call)) return;
-  ahead_->join();
-  is_awaited_ = false;
+  branch_->hold_main(*late_work_);
+  late_work_.reset();
 }
 
 void Training::prepare() {
@@ -128,9 +129,8 @@ void Training::prepare() {
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   stage();
   branch_ = std::make_unique<SideStream>(context_);
-  ahead_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
-  net_.prepare_aside(context_);
+  if (net_.prepare_aside()) late_work_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
@@ -139,8 +139,6 @@ void Training::prepare() {
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture(graph_steps_);
-  if (!train_batches_.is_streamed() && graph_steps_ > 1)
-    net_.has_turns();  // may take no memory in a capture
   // The host stages each batch of a stream.
   graphs_ = StepGraphs(train_batches_.is_streamed() ? 1 : graph_steps_,
                        [&](int64_t steps) { return captured(steps); });
@@ -153,32 +151,16 @@ void Training::prepare() {
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
-    const TurnsScope turns(net_);
-    updates_late_ = is_awaited_ = false;
-    for (int64_t i = 0; i < steps; ++i) queue_captured(i, steps);
-  });
-}
-
-void Training::queue_captured(int64_t step, int64_t steps) {
-  if (!is_awaited_) ahead_->follow_main();  // else it has gone on with the update
-  if (net_.prepare_aside(ahead_->context())) is_awaited_ = true;
-  updates_late_ = late_from_ > 0 && step + 1 < steps;
-  const bool by_turns = steps > 1 && net_.has_turns();
-  if (by_turns && step + 1 < steps) {
-    net_.take_turn((step + 1) % 2);
-    train_batches_.gather(ahead_->context(), step_number(), net_.input(), net_.labels(), 1);
-  }
-  if (by_turns) net_.take_turn(step % 2);
-  for (const Operation& operation : program_) {
-    using Kind = Operation::Kind;
-    if (operation.kind == Kind::kGather && by_turns && step > 0) continue;  // by the one before
-    if (operation.kind == Kind::kUpdate) {
-      net_.join_aside();
-      ahead_->join();
+    for (int64_t i = 0; i < steps; ++i) {
+      if (net_.prepare_aside()) late_work_ = branch_->mark();  // behind a late update
+      for (const Operation& operation : program_) {
+        if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
+        operation.queue();
+      }
     }
-    operation.queue();
-  }
-  updates_late_ = false;
+    net_.join_aside();
+    late_work_.reset();
+  });
 }
 
 void Training::step(int64_t count) {

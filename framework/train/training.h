@@ -99,7 +99,6 @@ class Training {
   void write_program();
   void find_late_parameters();
   StepGraph captured(int64_t steps);
-  void queue_captured(int64_t step, int64_t steps);
   void queue_update();
   void wait_for_late_work(const Net::Call& call);
   StepEnd step_end() const {
@@ -125,14 +124,12 @@ class Training {
   Buffer state_;                          // StepState of the training
   uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
-  std::unique_ptr<SideStream> branch_;  // of a captured step: the network's gradients
-  std::unique_ptr<SideStream>
-      ahead_;  // and what goes ahead of calls: the rest of the update before, and the next batch
+  std::unique_ptr<SideStream> branch_;  // of the captured step
   /// Of the flat buffers, where the parameters begin that a captured step updates beside the beginning of the next; 0:
   /// none.
   int64_t late_from_ = 0;
-  bool updates_late_ = false;  // in the step that is being captured
-  bool is_awaited_ = false;    // ahead_, by the next call that reads what is made there
+  /// On the branch, the mark behind that update and what is prepared of parameters, until a call waits for it.
+  std::optional<size_t> late_work_;
   StepGraphs graphs_;
 };
 

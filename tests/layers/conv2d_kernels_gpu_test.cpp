@@ -359,29 +359,6 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 
-// Of so many images that they are multiplied as blocks of eight: tiles that end within a strip, rows that only zeros meet, rows and
-// columns of dx that no output reaches.
-TEST_F(ConvolutionKernels, ImagesSideBySide) {
-  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
-                                const char* padding) {
-    LayerCase c{
-        .name = name,
-        .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"padding", padding}},
-        .x = {x}};
-    c.options.math = Math::kTF32;
-    check_math("conv2d", c, {"custom_wgmma_halo"});
-    c.keys.emplace_back("pool_kernel", "2");
-    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
-    c.data = Data::kIntegers;
-    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
-  };
-  check_blocks("c20_k72", 72, image(373, 20, 13, 13), "0");
-  check_blocks("c64_k128", 128, image(360, 64, 13, 13), "0");
-  check_blocks("c24_k64", 64, image(370, 24, 14, 14), "1");
-  check_blocks("c72_k40", 40, image(381, 72, 12, 11), "2");
-  check_blocks("c68_k136", 136, image(376, 68, 10, 10), "1");
-}
-
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
   check_block("c1_parts_of_images", 70, "3", "1", image(2, 1, 47, 30), kBlocks);

@@ -17,6 +17,7 @@ struct Seen {
   int left = 0, taken = 0;
   ChannelMoments of_left, of_taken;
 } seen;
+bool wanted = true;
 
 class LeavingConv2d : public DoubleBase, public LeavesMoments {
  public:
@@ -40,6 +41,7 @@ class LeavingConv2d : public DoubleBase, public LeavesMoments {
 class TakingBatchNorm : public DoubleBase, public TakesMoments {
  public:
   using DoubleBase::DoubleBase;
+  bool wants_moments() const override { return wanted; }
   void run(Pass pass, const Run& run, const LayerTensors& t) override { sound_->run(pass, run, t); }
   void forward_of_moments(const Run& run, const LayerTensors& t,
                           const ChannelMoments& moments) override {
@@ -175,6 +177,10 @@ TEST_F(NetMoments, AreNobodysWhereOneOfTheTwoHasNone) {
   make(kTakes, NetMode::kTraining, "", "cpu_reference");
   expect_none();
   make("  - {name: bn1, type: batch_norm2d}\n");
+  expect_none();
+  wanted = false;
+  make(kTakes);
+  wanted = true;
   expect_none();
 }
 TEST_F(NetMoments, AreNobodysBehindAnotherLayerOrInAnotherShape) {

@@ -16,17 +16,6 @@ namespace {
 
 class TrainingOnGpu : public GpuTest {};
 
-// Whose first layer is a view of the images.
-std::string flat_training(const std::string& backend) {
-  const std::string text = small_training(backend);
-  return text.substr(0, text.find("  - {name: conv1")) + R"(  - {type: flatten}
-  - {name: fc1, type: linear, out_features: 32}
-  - {type: relu}
-  - {name: fc, type: linear, out_features: 10}
-  - {type: softmax_cross_entropy}
-)";
-}
-
 TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   for (const std::string backend : {"custom", "cudnn"}) {
     for (const std::string extra :
@@ -48,8 +37,7 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
 TEST_F(TrainingOnGpu, SeveralStepsInAGraphAreThoseOneByOne) {
   const std::string schedule = "schedule: {type: one_cycle, total_epochs: 3}\n";
   for (const std::string backend : {"custom", "cudnn"}) {
-    for (const auto network :
-         {small_training, mixed_training, flat_training, averaged_training, muon_training}) {
+    for (const auto network : {small_training, averaged_training, muon_training}) {
       // Most of them have a schedule of their own, or none that ends.
       const std::string text =
           network == small_training ? network(backend + "\n" + schedule) : network(backend);
@@ -58,7 +46,6 @@ TEST_F(TrainingOnGpu, SeveralStepsInAGraphAreThoseOneByOne) {
       EXPECT_EQ(several.training->steps_at_once(), 4);
       EXPECT_EQ(single.training->steps_at_once(), 1);
       EXPECT_EQ(eager.training->steps_at_once(), 1);
-      EXPECT_TRUE(several.training->net().has_turns());
       for (const int count : {4, 1, 9, 3, 8}) {  // by groups, with and without a rest
         for (TestTraining* t : {&several, &single, &eager}) t->training->step(count);
         const StepState state = several.training->state();
@@ -132,21 +119,13 @@ TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
   }
 }
 
-// Most of whose parameters are its last layers'.
-std::string deep_training(const std::string& backend) {
-  return changed(small_training(backend),
-                 {{"  - {name: fc,",
-                   "  - {name: fc1, type: linear, out_features: 64}\n  - {type: relu}\n"
-                   "  - {name: fc,"}});
-}
-
 TEST_F(TrainingOnGpu, LateUpdatesGiveTheSameBits) {
   const auto other = [](const std::string& backend) {  // in math bf16 and with another rule
     return "math: bf16\n" +
-           changed(deep_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
+           changed(small_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
   };
   for (const std::string backend : {"custom", "cudnn"}) {
-    for (const std::string& text : {deep_training(backend), small_residual_training(backend),
+    for (const std::string& text : {small_training(backend), small_residual_training(backend),
                                     averaged_training(backend), other(backend)}) {
       TestTraining late(text), whole("late_update: false\n" + text);
       EXPECT_TRUE(late.training->updates_late());

@@ -2,13 +2,12 @@
 //           stands between batch normalisation and pooling never reaches memory. Backward stores no
 //           place of a maximum. It computes from x once more what forward compared, by the same
 //           instructions on the same numbers, as batch normalisation needs x there anyway.
-// Mapping:  NCHW: the moments of x, then block = a split of the windows of 1 channel, 256 threads; backward as
-//           batch_norm's custom_welford, a look at a split of 1 channel. A thread takes 2x2 pixels, of 2 neighbouring
-//           windows where W % 4 = 0. NHWC: as batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels
-//           (4, or 1) in the place of one.
-// Traffic:  forward x twice, y once; backward x, dy and dx once, where in NCHW a few channels fit into L2. y and dy
-//           are a quarter of x. In NHWC what the GPU holds between the two looks is read once. Behind a
-//           convolution that leaves the moments of x forward reads it once (batch_norm_given.cuh).
+// Mapping:  NCHW: the moments of x as batch_norm's custom_welford, then block = a split of the windows of 1
+//           channel, 256 threads; a thread takes 2x2 pixels, of 2 neighbouring windows where W % 4 = 0. NHWC: as
+//           batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels (4, or 1) in the place of one.
+// Traffic:  forward x twice, y once; backward x and dy twice, dx once. y and dy are a quarter of x. In NHWC what
+//           the GPU holds between the two looks is read once. Behind a convolution that leaves the moments of x
+//           forward reads it once (batch_norm_given.cuh).
 // Limits:   fp32 or bf16, both layouts, 2x2 windows that tile the image (a last row or column that is
 //           in no window may be left over), fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"
@@ -38,26 +37,24 @@ __global__ void __launch_bounds__(kThreads)
   write_largest<F>(t, f, statistics_of_moments<F>(moments, partial, f));
 }
 
-template <class F, int kCount>
+template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_sums_welford_kernel(Windows t, Backward<typename F::Value> b, Sums* partial) {
   wait_for_primary();
   const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
   const Affine<F> affine = affine_of<F>(t.walk, b, s);
   Sums sums[F::kChannels] = {};
-  for_each_loaded<kCount, F>(t, b, [&](const auto& units, const auto& exists) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (exists[i]) add_windows<F>(units[i].x, units[i].dy, s, affine, sums);
-    }
+  for_each_place<F>(t, [&](const Place& at) {
+    add_windows<F>(load_patch<F>(t, b.x, at), load<F::V>(b.dy + at.y), s, affine, sums);
   });
 #pragma unroll
   for (int k = 0; k < F::kChannels; ++k) sums[k] = block_combine(sums[k], t.walk.lanes, add);
   keep_partial<F>(t.walk, sums, partial);
 }
 
-// `t` has a unit for every pixel, `splits` are those of the sums. Splits are taken from the last on, which was read last.
-template <class F, int kCount>
+// `t` has a unit for every pixel, `splits` are those of the sums. Splits are taken from the last on, of which L2 still
+// has most.
+template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_backward_welford_kernel(Windows t, const Sums* partial, int splits,
                                             Backward<typename F::Value> b) {
@@ -72,13 +69,9 @@ __global__ void __launch_bounds__(kThreads)
   const Affine<F> affine = affine_of<F>(t.walk, b, s);
   const InputGradient<F> gradient(t.walk, b.training, s, affine, sums);
   t.walk.turn = {true, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.y - 1 - blockIdx.y)};
-  for_each_loaded<kCount, F>(t, b, [&](const auto& units, const auto& exists) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) {
-      if (exists[i]) {
-        write_input_gradients<F>(t, units[i].at, units[i].x, units[i].dy, gradient, b.dx);
-      }
-    }
+  for_each_place<F>(t, [&](const Place& at) {
+    write_input_gradients<F>(t, at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at), gradient,
+                             b.dx);
   });
 }
 
@@ -148,25 +141,15 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   explicit WelfordPlanes(const Problem& problem)
       : CustomBlock(problem),
         moments_(walk_of(problem.norm, true)),
-        sums_(windows_of(problem, false)),
-        pixels_(windows_of(problem, true)) {
-    const char* e = getenv("DUET_POOL");
-    if (e) {
-      const int blocks = atoi(e + 2);
-      count_ = e[0] - '0';
-      for (Windows* w : {&sums_, &pixels_}) {
-        const int wanted = blocks * multiprocessor_count() / w->walk.groups;
-        cut(w->walk, std::clamp(wanted, 1, std::max(1, w->walk.units / (2 * kThreads))));
-      }
-    }
-  }
+        pixels_(windows_of(problem, true)) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    return pass == Pass::kForward ? moments_bytes(moments_) : sums_bytes(sums_.walk);
+    const auto channels = static_cast<size_t>(problem_.norm.channels());
+    return channels * (pass == Pass::kForward ? moments_.splits * sizeof(Moments)
+                                              : windows_.walk.splits * sizeof(Sums));
   }
-  std::string detail(Pass pass) const override {
-    const Walk& walk = (pass == Pass::kForward ? windows_ : sums_).walk;
-    return form_text() + ", " + std::to_string(walk.splits) + " splits";
+  std::string detail(Pass) const override {
+    return form_text() + ", " + std::to_string(windows_.walk.splits) + " splits";
   }
 
   template <class F>
@@ -187,26 +170,18 @@ class WelfordPlanes : public CustomBlock<WelfordPlanes> {
   template <class F>
   void gradients(const Run& run, const Backward<typename F::Value>& b) const {
     if constexpr (F::kPlanes) {
-      if (count_ == 1) return gradients_by<F, 1>(run, b);
-      if (count_ == 2) return gradients_by<F, 2>(run, b);
-      gradients_by<F, 4>(run, b);
+      auto* const partial = static_cast<Sums*>(run.workspace);
+      launch(windows_.walk, windows_.walk.splits, run.stream(),
+             batch_norm_pool_sums_welford_kernel<F>, windows_, b, partial);
+      const int blocks = b.dx ? pixels_.walk.splits : 1;  // one writes dweight and dbias
+      launch(pixels_.walk, blocks, run.stream(), batch_norm_pool_backward_welford_kernel<F>,
+             pixels_, partial, windows_.walk.splits, b);
     }
   }
 
  private:
-  template <class F, int kCount>
-  void gradients_by(const Run& run, const Backward<typename F::Value>& b) const {
-    auto* const partial = static_cast<Sums*>(run.workspace);
-    launch(sums_.walk, sums_.walk.splits, run.stream(),
-           batch_norm_pool_sums_welford_kernel<F, kCount>, sums_, b, partial);
-    const int blocks = b.dx ? pixels_.walk.splits : 1;  // one writes dweight and dbias
-    launch(pixels_.walk, blocks, run.stream(), batch_norm_pool_backward_welford_kernel<F, kCount>,
-           pixels_, partial, sums_.walk.splits, b);
-  }
-
   const Walk moments_;
-  Windows sums_, pixels_;
-  int count_ = 2;
+  const Windows pixels_;
 };
 
 /// Images whose channels are innermost.

@@ -215,36 +215,6 @@ __device__ __forceinline__ Vector<float, F::V> load_gradient(const typename F::V
   return load<F::V>(dy + at.y);
 }
 
-/// A unit's pixels and dy.
-template <class F>
-struct Loaded {
-  Place at;
-  Patch<F> x;
-  Vector<float, F::V> dy;
-};
-/// Calls visit(loaded, exists) with the thread's next units in its split, `count` at a time, until the split's end.
-template <int count, class F, class Visit>
-__device__ __forceinline__ void for_each_loaded(const Windows& t,
-                                                const Backward<typename F::Value>& b, Visit visit) {
-  const Walk& walk = t.walk;
-  const int c = first_channel<F>(walk), step = kThreads / walk.lanes;
-  if (c >= walk.channels) return;
-  const int end = min((walk.split() + 1) * walk.units_per_split, walk.units);
-  int unit = walk.split() * walk.units_per_split + static_cast<int>(threadIdx.x) / walk.lanes;
-  for (; unit < end; unit += count * step) {
-    Loaded<F> units[count];
-    bool exists[count];
-#pragma unroll
-    for (int i = 0; i < count; ++i) {
-      exists[i] = unit + i * step < end;
-      if (!exists[i]) continue;
-      const Place at = place_of<F>(t, c, unit + i * step);
-      units[i] = {at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at)};
-    }
-    visit(units, exists);
-  }
-}
-
 /// y of the windows of the thread.
 template <class F>
 __device__ __forceinline__ void write_largest(const Windows& t, const Forward<typename F::Value>& f,

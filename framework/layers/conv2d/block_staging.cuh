@@ -1,4 +1,4 @@
-// Parts of a staging launch (mma_staging.cuh) that write ImageBlocks, rounded to tf32, and the weights for their products.
+// Parts of a staging launch (mma_staging.cuh) that write ImageBlocks, rounded to tf32.
 #pragma once
 
 #include "kernels/image_blocks.cuh"
@@ -15,7 +15,7 @@ struct ImageBlockPart {
   RasterSource<kLayout> from;
   ImageBlocks target;
   float* to;
-  int blocks = 0;
+  int blocks;
   FastDivisor by_width, by_tiles, by_parts;
 
   ImageBlockPart(const RasterSource<kLayout>& from_, const ImageBlocks& target_, float* to_)
@@ -25,7 +25,7 @@ struct ImageBlockPart {
         by_width(target.width),
         by_tiles(ceil_div(target.height * target.width, kPixels)),
         by_parts(target.channel_blocks() * (ImageBlocks::kChannels / kChannels)) {
-    if (to) blocks = target.groups() * int(by_parts.divisor) * int(by_tiles.divisor);
+    blocks = target.groups() * int(by_parts.divisor) * int(by_tiles.divisor);
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -79,7 +79,7 @@ struct GradientBlockPart {
   PooledGradient<float, kLayout> from;
   ImageBlocks target;
   float* to;
-  int items, blocks = 0;
+  int items, blocks;
   FastDivisor by_cells_w, by_cells_h, by_octets;
 
   GradientBlockPart(const PooledGradient<float, kLayout>& from_, const ImageBlocks& target_,
@@ -92,7 +92,7 @@ struct GradientBlockPart {
         by_octets(target.channel_blocks() * (ImageBlocks::kChannels / 8)) {
     items = target.groups() * int(by_octets.divisor) * 16 * int(by_cells_w.divisor) *
             int(by_cells_h.divisor);
-    if (to) blocks = ceil_div(items, kStagingThreads);
+    blocks = ceil_div(items, kStagingThreads);
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -129,50 +129,6 @@ struct GradientBlockPart {
                                  item % 8 * 4) = {value(0), value(1), value(2), value(3)};
     }
   }
-};
-
-/// Weights KCRS of 3x3 filters as wgmma_blocks.cuh multiplies them, by tiles of so many output channels (rows): in steps of eight
-/// channels [tile][step][tap][octet of rows][four channels][row][channel]. Rows are filters; or, `turned`, the input's channels, the
-/// last tap first.
-struct BlockWeightPart {
-  const float* from;
-  int filters, channels;
-  bool turned;
-  float* to;
-  FastDivisor by_octets, by_steps;
-  int total, blocks;
-
-  BlockWeightPart(const float* w, const Conv2dProblem& d, bool turned_, int tile, float* to_)
-      : from(w),
-        filters(d.k),
-        channels(d.c),
-        turned(turned_),
-        to(to_),
-        by_octets(tile / 8),
-        by_steps(ceil_div(turned ? d.k : d.c, 8)),
-        total(elements(turned ? d.c : d.k, turned ? d.k : d.c, tile)),
-        blocks(ceil_div(total, kStagingThreads)) {}
-  static int elements(int rows, int channels, int tile) {
-    return round_up(rows, tile) * kTaps * round_up(channels, 8);
-  }
-
-  __device__ __forceinline__ void stage(int block) const {
-    const int i = block * kStagingThreads + threadIdx.x;
-    if (i >= total) return;
-    int rest, octet, tile, step;
-    by_octets.divmod(i / 64, rest, octet);
-    const int tap = rest % kTaps;
-    by_steps.divmod(rest / kTaps, tile, step);
-    const int row = (tile * int(by_octets.divisor) + octet) * 8 + i / 4 % 8;
-    const int channel = step * 8 + i / 32 % 2 * 4 + i % 4;
-    const int k = turned ? channel : row, c = turned ? row : channel;
-    const bool inside = k < filters && c < channels;
-    const int at = turned ? kTaps - 1 - tap : tap;
-    to[i] = inside ? tf32_rounded(from[(size_t(k) * channels + c) * kTaps + at]) : 0.f;
-  }
-
- private:
-  static constexpr int kTaps = 9;
 };
 
 }  // namespace duet

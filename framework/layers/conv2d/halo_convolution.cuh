@@ -5,7 +5,7 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "layers/conv2d/block_convolution.cuh"
+#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
@@ -151,17 +151,6 @@ bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
          kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
 }
 
-/// Whether forward or backward_data of ImageBlocks takes the least time.
-inline bool blocks_preferred(const Conv2dProblem& d, Pass pass) {
-  if (halo_convolution_unsupported(d, pass) || !BlockProduct::possible(d)) return false;
-  const int multiprocessors = likely_multiprocessor_count();
-  const BlockProduct product(d, pass, multiprocessors);
-  if (!product.worthwhile()) return false;
-  const double cycles = product.cycles();
-  return cycles <= WgmmaConvolution<float>(d, ~size_t{0}).cycles(pass) &&
-         cycles <= HaloPlan<float>(HaloProblem(d, pass), multiprocessors).cycles();
-}
-
 /// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
@@ -177,7 +166,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
     return d.n >= ImageBlocks::kImages &&
            positions * tiles >= (d.math == Math::kTF32 ? 2400 : 12288);
   }
-  if (keeps_weights(d, pass) || blocks_preferred(d, pass)) return true;
+  if (keeps_weights(d, pass)) return true;
   if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
   const HaloProblem problem(d, pass);
   const HaloGeometry& g = problem.geometry;
@@ -198,8 +187,6 @@ class HaloConvolution : public StagedConvolution<T> {
       : Staged(problem),
         keeps_forward_(keeps_weights(problem, Pass::kForward)),
         keeps_data_(keeps_weights(problem, Pass::kBackwardData)),
-        blocks_forward_(blocks_preferred(problem, Pass::kForward)),
-        blocks_data_(blocks_preferred(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
         segments_(problem.q),
@@ -208,33 +195,13 @@ class HaloConvolution : public StagedConvolution<T> {
                          workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
                          likely_multiprocessor_count()) {}
 
-  /// In tf32 what passes share are ImageBlocks, if they run by these.
-  void share(bool x, bool dy) {
-    if constexpr (kBf16) {
-      Staged::share(x, dy);
-    } else {
-      shares_x_ = x && blocks_forward_, shares_dy_ = dy && blocks_data_;
-    }
-  }
-  size_t shared_x_bytes() const {
-    return kBf16 ? Staged::shared_x_bytes() : shares_x_ ? image_bytes() : 0;
-  }
-  size_t shared_dy_bytes() const {
-    return kBf16 ? Staged::shared_dy_bytes() : shares_dy_ ? gradient_bytes() : 0;
-  }
-
   size_t workspace_bytes(Pass pass) const {
-    if (by_blocks(pass)) {
-      const bool forward = pass == Pass::kForward;
-      return (forward ? image_bytes() : gradient_bytes()) + product(pass).weight_bytes();
-    }
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
     return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
   }
   std::string text(Pass pass) const {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     if (keeps(pass)) return kept_problem(padded_, pass).text();
-    if (by_blocks(pass)) return product(pass).text();
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
@@ -257,10 +224,6 @@ class HaloConvolution : public StagedConvolution<T> {
         });
         return;
       }
-    } else if (by_blocks(Pass::kForward)) {
-      const Conv2dProblem& d = problem_;
-      forward_blocks(run, x, w, PlaneUnits{y.data<float>(), bias, d.n, d.k, d.p, d.q});
-      return;
     }
     const auto [image, weights] = stage_x_and_weights(run, x, w);
     launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run, moments);
@@ -271,23 +234,6 @@ class HaloConvolution : public StagedConvolution<T> {
                     const SharedImages<T>& shared = {}) const {
     const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
-  }
-  /// Forward to somewhere else, as wgmma_blocks.cuh has results. REQUIRES: blocks_preferred().
-  template <class Result>
-  void forward_blocks(const Run& run, const Tensor& x, const Tensor& w, const Result& result,
-                      const SharedImages<T>& shared = {}) const {
-    const BlockProduct of_blocks = product(Pass::kForward);
-    float* const weights = at(run, shared.x ? 0 : image_bytes());
-    float* const image = shared.x ? shared.x : at(run, 0);
-    launch_staging(x_part<Layout::kNCHW>(x, image), of_blocks.weight_part(w.data<float>(), weights),
-                   run.stream());
-    of_blocks.run(image, blocks_of_x(), weights, result, run.stream());
-  }
-  /// dy as ImageBlocks.
-  void stage_dy_blocks(const Run& run, const Tensor& dy, const uint32_t* argmax, float* to) const {
-    with_dy_part<Layout::kNCHW>(dy, argmax, to, [&](const auto& part) {
-      launch_staging(x_part<Layout::kNCHW>(Tensor{}, nullptr), part, run.stream());
-    });
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
@@ -305,17 +251,6 @@ class HaloConvolution : public StagedConvolution<T> {
         });
         return;
       }
-    } else if (by_blocks(Pass::kBackwardData)) {
-      const Conv2dProblem& d = problem_;
-      const BlockProduct of_blocks = product(Pass::kBackwardData);
-      float* const gradient = shared.dy ? nullptr : at(run, 0);
-      float* const weights = at(run, shared.dy ? 0 : gradient_bytes());
-      with_dy_part<Layout::kNCHW>(dy, argmax, gradient, [&](const auto& part) {
-        launch_staging(part, of_blocks.weight_part(w.data<float>(), weights), run.stream());
-      });
-      of_blocks.run(shared.dy ? shared.dy : gradient, blocks_of_dy(), weights,
-                    PlaneUnits{dx.data<float>(), nullptr, d.n, d.c, d.h, d.w}, run.stream());
-      return;
     }
     constexpr bool kTurned = std::is_same_v<T, float>;  // which the instruction would not
     const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kTurned, shared);
@@ -337,16 +272,11 @@ class HaloConvolution : public StagedConvolution<T> {
                              parts_stride(), run.stream());
     };
     if constexpr (std::is_same_v<T, float>) {
-      float* const image = shared.x ? shared.x : at(run, 0);
-      float* const gradient = shared.dy ? shared.dy : at(run, shared.x ? 0 : image_bytes());
-      this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-        this->with_dy_part<kLayout>(
-            dy, argmax, shared.dy ? nullptr : gradient, [&](const auto& part) {
-              launch_staging(this->x_part<kLayout>(x, shared.x ? nullptr : image), part,
-                             run.stream());
-            });
-      });
-      launch_parts({image, blocks_of_x()}, {gradient, blocks_of_dy()});
+      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
+      auto* const image = static_cast<float*>(run.workspace);
+      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
+      stage_blocks(run, x, dy, argmax, image, gradient);
+      launch_parts({image, images}, {gradient, gradients});
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
       launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
@@ -373,42 +303,40 @@ class HaloConvolution : public StagedConvolution<T> {
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
   }
-  // In tf32.
-  bool by_blocks(Pass pass) const {
-    return pass == Pass::kForward ? blocks_forward_ : pass == Pass::kBackwardData && blocks_data_;
-  }
-  BlockProduct product(Pass pass) const { return {problem_, pass, likely_multiprocessor_count()}; }
-  ImageBlocks blocks_of_x() const { return image_blocks(problem_, segments_.all_columns()); }
-  ImageBlocks blocks_of_dy() const { return gradient_blocks(problem_, segments_.all_columns()); }
-  size_t image_bytes() const { return align_up(blocks_of_x().bytes()); }
-  size_t gradient_bytes() const { return align_up(blocks_of_dy().bytes()); }
-  template <Layout kLayout>
-  ImageBlockPart<kLayout> x_part(const Tensor& x, float* to) const {
-    return {{x.data<float>(), problem_.c, problem_.h, problem_.w}, blocks_of_x(), to};
-  }
-  /// Calls f(part).
-  template <Layout kLayout, class F>
-  void with_dy_part(const Tensor& dy, const uint32_t* argmax, float* to, F f) const {
+  ImageBlocks image_blocks() const {
     const Conv2dProblem& d = problem_;
-    if (argmax) {
-      f(GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k}, blocks_of_dy(),
-                                   to));
-    } else {
-      f(ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, blocks_of_dy(), to));
-    }
+    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
   }
-  T* at(const Run& run, size_t bytes) const {
-    return reinterpret_cast<T*>(static_cast<char*>(run.workspace) + bytes);
+  ImageBlocks gradient_blocks() const {
+    const Conv2dProblem& d = problem_;
+    return {d.n, d.k, d.p, segments_.all_columns()};
   }
-
   size_t operand_bytes() const {
     if constexpr (std::is_same_v<T, float>) {
-      return image_bytes() + gradient_bytes() - shared_x_bytes() - shared_dy_bytes();
+      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
     }
     return staged_bytes(Pass::kBackwardFilter);
   }
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
+  }
+  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
+                    float* image, float* gradient) const {
+    const Conv2dProblem& d = problem_;
+    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
+      if (argmax) {
+        launch_staging(images,
+                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
+                                                  gradient_blocks(), gradient),
+                       run.stream());
+      } else {
+        launch_staging(
+            images,
+            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
+            run.stream());
+      }
+    });
   }
 
   struct Product {
@@ -440,9 +368,7 @@ class HaloConvolution : public StagedConvolution<T> {
     });
   }
 
-  const bool keeps_forward_, keeps_data_;    // the weights (kept_weights.cuh)
-  const bool blocks_forward_, blocks_data_;  // in tf32 (block_convolution.cuh)
-  bool shares_x_ = false, shares_dy_ = false;
+  const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
   const Product forward_, backward_data_;
   const FilterSegments<T> segments_;  // of backward_filter_
   const FilterPlan<T> backward_filter_;

@@ -166,72 +166,6 @@ struct PooledRowPairs {
   }
 };
 
-/// A result of wgmma_blocks.cuh that pools, in registers: planes, and argmax as packed_argmax.cuh has it.
-struct PooledUnits {
-  static constexpr int kWarps = 4, kFilters = 128, kImages = ImageBlocks::kImages;
-  static constexpr int kPitch = kFilters * kWarps + 1;  // of an image's values, [filter][window]
-  static constexpr int kBytes = round_up(kImages * kPitch * int(sizeof(float)), 16);
-  float* y;
-  uint32_t* argmax;
-  const float* bias;
-  int images, filters, pool_h, pool_w;
-
-  template <class Tile>
-  __device__ __forceinline__ void store(const float (&d)[Tile::kRows][Tile::kN / 2],
-                                        const BlockUnits& units, int mine, int here, int group,
-                                        int filter0, float* values) const {
-    static_assert(Tile::kN <= kFilters && Tile::kRows % 2 == 0);
-    const int member = threadIdx.x % 128, lane = member % 32, warp = member / 32;
-    const int all = pool_h * pool_w;
-    const BlockUnits::Place own = units.place(mine + min(warp, here - 1));
-    const int own_image = own.group * kImages + lane / 4;
-    // A thread stores the windows of unit member % 4.
-    const int unit = member % kWarps;
-    const BlockUnits::Place to = units.place(mine + min(unit, here - 1));
-    const int image_count = min(kImages, images - to.group * kImages);
-#pragma unroll
-    for (int v = 0; v < Tile::kRows / 2; ++v) {
-      const int own_row = own.strip * (Tile::kRows / 2) + v;
-      const bool places = warp < here && own_image < images && own_row < pool_h;
-      uint32_t* const words = argmax +
-                              (size_t(own_image) * argmax_groups(filters) + filter0 / 8) * all +
-                              own_row * pool_w + own.pair;
-      Tile::wait_group(group);
-#pragma unroll
-      for (int j = 0; j < Tile::kN / 8; ++j) {
-        uint32_t word = 0;
-#pragma unroll
-        for (int e = 0; e < 2; ++e) {
-          const int filter = 8 * j + lane % 4 * 2 + e, k = filter0 + filter;
-          const float b = bias != nullptr && k < filters ? __ldg(bias + k) : 0.f;
-          const PooledValue pooled =
-              pool_window(d[2 * v][4 * j + e] + b, d[2 * v][4 * j + 2 + e] + b,
-                          d[2 * v + 1][4 * j + e] + b, d[2 * v + 1][4 * j + 2 + e] + b);
-          values[lane / 4 * kPitch + filter * kWarps + warp] = pooled.value;
-          word |= pooled.code << (4 * e + 8 * (lane % 4));
-        }
-        word |= __shfl_xor_sync(~0u, word, 1);
-        word |= __shfl_xor_sync(~0u, word, 2);
-        if (places && lane % 4 == j % 4 && filter0 + 8 * j < filters) words[j * all] = word;
-      }
-      Tile::wait_group(group);
-      const int row = to.strip * (Tile::kRows / 2) + v;
-      if (unit >= here || row >= pool_h) continue;
-      float* const first =
-          y + (size_t(to.group) * kImages * filters + filter0) * all + row * pool_w + to.pair;
-      for (int image = 0; image < image_count; ++image) {
-#pragma unroll
-        for (int i = 0; i < Tile::kN * kWarps / 128; ++i) {
-          const int filter = i * (128 / kWarps) + member / kWarps;
-          if (filter0 + filter < filters)
-            first[(size_t(image) * filters + filter) * all] =
-                values[image * kPitch + filter * kWarps + unit];
-        }
-      }
-    }
-  }
-};
-
 /// Of an odd last row or column nothing is pooled, and no gradient comes from there.
 Conv2dProblem pooled_part(Conv2dProblem d) {
   d.p = d.p / 2 * 2;
@@ -245,8 +179,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(pooled_part(problem.conv), context.workspace_limit()),
-        forward_by_halo_(kept_weights_preferred(pooled_part(problem.conv), Pass::kForward) ||
-                         blocks_preferred(pooled_part(problem.conv), Pass::kForward)),
+        forward_by_halo_(kept_weights_preferred(pooled_part(problem.conv), Pass::kForward)),
         data_by_halo_(halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardData)),
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
@@ -255,14 +188,16 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     }
   }
 
-  /// What passes that run here read of x and dy in one form they share: in bf16 in all passes, in tf32 where they run by blocks.
+  /// In bf16 all passes read x and dy in one form, so that passes that run here share them. dw in tf32 takes another.
   void prepare(Pass pass, Context&) override {
     runs_.insert(pass);
-    const bool filter = runs_.contains(Pass::kBackwardFilter) && (kBf16 || filter_by_halo_);
-    const bool x = filter && runs_.contains(Pass::kForward) && (!kBf16 || convolution_.stages_x());
-    const bool dy = filter && runs_.contains(Pass::kBackwardData);
-    if constexpr (kBf16) convolution_.share(x, dy);
-    if (halo_) halo_->share(x && (kBf16 || forward_by_halo_), dy && (kBf16 || data_by_halo_));
+    if constexpr (std::is_same_v<T, bfloat16>) {
+      const bool filter = runs_.contains(Pass::kBackwardFilter);
+      const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
+      const bool dy = filter && runs_.contains(Pass::kBackwardData);
+      convolution_.share(x, dy);
+      if (halo_) halo_->share(x, dy);
+    }
   }
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward) {
@@ -273,12 +208,12 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   /// The argmax, then what passes share.
   size_t state_bytes() const override {
-    return argmax_bytes() + shared_x_bytes() + shared_dy_bytes();
+    return argmax_bytes() + convolution_.shared_x_bytes() + convolution_.shared_dy_bytes();
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
-      if (!forward_by_halo_) return convolution_.window_plan().template text<T>();
-      return kBf16 ? kept_problem(pooled_part(problem_.conv), pass).text() : halo_->text(pass);
+      return forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
+                              : convolution_.window_plan().template text<T>();
     }
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
@@ -289,13 +224,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
                                           : forward_to<Layout::kNHWC>(run, x, w, b, y, state);
   }
   void begin_backward(const Run& run, const Tensor& dy, const Tensor& state) override {
-    T* const to = shared(state).dy;
-    if (to == nullptr) return;
-    if constexpr (kBf16) {
-      convolution_.stage_dy(run, dy, state.data<uint32_t>(), to);
-    } else {
-      halo_->stage_dy_blocks(run, dy, state.data<uint32_t>(), to);
-    }
+    if (T* const to = shared(state).dy) convolution_.stage_dy(run, dy, state.data<uint32_t>(), to);
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
@@ -314,8 +243,6 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
  private:
-  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
-
   bool by_halo(Pass pass) const {
     return pass == Pass::kBackwardData ? data_by_halo_
                                        : pass == Pass::kBackwardFilter && filter_by_halo_;
@@ -325,7 +252,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y, const Tensor& state) {
     const Conv2dProblem& d = problem_.conv;
-    if constexpr (kBf16) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
       if (forward_by_halo_) {
         const PooledRowPairs<kLayout, T> result{.y = y.data<T>(),
                                                 .argmax = state.data<uint32_t>(),
@@ -337,16 +264,6 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         halo_->forward_kept(run, x, w, result, shared(state));
         return;
       }
-    } else if (forward_by_halo_) {
-      const PooledUnits result{.y = y.data<T>(),
-                               .argmax = state.data<uint32_t>(),
-                               .bias = b.data<float>(),
-                               .images = d.n,
-                               .filters = d.k,
-                               .pool_h = d.p / 2,
-                               .pool_w = d.q / 2};
-      halo_->forward_blocks(run, x, w, result, shared(state));
-      return;
     }
     convolution_.forward_windows(
         run, x, w, shared(state),
@@ -364,23 +281,17 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         });
   }
 
-  size_t shared_x_bytes() const {
-    return kBf16 ? convolution_.shared_x_bytes() : halo_ ? halo_->shared_x_bytes() : 0;
-  }
-  size_t shared_dy_bytes() const {
-    return kBf16 ? convolution_.shared_dy_bytes() : halo_ ? halo_->shared_dy_bytes() : 0;
-  }
   size_t argmax_bytes() const { return align_up(packed_argmax_bytes(problem_.conv)); }
   SharedImages<T> shared(const Tensor& state) const {
     char* const from = state.data<char>() + argmax_bytes();
-    const size_t x = shared_x_bytes(), dy = shared_dy_bytes();
+    const size_t x = convolution_.shared_x_bytes(), dy = convolution_.shared_dy_bytes();
     return {x > 0 ? reinterpret_cast<T*>(from) : nullptr,
             dy > 0 ? reinterpret_cast<T*>(from + x) : nullptr};
   }
 
   std::set<Pass> runs_;  // here, of prepare()
   WgmmaConvolution<T> convolution_;
-  /// Forward keeps the weights, or in tf32 is one of blocks.
+  /// Forward keeps the weights.
   const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
 };
