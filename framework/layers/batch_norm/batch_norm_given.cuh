@@ -75,9 +75,10 @@ static __global__ void __launch_bounds__(kThreads)
   });
 }
 
-/// In planes clusters are too fast for it where x is small: 128x64x16x16 in bf16 takes 7.4 us of its own sums and 5.3 of
-/// given moments, 128x128x8x8 3.9 and 5.0, and the convolutions before take 1.9 and 1.3 longer; of 128x128x16x16 with relu and
-/// pooling both together take 2.3 less (H200). Where channels are innermost moments pay at every size that was measured.
+/// In planes clusters are too fast for it where x is small: in bf16 128x64x16x16 takes 7.4 us by its own sums and 5.3 by given
+/// moments, 128x128x8x8 3.9 and 5.0, and the convolutions before them take 1.9 and 1.3 longer to leave them; with relu and
+/// pooling 128x128x16x16 takes 12.5 and 6.8, and its convolution 3.4 longer (H200). Where channels are innermost moments pay at
+/// every size that was measured: 128x64x16x16 21.8 and 11.7, 128x512x2x2 7.3 and 4.5, and 1.6 and 1.0 longer.
 inline bool moments_pay(const BatchNormProblem& problem) {
   return !in_planes(problem) || problem.x.bytes() >= size_t{8} << 20;
 }
