@@ -206,7 +206,6 @@ class HaloConvolution : public StagedConvolution<T> {
   }
 
   int moment_parts() const {
-    if (by_blocks(Pass::kForward)) return 0;
     if (keeps(Pass::kForward)) return kept_problem(padded_, Pass::kForward).moment_parts();
     int parts = 0;
     forward_.plan.with_tile(
