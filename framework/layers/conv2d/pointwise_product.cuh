@@ -377,13 +377,15 @@ class Conv2dPointwise : public Conv2dImpl {
   using Kept = KeptTile<std::conditional_t<
       kHalf, MmaBf16, ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>>;
 
-  /// With weights kept in shared memory, where half of the multiprocessors have a tile.
+  /// With weights kept in shared memory, where half of the multiprocessors have a tile. Where none has two, a cluster cuts
+  /// long sums, in parts all of planes that are copied value by value; few rows have a narrower tile.
   template <bool kTurned>
   std::optional<KeptPlan> kept(int rows, int depth) const {
-    if (getenv("DUET_DX_OLD")) return {};
-    if (kHalf && pixels_ % 4 != 0) return {};
+    const int most = kHalf ? 384 : kSplit && pixels_ % 4 != 0 ? 0 : 256;
+    if (kHalf ? pixels_ % 4 != 0 : rows <= 32) return {};
     const double tiles = double(ceil_div(rows, Kept::kM)) * ceil_div(positions_, Kept::kN);
-    if (2 * tiles < likely_multiprocessor_count()) return {};
+    const int multiprocessors = likely_multiprocessor_count();
+    if (tiles <= multiprocessors && (2 * tiles < multiprocessors || depth > most)) return {};
     return kept_plan<Kept, kTurned, T>(rows, positions_, depth);
   }
   template <bool kTurned>
