@@ -243,17 +243,14 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
 
 namespace {
 
-/// `steps_of(arm)` has step() and steps_at_once().
+/// `steps_of(arm)` has step_some().
 template <class StepsOf>
 Workload steps_in_groups(RunningArm& arm, const char* text, StepsOf steps_of) {
   return {[&arm, text, steps_of](int64_t calls) {
             const auto running = running_graph(arm, text);
             auto& steps = steps_of(arm);
             const auto run = [&] {
-              for (int64_t count = 0; calls > 0 && !InterruptGuard::requested(); calls -= count) {
-                count = std::min(steps.steps_at_once(), calls);
-                steps.step(count);
-              }
+              while (calls > 0 && !InterruptGuard::requested()) calls -= steps.step_some(calls);
             };
             return seconds_of(arm.context(), run, 1);
           },

@@ -108,8 +108,7 @@ void train_one_seed(const std::vector<Arm>& arms, size_t index, const Dataset& d
   const Elapsed watch;
   for (int64_t i = 0, count = 0; i < steps; i += count) {
     const auto graph = running_graph(running, "a training step");
-    count = std::min(training.steps_at_once(), steps - i);
-    run_interruptibly([&] { training.step(count); });
+    run_interruptibly([&] { count = training.step_some(steps - i); });
     for (int64_t k = 0; k < count; ++k) share->add_step(index);
   }
   running.context().synchronize();

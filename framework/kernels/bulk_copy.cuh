@@ -66,16 +66,6 @@ struct CopyBarrier {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(address()) : "memory");
 #endif
   }
-  // As arrive(), at the barrier in this one's place in a block of the cluster.
-  __device__ __forceinline__ void arrive_in(int rank) {
-#if __CUDA_ARCH__ >= 900
-    asm volatile(
-        "{\n.reg .b32 there;\nmapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.shared::cluster.b64 _, [there];\n}" ::"r"(address()),
-        "r"(rank)
-        : "memory");
-#endif
-  }
   // By every reader: until phase number `phase` (0, 1, ...) is complete.
   __device__ __forceinline__ void wait(int phase) const {
 #if __CUDA_ARCH__ >= 900

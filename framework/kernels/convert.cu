@@ -1,5 +1,5 @@
 // Conversion between float32 and bfloat16, for libraries that take both operands in one type.
-// Mapping:  thread = 4 elements; block = 256; the last thread takes a tail of 1 to 3 one by one.
+// Mapping:  thread = 8 elements; block = 256; the last thread takes a tail of 1 to 7 one by one.
 // Traffic:  from once, to once.
 #include "device/check.h"
 #include "device/launch.h"
@@ -9,14 +9,28 @@
 namespace duet {
 namespace {
 
-constexpr int kThreads = 256, kPerThread = 4;
+constexpr int kThreads = 256, kPerThread = 8;
 
 template <class From, class To>
 __global__ void convert_kernel(int64_t count, const From* from, To* to) {
   wait_for_primary();
   const int64_t first = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * kPerThread;
   if (first + kPerThread <= count) {
-    store(to + first, load<kPerThread>(from + first));
+    float values[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; i += kWidest<From>) {
+      const auto piece = load<kWidest<From>>(from + first + i);
+#pragma unroll
+      for (int e = 0; e < kWidest<From>; ++e) values[i + e] = piece.v[e];
+    }
+    let_secondary_start();
+#pragma unroll
+    for (int i = 0; i < kPerThread; i += kWidest<To>) {
+      Vector<float, kWidest<To>> piece;
+#pragma unroll
+      for (int e = 0; e < kWidest<To>; ++e) piece.v[e] = values[i + e];
+      store(to + first + i, piece);
+    }
   } else {
     for (int64_t i = first; i < count; ++i) to[i] = To(float(from[i]));
   }

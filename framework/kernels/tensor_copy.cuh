@@ -117,46 +117,6 @@ __device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, i
 #endif
 }
 
-/// A barrier and its like in the other blocks of a cluster of that many.
-template <int blocks>
-struct ClusterBarrier {
-  const CopyBarrier& mine;
-};
-/// What copies into all blocks of a cluster are announced on: each block hears of its own.
-template <int blocks>
-__device__ __forceinline__ decltype(auto) in_cluster(const CopyBarrier& barrier) {
-  if constexpr (blocks == 1) {
-    return (barrier);
-  } else {
-    return ClusterBarrier<blocks>{barrier};
-  }
-}
-// As copy_box(), to the same place in every block of the cluster.
-template <int blocks>
-__device__ __forceinline__ void copy_box(void* shared, const CUtensorMap& map, int i, int j, int k,
-                                         int l, const ClusterBarrier<blocks>& barrier) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3, %4, %5}], [%6], %7;" ::"r"(
-          uint32_t(__cvta_generic_to_shared(shared))),
-      "l"(&map), "r"(i), "r"(j), "r"(k), "r"(l), "r"(barrier.mine.address()),
-      "h"(uint16_t((1 << blocks) - 1))
-      : "memory");
-#endif
-}
-/// By all threads of a cluster of that many blocks, alone or a whole block of one.
-template <int blocks>
-__device__ __forceinline__ void wait_cluster() {
-  if constexpr (blocks == 1) {
-    __syncthreads();
-  } else {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
-#endif
-  }
-}
-
 // As copy_box(): 128 bytes of channels, from `channel` on, of the positions of a position_map() that follow each
 // other from (n, row, column) on, through rows and images and their zeros; rows and columns count from
 // `-before` on.

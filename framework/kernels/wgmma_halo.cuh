@@ -15,6 +15,7 @@
 // often for a 3x3 kernel.
 #pragma once
 
+#include "kernels/moment_parts.cuh"
 #include "kernels/wgmma_product.cuh"
 
 namespace duet {
@@ -115,6 +116,9 @@ struct HaloTile {
   static constexpr int kPitch = kPositions + 8;
   static constexpr int kResultBytes = kRows * kPitch * int(sizeof(float));
 
+  /// Of moments: a warpgroup's positions are one.
+  static int parts(int all) { return ceil_div(all, kPositions) * (3 - kPanels); }
+
   /// Where a warpgroup's rows and positions begin.
   __device__ static constexpr int row(int group) { return panels == 2 ? group * kPanel : 0; }
   __device__ static constexpr int position(int group) { return panels == 2 ? 0 : group * kN; }
@@ -138,12 +142,14 @@ size_t halo_smem_bytes(int rows, int blocks) {
                   std::min(blocks, 2) * halo_bytes(rows) + Tile::kStages * Tile::kStageBytes);
 }
 
-/// Where a product goes: images of `channels` and `pixels` in kLayout, + bias (or nullptr).
+/// Where a product goes: images of `channels` and `pixels` in kLayout, + bias (or nullptr); and the moments of what is
+/// stored, if those have parts.
 template <Layout kLayout, class T>
 struct HaloResult {
   T* out;
   const float* bias;
   int channels, pixels;
+  ChannelMoments moments = {};
 
   /// By the multiplying threads, when nobody reads the operands any more. `at` has room for kPositions, `tile`
   /// for kResultBytes.
@@ -172,6 +178,7 @@ struct HaloResult {
             d[4 * j + 2 * i] + b, d[4 * j + 2 * i + 1] + b};
     }
     wait_multipliers<Tile>();
+    if (moments.parts > 0) leave_moments_of<Tile>(d, k0 + row, at);
     if constexpr (kPlanes) {
       constexpr int kStep = Tile::kMultipliers / std::min(Tile::kMultipliers, Tile::kPositions);
       if (kStep * Tile::kPositions < Tile::kMultipliers && tid >= kStep * Tile::kPositions) return;
@@ -203,6 +210,51 @@ struct HaloResult {
         }
       }
     }
+  }
+
+ private:
+  /// Of `channel` and that eight further on, of which a quad has the warpgroup's positions.
+  template <class Tile>
+  __device__ __forceinline__ void leave_moments_of(const float (&d)[Tile::kN / 2], int channel,
+                                                   const int* at) const {
+    constexpr int kPairs = Tile::kN / 8;
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 128;
+    const int part = Tile::kPanels == 2 ? blockIdx.x : 2 * blockIdx.x + group;
+    const int* const mine = at + Tile::position(group) + lane % 4 * 2;
+    uint64_t inside = 0;
+#pragma unroll
+    for (int j = 0; j < kPairs; ++j) {
+      const int2 pair = *reinterpret_cast<const int2*>(mine + 8 * j);
+      inside |= uint64_t((pair.x >= 0) + 2 * (pair.y >= 0)) << 2 * j;
+    }
+    const auto of_quad = [](float value) {
+      value += __shfl_xor_sync(~0u, value, 1);
+      return value + __shfl_xor_sync(~0u, value, 2);
+    };
+    const float count = of_quad(__popcll(inside)), share = count > 0.f ? 1.f / count : 0.f;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int k = channel + 8 * i;
+      const float b = bias != nullptr && k < channels ? __ldg(bias + k) : 0.f;
+      float sum = 0.f, squares = 0.f;
+      // The mean first, and then squares about it, so that nothing cancels.
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        const StoredPair<T> pair(d[4 * j + 2 * i] + b, d[4 * j + 2 * i + 1] + b);
+        if (inside >> 2 * j & 1) sum += pair[0];
+        if (inside >> 2 * j & 2) sum += pair[1];
+      }
+      const float mean = of_quad(sum) * share;
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        const StoredPair<T> pair(d[4 * j + 2 * i] + b, d[4 * j + 2 * i + 1] + b);
+        if (inside >> 2 * j & 1) squares += (pair[0] - mean) * (pair[0] - mean);
+        if (inside >> 2 * j & 2) squares += (pair[1] - mean) * (pair[1] - mean);
+      }
+      squares = of_quad(squares);
+      if (lane % 4 == 0 && k < channels) leave_moments(moments, k, part, mean, squares);
+    }
+    if (channel == 0 && lane == 0) moments.counts[part] = count;
   }
 };
 

@@ -8,7 +8,7 @@
 //                      across them (true: see matrix_descriptor())
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
 //   bytes<kRows>()     that a step's copies bring
-//   copy<kRows>(start, step, shared, barrier)   starts them; of B the barrier may be a cluster's (in_cluster())
+//   copy<kRows>(start, step, shared, barrier)   starts them
 //   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned A)
 //   kSums              whether the sums of its rows may be wanted (A)
 #pragma once
@@ -118,9 +118,8 @@ struct TapImage {
         by_taps_w(w.count) {}
 
   /// Positions from `at` on, under tap and block of channels number `term` / blocks and % of them.
-  template <class Barrier>
   __device__ __forceinline__ void copy(const PositionBoxes::Start& at, int term, void* shared,
-                                       const Barrier& barrier) const {
+                                       const CopyBarrier& barrier) const {
     // region box
     int tap, block, r, s;
     by_blocks.divmod(term, tap, block);
@@ -171,9 +170,9 @@ struct ImageByTap {
   __device__ __forceinline__ int bytes() const {
     return kRows / kPanel * boxes.box() * kRowBytes;
   }
-  template <int kRows, class Barrier>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const Barrier& barrier) const {
+                                       const CopyBarrier& barrier) const {
     const PositionBoxes::Start at = boxes.start(step);
 #pragma unroll
     for (int i = 0; i < kRows / kPanel; ++i)
@@ -226,9 +225,9 @@ struct WeightByRow {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows, class Barrier>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const Barrier& barrier) const {
+                                       const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
     copy_box(shared, map, block * kStepDepth<T>, numbers.of(tap), first * kPanel, 0, barrier);
@@ -260,9 +259,9 @@ struct WeightByChannel {
   __device__ __forceinline__ int bytes() const {
     return kRows * kRowBytes;
   }
-  template <int kRows, class Barrier>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
-                                       const Barrier& barrier) const {
+                                       const CopyBarrier& barrier) const {
     int tap, block;
     by_blocks.divmod(step, tap, block);
 #pragma unroll
@@ -322,9 +321,9 @@ struct RasterByTap {
   __device__ __forceinline__ Start start(int tile) const {
     return tile * (kRows / kPanel);
   }
-  template <int kRows, class Barrier>
+  template <int kRows>
   __device__ __forceinline__ void copy(const Start& start, int step, char* shared,
-                                       const Barrier& barrier) const {
+                                       const CopyBarrier& barrier) const {
     int image, chunk;
     by_chunks.divmod(step, image, chunk);
 #pragma unroll

@@ -4,9 +4,8 @@
 // Mapping: blocks, as many as run at once (with Result::kTakesStages: one a tile), take tiles of 128 rows x kN by
 // turns. Two warpgroups multiply, 64 rows each, all sums in registers; a thread of one more warp starts copies, up to
 // kStages steps of 64 (tf32: 32) terms ahead, and of the next tile while one is stored. A stage passes to and fro by
-// two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Of large tiles two
-// blocks, a cluster, take two below each other, and each brings half of B for both. Where A's row sums are wanted (a
-// bias' gradient), tiles of the first columns multiply A by ones too.
+// two barriers: `full`, when the copies have come, and `empty`, when both warpgroups have read it. Where A's row sums are
+// wanted (a bias' gradient), tiles of the first columns multiply A by ones too.
 // Split tiles multiply float32 in 3xTF32 (wgmma_split.cuh).
 // Traffic: A is read once a column of tiles, B once a row of them, by 128 bytes, mostly from L2.
 #pragma once
@@ -28,12 +27,10 @@
 
 namespace duet {
 
-/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32; `cluster`: of so many tiles
-/// below each other each brings a share of B for all.
-template <int columns, int stages, int blocks, bool split = false, int cluster = 1>
+/// Of 128 x `columns`, `blocks` of them on a multiprocessor at once; `split`: in 3xTF32.
+template <int columns, int stages, int blocks, bool split = false>
 struct WgmmaTile {
   static constexpr int kM = 128, kN = columns, kStages = stages, kBlocks = blocks;
-  static constexpr int kCluster = cluster, kShareN = kN / kCluster;
   static constexpr bool kSplit = split;
   static constexpr int kMultipliers = 256;
   /// Warps that split B, and one that copies.
@@ -56,14 +53,9 @@ struct WgmmaSmem {
   CopyBarrier full[Tile::kStages], empty[Tile::kStages], split[Tile::kStages];
   int row_at[Tile::kM];
 
-  /// By a warpgroup that has read a stage: all blocks of the cluster may copy there.
+  /// By a warpgroup that has read a stage.
   __device__ __forceinline__ void release(int number) {
-    const int member = threadIdx.x % 128;
-    if constexpr (Tile::kCluster == 1) {
-      if (member == 0) empty[number].arrive();
-    } else {
-      if (member < Tile::kCluster) empty[number].arrive_in(member);
-    }
+    if (threadIdx.x % 128 == 0) empty[number].arrive();
   }
 };
 
@@ -72,18 +64,18 @@ struct WgmmaPlace {
   int row, column, split;
 };
 
-/// Groups of Tile::kCluster tiles below each other, in the order that blocks take them: bands of 2048 rows one after the
-/// other, each from column to column, so that those under way at once are about a square and share what L2 holds.
+/// Tiles in the order that blocks take them: bands of 2048 rows one after the other, each from column to column, so that
+/// those under way at once are about a square and share what L2 holds.
 struct WgmmaTiles {
-  int rows, columns, splits;  // of groups
+  int rows, columns, splits;  // of tiles
   __host__ __device__ int count() const { return rows * columns * splits; }
   template <class Tile>
-  __device__ __forceinline__ WgmmaPlace place(int group, int rank) const {
-    constexpr int kBand = 2048 / (Tile::kM * Tile::kCluster);
-    const int split = group / (rows * columns), at = group - split * rows * columns;
+  __device__ __forceinline__ WgmmaPlace place(int number) const {
+    constexpr int kBand = 2048 / Tile::kM;
+    const int split = number / (rows * columns), at = number - split * rows * columns;
     const int first = at / (kBand * columns) * kBand, height = min(kBand, rows - first);
     const int in_band = at - first * columns, column = in_band / height;
-    return {(first + in_band - column * height) * Tile::kCluster + rank, column, split};
+    return {first + in_band - column * height, column, split};
   }
 };
 
@@ -100,63 +92,85 @@ struct WgmmaTileMemory {
 __device__ __forceinline__ int my_row(int i) {
   return int(threadIdx.x) / 32 * 16 + int(threadIdx.x) % 32 / 4 + 8 * i;
 }
-/// Calls write(i, column, pair) with the sums d of this thread's rows, + bias of `columns`, or nullptr: two neighbouring
-/// columns at a time, in numbers of the tile, which begins at column n0.
-template <class Tile, class Write>
-__device__ __forceinline__ void for_pairs(const float (&d)[Tile::kN / 2], const float* bias, int n0,
-                                          int columns, Write write) {
+/// The bias (or nullptr) of a tile's columns, from n0 on. A lane loads what others need too, all at once and before the
+/// product: a load for each column in its turn would be waited for each time.
+template <class Tile>
+class TileBias {
+ public:
+  __device__ __forceinline__ TileBias(const float* bias, int n0, int columns)
+      : there_(bias != nullptr) {
+    if (!there_) return;
 #pragma unroll
-  for (int j = 0; j < Tile::kN / 8; ++j) {
-    const int column = 8 * j + int(threadIdx.x) % 4 * 2;
-    float b[2] = {};
-    if (bias != nullptr)
-#pragma unroll
-      for (int e = 0; e < 2; ++e)
-        if (n0 + column + e < columns) b[e] = __ldg(bias + n0 + column + e);
-#pragma unroll
-    for (int i = 0; i < 2; ++i)
-      write(i, column, Vector<float, 2>{{d[4 * j + 2 * i] + b[0], d[4 * j + 2 * i + 1] + b[1]}});
+    for (int g = 0; g < kGroups; ++g) {
+      const int column = n0 + 32 * g + int(threadIdx.x) % 32;
+      of_lane_[g] = column < columns ? bias[column] : 0.f;
+    }
   }
-}
+  __device__ __forceinline__ void add_to(float (&d)[Tile::kN / 2]) const {
+    if (!there_) return;
+#pragma unroll
+    for (int j = 0; j < Tile::kN / 8; ++j) {
+#pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int lane = j % 4 * 8 + int(threadIdx.x) % 4 * 2 + e;
+        const float b = __shfl_sync(~0u, of_lane_[j / 4], lane);
+        d[4 * j + e] += b;
+        d[4 * j + 2 + e] += b;
+      }
+    }
+  }
+
+ private:
+  static constexpr int kGroups = Tile::kN / 32;
+  bool there_;
+  float of_lane_[kGroups];
+};
 
 /// The sums as float [column][row], rows WgmmaTileMemory::kPixelPitch long; and all multiplying threads
 /// see them.
 template <class Tile>
 __device__ __forceinline__ const float* columns_to_shared(const float (&d)[Tile::kN / 2],
-                                                          const float* bias, int n0, int columns,
                                                           const WgmmaTileMemory<Tile>& memory) {
   auto* const tile = reinterpret_cast<float*>(memory.tile);
-  for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
 #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      tile[(column + e) * WgmmaTileMemory<Tile>::kPixelPitch + my_row(i)] = pair.v[e];
-  });
+  for (int k = 0; k < Tile::kN / 2; ++k) {
+    const int column = k / 4 * 8 + int(threadIdx.x) % 4 * 2 + k % 2;
+    tile[column * WgmmaTileMemory<Tile>::kPixelPitch + my_row(k / 2 % 2)] = d[k];
+  }
   wait_multipliers<Tile>();
   return tile;
 }
 
-/// Of four lanes in a row, lane q has four words: then word s is what lane s had as its word q.
-__device__ __forceinline__ void turn_quad(uint32_t (&word)[4]) {
-#pragma unroll
-  for (int bit = 1; bit <= 2; bit *= 2) {
-    const bool upper = threadIdx.x & bit;
-#pragma unroll
-    for (int s = 0; s < 4; ++s) {
-      if (s & bit) continue;
-      uint32_t &low = word[s], &high = word[s + bit];
-      const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
-      low = upper ? other : low;
-      high = upper ? high : other;
-    }
-  }
+/// Of two lanes whose numbers differ in `bit`, the one without it gets the other's `low` as its `high`, and the other
+/// the first one's `high` as its `low`.
+__device__ __forceinline__ void trade_words(uint32_t& low, uint32_t& high, int bit) {
+  const bool upper = threadIdx.x & bit;
+  const uint32_t other = __shfl_xor_sync(~0u, upper ? low : high, bit);
+  low = upper ? other : low;
+  high = upper ? high : other;
+}
+/// Of four lanes in a row each has T of two columns of eight, of as many eights as fill its 16 bytes: then each has 16
+/// bytes of columns side by side, from gathered_column() on.
+template <class T>
+__device__ __forceinline__ void gather_row(uint32_t (&word)[4]) {
+  trade_words(word[0], word[2], 4 / sizeof(T));
+  trade_words(word[1], word[3], 4 / sizeof(T));
+  if constexpr (sizeof(T) == 4) return;
+  trade_words(word[0], word[1], 1);
+  trade_words(word[2], word[3], 1);
+}
+template <class T>
+__device__ __forceinline__ int gathered_column() {
+  const int quad = int(threadIdx.x) % 4;
+  return sizeof(T) == 4 ? quad % 2 * 8 + quad / 2 * 4 : quad * 8;
 }
 
 /// Where a product goes: images of `columns` channels and `pixels` in kLayout, + bias (or nullptr),
 /// and of that Function, which has no state; a matrix is one NHWC image of as many pixels as it has rows. Split s of the sum writes to
 /// out + s * stride, and A's row sums, if wanted, to row_sums + s * stride.
 ///
-/// Any result has stride and row_sums, and store() by the multiplying threads; with kTakesStages when nobody reads the
-/// stages any more, else from registers, while copies of the block's next tile come.
+/// Any result has bias, columns, stride and row_sums, and store() of sums with the bias by the multiplying threads; with
+/// kTakesStages when nobody reads the stages any more, else from registers, while copies of the block's next tile come.
 template <Layout kLayout, class T, class Function = std::identity>
 struct WgmmaResult {
   static constexpr bool kTakesStages = kLayout == Layout::kNCHW;
@@ -189,7 +203,7 @@ struct WgmmaResult {
       const bool inside = a.locate(start, tid, image, pixel);
       memory.row_at[tid] = inside ? image * columns * pixels + pixel : -1;
     }
-    const float* const tile = columns_to_shared<Tile>(d, bias, n0, columns, memory);
+    const float* const tile = columns_to_shared<Tile>(d, memory);
     const int row = tid % Tile::kM, at = memory.row_at[row];
     if (at < 0) return;
     const int count = min(Tile::kN, columns - n0);
@@ -203,51 +217,41 @@ struct WgmmaResult {
   __device__ __forceinline__ void store_channels(const float (&d)[Tile::kN / 2], const A& a,
                                                  const typename A::Start& start, int n0,
                                                  T* to) const {
+    constexpr int kGathered = 4 * kWidest<T>;  // columns
+    const bool whole = columns % kWidest<T> == 0;
+    // This lane's first column, and how many there are from it on: what follows lies at constant distances.
+    const int first = whole ? gathered_column<T>() : int(threadIdx.x) % 4 * 2;
     T* row[2];
+    int count[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       int image, pixel;
       const bool inside = a.locate(start, my_row(i), image, pixel);
-      row[i] = inside ? to + (image * pixels + pixel) * columns + n0 : nullptr;
+      row[i] = to + (inside ? (image * pixels + pixel) * columns + n0 + first : 0);
+      count[i] = inside ? columns - n0 - first : 0;
     }
-    if constexpr (std::is_same_v<T, float>) {
-      const bool pairs = columns % 2 == 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const Vector<float, 2> v{{Function()(pair.v[0]), Function()(pair.v[1])}};
-        if (row[i] == nullptr) return;
-        if (pairs && n0 + column < columns) duet::store(row[i] + column, v);
-        if (pairs) return;
+    if (!whole) {
 #pragma unroll
-        for (int e = 0; e < 2; ++e)
-          if (n0 + column + e < columns) row[i][column + e] = v.v[e];
-      });
-    } else {
-      // Lane q of four has two of each eight columns; of 32 it takes the eight from 8 q on, 16 bytes.
-      const bool whole = columns % kWidest<T> == 0;
-      uint32_t word[2][4];
-      int group = 0;
-      for_pairs<Tile>(d, bias, n0, columns, [&](int i, int column, const Vector<float, 2>& pair) {
-        const int j = group / 2 % 4;
-        T packed[2] = {T(Function()(pair.v[0])), T(Function()(pair.v[1]))};
-        memcpy(&word[i][j], packed, sizeof packed);
-        ++group;
-        if (j < 3) return;
-        turn_quad(word[i]);
-        const int first = column - 24 + int(threadIdx.x) % 4 * 6;
-        if (row[i] == nullptr || n0 + first >= columns) return;
-        if (whole) {
-          *reinterpret_cast<uint4*>(row[i] + first) =
-              uint4{word[i][0], word[i][1], word[i][2], word[i][3]};
-          return;
-        }
+      for (int k = 0; k < Tile::kN / 2; ++k) {
+        const int i = k / 2 % 2, column = k / 4 * 8 + k % 2;
+        if (column < count[i]) row[i][column] = T(Function()(d[k]));
+      }
+      return;
+    }
 #pragma unroll
-        for (int e = 0; e < kWidest<T>; ++e) {
-          T value;
-          const auto half = uint16_t(word[i][e / 2] >> e % 2 * 16);
-          memcpy(&value, &half, sizeof value);
-          if (n0 + first + e < columns) row[i][first + e] = value;
-        }
-      });
+    for (int column = 0; column < Tile::kN; column += kGathered) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        T mine[kWidest<T>];
+#pragma unroll
+        for (int e = 0; e < kWidest<T>; ++e)
+          mine[e] = T(Function()(d[column / 2 + e / 2 * 4 + 2 * i + e % 2]));
+        uint32_t word[4];
+        memcpy(word, mine, sizeof word);
+        gather_row<T>(word);
+        if (column < count[i])
+          *reinterpret_cast<uint4*>(row[i] + column) = {word[0], word[1], word[2], word[3]};
+      }
     }
   }
 };
@@ -297,7 +301,7 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
 }
 #endif
 
-// Blocks, in clusters of Tile::kCluster, take groups of tiles by turns.
+// Blocks take tiles by turns.
 template <class Tile, class A, class B, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     wgmma_product_kernel(const __grid_constant__ A a, const __grid_constant__ B b,
@@ -307,27 +311,24 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   using T = typename A::Element;
   static_assert(std::is_same_v<T, typename B::Element>);
   using Smem = WgmmaSmem<Tile, T>;
-  constexpr int kStages = Tile::kStages, kCluster = Tile::kCluster;
+  constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   // By an offset, which leaves the compiler to know that this is shared memory.
   Smem& smem = *reinterpret_cast<Smem*>(
       dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023));
   const int tid = threadIdx.x, group = tid / 128;
-  const int rank = int(blockIdx.x) % kCluster, clusters = int(gridDim.x) / kCluster;
   /// Calls visit(place, first step, steps) for this block's tiles.
   const auto for_tiles = [&](auto visit) {
-    for (int i = int(blockIdx.x) / kCluster; i < tiles.count(); i += clusters) {
-      const WgmmaPlace place = tiles.place<Tile>(i, rank);
+    for (int i = blockIdx.x; i < tiles.count(); i += gridDim.x) {
+      const WgmmaPlace place = tiles.place<Tile>(i);
       const int first = place.split * steps_per_split;
       visit(place, first, min(steps, first + steps_per_split) - first);
     }
   };
-  if (tid == 0) {
-    for (int i = 0; i < kStages; ++i) {
-      smem.full[i].init();
-      smem.empty[i].init(2 * kCluster);
-      if (Tile::kSplit) smem.split[i].init(Tile::kSplitters);
-    }
+  if (tid < kStages) {
+    smem.full[tid].init();
+    smem.empty[tid].init(2);
+    if (Tile::kSplit) smem.split[tid].init(Tile::kSplitters);
   }
   // Terms beyond the boxes are zeros on both sides.
   if constexpr (A::kTurned) {
@@ -346,7 +347,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     for (int i = tid; i < 8 * kStepDepth<T>; i += Tile::kThreads) smem.ones[i] = T(1.f);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   }
-  wait_cluster<kCluster>();
+  __syncthreads();
   WgmmaRing<Tile> ring;
   if (group == 2) {
     if constexpr (Tile::kSplit) {
@@ -363,7 +364,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
       const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       for_tiles([&](const WgmmaPlace& place, int first, int count) {
         const auto start_a = a.template start<Tile::kM>(place.row);
-        const auto start_b = b.template start<Tile::kShareN>(place.column * kCluster + rank);
+        const auto start_b = b.template start<Tile::kN>(place.column);
         // region copies
         for (int i = 0; i < count; ++i) {
           smem.empty[ring.stage].wait(ring.phase ^ 1);
@@ -371,19 +372,22 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           full.expect(bytes);
           auto& to = smem.stage[ring.stage];
           a.template copy<Tile::kM>(start_a, first + i, to.a, full);
-          b.template copy<Tile::kShareN>(start_b, first + i,
-                                         to.b + rank * Tile::kShareN * kRowBytes,
-                                         in_cluster<kCluster>(full));
+          b.template copy<Tile::kN>(start_b, first + i, to.b, full);
           ring.advance();
         }
         // end copies
       });
+      let_secondary_start();
     }
   } else {
     if constexpr (Tile::kSplit) take_registers();
+    wait_for_primary();
     for_tiles([&](const WgmmaPlace& place, int, int count) {
       const bool sums = A::kSums && result.row_sums != nullptr && place.column == 0;
       float d[Tile::kN / 2], row_sums[4];
+      // A gradient of weights has none: with two loops `wgmma` would have to wait for what might add to its sums.
+      const TileBias<Tile> bias(A::kSums ? nullptr : result.bias, place.column * Tile::kN,
+                                result.columns);
       if constexpr (Tile::kSplit) {
         multiply_split_steps<Tile, A::kSums>(smem, ring, group, count, d, row_sums);
       } else if (A::kSums && sums) {
@@ -400,6 +404,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
             result.row_sums[place.split * result.stride + row] = row_sums[2 * i];
         }
       }
+      if constexpr (!A::kSums) bias.add_to(d);
       if constexpr (Result::kTakesStages) {
         static_assert(sizeof(smem.stage) >= WgmmaTileMemory<Tile>::kBytes);
         wait_multipliers<Tile>();  // nobody reads the stages any more
@@ -409,7 +414,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
           WgmmaTileMemory<Tile>{reinterpret_cast<char*>(smem.stage), smem.row_at});
     });
   }
-  if constexpr (kCluster > 1) wait_cluster<kCluster>();  // until nobody copies or arrives here
 #else
   __trap();
 #endif
@@ -462,12 +466,6 @@ struct WgmmaPlan {
             : std::is_same_v<T, float> ? ", wgmma tf32"
                                        : ", wgmma bf16");
   }
-  /// Whether an even number of row tiles takes no more waves, so that each two can share B.
-  bool pairs() const {
-    const int64_t others = int64_t{ceil_div(columns, tile_columns)} * splits;
-    const auto waves = [&](int rows) { return (rows * others - 1) / multiprocessors; };
-    return row_tiles > 1 && waves(round_up(row_tiles, 2)) == waves(row_tiles);
-  }
   /// Calls visit(tile).
   template <class Visit>
   void with_tile(Visit visit) const {
@@ -476,11 +474,10 @@ struct WgmmaPlan {
     } else {
       // Two blocks at once hide each other's beginning and end, one has more stages.
       const bool several = row_tiles * ceil_div(columns, tile_columns) * splits > multiprocessors;
-      if (tile_columns == 256) {
-        pairs() ? visit(WgmmaTile<256, 4, 1, false, 2>{}) : visit(WgmmaTile<256, 4, 1>{});
-        return;
+      if (tile_columns == 256) return visit(WgmmaTile<256, 4, 1>{});
+      if (tile_columns == 64) {
+        return several ? visit(WgmmaTile<64, 4, 2>{}) : visit(WgmmaTile<64, 8, 1>{});
       }
-      if (tile_columns == 64) return visit(WgmmaTile<64, 4, 2>{});
       several ? visit(WgmmaTile<128, 3, 2>{}) : visit(WgmmaTile<128, 6, 1>{});
     }
   }
@@ -493,27 +490,17 @@ void launch_wgmma_product(const WgmmaPlan<Tile::kSplit>& plan, const A& a, const
   constexpr int kBytes =
       sizeof(WgmmaSmem<Tile, typename A::Element>) + 1024;  // to begin at a multiple of 1024
   DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-  const WgmmaTiles tiles{ceil_div(plan.row_tiles, Tile::kCluster), ceil_div(plan.columns, Tile::kN),
-                         plan.splits};
-  cudaLaunchConfig_t config{.gridDim = dim3(tiles.count() * Tile::kCluster),
+  const WgmmaTiles tiles{plan.row_tiles, ceil_div(plan.columns, Tile::kN), plan.splits};
+  cudaLaunchConfig_t config{.gridDim = dim3(tiles.count()),
                             .blockDim = dim3(Tile::kThreads),
                             .dynamicSmemBytes = kBytes,
                             .stream = stream};
   // A block of a result in the operands' memory has one tile.
-  if constexpr (Tile::kCluster == 1) {
-    if (!Result::kTakesStages) {
-      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kBlocks * plan.multiprocessors);
-    }
-    launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
-           result);
-  } else {
-    if (!Result::kTakesStages) {
-      static const int at_once = clusters_at_once(config, Tile::kCluster, kernel);
-      config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kCluster * std::max(at_once, 1));
-    }
-    launch(config, {overlaps_primary(), in_clusters_of(Tile::kCluster)}, kernel, a, b, tiles,
-           plan.steps, plan.steps_per_split, result);
+  if (!Result::kTakesStages) {
+    config.gridDim.x = std::min<int>(config.gridDim.x, Tile::kBlocks * plan.multiprocessors);
   }
+  launch(config, {overlaps_primary()}, kernel, a, b, tiles, plan.steps, plan.steps_per_split,
+         result);
 }
 
 /// Why this GPU, or this build for it, has no wgmma; nothing where there is no GPU to ask.

@@ -1,6 +1,8 @@
 // Forward passes of inference: parameters stay as they are from batch to batch, and no backward pass follows.
 #pragma once
 
+#include <stdexcept>
+
 #include "layers/layer.h"
 
 namespace duet {
@@ -17,6 +19,14 @@ class InferenceForward {
   virtual void prepare_weights(const Run&, const LayerTensors& /*t*/, void* /*prepared*/) {}
   /// Queues the pass. REQUIRES: prepare_weights() has made `prepared` of t.w as it is.
   virtual void infer(const Run& run, const LayerTensors& t, const void* prepared) = 0;
+
+  /// True if a training step may take what is prepared too: infer() as its forward, which then leaves nothing out and reads no
+  /// parameter before wait_for_primary(), and backward_data_of_prepared(), with the same dx as backward_data, bit for bit.
+  virtual bool serves_training() const { return false; }
+  virtual void backward_data_of_prepared(const Run&, const LayerTensors& /*t*/,
+                                         const void* /*prepared*/) {
+    throw std::logic_error("serves no training");
+  }
 
  protected:
   ~InferenceForward() = default;

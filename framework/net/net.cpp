@@ -41,6 +41,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
     : context_(context), weights_(weights), mode_(mode), plan_(duet::plan(layers, mode)) {
   make_implementations(layers);
   list_calls();
+  hand_moments_on(layers);
   take_memory();
   take_workspace();
   take_prepared_memory();
@@ -122,6 +123,31 @@ void Net::run_aside(SideStream* aside) {
 void Net::join_aside() {
   aside_->join();
   asides_.clear();
+  prepares_aside_ = false;
+}
+
+bool Net::prepare_aside() {
+  prepares_aside_ = true;
+  std::vector<Node*> nodes;
+  for (size_t i = 0; i < plan_.forward_calls; ++i) {
+    if (takes_prepared(calls_[i])) nodes.push_back(calls_[i].node);
+  }
+  prepares_aside_ = !nodes.empty();
+  if (!prepares_aside_) return false;
+  aside_->follow_main();
+  const Run run{aside_->context(), workspace_aside_.data(), workspace_aside_bytes_,
+                static_cast<const uint64_t*>(step_.data()), true};
+  for (Node* node : nodes) node->inference->prepare_weights(run, node->tensors, node->prepared);
+  return true;
+}
+
+bool Net::takes_prepared(const Call& call) const {
+  const Node& node = *call.node;
+  if (!prepares_aside_ || !node.inference || !node.inference->serves_training()) return false;
+  if (node.inference->prepared_bytes() == 0) return false;
+  if (call.step->pass == Pass::kForward) return true;
+  return call.step->pass == Pass::kBackwardData &&
+         dynamic_cast<InferenceForward*>(call.step->implementation) == node.inference;
 }
 
 // The others end the backward pass, and all waits for them.
@@ -209,13 +235,23 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     if (!training && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
+    } else if (training && step.pass == Pass::kForward && node.leaves) {
+      node.leaves->forward_with_moments(run, node.tensors, node.moments);
+    } else if (training && step.pass == Pass::kForward && node.takes) {
+      node.takes->forward_of_moments(run, node.tensors, node.moments);
+    } else if (takes_prepared(call) && step.pass == Pass::kForward) {
+      node.inference->infer(run, node.tensors, node.prepared);
     } else {
       if (aside_) wait_for_readers(call);
       AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
                        workspace_aside_bytes_);
       // What keeps no state hands nothing from backward_filter to backward_data.
       const bool whole = step.implementation->state_bytes() == 0;
-      step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
+      if (takes_prepared(call)) {
+        node.inference->backward_data_of_prepared(run, node.tensors, node.prepared);
+      } else {
+        step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
+      }
       if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
     }
   } catch (const DeviceError& e) {

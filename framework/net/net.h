@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "core/arena.h"
 #include "device/context.h"
 #include "device/side_stream.h"
+#include "layers/handed_moments.h"
 #include "layers/inference_forward.h"
 #include "net/plan.h"
 #include "net/weights.h"
@@ -37,6 +39,15 @@ class Net {
     LayerTensors tensors;
     InferenceForward* inference = nullptr;  // forward's implementation, where it is one
     void* prepared = nullptr;               // its prepared memory
+    /// In training, forward's implementation where it leaves the moments of y for layers that read
+    /// them, or has those of x from the layer that makes it.
+    LeavesMoments* leaves = nullptr;
+    TakesMoments* takes = nullptr;
+    ChannelMoments moments;
+    std::string handed;  // for tables: "moments to bn1"
+
+    /// Implementation::detail(), and what is handed on.
+    std::string detail(const Step& step) const;
   };
 
   /// Plans, makes the implementations and takes all memory. Stores activations in the type of the
@@ -73,6 +84,11 @@ class Net {
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
   void run_aside(SideStream* aside);
   void join_aside();
+  bool runs_aside() const { return aside_ != nullptr; }
+  /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
+  /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().
+  bool prepare_aside();
+  bool takes_prepared(const Call& call) const;
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.
@@ -103,9 +119,18 @@ class Net {
   Context& context() const { return context_; }
 
  private:
+  /// From a layer to those that read its output, by their numbers.
+  struct HandedMoments {
+    size_t from;
+    std::vector<size_t> to;
+  };
+
   void make_implementations(const std::vector<ResolvedLayer>& layers);
   void list_calls();
+  void hand_moments_on(const std::vector<ResolvedLayer>& layers);
   void take_memory();
+  Lifetime lifetime_of(const HandedMoments& handed) const;
+  void set_moments(const HandedMoments& handed, void* memory);
   void take_workspace();
   void take_prepared_memory();
   void use_weights();
@@ -127,6 +152,7 @@ class Net {
   Buffer workspace_aside_;
   size_t workspace_aside_bytes_ = 0;
   SideStream* aside_ = nullptr;
+  bool prepares_aside_ = false;
   /// Gradients that are computed on it: whose tensors are read, and the mark behind them.
   struct Aside {
     const Node* node;
@@ -136,6 +162,7 @@ class Net {
   Buffer step_;  // of infer(): number 0
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
+  std::vector<HandedMoments> handed_;
 };
 
 /// The layers of a network that predicts: all but the loss, which is the last.

@@ -35,13 +35,15 @@ Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
 }  // namespace
 
 void Net::take_memory() {
-  std::vector<Lifetime> needed;  // the plan's values, then the layers' states
+  std::vector<Lifetime> needed;  // the plan's values, then the layers' states, then moments
   for (const PlannedValue& value : plan_.values) {
     needed.push_back({.bytes = value.desc.bytes(), .first = value.first, .last = value.last});
   }
   for (size_t i = 0; i < nodes_.size(); ++i) {
     needed.push_back(lifetime_of_state(plan_, i, state_bytes(nodes_[i])));
   }
+  const size_t handed = needed.size();
+  for (const HandedMoments& each : handed_) needed.push_back(lifetime_of(each));
   const Packing packing = pack(needed);
   for (const Lifetime& each : needed) unshared_bytes_ += align_up(each.bytes);
   activation_memory_ = Buffer(context_.device(), packing.bytes);
@@ -68,6 +70,9 @@ void Net::take_memory() {
     if (state.bytes == 0) continue;
     t.state = {{{static_cast<int64_t>(state.bytes)}, DType::kUInt8},
                activation_memory_.at(packing.offsets[plan_.values.size() + i])};
+  }
+  for (size_t i = 0; i < handed_.size(); ++i) {
+    set_moments(handed_[i], activation_memory_.at(packing.offsets[handed + i]));
   }
 }
 

@@ -363,7 +363,9 @@ std::vector<ResolvedLayer> resolve(const NetSpec& spec, const TensorDesc& input,
                            "backend '" + spec.backend.name + "': " + gpu_missing_reason());
     return {};
   }
-  return Resolver(spec, input, errors, training).run(classes);
+  auto layers = Resolver(spec, input, errors, training).run(classes);
+  for (ResolvedLayer& layer : layers) layer.hands_on = spec.fuse;
+  return layers;
 }
 
 }  // namespace duet

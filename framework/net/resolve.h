@@ -49,6 +49,9 @@ struct ResolvedLayer {
   std::vector<InputSource> inputs = {};  // of layer->inputs(), without the labels
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
+  /// NetSpec::fuse: what an implementation can find on its way may go to the reader of its output
+  /// (layers/handed_moments.h).
+  bool hands_on = false;
 };
 
 /// Whether a training step runs `pass` of the layer: the gradient of an input that depends on no

@@ -62,9 +62,9 @@ std::vector<Cells> cells_of(const ResolvedLayer& layer, const Net::Node* node) {
     Cells cells{std::string(to_string(choice.pass)), id_text(choice), "", "",
                 measured_text(choice)};
     if (node) {
-      const Implementation& implementation = *node->steps[i].implementation;
-      cells.workspace = format_bytes(implementation.workspace_bytes(choice.pass));
-      cells.detail = implementation.detail(choice.pass);
+      const Net::Node::Step& step = node->steps[i];
+      cells.workspace = format_bytes(step.implementation->workspace_bytes(choice.pass));
+      cells.detail = node->detail(step);
     }
     rows.push_back(cells);
   }
@@ -225,9 +225,10 @@ nlohmann::json network_json(const std::vector<ResolvedLayer>& layers, const Net*
         pass["auto"].push_back(of_candidate);
       }
       if (net) {
-        const Implementation& implementation = *net->nodes()[i].steps[j].implementation;
+        const Net::Node& node = net->nodes()[i];
+        const Implementation& implementation = *node.steps[j].implementation;
         pass["workspace_bytes"] = implementation.workspace_bytes(choice.pass);
-        pass["detail"] = implementation.detail(choice.pass);
+        pass["detail"] = node.detail(node.steps[j]);
         pass["calls"] = implementation.calls(choice.pass);
       }
       entry["passes"].push_back(pass);

@@ -53,7 +53,7 @@ class MuonUpdate : public Update {
   }
 
   void queue(StepState* state, const StepEnd& end) override {
-    if (context_.device() == Device::kGpu || std::isfinite(*end.loss)) update(state, end);
+    if (context_.device() == Device::kGpu || updates(*state, *end.loss)) update(state, end);
     advance(context_, state, end);
   }
   size_t memory_bytes() const override {
@@ -65,7 +65,8 @@ class MuonUpdate : public Update {
  private:
   void update(StepState* state, const StepEnd& end) {
     options_.queue();
-    update_parameters(context_, rule_.adamw, tensors_, options_.extras(), state, end, nullptr);
+    update_parameters(context_, rule_.adamw, tensors_, {0, tensors_.w.elements()},
+                      options_.extras(), state, end, nullptr);
     for (const MuonMatrix& matrix : matrices_) {
       device_->take(matrix, state, end.loss, scratch(0));
       device_->apply(matrix, state, end.loss, orthogonal(matrix));

@@ -17,10 +17,11 @@ constexpr int kThreads = 256;
 // x is filled up with zeros to a multiple of four elements.
 __global__ void __launch_bounds__(kThreads)
     muon_take_kernel(MuonRule rule, int64_t count, const float* __restrict__ dw, const float* scale,
-                     float* __restrict__ m, float* __restrict__ x, const float* loss) {
+                     float* __restrict__ m, float* __restrict__ x, const StepState* state,
+                     const float* loss) {
   wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= (count + 3) / 4 * 4 || !isfinite(*loss)) return;
+  if (i >= (count + 3) / 4 * 4 || !updates(*state, *loss)) return;
   x[i] = i < count ? rule.average((scale ? *scale : 1.0f) * dw[i], m[i]) : 0.0f;
 }
 
@@ -37,7 +38,7 @@ __global__ void __launch_bounds__(kThreads)
                       const StepState* state, const float* loss) {
   wait_for_primary();
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  if (i >= count || !isfinite(*loss)) return;
+  if (i >= count || !updates(*state, *loss)) return;
   const float rate = state->learning_rate;
   w[i] = w[i] * (1.0f - rate * weight_decay) - rate * ratio * x[i];
   if (ema) ema[i] = averaged(ema[i], w[i], ema_share, state->step);
@@ -57,11 +58,12 @@ class MuonGpu : public MuonDevice {
     fill_bytes(norm_.data(), Device::kGpu, 0, norm_.bytes());
   }
 
-  void take(const MuonMatrix& matrix, const StepState*, const float* loss, float* x) override {
+  void take(const MuonMatrix& matrix, const StepState* state, const float* loss,
+            float* x) override {
     const int64_t count = matrix.elements();
     launch_following({blocks(count + 3), kThreads, 0, context_.stream()}, muon_take_kernel, rule_,
                      count, tensors_.dw.data<float>() + matrix.offset, extras_.scale,
-                     tensors_.state[0].data<float>() + matrix.offset, x, loss);
+                     tensors_.state[0].data<float>() + matrix.offset, x, state, loss);
     queue_norm_gpu(context_, x, (count + 3) / 4, NormScale{}, norm_.data());
     launch_following({blocks(count), kThreads, 0, context_.stream()}, muon_scale_kernel, count,
                      static_cast<const float*>(norm_.data()), x);

@@ -51,16 +51,12 @@ void Evaluation::capture(int64_t steps) {
   batches_.stage(0);
   queue(program_);
   context_.synchronize();
-  graph_ = captured(1);
   // The host stages each batch of a stream.
-  if (steps > 1 && !batches_.is_streamed()) several_steps_ = captured(steps);
-  steps_at_once_ = steps;
-}
-
-StepGraph Evaluation::captured(int64_t steps) {
-  return StepGraph::with_early_secondaries(context_, [&] {
-    const Range range("capture evaluation");
-    for (int64_t i = 0; i < steps; ++i) queue(program_);
+  graphs_ = StepGraphs(batches_.is_streamed() ? 1 : steps, [&](int64_t count) {
+    return StepGraph::with_early_secondaries(context_, [&] {
+      const Range range("capture evaluation");
+      for (int64_t i = 0; i < count; ++i) queue(program_);
+    });
   });
 }
 
@@ -89,17 +85,20 @@ Metrics Evaluation::run() {
 }
 
 void Evaluation::step(int64_t count) {
-  for (int64_t steps = 1; count > 0; count -= steps) {
-    steps = count < steps_at_once() ? 1 : steps_at_once();
-    batches_.stage(next_);
-    next_ += static_cast<uint64_t>(steps);
-    if (graph_) {
-      net_.prepare_weights();
-      (steps > 1 ? several_steps_ : graph_).launch();
-    } else {
-      queue(program_);
-    }
+  while (count > 0) count -= step_some(count);
+}
+
+int64_t Evaluation::step_some(int64_t most) {
+  const int64_t count = graphs_.fitting(most);
+  batches_.stage(next_);
+  next_ += static_cast<uint64_t>(count);
+  if (graphs_) {
+    net_.prepare_weights();
+    graphs_.launch(count);
+  } else {
+    queue(program_);
   }
+  return count;
 }
 
 void Evaluation::restart() {

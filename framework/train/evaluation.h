@@ -7,10 +7,10 @@
 #include "core/step_state.h"
 #include "data/batches.h"
 #include "data/dataset.h"
-#include "device/step_graph.h"
 #include "net/net.h"
 #include "train/class_counts.h"
 #include "train/program.h"
+#include "train/step_graphs.h"
 
 namespace duet {
 
@@ -56,8 +56,8 @@ class Evaluation {
   /// Queues batches, gather and counts included: what run() repeats. They are the next of the split;
   /// past its end the rows are blank.
   void step(int64_t count = 1);
-  /// So many batches, and its multiples, are queued best.
-  int64_t steps_at_once() const { return several_steps_ ? steps_at_once_ : 1; }
+  /// Of the next `most` batches those that one launch takes; returns how many.
+  int64_t step_some(int64_t most);
   /// The next step() takes the first batch, and totals start anew.
   void restart();
   /// Totals so far (waits for the queued steps).
@@ -71,7 +71,6 @@ class Evaluation {
   size_t memory_bytes() const { return batches_.memory_bytes() + state_.bytes() + counts_.bytes(); }
 
  private:
-  StepGraph captured(int64_t steps);
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
   /// What the loss reads.
   const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
@@ -83,9 +82,7 @@ class Evaluation {
   Buffer state_;       // StepState
   Buffer counts_;      // ClassCounts
   Program program_;
-  StepGraph graph_;
-  int64_t steps_at_once_ = 1;
-  StepGraph several_steps_;  // of steps_at_once_, if that is more than one
+  StepGraphs graphs_;
 };
 
 }  // namespace duet

@@ -1,17 +1,34 @@
 #include "train/training.h"
 
+#include <algorithm>
+
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/range.h"
 
 namespace duet {
+namespace {
+
+/// While it stands, a network runs gradients of parameters on a branch.
+class RunsAside {
+ public:
+  RunsAside(Net& net, SideStream* branch) : net_(net) { net.run_aside(branch); }
+  ~RunsAside() { net_.run_aside(nullptr); }
+  RunsAside(const RunsAside&) = delete;
+  RunsAside& operator=(const RunsAside&) = delete;
+
+ private:
+  Net& net_;
+};
+
+}  // namespace
 
 Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers,
                    const Dataset& dataset, std::unique_ptr<Optimizer> optimizer,
                    const Schedule& schedule, Context& context)
     : context_(context),
       use_graph_(spec.graph && context.device() == Device::kGpu),
-      steps_at_once_(spec.graph_steps),
+      graph_steps_(spec.graph_steps),
       weights_(layers, spec.seed, context.device()),
       net_(layers, weights_, context),
       optimizer_(std::move(optimizer)),
@@ -54,6 +71,7 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.parameters.push_back({offset, joins ? shape : Shape{shape.elements()}});
   }
   update_ = optimizer_->bind(context, optimizer_tensors_);
+  if (spec.late_update && update_->has_parts()) find_late_parameters();
   set_state({});
   write_program();
 }
@@ -62,12 +80,46 @@ void Training::write_program() {
   program_.push_back(gather_operation(
       [this] { train_batches_.gather(context_, step_number(), net_.input(), net_.labels()); }));
   for (const Net::Call& call : net_.calls()) {
-    program_.push_back(layer_operation(call, [this, &call] { net_.run(call, step_number()); }));
+    program_.push_back(layer_operation(call, [this, &call] {
+      wait_for_late_work(call);
+      net_.run(call, step_number());
+    }));
   }
-  program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
-    weights_.changed();
-    update_->queue(device_state(state_), step_end());
-  }));
+  program_.push_back(update_operation(std::string(optimizer_->type()), [this] { queue_update(); }));
+}
+
+// The last layers' parameters, which are read late in the next step, at a layer's first: as many as leave at most an
+// eighth of all to the end of their own step.
+void Training::find_late_parameters() {
+  for (const Net::Node& node : net_.nodes()) {
+    const auto first = std::find_if(node.tensors.dw.begin(), node.tensors.dw.end(),
+                                    [](const Tensor& dw) { return static_cast<bool>(dw); });
+    if (first == node.tensors.dw.end()) continue;
+    const int64_t from = first->data<float>() - optimizer_tensors_.dw.data<float>();
+    if (8 * from <= optimizer_tensors_.dw.elements()) late_from_ = std::max(late_from_, from);
+  }
+}
+
+void Training::queue_update() {
+  weights_.changed();
+  if (!net_.runs_aside() || late_from_ == 0)
+    return update_->queue(device_state(state_), step_end());
+  update_->queue_first(late_from_, device_state(state_), step_end());
+  branch_->follow_main();
+  update_->queue_rest(branch_->context(), late_from_, device_state(state_), step_end());
+  late_work_ = branch_->mark();
+}
+
+void Training::wait_for_late_work(const Net::Call& call) {
+  if (!late_work_) return;
+  const float* const late = optimizer_tensors_.dw.data<float>() + late_from_;
+  const std::vector<Tensor>& dw = call.node->tensors.dw;
+  const auto is_late = [&](const Tensor& one) {
+    return late_from_ > 0 && one && one.data<float>() >= late;
+  };
+  if (std::none_of(dw.begin(), dw.end(), is_late) && !net_.takes_prepared(call)) return;
+  branch_->hold_main(*late_work_);
+  late_work_.reset();
 }
 
 void Training::prepare() {
@@ -77,7 +129,8 @@ void Training::prepare() {
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   stage();
   branch_ = std::make_unique<SideStream>(context_);
-  net_.run_aside(branch_.get());
+  const RunsAside aside(net_, branch_.get());
+  if (net_.prepare_aside()) late_work_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
@@ -85,12 +138,10 @@ void Training::prepare() {
   net_.join_aside();
   context_.synchronize();
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
-  evaluation_.capture(steps_at_once_);
-  step_graph_ = captured(1);
+  evaluation_.capture(graph_steps_);
   // The host stages each batch of a stream.
-  if (steps_at_once_ > 1 && !train_batches_.is_streamed())
-    several_steps_ = captured(steps_at_once_);
-  net_.run_aside(nullptr);
+  graphs_ = StepGraphs(train_batches_.is_streamed() ? 1 : graph_steps_,
+                       [&](int64_t steps) { return captured(steps); });
 }
 
 // A step of fashion_mnist_cnn at batch 64 in bf16 on an H200 takes 79.8 us with one in a graph, 78.3
@@ -101,27 +152,33 @@ StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
     for (int64_t i = 0; i < steps; ++i) {
+      if (net_.prepare_aside()) late_work_ = branch_->mark();  // behind a late update
       for (const Operation& operation : program_) {
         if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
         operation.queue();
       }
     }
+    net_.join_aside();
+    late_work_.reset();
   });
 }
 
 void Training::step(int64_t count) {
-  for (int64_t steps = 1; count > 0; count -= steps) {
-    const Range range("step");
-    if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
-    steps = count < steps_at_once() ? 1 : steps_at_once();
-    next_ += static_cast<uint64_t>(steps);
-    if (step_graph_) {
-      (steps > 1 ? several_steps_ : step_graph_).launch();
-      weights_.changed();
-    } else {
-      queue(program_);
-    }
+  while (count > 0) count -= step_some(count);
+}
+
+int64_t Training::step_some(int64_t most) {
+  const Range range("step");
+  if (!train_batches_.stage(next_, InterruptGuard::requested)) throw InterruptedError();
+  const int64_t count = graphs_.fitting(most);
+  next_ += static_cast<uint64_t>(count);
+  if (graphs_) {
+    graphs_.launch(count);
+    weights_.changed();
+  } else {
+    queue(program_);
   }
+  return count;
 }
 
 void Training::stage() {

@@ -10,13 +10,13 @@
 #include "core/step_state.h"
 #include "data/batches.h"
 #include "data/dataset.h"
-#include "device/step_graph.h"
 #include "net/net.h"
 #include "optim/optimizer.h"
 #include "optim/schedule.h"
 #include "train/evaluation.h"
 #include "train/initial_weights.h"
 #include "train/program.h"
+#include "train/step_graphs.h"
 
 namespace duet {
 
@@ -40,8 +40,10 @@ class Training {
   /// Where the data are streamed it waits for the batch; throws DataError if that cannot be had, and
   /// InterruptedError, with nothing queued, if an interrupt is requested meanwhile.
   void step(int64_t count = 1);
-  /// So many steps, and its multiples, are queued best.
-  int64_t steps_at_once() const { return several_steps_ ? steps_at_once_ : 1; }
+  /// Of the next `most` steps those that one launch takes; returns how many.
+  int64_t step_some(int64_t most);
+  /// How many those are, if there are as many.
+  int64_t steps_at_once() const { return graphs_.at_once(); }
   /// For who queues the operations of program() itself: has the batch of the next step there, and
   /// step() go on from wherever they have come. Waits for what is queued.
   void stage();
@@ -74,7 +76,9 @@ class Training {
   /// What step() queues, also where it replays a graph.
   const Program& program() const { return program_; }
   /// True if step() replays a graph.
-  bool has_graph() const { return static_cast<bool>(step_graph_); }
+  bool has_graph() const { return static_cast<bool>(graphs_); }
+  /// True if a graph updates parameters beside the beginning of the next step (`late_update`).
+  bool updates_late() const { return has_graph() && late_from_ > 0; }
 
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
@@ -93,7 +97,10 @@ class Training {
 
  private:
   void write_program();
+  void find_late_parameters();
   StepGraph captured(int64_t steps);
+  void queue_update();
+  void wait_for_late_work(const Net::Call& call);
   StepEnd step_end() const {
     return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_};
   }
@@ -102,7 +109,7 @@ class Training {
 
   Context& context_;
   const bool use_graph_;
-  const int64_t steps_at_once_;
+  const int64_t graph_steps_;
   Weights weights_;
   std::optional<InitialWeights> initial_;
   Net net_;
@@ -118,8 +125,12 @@ class Training {
   uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
   std::unique_ptr<SideStream> branch_;  // of the captured step
-  StepGraph step_graph_;
-  StepGraph several_steps_;  // of steps_at_once(), if that is more than one
+  /// Of the flat buffers, where the parameters begin that a captured step updates beside the beginning of the next; 0:
+  /// none.
+  int64_t late_from_ = 0;
+  /// On the branch, the mark behind that update and what is prepared of parameters, until a call waits for it.
+  std::optional<size_t> late_work_;
+  StepGraphs graphs_;
 };
 
 }  // namespace duet

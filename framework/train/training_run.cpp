@@ -300,12 +300,11 @@ uint64_t TrainingRun::run_epoch(uint64_t step, uint64_t per_epoch) {
     return per_second(static_cast<int64_t>(step - first) * spec_.data.batch, watch.seconds());
   };
   while (step < epoch_end && !InterruptGuard::requested()) {
-    const uint64_t count = std::min({static_cast<uint64_t>(training_.steps_at_once()),
-                                     log_every - step % log_every, epoch_end - step});
+    uint64_t count = std::min(log_every - step % log_every, epoch_end - step);
     try {
       std::optional<Running> running;
       name_replay(running, "step", step + 1);
-      training_.step(static_cast<int64_t>(count));
+      count = static_cast<uint64_t>(training_.step_some(static_cast<int64_t>(count)));
     } catch (const InterruptedError&) {  // while it waited for the batch
       break;
     }

@@ -1,6 +1,9 @@
 // Paths of linear's kernels that take larger matrices than the layer's cases.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+
 #include "support/gpu_test.h"
 #include "support/layer_driver.h"
 
@@ -9,16 +12,29 @@ namespace {
 
 class LinearKernels : public GpuTest {};
 
-// Tiles of 128 x 256, fifteen below each other: clusters of two bring their columns together, and the last has no other.
-TEST_F(LinearKernels, PairsOfTilesShareTheirColumns) {
-  for (const Math math : {Math::kTF32, Math::kBF16}) {
-    LayerCase c{.name = "pairs", .keys = {{"out_features", "1912"}}, .x = {{{1900, 2040}}}};
-    c.options.math = math;
-    const auto layer = make_layer("linear", c);
-    if (layer->unsupported("custom_wgmma", Pass::kForward)) GTEST_SKIP() << "not of this GPU";
-    const CheckData check_data = make_check_data("linear", c);
-    for (const Pass pass : layer->passes())
-      check_pass(*layer, c.name, "custom_wgmma", pass, check_data);
+void check_linear(const std::string& name, Math math, const std::string& implementation, int n,
+                  int in, int out) {
+  LayerCase c{.name = name, .keys = {{"out_features", std::to_string(out)}}, .x = {{{n, in}}}};
+  c.options.math = math;
+  const auto layer = make_layer("linear", c);
+  if (layer->unsupported(implementation, Pass::kForward)) GTEST_SKIP() << "not of this GPU";
+  const CheckData check_data = make_check_data("linear", c);
+  for (const Pass pass : layer->passes())
+    check_pass(*layer, c.name, implementation, pass, check_data);
+}
+
+// More tiles than blocks run at once, which take several each; the last of either axis are smaller.
+TEST_F(LinearKernels, BlocksTakeSeveralTiles) {
+  for (const Math math : {Math::kTF32, Math::kBF16})
+    check_linear("tiles", math, "custom_wgmma", 3000, 520, 2008);
+}
+
+// As many tiles of 64 columns as fit a multiprocessor each, and sums of few steps.
+TEST_F(LinearKernels, BlocksTakeATileEach) {
+  for (const auto [n, in, out] : {std::array{500, 1000, 520}, {300, 360, 264}, {130, 2056, 1000}}) {
+    for (const Math math : {Math::kTF32, Math::kBF16})
+      check_linear("tile", math, "custom_wgmma", n, in, out);
+    check_linear("tile", Math::kFP32, "custom_wgmma_3xtf32", n, in, out);
   }
 }
 

@@ -2,11 +2,13 @@
 // resume.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/error.h"
 #include "support/gpu_test.h"
 #include "support/network.h"
+#include "support/text.h"
 #include "support/training_cases.h"
 
 namespace duet {
@@ -113,6 +115,52 @@ TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
         const auto expected = gradients(nullptr);
         EXPECT_EQ(gradients(&aside), expected) << backend << " " << extra;
       }
+    }
+  }
+}
+
+TEST_F(TrainingOnGpu, LateUpdatesGiveTheSameBits) {
+  const auto other = [](const std::string& backend) {  // in math bf16 and with another rule
+    return "math: bf16\n" +
+           changed(small_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
+  };
+  for (const std::string backend : {"custom", "cudnn"}) {
+    for (const std::string& text : {small_training(backend), small_residual_training(backend),
+                                    averaged_training(backend), other(backend)}) {
+      TestTraining late(text), whole("late_update: false\n" + text);
+      EXPECT_TRUE(late.training->updates_late());
+      EXPECT_FALSE(whole.training->updates_late());
+      for (const int count : {1, 8, 11}) {  // one by one, by a graph, and both
+        late.training->step(count);
+        whole.training->step(count);
+        EXPECT_EQ(snapshot(late), snapshot(whole)) << backend;
+        EXPECT_EQ(late.training->evaluate().loss, whole.training->evaluate().loss);
+      }
+    }
+  }
+  EXPECT_FALSE(TestTraining(muon_training("custom")).training->updates_late());
+}
+
+TEST_F(TrainingOnGpu, WhatAStepPreparesOfWeightsGivesTheSameBits) {
+  for (const std::string extra : {"", "fuse: false\n", "late_update: false\n"}) {
+    const std::string text =
+        extra + "math: bf16\n" +
+        changed(small_training("custom"), {{"  - {name: fc,",
+                                            "  - {name: fc1, type: linear, out_features: 64, "
+                                            "backend: custom_wgmma}\n"
+                                            "  - {type: relu}\n"
+                                            "  - {name: fc,"}});
+    TestTraining graph(text), eager("graph: false\n" + text);
+    const std::vector<Net::Node>& nodes = graph.training->net().nodes();
+    const auto fc1 = std::find_if(nodes.begin(), nodes.end(), [](const Net::Node& node) {
+      return node.name.starts_with("fc1");
+    });
+    ASSERT_TRUE(fc1 != nodes.end() && fc1->inference && fc1->inference->serves_training());
+    for (const int count : {1, 8, 11}) {
+      graph.training->step(count);
+      eager.training->step(count);
+      EXPECT_EQ(snapshot(graph), snapshot(eager)) << extra;
+      EXPECT_EQ(graph.training->evaluate().loss, eager.training->evaluate().loss) << extra;
     }
   }
 }

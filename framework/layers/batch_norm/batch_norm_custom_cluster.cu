@@ -6,10 +6,12 @@
 //           it shares with nobody, where 8 blocks have not registers enough.
 // Traffic:  x, y and in backward dy and dx once. What is more than a channel of 8 times 216 KiB and
 //           65536 values in registers (32768 where H*W is no multiple of 4), x and dy together in
-//           backward, is read again for each sum.
+//           backward, is read again for each sum. Behind a convolution that leaves the moments of x
+//           forward has no sums, and no clusters (batch_norm_given.cuh).
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values. Below compute capability 9.0, which
 //           has no clusters, a block has the channels alone.
 #include "layers/batch_norm/batch_norm_cluster_passes.cuh"
+#include "layers/batch_norm/batch_norm_given.cuh"
 
 namespace duet {
 namespace {
@@ -45,10 +47,10 @@ __global__ void __launch_bounds__(kThreads)
                              [](int, const auto&, const auto&, const auto& dy) { return dy; });
 }
 
-class BatchNormCustomCluster : public CustomImpl<BatchNormCustomCluster> {
+class BatchNormCustomCluster : public CustomOfMoments<BatchNormCustomCluster> {
  public:
   explicit BatchNormCustomCluster(const BatchNormProblem& problem)
-      : CustomImpl(problem),
+      : CustomOfMoments(problem),
         forward_(cluster_walk(problem, 1)),
         backward_(cluster_walk(problem, 2)) {}
 

@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 
   keep<F>(walk, t, s, var);
-  normalise<F>(walk, t, s);
+  normalise<F>(walk, t, [&] { return s; });
 }
 
 template <class F>

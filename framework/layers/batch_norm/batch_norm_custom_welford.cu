@@ -9,8 +9,10 @@
 //           looks at a split of 128 to 512 bytes of channels, 2 blocks a multiprocessor; what it read first stays
 //           in its shared memory and registers (batch_norm_rows.cuh).
 // Traffic:  forward x once and y once, backward x, dy and dx once, where in NCHW a few channels fit into L2, in NHWC
-//           the tensors into the multiprocessors (up to 35 MB) and L2; else the rest of x and dy twice.
+//           the tensors into the multiprocessors (up to 35 MB) and L2; else the rest of x and dy twice. Behind a
+//           convolution that leaves the moments of x forward has no first look (batch_norm_given.cuh).
 // Limits:   fp32 or bf16, both layouts, fewer than 2^31 values.
+#include "layers/batch_norm/batch_norm_given.cuh"
 #include "layers/batch_norm/batch_norm_rows.cuh"
 
 namespace duet {
@@ -65,10 +67,10 @@ __global__ void __launch_bounds__(kThreads, kRowBlocks)
 }
 
 /// Images in planes.
-class WelfordPlanes : public CustomImpl<WelfordPlanes> {
+class WelfordPlanes : public CustomOfMoments<WelfordPlanes> {
  public:
   explicit WelfordPlanes(const BatchNormProblem& problem)
-      : CustomImpl(problem),
+      : CustomOfMoments(problem),
         forward_(walk_of_turns(problem, 1)),
         backward_(walk_of_turns(problem, 2)),
         counters_(forward_.groups),
@@ -113,10 +115,10 @@ class WelfordPlanes : public CustomImpl<WelfordPlanes> {
 };
 
 /// Images whose channels are innermost, and features.
-class WelfordRows : public CustomImpl<WelfordRows> {
+class WelfordRows : public CustomOfMoments<WelfordRows> {
  public:
   explicit WelfordRows(const BatchNormProblem& problem)
-      : CustomImpl(problem),
+      : CustomOfMoments(problem),
         forward_(rows_of(problem, static_cast<int>(problem.count()), 1)),
         backward_(rows_of(problem, static_cast<int>(problem.count()), 2)),
         counters_(forward_.walk.groups) {}

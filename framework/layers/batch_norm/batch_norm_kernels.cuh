@@ -254,13 +254,18 @@ __device__ __forceinline__ Vector<float, F::V> normalised(Vector<float, F::V> x,
   return x;
 }
 
-/// y of the thread's values.
-template <class F>
+/// y of the thread's values. find() is called by the whole block when its first values are on their way.
+template <class F, class Find>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
-                                          const Statistics<F>& s) {
-  const Affine<F> affine = affine_of<F>(walk, t, s);
+                                          Find find) {
+  Affine<F> affine;
+  bool found = false;
   for_each_batch<kTogether<F>, F>(walk, [&]<int count>(const int(&offsets)[count]) {
     const Batch<F, count> x(t.x, offsets);
+    if (!found) {
+      affine = affine_of<F>(walk, t, find());
+      found = true;
+    }
 #pragma unroll
     for (int i = 0; i < count; ++i) {
       if (offsets[i] >= 0) store(t.y + offsets[i], normalised<F>(x[i], affine));
@@ -319,24 +324,24 @@ __device__ __forceinline__ void keep_gradients(const Walk& walk,
 /// From x and dy to dx, of the sums over whole channels.
 template <class F>
 struct InputGradient {
-  const Statistics<F>& s;
   const Affine<F>& affine;
-  float mean_dy[F::kChannels], mean_product[F::kChannels];
+  float of_deviation[F::kChannels], constant[F::kChannels];
 
   __device__ __forceinline__ InputGradient(const Walk& walk, bool training, const Statistics<F>& s,
                                            const Affine<F>& affine,
                                            const Sums (&sums)[F::kChannels])
-      : s(s), affine(affine) {
+      : affine(affine) {
 #pragma unroll
     for (int k = 0; k < F::kChannels; ++k) {
-      mean_dy[k] = training ? sums[k].dy / walk.count : 0.0f;
-      mean_product[k] = training ? sums[k].product / walk.count : 0.0f;
+      const float share = -affine.scale[k] / walk.count;
+      of_deviation[k] = training ? sums[k].product * s.inverse[k] * share : 0.0f;
+      constant[k] = training ? sums[k].dy * share : 0.0f;
     }
   }
   /// Of one value, d behind any relu; i is its place among the thread's channels.
   __device__ __forceinline__ float operator()(float x, float d, int i) const {
-    const float z = (x - s.mean[i]) * s.inverse[i];
-    return (d - mean_dy[i] - z * mean_product[i]) * affine.scale[i];
+    const float rest = fmaf(x - affine.mean[i], of_deviation[i], constant[i]);
+    return fmaf(d, affine.scale[i], rest);
   }
   __device__ __forceinline__ Vector<float, F::V> operator()(const Vector<float, F::V>& x,
                                                             Vector<float, F::V> dy) const {
@@ -369,7 +374,7 @@ template <class F>
 static __global__ void __launch_bounds__(kThreads)
     batch_norm_evaluation_kernel(Walk walk, Forward<typename F::Value> t) {
   wait_for_primary();
-  normalise<F>(walk, t, running_statistics<F>(walk, t.running_mean, t.running_var));
+  normalise<F>(walk, t, [&] { return running_statistics<F>(walk, t.running_mean, t.running_var); });
 }
 
 /// An implementation by these kernels. Self has train<F>(run, Forward) and gradients<F>(run,

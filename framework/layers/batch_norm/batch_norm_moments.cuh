@@ -94,13 +94,11 @@ __device__ __forceinline__ void keep_moments(const Walk& walk, const typename F:
   keep_partial<F>(walk, moments, partial);
 }
 
-/// The statistics of a batch whose moments keep_moments() left; kept where
-/// batch normalisation keeps them.
+/// The statistics of a batch of those moments; kept where batch normalisation keeps them.
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_moments(
-    const Walk& walk, const Moments* partial, const Forward<typename F::Value>& t) {
-  Moments moments[F::kChannels];
-  combine_partial<F>(walk, partial, joined, moments);
+__device__ __forceinline__ Statistics<F> statistics_of(const Walk& walk,
+                                                       const Moments (&moments)[F::kChannels],
+                                                       const Forward<typename F::Value>& t) {
   Statistics<F> s;
   float var[F::kChannels];
 #pragma unroll
@@ -111,6 +109,14 @@ __device__ __forceinline__ Statistics<F> statistics_of_moments(
   }
   keep<F>(walk, t, s, var);
   return s;
+}
+/// The same of those that keep_moments() left.
+template <class F>
+__device__ __forceinline__ Statistics<F> statistics_of_moments(
+    const Walk& walk, const Moments* partial, const Forward<typename F::Value>& t) {
+  Moments moments[F::kChannels];
+  combine_partial<F>(walk, partial, joined, moments);
+  return statistics_of<F>(walk, moments, t);
 }
 
 }  // namespace duet::batch_norm

@@ -5,7 +5,8 @@
 //           pixels that it has in custom_welford, and keeps 32 of them in forward, in backward 16
 //           and their dy.
 // Traffic:  x, y and in backward dy and dx once. What is more than 65536 values a channel (in backward
-//           32768) is read again for each sum.
+//           32768) is read again for each sum. Behind a convolution that leaves the moments of x forward
+//           has no sums, and no clusters (batch_norm_given.cuh).
 // Limits:   as custom_welford. Below compute capability 9.0 a block has the channels alone.
 #include "layers/batch_norm/batch_norm_cluster.cuh"
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool_kernels.cuh"

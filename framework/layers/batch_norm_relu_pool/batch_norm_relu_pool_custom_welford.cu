@@ -6,7 +6,8 @@
 //           channel, 256 threads; a thread takes 2x2 pixels, of 2 neighbouring windows where W % 4 = 0. NHWC: as
 //           batch_norm's custom_welford, with 2x2 pixels of 16 bytes of channels (4, or 1) in the place of one.
 // Traffic:  forward x twice, y once; backward x and dy twice, dx once. y and dy are a quarter of x. In NHWC what
-//           the GPU holds between the two looks is read once.
+//           the GPU holds between the two looks is read once. Behind a convolution that leaves the moments of x
+//           forward reads it once (batch_norm_given.cuh).
 // Limits:   fp32 or bf16, both layouts, 2x2 windows that tile the image (a last row or column that is
 //           in no window may be left over), fewer than 2^31 values.
 #include "layers/batch_norm/batch_norm_rows.cuh"
@@ -51,7 +52,8 @@ __global__ void __launch_bounds__(kThreads)
   keep_partial<F>(t.walk, sums, partial);
 }
 
-// `t` has a unit for every pixel, `splits` are those of the sums.
+// `t` has a unit for every pixel, `splits` are those of the sums. Splits are taken from the last on, of which L2 still
+// has most.
 template <class F>
 __global__ void __launch_bounds__(kThreads)
     batch_norm_pool_backward_welford_kernel(Windows t, const Sums* partial, int splits,
@@ -66,6 +68,7 @@ __global__ void __launch_bounds__(kThreads)
   const Statistics<F> s = statistics_of_backward<F>(t.walk, b);
   const Affine<F> affine = affine_of<F>(t.walk, b, s);
   const InputGradient<F> gradient(t.walk, b.training, s, affine, sums);
+  t.walk.turn = {true, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.y - 1 - blockIdx.y)};
   for_each_place<F>(t, [&](const Place& at) {
     write_input_gradients<F>(t, at, load_patch<F>(t, b.x, at), load_gradient<F>(b.dy, at), gradient,
                              b.dx);

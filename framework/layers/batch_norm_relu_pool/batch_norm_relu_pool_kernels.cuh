@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/integers.cuh"
-#include "layers/batch_norm/batch_norm_kernels.cuh"
+#include "layers/batch_norm/batch_norm_given.cuh"
 #include "layers/batch_norm_relu_pool/batch_norm_relu_pool.h"
 
 namespace duet::batch_norm_pool {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void for_each_place(const Windows& t, Visit visit) {
   const Walk& walk = t.walk;
   const int c = first_channel<F>(walk);
   if (c >= walk.channels) return;
-  const int begin = blockIdx.y * walk.units_per_split;
+  const int begin = walk.split() * walk.units_per_split;
   const int end = min(begin + walk.units_per_split, walk.units);
   for (int unit = begin + static_cast<int>(threadIdx.x) / walk.lanes; unit < end;
        unit += kThreads / walk.lanes) {
@@ -165,7 +165,7 @@ __device__ __forceinline__ Vector<float, F::V> largest_values(const Patch<F>& x,
   return y;
 }
 
-/// Adds the windows of a unit to the sums that backward needs.
+/// Adds the windows of a unit to the sums that backward needs: only their largest values have a gradient.
 template <class F>
 __device__ __forceinline__ void add_windows(const Patch<F>& x, const Vector<float, F::V>& dy,
                                             const Statistics<F>& s, const Affine<F>& affine,
@@ -173,13 +173,13 @@ __device__ __forceinline__ void add_windows(const Patch<F>& x, const Vector<floa
 #pragma unroll
   for (int k = 0; k < F::V; ++k) {
     const int i = F::channel_of(k);
-    float d[4];
-    unpool<F>(x, k, dy.v[k], affine, d);
+    const Largest largest = largest_of<F>(x, k, affine);
+    float at = x.v[0].v[k];
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      sums[i].dy += d[j];
-      sums[i].product += d[j] * ((x.v[j].v[k] - s.mean[i]) * s.inverse[i]);
-    }
+    for (int j = 1; j < 4; ++j) at = largest.at == j ? x.v[j].v[k] : at;
+    const float d = dy.v[k] * ReluFunction().gradient(largest.value, largest.value);
+    sums[i].dy += d;
+    sums[i].product += d * ((at - s.mean[i]) * s.inverse[i]);
   }
 }
 
@@ -233,6 +233,20 @@ static __global__ void __launch_bounds__(kThreads)
   write_largest<F>(t, f, running_statistics<F>(t.walk, f.running_mean, f.running_var));
 }
 
+/// y of moments that are given, as batch_norm_given.cuh has it.
+template <class F>
+static __global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_given_kernel(Windows t, ChannelMoments given, Forward<typename F::Value> f) {
+  wait_for_primary();
+  write_largest<F>(t, f, given_statistics<F>(t.walk, given, f));
+}
+template <class F>
+static __global__ void __launch_bounds__(kThreads)
+    batch_norm_pool_normalise_kernel(Windows t, Forward<typename F::Value> f) {
+  wait_for_primary();
+  write_largest<F>(t, f, kept_statistics<F>(t.walk, f.state));
+}
+
 inline bool in_planes(const Problem& problem) {
   return problem.pool.layout == Layout::kNCHW || problem.pool.c == 1;
 }
@@ -271,7 +285,7 @@ inline Windows windows_of(const Problem& problem, bool all) {
 /// An implementation by these kernels. Self has train<F>(run, t, Forward), and gradients<F>(run,
 /// Backward), which queue its kernels of form F.
 template <class Self>
-class CustomBlock : public ImplementationOf<Problem> {
+class CustomBlock : public ImplementationOf<Problem>, public TakesMoments {
  public:
   explicit CustomBlock(const Problem& problem)
       : ImplementationOf(problem), windows_(windows_of(problem, false)) {}
@@ -295,6 +309,24 @@ class CustomBlock : public ImplementationOf<Problem> {
       if (run.training) return self().template train<F>(run, f);
       launch(windows_.walk, windows_.walk.splits, run.stream(),
              batch_norm_pool_evaluation_kernel<F>, windows_, f);
+    });
+  }
+
+  bool wants_moments() const final { return moments_pay(problem_.norm); }
+  void forward_of_moments(const Run& run, const LayerTensors& t,
+                          const ChannelMoments& given) final {
+    const auto w = BatchNormParameters::of(t.w, problem_.norm.affine);
+    const Walk& walk = windows_.walk;
+    with_window_form(problem_, [&](auto form) {
+      using F = decltype(form);
+      const Forward<typename F::Value> f(t.x[0], w, t.y[0], t.state);
+      if constexpr (F::kPlanes) {
+        launch(walk, walk.splits, run.stream(), batch_norm_pool_given_kernel<F>, windows_, given,
+               f);
+      } else {
+        launch_statistics(run, walk, given, f);
+        launch(walk, walk.splits, run.stream(), batch_norm_pool_normalise_kernel<F>, windows_, f);
+      }
     });
   }
 

@@ -13,6 +13,7 @@
 //           16 at most, up to 4 strides of taps.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5
 //           at 1024 (cuDNN 13.3 and 120.5); backward_filter with db 11.4 and 79.6 (29.0 and 204).
+#include "layers/conv2d/conv2d_moments.h"
 #include "layers/conv2d/direct_filter_rows.cuh"
 #include "layers/conv2d/direct_input.cuh"
 #include "layers/conv2d/direct_products.cuh"
@@ -22,10 +23,10 @@ namespace duet {
 namespace {
 
 template <class T>
-class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
+class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
  public:
   explicit Conv2dCustomDirect(const Conv2dProblem& problem)
-      : Conv2dImpl(problem), convolution_(problem) {
+      : Conv2dWithMoments(problem), convolution_(problem) {
     if (problem.math != Math::kFP32) products_.emplace(problem);
     if (products_ && !filter_product_pays(problem)) products_->backward_filter.reset();
     if (!direct_unsupported(problem, Pass::kBackwardFilter) && filter_rows_possible(problem))
@@ -47,12 +48,15 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
     return convolution_.text(pass);
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    forward(run, false, x, w, b, y);
+  int moment_parts() const override {
+    return forward_product() ? forward_product()->moment_parts() : 0;
+  }
+  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+                const ChannelMoments& moments) override {
+    convolve(run, false, x, w, b, y, moments);
   }
   void infer(const Run& run, const LayerTensors& t, const void*) override {
-    forward(run, true, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0]);
+    convolve(run, true, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0], {});
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
@@ -79,11 +83,11 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
   }
 
  private:
-  void forward(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) const {
-    if (products_ && products_->forward) {
-      products_->forward->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
-                              run.stream());
+  void convolve(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w,
+                const Tensor& b, const Tensor& y, const ChannelMoments& moments) const {
+    if (const auto* product = forward_product()) {
+      product->run(x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
+                   moments);
     } else {
       convolution_.forward(weights_rest, x.data<T>(), w.data<float>(), b.data<float>(), y.data<T>(),
                            nullptr, run.stream());
@@ -91,6 +95,10 @@ class Conv2dCustomDirect : public Conv2dImpl, public InferenceForward {
   }
 
   using Mma = std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>;
+  /// nullptr where it has none.
+  const DirectForwardProduct<Mma, T>* forward_product() const {
+    return products_ && products_->forward ? &*products_->forward : nullptr;
+  }
   /// nullptr where it has none, or does not pay.
   const DirectFilterProduct<Mma, T>* filter_product() const {
     return products_ && products_->backward_filter ? &*products_->backward_filter : nullptr;

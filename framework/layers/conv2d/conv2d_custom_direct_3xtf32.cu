@@ -5,25 +5,29 @@
 // Limits:   math fp32, nchw, up to 4 channels and 200 weights a filter, rows of y of whole 16 bytes; compute
 //           capability 8.0.
 // Measured: H200, 128x3x64x64 -> 64, 7x7 with stride 2: forward 69 us (cuDNN 129).
+#include "layers/conv2d/conv2d_moments.h"
 #include "layers/conv2d/direct_products.cuh"
 
 namespace duet {
 namespace {
 
-class Conv2dCustomDirect3xTf32 : public Conv2dImpl {
+class Conv2dCustomDirect3xTf32 : public Conv2dWithMoments {
  public:
   explicit Conv2dCustomDirect3xTf32(const Conv2dProblem& problem)
-      : Conv2dImpl(problem), products_(problem) {}
+      : Conv2dWithMoments(problem), products_(problem) {}
 
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kBackwardFilter ? products_.backward_filter->workspace_bytes() : 0;
   }
   std::string detail(Pass pass) const override { return products_.text(pass); }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
+  int moment_parts() const override {
+    return products_.forward ? products_.forward->moment_parts() : 0;
+  }
+  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+                const ChannelMoments& moments) override {
     products_.forward->run(x.data<float>(), w.data<float>(), b.data<float>(), y.data<float>(),
-                           run.stream());
+                           run.stream(), moments);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     products_.backward_data->run(dy.data<float>(), w.data<float>(), dx.data<float>(), run.stream());

@@ -1,23 +1,24 @@
 // conv2d by WgmmaConvolution, as implementations of the list have it.
 #pragma once
 
-#include "layers/conv2d/conv2d.h"
+#include "layers/conv2d/conv2d_moments.h"
 #include "layers/conv2d/wgmma_convolution.cuh"
 
 namespace duet {
 
 template <class T, bool kSplit>
-class Conv2dWgmma : public Conv2dImpl {
+class Conv2dWgmma : public Conv2dWithMoments {
  public:
   Conv2dWgmma(const Conv2dProblem& problem, const Context& context)
-      : Conv2dImpl(problem), convolution_(problem, context.workspace_limit()) {}
+      : Conv2dWithMoments(problem), convolution_(problem, context.workspace_limit()) {}
 
   size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
   std::string detail(Pass pass) const override { return convolution_.text(pass); }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
-               const Tensor& y) override {
-    convolution_.forward(run, x, w, b.data<float>(), y);
+  int moment_parts() const override { return convolution_.moment_parts(); }
+  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
+                const ChannelMoments& moments) override {
+    convolution_.forward(run, x, w, b.data<float>(), y, moments);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
     convolution_.backward_data(run, dy, nullptr, w, dx);

@@ -10,6 +10,7 @@
 
 #include "device/launch.h"
 #include "kernels/mma_tile.cuh"
+#include "kernels/moment_parts.cuh"
 #include "kernels/rasters.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
@@ -56,12 +57,42 @@ struct ForwardProductPlan {
   }
 };
 
-// blockIdx.x takes bands by turns, y has 16 * kRowTiles filters.
+/// Adds to the moments of a lane's filters its results of some runs, of which it has `count`; inside(u): whether there is
+/// run u.
+template <class T, int kRuns, int kTilesOfRun, int kRowTiles, class Inside>
+__device__ __forceinline__ void add_product_moments(
+    RowMoments<2 * kRowTiles>& all, const float (&sums)[kRuns][kTilesOfRun][kRowTiles][4],
+    float count, Inside inside) {
+  if (count == 0.f) return;
+  const float share = __fdividef(1.f, count);
+  float mean[2 * kRowTiles], squares[2 * kRowTiles];
+#pragma unroll
+  for (int i = 0; i < 2 * kRowTiles; ++i) {
+    const auto visit = [&](auto look) {
+#pragma unroll
+      for (int u = 0; u < kRuns; ++u) {
+        if (kRuns > 1 && !inside(u)) continue;
+#pragma unroll
+        for (int t = 0; t < kTilesOfRun; ++t) {
+          const float* const pixels = sums[u][t][i / 2] + i % 2 * 2;
+          const StoredPair<T> pair(pixels[0], pixels[1]);
+          look(pair[0]);
+          look(pair[1]);
+        }
+      }
+    };
+    look_twice(share, visit, mean[i], squares[i]);
+  }
+  all.join(count, mean, squares);
+}
+
+// blockIdx.x takes bands by turns, y has 16 * kRowTiles filters. `moments`: of y, a part a blockIdx.x.
 template <class Mma, int kRowTiles, int kStride, class T>
 __global__ void __launch_bounds__(kForwardProductThreads, 2)
     conv2d_direct_forward_product_kernel(const __grid_constant__ ForwardProductPlan g,
                                          const T* __restrict__ x, const float* __restrict__ w,
-                                         const float* __restrict__ bias, T* __restrict__ y) {
+                                         const float* __restrict__ bias, T* __restrict__ y,
+                                         const ChannelMoments moments) {
   constexpr bool kBf16 = sizeof(T) == 2;
   constexpr int kThreads = kForwardProductThreads, kWarps = kThreads / 32;
   constexpr int kRun = kWidest<T>,
@@ -125,6 +156,7 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
       biases[m][half] = bias != nullptr && k < g.d.k ? __ldg(bias + k) : 0.f;
     }
 
+  RowMoments<2 * kRowTiles> mine;
   for (int task = blockIdx.x; task < g.d.n * g.bands; task += gridDim.x) {
     int n, p0;
     g.by_bands.divmod(task, n, p0);
@@ -222,8 +254,33 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
               store(out + size_t(k) * g.d.p * g.d.q + run * kRun, result);
           }
       }
+      if (moments.parts > 0) {
+        const auto inside = [&](int u) { return run0 + u * 4 + of_four < runs; };
+        int count = 0;
+#pragma unroll
+        for (int u = 0; u < kRuns; ++u) count += inside(u) ? kRun : 0;
+        add_product_moments<T>(mine, sums, float(count), inside);
+      }
     }
   }
+  if (moments.parts == 0) return;
+  constexpr int kFilters = 16 * kRowTiles;
+  __shared__ float2 of_warps[kWarps][kFilters];
+  __shared__ float counts[kWarps];
+  mine.join_quad();
+  if (of_four == 0)
+#pragma unroll
+    for (int i = 0; i < 2 * kRowTiles; ++i)
+      of_warps[warp][i * 8 + row] = {mine.mean[i], mine.squares[i]};
+  if (lane == 0) counts[warp] = mine.count;
+  __syncthreads();
+  if (tid >= kFilters || k0 + tid >= g.d.k) return;
+  Moments all = {};
+#pragma unroll
+  for (int i = 0; i < kWarps; ++i)
+    all = joined(all, {counts[i], of_warps[i][tid].x, of_warps[i][tid].y});
+  leave_moments(moments, k0 + tid, blockIdx.x, all.mean, all.squares);
+  if (k0 + tid == 0) moments.counts[blockIdx.x] = all.count;
 }
 
 /// Whether forward has this product. Pixels of y are stored 16 bytes at a time.
@@ -251,14 +308,16 @@ class DirectForwardProduct {
     const int tasks = problem.n * plan_.bands;
     blocks_ = ceil_div(tasks, ceil_div(tasks * groups_, 4 * multiprocessor_count()));
   }
+  int moment_parts() const { return blocks_; }
   /// `b` may be nullptr.
-  void run(const T* x, const float* w, const float* b, T* y, cudaStream_t stream) const {
+  void run(const T* x, const float* w, const float* b, T* y, cudaStream_t stream,
+           const ChannelMoments& moments = {}) const {
     const auto launch = [&](auto* kernel) {
       const size_t bytes = plan_.shared_bytes();
       DUET_CUDA(
           cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(bytes)));
       launch_following({dim3(blocks_, groups_), kForwardProductThreads, bytes, stream}, kernel,
-                       plan_, x, w, b, y);
+                       plan_, x, w, b, y, moments);
     };
     const auto with_tiles = [&]<int kTiles>() {
       plan_.d.stride_w == 1 ? launch(conv2d_direct_forward_product_kernel<Mma, kTiles, 1, T>)

@@ -205,20 +205,28 @@ class HaloConvolution : public StagedConvolution<T> {
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
-               const Tensor& y) const {
+  int moment_parts() const {
+    if (by_blocks(Pass::kForward)) return 0;
+    if (keeps(Pass::kForward)) return kept_problem(padded_, Pass::kForward).moment_parts();
+    int parts = 0;
+    forward_.plan.with_tile(
+        [&]<class Tile>(Tile) { parts = Tile::parts(forward_.problem.geometry.positions()); });
+    return parts;
+  }
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
+               const ChannelMoments& moments = {}) const {
     if constexpr (kBf16) {
       if (keeps(Pass::kForward)) {
         const Conv2dProblem& d = problem_;
         this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-          this->forward_kept(run, x, w,
-                             RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q});
+          this->forward_kept(
+              run, x, w, RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q, moments});
         });
         return;
       }
     }
     const auto [image, weights] = stage_x_and_weights(run, x, w);
-    launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run);
+    launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run, moments);
   }
   /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().
   template <class Result>
@@ -346,15 +354,16 @@ class HaloConvolution : public StagedConvolution<T> {
   }
   template <class WeightsOf>
   void launch(const Product& product, const T* image, WeightsOf weights_of, const float* bias,
-              int channels, const Tensor& out, const Run& run) const {
+              int channels, const Tensor& out, const Run& run,
+              const ChannelMoments& moments = {}) const {
     const HaloGeometry& g = product.problem.geometry;
     product.plan.with_tile([&]<class Tile>(Tile) {
       const HaloImages<T> a(g, image, Tile::kPositions);
       this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-        launch_wgmma_halo<Tile>(
-            weights_of(g, Tile::kRows), a, channels,
-            HaloResult<kLayout, T>{out.data<T>(), bias, channels, g.out_height * g.out_width},
-            run.stream());
+        launch_wgmma_halo<Tile>(weights_of(g, Tile::kRows), a, channels,
+                                HaloResult<kLayout, T>{out.data<T>(), bias, channels,
+                                                       g.out_height * g.out_width, moments},
+                                run.stream());
       });
     });
   }

@@ -13,6 +13,7 @@
 // gathered operands (kernels/wgmma_product.cuh) read the image nine times, and the weights once a tile of 128 positions.
 #pragma once
 
+#include "kernels/moment_parts.cuh"
 #include "kernels/wgmma_filter.cuh"
 
 namespace duet {
@@ -123,18 +124,82 @@ struct RowPairs {
   }
 };
 
+/// Parts of moments that a block leaves: its warpgroups have different pairs or channels, and halves of a panel
+/// different rows.
+template <class Tile>
+inline constexpr int kKeptMomentParts = Tile::kStacked       ? 4
+                                        : Tile::kPanels == 2 ? 1
+                                                             : 2;
+
 /// What a warpgroup stores: of channels from `channel` on, of the images from `image` on.
 struct KeptPart {
   int group, image, segment, pair, channel;
 };
 
-/// Where results go: images of `channels`, height x width, in kLayout, + bias (or nullptr).
+/// Where results go: images of `channels`, height x width, in kLayout, + bias (or nullptr); and the moments of what is
+/// stored, if those have parts.
 template <Layout kLayout, class T>
 struct RowPairResult {
   static constexpr bool kTakesNarrow = true;
   T* out;
   const float* bias;
   int images, channels, height, width;
+  ChannelMoments moments = {};
+
+  /// Adds to the moments of the thread's two channels what store() has of them.
+  template <class Tile>
+  __device__ __forceinline__ void add_to(RowMoments<2>& all,
+                                         const float (&d)[Tile::kSets][Tile::kN / 2],
+                                         const KeptPart& part) const {
+    const int lane = threadIdx.x % 32, panel_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const int columns = min(Tile::kColumns, width - part.segment * Tile::kColumns);
+    const int here = min(max(images - part.image - lane % 4 * 2, 0), 2);  // of two images
+    const int h = 2 * part.pair + (Tile::kStacked ? panel_row / Tile::kResultChannels : 0);
+    const int rows = min(max(height - h, 0), Tile::kSets);
+    if (rows * columns * here == 0) return;
+    const auto count = float(rows * columns * here), share = __fdividef(1.f, count);
+    const bool whole = rows == Tile::kSets && columns == Tile::kColumns && here == 2;
+    float mean[2], squares[2];
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      const int channel = part.channel + panel_row % Tile::kResultChannels + 8 * i;
+      const float b = bias != nullptr && channel < channels ? __ldg(bias + channel) : 0.f;
+      const auto visit = [&](auto all_exist, auto look) {
+#pragma unroll
+        for (int a = 0; a < Tile::kSets; ++a)
+#pragma unroll
+          for (int j = 0; j < Tile::kColumns; ++j) {
+            const float* const sums = d[a] + 4 * j + 2 * i;
+            const StoredPair<T> pair(sums[0] + b, sums[1] + b);
+#pragma unroll
+            for (int e = 0; e < 2; ++e)
+              if (all_exist || (a < rows && j < columns && e < here)) look(pair[e]);
+          }
+      };
+      const auto look_at = [&](auto all_exist) {
+        look_twice(
+            share, [&](auto look) { visit(all_exist, look); }, mean[i], squares[i]);
+      };
+      whole ? look_at(std::true_type()) : look_at(std::false_type());
+    }
+    all.join(count, mean, squares);
+  }
+  /// By a warpgroup, of all that its threads have added; `channel`: its first.
+  template <class Tile>
+  __device__ __forceinline__ void leave(RowMoments<2>& all, int group, int channel) const {
+    constexpr int kParts = kKeptMomentParts<Tile>;
+    const int lane = threadIdx.x % 32, panel_row = threadIdx.x % 128 / 32 * 16 + lane / 4;
+    int part = blockIdx.x * kParts;
+    if constexpr (kParts > 1) part += group * (kParts / 2) + panel_row / Tile::kResultChannels;
+    all.join_quad();
+    if (lane % 4 != 0) return;
+    channel += panel_row % Tile::kResultChannels;
+#pragma unroll
+    for (int i = 0; i < 2; ++i)
+      if (channel + 8 * i < channels)
+        leave_moments(moments, channel + 8 * i, part, all.mean[i], all.squares[i]);
+    if (channel == 0) moments.counts[part] = all.count;
+  }
 
   /// d[a][4j + 2i + e]: row a, column j, channel 16 (warp) + lane/4 + 8i, image 2 (lane%4) + e; stacked, row 1 is that of
   /// channels from 32 on. By a warpgroup; `shared` has room for kResultBytes.
@@ -168,12 +233,14 @@ struct RowPairResult {
         for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
+            const float* const of_images = sums + 4 * j + 2 * i;
+            const StoredPair<T> pair(of_images[0] + biases[i], of_images[1] + biases[i]);
 #pragma unroll
             for (int e = 0; e < 2; ++e) {
               const int channel = row + 8 * i, image = lane % 4 * 2 + e;
               values[image * Tile::kImagePitch +
                      (kLayout == Layout::kNCHW ? channel * kPitch + j : j * kChannels + channel)] =
-                  T(sums[4 * j + 2 * i + e] + biases[i]);
+                  pair.value[e];
             }
           }
         }
@@ -298,6 +365,8 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     const char* const mine = kept + panel * kPanel * kBytesOfRow;
     RingPlace come, gone;
     int known = 0;  // taps whose weights have come
+    const int channel = int(blockIdx.y) * Tile::kChannels + panel * kPanel;
+    [[maybe_unused]] RowMoments<2> moments;
     float d[Tile::kSets][Tile::kN / 2];
     pairs.for_strips(blockIdx.x, [&](int images, int segment, int first, int count) {
       // Of the strip's rows, how many have come, and how many this warpgroup has given back.
@@ -349,13 +418,15 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
         wgmma_wait<0>();
         for (auto& sums : d) wgmma_settle(sums);
         give_back(pair + kStep < count ? 2 * (pair + kStep) : 2 * count + kTaps - 1);
-        result.template store<Tile>(d,
-                                    {group, images * Tile::kImages, segment, first + pair,
-                                     int(blockIdx.y) * Tile::kChannels + panel * kPanel},
-                                    results + group * Tile::template kResultBytes<T>);
+        const KeptPart part{group, images * Tile::kImages, segment, first + pair, channel};
+        result.template store<Tile>(d, part, results + group * Tile::template kResultBytes<T>);
+        if constexpr (requires { result.moments; })
+          if (result.moments.parts > 0) result.template add_to<Tile>(moments, d, part);
       }
       give_back(2 * count + kTaps - 1);  // by a warpgroup without pairs
     });
+    if constexpr (requires { result.moments; })
+      if (result.moments.parts > 0) result.template leave<Tile>(moments, group, channel);
   }
 #else
   __trap();
@@ -417,6 +488,12 @@ struct KeptProblem {
     with_tile([&]<class Tile>(Tile) { runs = Tile::kRun == 4 && out_width % Tile::kRun == 0; });
     return runs;
   }
+  int moment_parts() const {
+    int parts = 0;
+    with_tile(
+        [&]<class Tile>(Tile) { parts = row_pairs<Tile>().blocks() * kKeptMomentParts<Tile>; });
+    return parts;
+  }
   std::string text() const {
     std::string text;
     with_tile([&]<class Tile>(Tile) {
@@ -432,14 +509,11 @@ struct KeptProblem {
            const Result& result, cudaStream_t stream) const {
     with_tile([&]<class Tile>(Tile) {
       if constexpr (!Tile::kNarrow || Result::kTakesNarrow) {
-        const int across = ceil_div(out_channels, Tile::kChannels);
-        const RowPairs pairs(images, out_height, out_width, Tile::kColumns,
-                             std::max(1, likely_multiprocessor_count() / across));
         launch_kept_weights<Tile>(
             KeptWeights<Tile>(weights, out_channels, channels, taps),
             PixelRows<bfloat16>(image, images, height, width, channels, pad_h, pad_w,
                                 Tile::kColumns + Tile::kTaps - 1, Tile::kBytesOfRow),
-            pairs, out_channels, result, stream);
+            row_pairs<Tile>(), out_channels, result, stream);
       } else {
         throw UnsupportedError("keeps weights of more than 32 channels only");
       }
@@ -447,6 +521,12 @@ struct KeptProblem {
   }
 
  private:
+  template <class Tile>
+  RowPairs row_pairs() const {
+    const int across = ceil_div(out_channels, Tile::kChannels);
+    return {images, out_height, out_width, Tile::kColumns,
+            std::max(1, likely_multiprocessor_count() / across)};
+  }
   template <class Visit>
   static void for_tiles(Visit visit) {
     visit(KeptTile<128, 12, 128>{}, 0);

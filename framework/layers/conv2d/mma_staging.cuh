@@ -8,7 +8,6 @@
 #include "device/launch.h"
 #include "kernels/plane_tiles.cuh"
 #include "kernels/rasters.cuh"
-#include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d_geometry.cuh"
 #include "layers/conv2d/packed_argmax.cuh"

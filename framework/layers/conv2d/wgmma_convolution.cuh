@@ -4,7 +4,8 @@
 // side: there dx takes the weights turned, and dw images as rasters (kernels/rasters.cuh).
 #pragma once
 
-#include "kernels/wgmma_product.cuh"
+#include "kernels/split_moments.cuh"
+#include "kernels/wgmma_moments.cuh"
 #include "layers/conv2d/staged_convolution.cuh"
 #include "layers/conv2d/wgmma_phases.cuh"
 
@@ -146,11 +147,14 @@ class WgmmaConvolution : public StagedConvolution<T> {
            std::to_string(phases_.all) + " phases";
   }
 
-  void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias,
-               const Tensor& y) const {
+  int moment_parts() const {
+    return forward_.splits == 1 ? outputs_.count() : summed_images().parts();
+  }
+  void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
+               const ChannelMoments& moments = {}) const {
     with_operands(run, x, w, {}, outputs_, forward_,
                   [&]<class Tile>(Tile, const auto& a, const auto& b) {
-                    launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y);
+                    launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y, moments);
                   });
   }
 
@@ -188,8 +192,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
       const Plan& plan = backward_data_[i];
       plan.with_tile([&, filters = weights]<class Tile>(Tile) {
         if constexpr (kRasters) {
-          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kShareN,
-                                 phase.taps);
+          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         } else {
           const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
@@ -250,6 +253,11 @@ class WgmmaConvolution : public StagedConvolution<T> {
     if (pass == Pass::kBackwardFilter) return backward_filter_;
     return backward_data_.empty() ? Plan() : backward_data_.front();
   }
+  /// Of forward.
+  SummedImages summed_images() const {
+    const Conv2dProblem& d = problem_;
+    return {d.layout, d.n, d.k, d.p * d.q};
+  }
   /// Floats between two parts.
   size_t stride(Pass pass) const {
     if (pass == Pass::kBackwardFilter) return partial_stride(problem_.k, backward_filter_.columns);
@@ -266,7 +274,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
     const Conv2dProblem& d = padded_;
     const ImageByPosition<T> a{{image, d.n, d.h, d.w, d.c, taps_h(), taps_w(), boxes}, boxes};
     plan.with_tile([&, filters = weights]<class Tile>(Tile tile) {
-      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kShareN));
+      launch(tile, a, WeightByRow<T>(filters, problem_.k, geometry_.taps, d.c, Tile::kN));
     });
   }
   TapAxis taps_h() const {
@@ -277,19 +285,31 @@ class WgmmaConvolution : public StagedConvolution<T> {
   }
   template <class Tile, class A, class B>
   void launch_images(const Run& run, Pass pass, const Plan& plan, const A& a, const B& b,
-                     const float* bias, const Tensor& out) const {
+                     const float* bias, const Tensor& out,
+                     const ChannelMoments& moments = {}) const {
+    // In tf32 both passes are by one kernel.
+    constexpr bool kForward = std::is_same_v<B, WeightByRow<T>>;
     const int pixels = pass == Pass::kForward ? problem_.p * problem_.q : problem_.h * problem_.w;
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       if (plan.splits == 1) {
-        launch_wgmma_product<Tile>(
-            plan, a, b, WgmmaResult<kLayout, T>{out.data<T>(), bias, plan.columns, pixels},
-            run.stream());
+        const WgmmaResult<kLayout, T> result{out.data<T>(), bias, plan.columns, pixels};
+        if constexpr (kForward) {
+          launch_wgmma_product<Tile>(plan, a, b, WgmmaMomentsResult<kLayout, T>{result, moments},
+                                     run.stream());
+        } else {
+          launch_wgmma_product<Tile>(plan, a, b, result, run.stream());
+        }
         return;
       }
       float* const to = parts(run, pass);
       launch_wgmma_product<Tile>(
           plan, a, b, WgmmaResult<kLayout, float>{to, nullptr, plan.columns, pixels, stride(pass)},
           run.stream());
+      if (moments.parts > 0) {
+        launch_sum_images_moments(to, plan.splits, stride(pass), summed_images(), bias,
+                                  out.data<T>(), moments, run.stream());
+        return;
+      }
       launch_sum_images<kLayout>(to, plan.splits, stride(pass), static_cast<int>(out.elements()),
                                  plan.columns, pixels, bias, out.data<T>(), run.stream());
     });

@@ -23,7 +23,7 @@ struct WindowResult {
   T* y;
   uint32_t* argmax;
   const float* bias;
-  int filters, pool_h, pool_w;
+  int columns, pool_h, pool_w;
   FastDivisor by_windows;        // of a box
   FastDivisor by_wide, by_high;  // its windows side by side, and above each other
   size_t stride = 0;
@@ -35,7 +35,7 @@ struct WindowResult {
                                         const WgmmaTileMemory<Tile>& memory) const {
     constexpr int kGroup = 8, kPitch = WgmmaTileMemory<Tile>::kPixelPitch;
     const int n0 = place.column * Tile::kN;
-    const float* const tile = columns_to_shared<Tile>(d, bias, n0, filters, memory);
+    const float* const tile = columns_to_shared<Tile>(d, memory);
     const PositionBoxes& boxes = a.boxes;
     const int windows = boxes.box() / 4;
     for (int i = threadIdx.x; i < windows * (Tile::kN / kGroup); i += Tile::kMultipliers) {
@@ -47,7 +47,7 @@ struct WindowResult {
           tile + group * kGroup * kPitch + (image * boxes.h + 2 * row) * boxes.w + 2 * column;
       image += start.n, row += start.h / 2, column += start.w / 2;
       const int k0 = n0 + group * kGroup;
-      if (image >= boxes.images || row >= pool_h || column >= pool_w || k0 >= filters) continue;
+      if (image >= boxes.images || row >= pool_h || column >= pool_w || k0 >= columns) continue;
       const size_t at = row * pool_w + column, all = size_t(pool_h) * pool_w;
       Vector<float, kGroup> pooled;
       uint32_t codes = 0;
@@ -58,21 +58,21 @@ struct WindowResult {
         codes |= value.code << 4 * e;
       }
       if constexpr (kLayout == Layout::kNHWC) {
-        T* const to = y + (image * all + at) * filters + k0;
-        if (filters % kGroup == 0) {
+        T* const to = y + (image * all + at) * columns + k0;
+        if (columns % kGroup == 0) {
           duet::store(to, pooled);
         } else {
 #pragma unroll
           for (int e = 0; e < kGroup; ++e)
-            if (k0 + e < filters) to[e] = T(pooled.v[e]);
+            if (k0 + e < columns) to[e] = T(pooled.v[e]);
         }
       } else {
-        T* const to = y + (size_t(image) * filters + k0) * all + at;
+        T* const to = y + (size_t(image) * columns + k0) * all + at;
 #pragma unroll
         for (int e = 0; e < kGroup; ++e)
-          if (k0 + e < filters) to[e * all] = T(pooled.v[e]);
+          if (k0 + e < columns) to[e * all] = T(pooled.v[e]);
       }
-      argmax[(size_t(image) * argmax_groups(filters) + k0 / kGroup) * all + at] = codes;
+      argmax[(size_t(image) * argmax_groups(columns) + k0 / kGroup) * all + at] = codes;
     }
   }
 };
@@ -271,7 +271,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
           const WindowResult<kLayout, T> result{.y = y.data<T>(),
                                                 .argmax = state.data<uint32_t>(),
                                                 .bias = b.data<float>(),
-                                                .filters = d.k,
+                                                .columns = d.k,
                                                 .pool_h = d.p / 2,
                                                 .pool_w = d.q / 2,
                                                 .by_windows = FastDivisor(a.boxes.box() / 4),

@@ -71,19 +71,23 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
                t.y[0]);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    const ImageByPosition<T> a = by_row(dy, problem_.out);
     if constexpr (kRasters) {
+      const ImageByPosition<T> a = by_row(dy, problem_.out);
       const auto [source, target] = turned(run, w, problem_.out, problem_.in, 0);
       write_rasters(source, target, run.stream());
       backward_data_.with_tile([&, from = target.to]<class Tile>(Tile) {
-        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kShareN);
+        const WeightByRow<T> b(from, problem_.in, 1, problem_.out, Tile::kN);
         launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
       });
     } else {
-      const WeightByChannel b(rounded(run, w, run.workspace), problem_.out, 1, problem_.in);
-      backward_data_.with_tile([&]<class Tile>(Tile) {
-        launch_rows<Tile>(run, Pass::kBackwardData, a, b, nullptr, dx);
-      });
+      backward_data_by(run, dy, rounded(run, w, run.workspace), dx);
+    }
+  }
+  bool serves_training() const override { return !kRasters; }
+  void backward_data_of_prepared(const Run& run, const LayerTensors& t,
+                                 const void* prepared) override {
+    if constexpr (!kRasters) {
+      backward_data_by(run, t.dy[0], static_cast<const T*>(prepared), t.dx[0]);
     }
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -140,9 +144,16 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
     with_epilogue(problem_, [&](auto function) {
       forward_.with_tile([&]<class Tile>(Tile) {
         launch_rows<Tile>(run, Pass::kForward, a,
-                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kShareN),
+                          WeightByRow<T>(weights, problem_.out, 1, problem_.in, Tile::kN),
                           b.data<float>(), y, function);
       });
+    });
+  }
+  void backward_data_by(const Run& run, const Tensor& dy, const T* weights,
+                        const Tensor& dx) const {
+    const WeightByChannel b(weights, problem_.out, 1, problem_.in);
+    backward_data_.with_tile([&]<class Tile>(Tile) {
+      launch_rows<Tile>(run, Pass::kBackwardData, by_row(dy, problem_.out), b, nullptr, dx);
     });
   }
   /// What turns a matrix into rasters `offset` bytes into the workspace.

@@ -86,17 +86,13 @@ class FusedBlock : public Implementation, public InferenceForward {
 
   void run(Pass pass, const Run& run, const LayerTensors& t) override {
     if (pass == Pass::kForward) return linear_->run(pass, run, t);
-    const Tensor dz = {y_, t.state.memory};
     if (pass == Pass::kBackwardFilter) {
       relu_tensors_.x[0] = relu_tensors_.y[0] = t.y[0];
       relu_tensors_.dy[0] = t.dy[0];
-      relu_tensors_.dx[0] = dz;
+      relu_tensors_.dx[0] = {y_, t.state.memory};
       relu_->run(Pass::kBackward, run, relu_tensors_);
     }
-    linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
-    linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
-    linear_tensors_.dy[0] = dz;
-    linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, linear_tensors_);
+    linear_->run(pass, pass == Pass::kBackwardFilter ? aside(run) : run, of_linear(t));
   }
 
   size_t prepared_bytes() const override { return inference_ ? inference_->prepared_bytes() : 0; }
@@ -105,6 +101,11 @@ class FusedBlock : public Implementation, public InferenceForward {
   }
   void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     inference_ ? inference_->infer(run, t, prepared) : linear_->run(Pass::kForward, run, t);
+  }
+  bool serves_training() const override { return inference_ && inference_->serves_training(); }
+  void backward_data_of_prepared(const Run& run, const LayerTensors& t,
+                                 const void* prepared) override {
+    inference_->backward_data_of_prepared(run, of_linear(t), prepared);
   }
 
  private:
@@ -116,6 +117,14 @@ class FusedBlock : public Implementation, public InferenceForward {
             .dy = std::vector<Tensor>(1),
             .w = std::vector<Tensor>(2),
             .dw = std::vector<Tensor>(2)};
+  }
+
+  /// Its backward passes'.
+  const LayerTensors& of_linear(const LayerTensors& t) {
+    linear_tensors_.x = t.x, linear_tensors_.dx = t.dx;
+    linear_tensors_.w = t.w, linear_tensors_.dw = t.dw;
+    linear_tensors_.dy[0] = {y_, t.state.memory};
+    return linear_tensors_;
   }
 
   const TensorDesc y_;
