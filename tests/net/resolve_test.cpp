@@ -209,6 +209,31 @@ TEST(ChooseOf, PlainWinogradInPartsIsChosenForFewChannelsInManyTiles) {
   EXPECT_NE(chosen(64, 13, "128", Pass::kForward), "custom_winograd_3xtf32");
 }
 
+TEST(ChooseOf, ClassesOfProblemsInFp32HaveTheirKernels) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  using Keys = std::vector<std::pair<std::string, std::string>>;
+  const auto chosen = [](const Keys& keys, const Shape& x, Pass pass) {
+    const LayerCase c = {.keys = keys, .x = {{x}}};
+    return choose_of(NetSpec{}, *make_layer("conv2d", c), Family::kCustom, pass);
+  };
+  const auto square = [](const std::string& filters, const std::string& size,
+                         const std::string& padding) {
+    return Keys{{"out_channels", filters}, {"kernel", size}, {"padding", padding}};
+  };
+  // dw by Winograd's tiles, but where products are very many.
+  EXPECT_EQ(chosen(square("320", "3", "1"), {8, 160, 14, 14}, Pass::kBackwardFilter),
+            "custom_winograd_3xtf32");
+  EXPECT_EQ(chosen(square("512", "3", "1"), {8, 512, 28, 28}, Pass::kBackwardFilter),
+            "custom_wgmma_3xtf32");
+  // dx that float32 units would compute of few channels a product.
+  EXPECT_EQ(chosen(square("96", "5", "2"), {8, 32, 28, 28}, Pass::kBackwardData),
+            "custom_wgmma_3xtf32");
+  EXPECT_EQ(chosen(square("64", "3", "1"), {8, 3, 56, 56}, Pass::kBackwardData), "custom_direct");
+  // Behind a global pooling.
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData})
+    EXPECT_EQ(chosen(square("240", "1", "0"), {8, 10, 1, 1}, pass), "custom_mma_3xtf32");
+}
+
 TEST(ChooseOf, ProductsInPartsAreChosenAndCanBeForbidden) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const TestNetwork network = make_network(

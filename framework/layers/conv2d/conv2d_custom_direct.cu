@@ -2,13 +2,13 @@
 //           registers while filters go by.
 // Mapping:  forward: thread = one or two 2x2 blocks x a run of filters. backward_filter: thread = blocks of
 //           many images x 8 filters (fewer with more taps), summed over the thread block by a halving
-//           exchange between lanes. In tf32 and bf16, in nchw, where rows of y are whole 16 bytes, on tensor
-//           cores: forward (direct_forward_product.cuh), backward_data with a stride
-//           (direct_input_product.cuh), and backward_filter, whose sums a block keeps
+//           exchange between lanes. backward_data in nchw: direct_input.cuh. In tf32 and bf16, in nchw, where
+//           rows of y are whole 16 bytes, on tensor cores: forward (direct_forward_product.cuh), backward_data
+//           with a stride (direct_input_product.cuh), and backward_filter, whose sums a block keeps
 //           (direct_filter_product.cuh); in nhwc and bf16 a warp keeps them (direct_filter_rows.cuh).
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
 // Limits:   1-4 channels, groups = 1; on float32 units 3x3 or, with 1 channel, 5x5, stride 1, dilation 1,
-//           forward and backward_filter; on tensor cores up to 200 weights a filter, forward with strides
+//           all passes; on tensor cores up to 200 weights a filter, forward with strides
 //           along a row up to 2; backward_data with dilation 1, strides whose product with the channels is
 //           16 at most, up to 4 strides of taps.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5

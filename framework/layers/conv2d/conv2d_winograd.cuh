@@ -91,13 +91,13 @@ class Conv2dWinograd : public Conv2dImpl {
 
 /// Where implicit GEMM is faster, or has not been seen to be slower.
 inline std::optional<std::string> winograd_slower(const Conv2dProblem& problem, Pass pass) {
-  constexpr int kFewestChannels = 64, kFewestTiles = 96;
+  constexpr int kFewestChannels = 64, kFewestTiles = 128;
   if (problem.c < kFewestChannels || problem.k < kFewestChannels) {
     return "takes 64 channels and 64 filters or more: with fewer its transforms do not pay";
   }
   const int64_t tiles = int64_t{problem.n} * ceil_div(problem.p, 2) * ceil_div(problem.q, 2);
   if (pass == Pass::kBackwardFilter && tiles < kFewestTiles) {
-    return "sums over 96 tiles of 2x2 outputs or more, not " + std::to_string(tiles) +
+    return "sums over 128 tiles of 2x2 outputs or more, not " + std::to_string(tiles) +
            ": short sums do not pay for their start";
   }
   return {};

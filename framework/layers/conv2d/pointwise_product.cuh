@@ -276,7 +276,7 @@ class Conv2dPointwise : public Conv2dImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
-    if (is_few_pixels(problem_)) return "float32, images of one pixel";
+    if (is_by_pixel(pass)) return "float32, images of one pixel";
     const auto& kept = pass == Pass::kForward ? kept_forward_ : kept_backward_data_;
     if (kept) return kept->text(Mma::kText);
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
@@ -284,7 +284,7 @@ class Conv2dPointwise : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if (is_few_pixels(problem_)) {
+    if (is_by_pixel(Pass::kForward)) {
       return launch_pixel_forward(problem_, w.data<float>(), x.data<T>(), b.data<float>(),
                                   y.data<T>(), run.stream());
     }
@@ -296,7 +296,7 @@ class Conv2dPointwise : public Conv2dImpl {
                   problem_.c, b.data<float>(), y, run);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if (is_few_pixels(problem_)) {
+    if (is_by_pixel(Pass::kBackwardData)) {
       return launch_pixel_backward_data(problem_, w.data<float>(), dy.data<T>(), dx.data<T>(),
                                         run.stream());
     }
@@ -377,13 +377,22 @@ class Conv2dPointwise : public Conv2dImpl {
   using Kept = KeptTile<std::conditional_t<
       kHalf, MmaBf16, ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>>;
 
-  /// With weights kept in shared memory, where half of the multiprocessors have a tile.
+  /// A warp of dx adds up a sixteenth of the filters, one after the other: of more, a cluster's blocks do.
+  bool is_by_pixel(Pass pass) const {
+    constexpr int kMany = 256;
+    return is_few_pixels(problem_) &&
+           (pass == Pass::kForward || problem_.k <= kMany || problem_.c % 4 != 0);
+  }
+
+  /// With weights kept in shared memory, where half of the multiprocessors have a tile. Where none has two, a cluster cuts
+  /// long sums, in parts all of planes that are copied value by value; few rows have a narrower tile.
   template <bool kTurned>
   std::optional<KeptPlan> kept(int rows, int depth) const {
-    if (getenv("DUET_DX_OLD")) return {};
-    if (kHalf && pixels_ % 4 != 0) return {};
+    const int most = kHalf ? 384 : kSplit && pixels_ % 4 != 0 ? 0 : 256;
+    if (kHalf ? pixels_ % 4 != 0 : rows <= 32) return {};
     const double tiles = double(ceil_div(rows, Kept::kM)) * ceil_div(positions_, Kept::kN);
-    if (2 * tiles < likely_multiprocessor_count()) return {};
+    const int multiprocessors = likely_multiprocessor_count();
+    if (tiles <= multiprocessors && (2 * tiles < multiprocessors || depth > most)) return {};
     return kept_plan<Kept, kTurned, T>(rows, positions_, depth);
   }
   template <bool kTurned>
