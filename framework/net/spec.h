@@ -69,7 +69,6 @@ struct NetSpec {
   bool fold_norms = false;    // in evaluation and prediction (fold.h)
   bool graph = true;
   int64_t graph_steps = 8;  // of a training, or batches of an evaluation, in one launch
-  bool late_update = true;  // in a graph: most parameters beside the beginning of the next step
   uint64_t seed = 1;
   int64_t workspace_limit_mib = 1024;
   DataSpec data;

@@ -65,8 +65,7 @@ class MuonUpdate : public Update {
  private:
   void update(StepState* state, const StepEnd& end) {
     options_.queue();
-    update_parameters(context_, rule_.adamw, tensors_, {0, tensors_.w.elements()},
-                      options_.extras(), state, end, nullptr);
+    update_parameters(context_, rule_.adamw, tensors_, options_.extras(), state, end, nullptr);
     for (const MuonMatrix& matrix : matrices_) {
       device_->take(matrix, state, end.loss, scratch(0));
       device_->apply(matrix, state, end.loss, orthogonal(matrix));

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,23 +45,9 @@ class Update {
   /// Queues one step with the rate and step number in *state (device memory), and advance(). Leaves the
   /// parameters alone if the loss is not finite, so that a bad step cannot spoil them.
   virtual void queue(StepState* state, const StepEnd& end) = 0;
-  /// True if that can be done in two parts, to the same bits.
-  virtual bool has_parts() const { return false; }
-  /// The first: the parameters before element `split` of the flat buffers, a multiple of kKindElements, and advance().
-  virtual void queue_first(int64_t split, StepState* state, const StepEnd& end);
-  /// The others, behind the first, in another context maybe. REQUIRES: nothing reads or writes them meanwhile, and
-  /// no other step ends.
-  virtual void queue_rest(Context& context, int64_t split, StepState* state, const StepEnd& end);
   /// Device memory beside the tensors.
   virtual size_t memory_bytes() const = 0;
 };
-
-inline void Update::queue_first(int64_t, StepState*, const StepEnd&) {
-  throw std::logic_error("this update has no parts");
-}
-inline void Update::queue_rest(Context&, int64_t, StepState*, const StepEnd&) {
-  throw std::logic_error("this update has no parts");
-}
 
 class Optimizer {
  public:

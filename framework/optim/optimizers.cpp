@@ -17,17 +17,8 @@ class RuleUpdate : public Update {
       : context_(context), tensors_(tensors), rule_(rule), options_(context, tensors, options) {}
 
   void queue(StepState* state, const StepEnd& end) override {
-    queue_first(tensors_.w.elements(), state, end);
-  }
-  bool has_parts() const override { return true; }
-  void queue_first(int64_t split, StepState* state, const StepEnd& end) override {
     options_.queue();
-    update_parameters(context_, rule_, tensors_, {0, split}, options_.extras(), state, end,
-                      options_.ticket());
-  }
-  void queue_rest(Context& context, int64_t split, StepState* state, const StepEnd& end) override {
-    update_parameters(context, rule_, tensors_, {split, tensors_.w.elements(), true},
-                      options_.extras(), state, end, nullptr);
+    update_parameters(context_, rule_, tensors_, options_.extras(), state, end, options_.ticket());
   }
   size_t memory_bytes() const override { return options_.memory_bytes(); }
 

@@ -45,10 +45,9 @@ double sum_of_squares(const Tensor& tensor) {
 }
 
 template <class Rule>
-void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const UpdatePart& part,
-                   const UpdateExtras& extras, const StepState& state) {
-  const uint64_t step = updated_step(state, part.is_late);
-  const auto factors = rule.factors(updated_rate(state, part.is_late), step + 1);
+void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const UpdateExtras& extras,
+                   const StepState& state) {
+  const auto factors = rule.factors(state.learning_rate, state.step + 1);
   const float scale = extras.scale ? *extras.scale : 1.0f;
   float* w = tensors.w.data<float>();
   const float* dw = tensors.dw.data<float>();
@@ -69,11 +68,10 @@ void update_on_cpu(const Rule& rule, const OptimizerTensors& tensors, const Upda
     if (states == 2) update(update_range<2, Rule>);
     if (!extras.ema) return;
     for (int64_t i = first; i < last; ++i) {
-      extras.ema[i] = averaged(extras.ema[i], w[i], extras.ema_share, step);
+      extras.ema[i] = averaged(extras.ema[i], w[i], extras.ema_share, state.step);
     }
   };
-  parallel_ranges(part.elements(), kOperations, [&](int64_t first, int64_t last) {
-    first += part.first, last += part.first;
+  parallel_ranges(tensors.w.elements(), kOperations, [&](int64_t first, int64_t last) {
     if (!extras.kinds) return update_one_kind(first, last);
     for (int64_t next; first < last; first = next) {
       next = std::min(last, (first / kKindElements + 1) * kKindElements);
@@ -136,26 +134,23 @@ void UpdateOptions::queue() {
 
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdatePart& part, const UpdateExtras& extras, StepState* state,
-                       const StepEnd& end, unsigned* ticket) {
+                       const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                       unsigned* ticket) {
 #if DUET_WITH_CUDA
   if (context.device() == Device::kGpu) {
-    return update_parameters_gpu(context, rule, tensors, part, extras, state, end, ticket);
+    return update_parameters_gpu(context, rule, tensors, extras, state, end, ticket);
   }
 #endif
   (void)context;
-  if (updates(*state, *end.loss)) update_on_cpu(rule, tensors, part, extras, *state);
+  if (updates(*state, *end.loss)) update_on_cpu(rule, tensors, extras, *state);
   if (ticket) advance_state(*state, end);
 }
 
 template void update_parameters(Context&, const SgdRule&, const OptimizerTensors&,
-                                const UpdatePart&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters(Context&, const AdamRule&, const OptimizerTensors&,
-                                const UpdatePart&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters(Context&, const RmspropRule&, const OptimizerTensors&,
-                                const UpdatePart&, const UpdateExtras&, StepState*, const StepEnd&,
-                                unsigned*);
+                                const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 
 }  // namespace duet

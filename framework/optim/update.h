@@ -23,21 +23,6 @@ struct UpdateExtras {
   bool any() const { return scale || kinds || ema; }
 };
 
-/// Elements [first, last) of the flat buffers, multiples of kKindElements.
-struct UpdatePart {
-  int64_t first = 0, last = 0;
-  bool is_late = false;  // the state has moved on to the next step
-
-  DUET_HOST_DEVICE int64_t elements() const { return last - first; }
-};
-
-/// The state's step that an update is of, and its learning rate.
-DUET_HOST_DEVICE inline uint64_t updated_step(const StepState& state, bool is_late) {
-  return is_late ? state.step - 1 : state.step;
-}
-DUET_HOST_DEVICE inline float updated_rate(const StepState& state, bool is_late) {
-  return is_late ? state.last_learning_rate : state.learning_rate;
-}
 /// Of a step without a finite loss, and of all behind it, nothing is updated.
 DUET_HOST_DEVICE inline bool updates(const StepState& state, float loss) {
   return !state.halted && loss - loss == 0.0f;
@@ -70,12 +55,12 @@ class UpdateOptions {
   UpdateExtras extras_;
 };
 
-/// Queues (GPU) or computes (CPU) one update of a part of the parameters by `rule`; and with a ticket, a zero in the
+/// Queues (GPU) or computes (CPU) one update of all parameters by `rule`; and with a ticket, a zero in the
 /// device's memory that stays one, advance().
 template <class Rule>
 void update_parameters(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                       const UpdatePart& part, const UpdateExtras& extras, StepState* state,
-                       const StepEnd& end, unsigned* ticket);
+                       const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                       unsigned* ticket);
 
 /// What makes a vector of the norm 1: 1 / max(norm, 1e-7).
 DUET_HOST_DEVICE inline float norm_scale(double sum_of_squares) {
@@ -100,8 +85,8 @@ struct NormScale {
 /// first call, and begins with the scale of the 4 * quads values.
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdatePart& part, const UpdateExtras& extras, StepState* state,
-                           const StepEnd& end, unsigned* ticket);
+                           const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                           unsigned* ticket);
 size_t norm_bytes_gpu();
 void queue_norm_gpu(Context& context, const float* values, int64_t quads, const NormScale& scale,
                     void* norm);

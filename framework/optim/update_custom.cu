@@ -17,39 +17,34 @@ constexpr int kThreads = 256;
 
 template <class Rule, int kStates, bool kExtras>
 __global__ void __launch_bounds__(kThreads)
-    update_kernel(Rule rule, int64_t quads, float4* w, const float4* dw, float4* s0, float4* s1,
-                  UpdateExtras extras, StepState* state, StepEnd end, bool is_late,
-                  unsigned* ticket) {
-  // The step before this one wrote all that is read before the primary's end; but of a late part, the state.
+    update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
+                  float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
+                  StepState* state, StepEnd end, unsigned* ticket) {
+  wait_for_primary();
+  // One thread a block computes the factors while the others load.
+  __shared__ typename Rule::Factors shared_factors;
+  __shared__ uint64_t step;
+  if (threadIdx.x == 0) {
+    step = state->step;
+    shared_factors = rule.factors(state->learning_rate, step + 1);
+  }
   const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
   float4 value{}, gradient{}, a{}, b{}, average{};
   float4* const ema = reinterpret_cast<float4*>(extras.ema);
   UpdateKind kind = UpdateKind::kDecayed;
+  float scale = 1.0f;
   if (i < quads) {
     value = w[i];
+    gradient = dw[i];
     if (kStates > 0) a = s0[i];
     if (kStates > 1) b = s1[i];
     if (kExtras) {
       if (ema) average = ema[i];
       if (extras.kinds) kind = extras.kinds[i / (kKindElements / 4)];
+      if (extras.scale) scale = *extras.scale;
     }
   }
-  // One thread a block computes the factors while the others load.
-  __shared__ typename Rule::Factors shared_factors;
-  __shared__ uint64_t step;
-  __shared__ bool is_wanted;
-  if (threadIdx.x == 0) {
-    if (is_late) wait_for_primary();
-    step = updated_step(*state, is_late);
-    shared_factors = rule.factors(updated_rate(*state, is_late), step + 1);
-  }
-  wait_for_primary();
-  float scale = 1.0f;
-  if (i < quads) {
-    gradient = dw[i];
-    if (kExtras && extras.scale) scale = *extras.scale;
-  }
-  if (threadIdx.x == 0) is_wanted = updates(*state, *end.loss);
+  const bool is_wanted = updates(*state, *end.loss);
   __syncthreads();
   // The last block that has read the state moves it on, while others still load. The ticket wraps to 0.
   if (ticket && threadIdx.x == 0) {
@@ -134,7 +129,6 @@ struct Launch {
   Context& context;
   const Rule& rule;
   const OptimizerTensors& t;
-  const UpdatePart& part;
   const UpdateExtras& extras;
   StepState* state;
   const StepEnd& end;
@@ -148,18 +142,14 @@ struct Launch {
  private:
   template <int kStates, bool kExtras>
   void run() const {
-    const int64_t quads = part.elements() / 4;
+    const int64_t quads = t.w.elements() / 4;
     if (quads == 0 && !ticket) return;
     const auto blocks =
         static_cast<unsigned>(std::max<int64_t>(1, (quads + kThreads - 1) / kThreads));
-    const auto quad = [&](const Tensor& tensor) { return tensor.data<float4>() + part.first / 4; };
-    UpdateExtras of_part = extras;
-    if (extras.kinds) of_part.kinds += part.first / kKindElements;
-    if (extras.ema) of_part.ema += part.first;
+    const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
     launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
                      rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,
-                     kStates > 1 ? quad(t.state[1]) : nullptr, of_part, state, end, part.is_late,
-                     ticket);
+                     kStates > 1 ? quad(t.state[1]) : nullptr, extras, state, end, ticket);
   }
 };
 
@@ -167,9 +157,9 @@ struct Launch {
 
 template <class Rule>
 void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTensors& tensors,
-                           const UpdatePart& part, const UpdateExtras& extras, StepState* state,
-                           const StepEnd& end, unsigned* ticket) {
-  const Launch<Rule> launch{context, rule, tensors, part, extras, state, end, ticket};
+                           const UpdateExtras& extras, StepState* state, const StepEnd& end,
+                           unsigned* ticket) {
+  const Launch<Rule> launch{context, rule, tensors, extras, state, end, ticket};
   switch (rule.states()) {
     case 0:
       return launch.template run<0>();
@@ -181,14 +171,11 @@ void update_parameters_gpu(Context& context, const Rule& rule, const OptimizerTe
 }
 
 template void update_parameters_gpu(Context&, const SgdRule&, const OptimizerTensors&,
-                                    const UpdatePart&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const AdamRule&, const OptimizerTensors&,
-                                    const UpdatePart&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 template void update_parameters_gpu(Context&, const RmspropRule&, const OptimizerTensors&,
-                                    const UpdatePart&, const UpdateExtras&, StepState*,
-                                    const StepEnd&, unsigned*);
+                                    const UpdateExtras&, StepState*, const StepEnd&, unsigned*);
 
 size_t norm_bytes_gpu() { return sizeof(Norm); }
 

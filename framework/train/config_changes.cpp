@@ -110,7 +110,7 @@ ConfigChange::Kind kind_of(const Key& key) {
       is_any_of(key.key.substr(0, key.key.find('.')),
                 {"backend", "layout", "kernels", "sources"}) ||
       is_any_of(key.text(), {"fuse", "fold_norms", "fp32_in_parts", "graph", "graph_steps",
-                             "late_update", "workspace_limit_mib", "data.stream"});
+                             "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 

@@ -1,7 +1,5 @@
 #include "train/training.h"
 
-#include <algorithm>
-
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/range.h"
@@ -71,7 +69,6 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
     optimizer_tensors_.parameters.push_back({offset, joins ? shape : Shape{shape.elements()}});
   }
   update_ = optimizer_->bind(context, optimizer_tensors_);
-  if (spec.late_update && update_->has_parts()) find_late_parameters();
   set_state({});
   write_program();
 }
@@ -81,45 +78,20 @@ void Training::write_program() {
       [this] { train_batches_.gather(context_, step_number(), net_.input(), net_.labels()); }));
   for (const Net::Call& call : net_.calls()) {
     program_.push_back(layer_operation(call, [this, &call] {
-      wait_for_late_work(call);
+      wait_for_prepared(call);
       net_.run(call, step_number());
     }));
   }
-  program_.push_back(update_operation(std::string(optimizer_->type()), [this] { queue_update(); }));
+  program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
+    weights_.changed();
+    update_->queue(device_state(state_), step_end());
+  }));
 }
 
-// The last layers' parameters, which are read late in the next step, at a layer's first: as many as leave at most an
-// eighth of all to the end of their own step.
-void Training::find_late_parameters() {
-  for (const Net::Node& node : net_.nodes()) {
-    const auto first = std::find_if(node.tensors.dw.begin(), node.tensors.dw.end(),
-                                    [](const Tensor& dw) { return static_cast<bool>(dw); });
-    if (first == node.tensors.dw.end()) continue;
-    const int64_t from = first->data<float>() - optimizer_tensors_.dw.data<float>();
-    if (8 * from <= optimizer_tensors_.dw.elements()) late_from_ = std::max(late_from_, from);
-  }
-}
-
-void Training::queue_update() {
-  weights_.changed();
-  if (!net_.runs_aside() || late_from_ == 0)
-    return update_->queue(device_state(state_), step_end());
-  update_->queue_first(late_from_, device_state(state_), step_end());
-  branch_->follow_main();
-  update_->queue_rest(branch_->context(), late_from_, device_state(state_), step_end());
-  late_work_ = branch_->mark();
-}
-
-void Training::wait_for_late_work(const Net::Call& call) {
-  if (!late_work_) return;
-  const float* const late = optimizer_tensors_.dw.data<float>() + late_from_;
-  const std::vector<Tensor>& dw = call.node->tensors.dw;
-  const auto is_late = [&](const Tensor& one) {
-    return late_from_ > 0 && one && one.data<float>() >= late;
-  };
-  if (std::none_of(dw.begin(), dw.end(), is_late) && !net_.takes_prepared(call)) return;
-  branch_->hold_main(*late_work_);
-  late_work_.reset();
+void Training::wait_for_prepared(const Net::Call& call) {
+  if (!prepared_ || !net_.takes_prepared(call)) return;
+  branch_->hold_main(*prepared_);
+  prepared_.reset();
 }
 
 void Training::prepare() {
@@ -130,7 +102,7 @@ void Training::prepare() {
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
-  if (net_.prepare_aside()) late_work_ = branch_->mark();
+  if (net_.prepare_aside()) prepared_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
     if (operation.kind == Kind::kGather || operation.kind == Kind::kLayer) operation.queue();
@@ -145,21 +117,24 @@ void Training::prepare() {
 }
 
 // A step of fashion_mnist_cnn at batch 64 in bf16 on an H200 takes 79.8 us with one in a graph, 78.3
-// with 2, 77.7 with 4, 77.6 with 8 and 76.8 with 16. Updating parameters in parts, beside the passes
-// of the layers before theirs, did not pay: 75.1 us in one part; 75.3 in two, all but the first
-// layer's beside its gradients; 79.8 on a branch of their own.
+// with 2, 77.7 with 4, 77.6 with 8 and 76.8 with 16. What did not pay there:
+// - updating parameters in parts, beside the passes of the layers before theirs: 75.1 us in one part; 75.3 in two, all but
+//   the first layer's beside its gradients; 79.8 on a branch of their own;
+// - updating fc1's and fc2's beside the beginning of the next step: 70.4 us for 70.4 (tf32 99.9 for 101, fp32 104.8 for
+//   105.5), as gather and the first convolution take 4 us more beside it;
+// - with that on a branch of its own, gathering the next batch there too, and branches that do not follow the step before
+//   once more: 74.1 us (tf32 112.3, fp32 107.0). Of two kernels behind a fork the one that goes on elsewhere begins some
+//   6 us late, and this became the main branch's.
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");
     for (int64_t i = 0; i < steps; ++i) {
-      if (net_.prepare_aside()) late_work_ = branch_->mark();  // behind a late update
+      if (net_.prepare_aside()) prepared_ = branch_->mark();
       for (const Operation& operation : program_) {
         if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
         operation.queue();
       }
     }
-    net_.join_aside();
-    late_work_.reset();
   });
 }
 

@@ -77,8 +77,6 @@ class Training {
   const Program& program() const { return program_; }
   /// True if step() replays a graph.
   bool has_graph() const { return static_cast<bool>(graphs_); }
-  /// True if a graph updates parameters beside the beginning of the next step (`late_update`).
-  bool updates_late() const { return has_graph() && late_from_ > 0; }
 
   Net& net() { return net_; }
   Weights& weights() { return weights_; }
@@ -97,10 +95,8 @@ class Training {
 
  private:
   void write_program();
-  void find_late_parameters();
   StepGraph captured(int64_t steps);
-  void queue_update();
-  void wait_for_late_work(const Net::Call& call);
+  void wait_for_prepared(const Net::Call& call);
   StepEnd step_end() const {
     return {net_.loss().data<float>(), net_.hits().data<int32_t>(), schedule_};
   }
@@ -125,11 +121,8 @@ class Training {
   uint64_t next_ = 0;                     // the step that step() queues
   Program program_;
   std::unique_ptr<SideStream> branch_;  // of the captured step
-  /// Of the flat buffers, where the parameters begin that a captured step updates beside the beginning of the next; 0:
-  /// none.
-  int64_t late_from_ = 0;
-  /// On the branch, the mark behind that update and what is prepared of parameters, until a call waits for it.
-  std::optional<size_t> late_work_;
+  /// On the branch, the mark behind what passes take of parameters, until one waits for it.
+  std::optional<size_t> prepared_;
   StepGraphs graphs_;
 };
 

@@ -174,20 +174,6 @@ TEST(Spec, ResolvedConfigurationReadsBackTheSame) {
   EXPECT_EQ(write_yaml(read_yaml(text, "b.yaml")), text);
 }
 
-TEST(Spec, LateUpdatesUnlessToldOtherwise) {
-  const auto is_late = [](const std::string& keys) {
-    ConfigNode root = read_yaml(
-        keys + "backend: cpu\ndata: {dataset: synthetic_images}\nlayers:\n" + kTail, "a.yaml");
-    ConfigErrors errors("a.yaml");
-    const bool late = read_net_spec(root, errors).late_update;
-    errors.raise_if_any();
-    return late;
-  };
-  EXPECT_TRUE(is_late(""));
-  EXPECT_FALSE(is_late("late_update: false\n"));
-  EXPECT_THROW(is_late("late_update: 8\n"), ConfigError);
-}
-
 TEST(Spec, StepsInAGraph) {
   const auto steps_of = [](const std::string& keys) {
     ConfigNode root = read_yaml(

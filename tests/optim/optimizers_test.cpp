@@ -55,8 +55,6 @@ class Trajectory {
     state_.learning_rate = static_cast<float>(optimizer.learning_rate());
   }
 
-  /// What follows updates parameters from that element on by themselves.
-  void split_at(int64_t element) { split_ = element; }
   /// After a loss that is not finite.
   void restart() { state_.halted = 0; }
   void step(float loss = 1.0f) {
@@ -78,12 +76,7 @@ class Trajectory {
     const StepEnd end{static_cast<const float*>(loss_memory.data()),
                       static_cast<const int32_t*>(hits_memory.data()),
                       {.learning_rate = state_.learning_rate}};
-    if (split_ == 0) {
-      update_->queue(of_step, end);
-    } else {
-      update_->queue_first(split_, of_step, end);
-      update_->queue_rest(context_, split_, of_step, end);
-    }
+    update_->queue(of_step, end);
     StepState expected = state_;
     advance_state(expected, {&loss, hits, end.schedule});
     copy_bytes(&state_, Device::kCpu, state.data(), device, sizeof state_);
@@ -103,7 +96,6 @@ class Trajectory {
     });
   }
 
-  bool has_parts() const { return update_->has_parts(); }
   const OptimizerTensors& tensors() const { return tensors_; }
   std::vector<float> get(const Tensor& tensor) {
     std::vector<float> values(w_.size());
@@ -131,7 +123,6 @@ class Trajectory {
   OptimizerTensors tensors_;
   std::unique_ptr<Update> update_;
   StepState state_;
-  int64_t split_ = 0;
 };
 
 /// The parameters, their average and the states.
@@ -182,33 +173,6 @@ TEST(Optimizers, DoNothingIfTheLossIsNotFinite) {
       trajectory.restart();
       trajectory.step();
       EXPECT_NE(all_of(trajectory), before) << type->name;
-    }
-  }
-}
-
-TEST(Optimizers, TwoPartsGiveTheBitsOfOne) {
-  const json shapes = json::parse("[[5, 3], [7], [9, 20], [3, 2, 1, 1], [11]]");
-  for (const OptimizerType* type : optimizer_types()) {
-    for (const char* keys : {"", ", clip_norm: 1, ema: 0.5, weight_decay: 0.1, decay_biases: false",
-                             ", momentum: 0.9, weight_decay: 0.1"}) {
-      if (has(keys, "momentum") && type->name.starts_with("adam")) continue;
-      const auto optimizer = read("{type: " + std::string(type->name) + keys + "}");
-      for (Device device : devices()) {
-        Trajectory whole(*optimizer, shapes, device), parts(*optimizer, shapes, device);
-        if (!parts.has_parts()) {
-          EXPECT_EQ(type->name, "muon");
-          continue;
-        }
-        for (const int64_t split : {64, 128, 320, 64}) {
-          parts.split_at(split);
-          whole.step();
-          parts.step();
-          EXPECT_EQ(all_of(parts), all_of(whole)) << type->name << keys << " at " << split;
-        }
-        parts.step(NAN);
-        parts.step();
-        EXPECT_EQ(all_of(parts), all_of(whole)) << type->name << keys << ", halted";
-      }
     }
   }
 }

@@ -119,30 +119,8 @@ TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
   }
 }
 
-TEST_F(TrainingOnGpu, LateUpdatesGiveTheSameBits) {
-  const auto other = [](const std::string& backend) {  // in math bf16 and with another rule
-    return "math: bf16\n" +
-           changed(small_training(backend), {{"type: adam", "type: sgd, momentum: 0.9"}});
-  };
-  for (const std::string backend : {"custom", "cudnn"}) {
-    for (const std::string& text : {small_training(backend), small_residual_training(backend),
-                                    averaged_training(backend), other(backend)}) {
-      TestTraining late(text), whole("late_update: false\n" + text);
-      EXPECT_TRUE(late.training->updates_late());
-      EXPECT_FALSE(whole.training->updates_late());
-      for (const int count : {1, 8, 11}) {  // one by one, by a graph, and both
-        late.training->step(count);
-        whole.training->step(count);
-        EXPECT_EQ(snapshot(late), snapshot(whole)) << backend;
-        EXPECT_EQ(late.training->evaluate().loss, whole.training->evaluate().loss);
-      }
-    }
-  }
-  EXPECT_FALSE(TestTraining(muon_training("custom")).training->updates_late());
-}
-
 TEST_F(TrainingOnGpu, WhatAStepPreparesOfWeightsGivesTheSameBits) {
-  for (const std::string extra : {"", "fuse: false\n", "late_update: false\n"}) {
+  for (const std::string extra : {"", "fuse: false\n"}) {
     const std::string text =
         extra + "math: bf16\n" +
         changed(small_training("custom"), {{"  - {name: fc,",
