@@ -60,7 +60,9 @@ class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if (input_) return input_->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
+    if (input_) {
+      return input_->run(dy.data<float>(), w.data<float>(), dx.data<float>(), run.stream());
+    }
     products_->backward_data->run(dy.data<T>(), w.data<float>(), dx.data<T>(), run.stream());
   }
 
@@ -107,7 +109,7 @@ class Conv2dCustomDirect : public Conv2dWithMoments, public InferenceForward {
   const DirectConvolution<T, false> convolution_;
   std::optional<DirectProducts<Mma, T>> products_;  // of tf32 and bf16
   std::optional<DirectFilterRows> filter_rows_;     // of bfloat16
-  std::optional<DirectInput<T>> input_;             // with stride 1
+  std::optional<DirectInput> input_;                // of float32, with stride 1
 };
 
 std::optional<std::string> unsupported(const Conv2dProblem& problem, Pass pass) {

@@ -56,10 +56,10 @@ struct DirectInputPlan {
   }
 };
 
-template <class Shape, class T>
+template <class Shape>
 __global__ void __launch_bounds__(kInputPatchThreads, 2)
-    conv2d_direct_input_kernel(const __grid_constant__ DirectInputPlan g, const T* dy,
-                               const float* w, T* __restrict__ dx) {
+    conv2d_direct_input_kernel(const __grid_constant__ DirectInputPlan g, const float* dy,
+                               const float* w, float* __restrict__ dx) {
   constexpr int kC = Shape::c, kR = Shape::r, kRows = kInputPatchRows, kRun = kInputPatchColumns;
   constexpr int kPitch = direct_input_pitch(Shape::taps), kWindow = kRun + kR - 1;
   extern __shared__ __align__(16) float direct_input_memory[];
@@ -84,11 +84,11 @@ __global__ void __launch_bounds__(kInputPatchThreads, 2)
     from[i] = value >= g.values ? -2 : inside ? p * d.q + q : -1;
   }
   float fetched[kInputFetches], weight = 0;
-  const T* plane = dy + size_t(n) * d.k * d.p * d.q;
+  const float* plane = dy + size_t(n) * d.k * d.p * d.q;
   const auto fetch = [&](int k) {
     if (k >= d.k) return;
 #pragma unroll
-    for (int i = 0; i < kInputFetches; ++i) fetched[i] = from[i] >= 0 ? float(plane[from[i]]) : 0.f;
+    for (int i = 0; i < kInputFetches; ++i) fetched[i] = from[i] >= 0 ? plane[from[i]] : 0.f;
     if (tid < Shape::taps) weight = w[k * Shape::taps + tid];
     plane += d.p * d.q;
   };
@@ -146,27 +146,28 @@ __global__ void __launch_bounds__(kInputPatchThreads, 2)
 #pragma unroll
     for (int a = 0; a < kRows; ++a) {
       if (h0 + a >= d.h) continue;
-      T* const to = dx + (size_t(n * kC + c) * d.h + h0 + a) * d.w + w0;
+      float* const to = dx + (size_t(n * kC + c) * d.h + h0 + a) * d.w + w0;
       if (d.w % kRun == 0 && w0 < d.w) {
         store_word(
             to, Vector<float, kRun>{{sums[c][a][0], sums[c][a][1], sums[c][a][2], sums[c][a][3]}});
       } else {
 #pragma unroll
         for (int b = 0; b < kRun; ++b)
-          if (w0 + b < d.w) to[b] = T(sums[c][a][b]);
+          if (w0 + b < d.w) to[b] = sums[c][a][b];
       }
     }
 }
 
-/// What backward_data on float32 units cannot do.
+/// What backward_data on float32 units cannot do. From bfloat16 it took 261 us where from float32 it takes 92
+/// (8x3x224x224 -> 64 on an H200).
 inline std::optional<std::string> direct_input_unsupported(const Conv2dProblem& d) {
   if (auto reason = direct_unsupported(d, Pass::kBackwardData)) return reason;
   if (d.layout != Layout::kNCHW) return "takes nchw only in this pass";
+  if (d.dtype != DType::kFloat32) return "stores float32 only in this pass, but with a stride";
   return {};
 }
 
-/// x, y and dy are stored as T. REQUIRES: direct_input_unsupported() has no reason.
-template <class T>
+/// REQUIRES: direct_input_unsupported() has no reason.
 class DirectInput {
  public:
   explicit DirectInput(const Conv2dProblem& problem) : plan_(problem) {}
@@ -175,10 +176,10 @@ class DirectInput {
     return std::to_string(plan_.down * kInputPatchRows) + "x" +
            std::to_string(plan_.across * kInputPatchColumns) + " positions a block";
   }
-  void run(const T* dy, const float* w, T* dx, cudaStream_t stream) const {
+  void run(const float* dy, const float* w, float* dx, cudaStream_t stream) const {
     with_direct_shape(plan_.d, [&]<class Shape>(Shape) {
       launch_following({dim3(plan_.blocks()), dim3(plan_.threads()), plan_.shared_bytes(), stream},
-                       conv2d_direct_input_kernel<Shape, T>, plan_, dy, w, dx);
+                       conv2d_direct_input_kernel<Shape>, plan_, dy, w, dx);
     });
   }
 
