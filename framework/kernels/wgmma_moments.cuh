@@ -15,20 +15,19 @@ struct WgmmaMomentsResult : WgmmaResult<kLayout, T> {
   __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
                                         const typename A::Start& start, const WgmmaPlace& place,
                                         const WgmmaTileMemory<Tile>& memory) const {
-    // A cluster may have a row of tiles more.
+    // None has a place where nobody asks for moments.
     if (place.row < moments.parts) leave<Tile>(d, a, start, place);
     WgmmaResult<kLayout, T>::template store<Tile>(d, a, start, place, memory);
   }
 
  private:
   // A lane's two rows are joined, and then those of the eight lanes that have the same columns: of 32 columns, of which
-  // each has eight, two lanes keep half each and give the other half away, until each lane has one of all 16 rows. Of 16
-  // columns two lanes come to the same one.
+  // each has eight, two lanes keep half each and give the other half away, until each lane has one of all 16 rows.
   template <class Tile, class A>
   __device__ __forceinline__ void leave(const float (&d)[Tile::kN / 2], const A& a,
                                         const typename A::Start& start,
                                         const WgmmaPlace& place) const {
-    constexpr int kN = Tile::kN, kWarps = Tile::kMultipliers / 32, kGroup = kN < 32 ? 16 : 32;
+    constexpr int kN = Tile::kN, kWarps = Tile::kMultipliers / 32, kGroup = 32;
     static_assert(kN % kGroup == 0 && kN <= Tile::kMultipliers);
     __shared__ float2 of_warps[kWarps][kN];
     __shared__ float counts[kWarps];
@@ -64,20 +63,11 @@ struct WgmmaMomentsResult : WgmmaResult<kLayout, T> {
           of_rows.join(mean[k + e], squares[k + e], inside[1] ? lower[e] : 0.f, 0.f);
         }
       }
-      int mine = lane % 4 * 2;
-      if constexpr (kGroup == 32) {
-        halve<4>(mean, squares, 16, of_16);
-        halve<2>(mean, squares, 8, of_8);
-        halve<1>(mean, squares, 4, of_4);
-        mine += lane / 16 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2;
-      } else {
-        halve<2>(mean, squares, 16, of_16);
-        halve<1>(mean, squares, 8, of_8);
-        of_4.join(mean[0], squares[0], __shfl_xor_sync(~0u, mean[0], 4),
-                  __shfl_xor_sync(~0u, squares[0], 4));
-        mine += lane / 16 * 8 + lane / 8 % 2;
-      }
-      if (kGroup == 32 || lane / 4 % 2 == 0) of_warps[warp][first + mine] = {mean[0], squares[0]};
+      halve<4>(mean, squares, 16, of_16);
+      halve<2>(mean, squares, 8, of_8);
+      halve<1>(mean, squares, 4, of_4);
+      const int mine = lane / 16 * 16 + lane / 8 % 2 * 8 + lane % 4 * 2 + lane / 4 % 2;
+      of_warps[warp][first + mine] = {mean[0], squares[0]};
     }
     if (lane == 0) counts[warp] = count;
     wait_multipliers<Tile>();

@@ -1,5 +1,5 @@
 // linear custom_wgmma: Hopper's tensor cores by wgmma and the copy engine; bf16 or tf32. The product is
-//           that of kernels/wgmma_product.cuh; matrices are images of one pixel.
+//           that of kernels/wgmma_product.cuh; matrices by their rows, or turned.
 // Mapping:  tile = 128 rows x 256, 128 or 64 columns, which blocks take by turns; one thread starts copies, two
 //           warpgroups multiply. Where tiles are too few a sum is split, and a second kernel adds up.
 // Traffic:  the weights are rounded to bf16 once, in the workspace; an operand is read once for each

@@ -1,5 +1,5 @@
-// linear by wgmma (kernels/wgmma_product.cuh), for custom_wgmma and custom_wgmma_3xtf32: matrices are images
-// of one pixel.
+// linear by wgmma (kernels/wgmma_product.cuh), for custom_wgmma and custom_wgmma_3xtf32: matrices by their rows, or where an
+// operand is turned as images of one pixel.
 #pragma once
 
 #include "core/arena.h"
