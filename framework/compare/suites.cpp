@@ -202,7 +202,7 @@ void deepbench(Suite* suite) {
 
 // Of sizes that no cache holds.
 void memory(Suite* suite) {
-  // A tensor has at least 100 MB, more than the L2 cache of any GPU of today.
+  // A tensor has at least 100 MB, twice what the L2 cache of an H200 holds.
   suite->source = "layers that move more than they compute";
   const auto note = [&](const std::string& layer, const std::string& shape) {
     suite->problems.push_back({layer, layer, shape});

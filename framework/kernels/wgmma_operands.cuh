@@ -1,6 +1,6 @@
 // The operands of a product by wgmma (wgmma_product.cuh): images with the channels last, and matrices
 // of weights, in bfloat16 or float (of which tf32 is multiplied), brought box by box by the copy engine.
-// A plain matrix is images of one pixel.
+// A plain matrix is its rows, or where it is turned images of one pixel.
 //
 // One step of the product sums over the terms in 128 bytes, 64 or 32. An operand O says:
 //   Element            bfloat16 or float

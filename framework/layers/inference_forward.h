@@ -1,4 +1,4 @@
-// Forward passes of inference: parameters stay as they are from batch to batch, and no backward pass follows.
+// Forward passes that may take what was made of the parameters before: of inference, and some of training.
 #pragma once
 
 #include <stdexcept>
@@ -10,7 +10,8 @@ namespace duet {
 /// What an Implementation may be besides: one that knows a faster forward for inference, with the same y, bit for bit. It
 /// need not keep a state; it may have made before what depends on the parameters alone (rounded copies, another order), and
 /// its kernels may read the parameters before wait_for_primary(), as nothing that is queued around it writes them.
-/// A Net owns the prepared memory and has it made anew when parameters have changed (net/net.h); this keeps nothing.
+/// A Net owns the prepared memory and has it made anew when parameters have changed, or in each captured step of a training
+/// (net/net.h); this keeps nothing.
 class InferenceForward {
  public:
   /// Of what prepare_weights() makes.
@@ -22,6 +23,7 @@ class InferenceForward {
 
   /// True if a training step may take what is prepared too: infer() as its forward, which then leaves nothing out and reads no
   /// parameter before wait_for_primary(), and backward_data_of_prepared(), with the same dx as backward_data, bit for bit.
+  /// prepare_weights() then uses no workspace.
   virtual bool serves_training() const { return false; }
   virtual void backward_data_of_prepared(const Run&, const LayerTensors& /*t*/,
                                          const void* /*prepared*/) {

@@ -111,6 +111,9 @@ void Net::prepare_weights() {
 
 void Net::run_aside(SideStream* aside) {
   aside_ = aside;
+  // After a pass that threw, too, nothing is beside anything.
+  asides_.clear();
+  prepares_aside_ = false;
   if (!aside || workspace_aside_.data()) return;
   for (const Call& call : calls_) {
     if (!may_run_aside(call)) continue;
@@ -158,7 +161,7 @@ bool Net::may_run_aside(const Call& call) const {
 // Values that no call of the list needs at the same time share memory. So a pass waits for those beside
 // it that read what it overwrites.
 void Net::wait_for_readers(const Call& call) {
-  if (call.step->pass == Pass::kForward) return;  // nothing is beside it
+  if (call.step->pass == Pass::kForward) return;  // beside it only weights are prepared
   const LayerTensors& t = call.node->tensors;
   std::vector<Tensor> written = t.dx;
   written.push_back(t.state);

@@ -84,7 +84,6 @@ class Net {
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
   void run_aside(SideStream* aside);
   void join_aside();
-  bool runs_aside() const { return aside_ != nullptr; }
   /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
   /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().
   bool prepare_aside();

@@ -120,11 +120,10 @@ void Training::prepare() {
 // with 2, 77.7 with 4, 77.6 with 8 and 76.8 with 16. What did not pay there:
 // - updating parameters in parts, beside the passes of the layers before theirs: 75.1 us in one part; 75.3 in two, all but
 //   the first layer's beside its gradients; 79.8 on a branch of their own;
-// - updating fc1's and fc2's beside the beginning of the next step: 70.4 us for 70.4 (tf32 99.9 for 101, fp32 104.8 for
-//   105.5), as gather and the first convolution take 2 us more beside it (in tf32 4);
-// - with that on a branch of its own, gathering the next batch there too, and branches that do not follow the step before
-//   once more: 74.1 us (tf32 112.3, fp32 107.0). Of two kernels behind a fork the one that goes on elsewhere begins some
-//   6 us late, and this became the main branch's.
+// - updating fc1's and fc2's beside the beginning of the next step: 70.4 us either way (tf32 99.9 for 101, fp32 104.8
+//   for 105.5), as gather and the first convolution take 2 us more beside it (in tf32 4);
+// - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
+//   kernels behind a fork begins some 6 us late, and that was then the main branch's.
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");

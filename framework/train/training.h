@@ -42,7 +42,7 @@ class Training {
   void step(int64_t count = 1);
   /// Of the next `most` steps those that one launch takes; returns how many.
   int64_t step_some(int64_t most);
-  /// How many those are, if there are as many.
+  /// Steps that one launch takes where that many are left.
   int64_t steps_at_once() const { return graphs_.at_once(); }
   /// For who queues the operations of program() itself: has the batch of the next step there, and
   /// step() go on from wherever they have come. Waits for what is queued.

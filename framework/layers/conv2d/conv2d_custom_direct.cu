@@ -8,7 +8,7 @@
 //           (direct_filter_product.cuh); in nhwc and bf16 a warp keeps them (direct_filter_rows.cuh).
 // Traffic:  x once a run of filters (from L2), w from shared memory, y once; dy once.
 // Limits:   1-4 channels, groups = 1; on float32 units 3x3 or, with 1 channel, 5x5, stride 1, dilation 1,
-//           all passes; on tensor cores up to 200 weights a filter, forward with strides
+//           backward_data in nchw where float32 is stored; on tensor cores up to 200 weights a filter, forward with strides
 //           along a row up to 2; backward_data with dilation 1, strides whose product with the channels is
 //           16 at most, up to 4 strides of taps.
 // Measured: H200, fp32, alone in a CUDA graph, Nx1x28x28 -> 64, 3x3, NCHW: forward 5.9 us at N = 64, 74.5

@@ -24,7 +24,7 @@ bool with_direct_shape(const Conv2dProblem& d, F f) {
   return false;
 }
 
-/// What forward and backward_filter cannot do.
+/// What float32 units cannot do.
 inline std::optional<std::string> direct_unsupported(const Conv2dProblem& d, Pass) {
   if (auto reason = ungrouped_unsupported(d)) return reason;
   if (!with_direct_shape(d, [](auto) {})) {

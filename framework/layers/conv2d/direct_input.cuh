@@ -46,7 +46,7 @@ struct DirectInputPlan {
     by_tiles_w = FastDivisor(tiles_w), by_width = FastDivisor(width);
   }
   int blocks() const { return d.n * tiles_h * tiles_w; }
-  /// Enough that none of them brings more than kInputFetches, or two weights.
+  /// Enough that none of them brings more than kInputFetches values of dy, or more than one weight.
   int threads() const {
     const int fetching = std::max(ceil_div(values, kInputFetches), d.c * d.r * d.s);
     return round_up(std::max(across * down, fetching), 32);
@@ -163,7 +163,8 @@ __global__ void __launch_bounds__(kInputPatchThreads, 2)
 inline std::optional<std::string> direct_input_unsupported(const Conv2dProblem& d) {
   if (auto reason = direct_unsupported(d, Pass::kBackwardData)) return reason;
   if (d.layout != Layout::kNCHW) return "takes nchw only in this pass";
-  if (d.dtype != DType::kFloat32) return "stores float32 only in this pass, but with a stride";
+  if (d.dtype != DType::kFloat32)
+    return "takes float32 storage only in this pass where the stride is 1";
   return {};
 }
 

@@ -1,5 +1,6 @@
 // A convolution with filters of 1x1 and stride 1 in NCHW by the warp-wide mma.sync: products of the tensors as
-// they lie, one kernel a pass. Of an image with HW pixels
+// they lie, one kernel a pass; of many tiles by pointwise_kept.cuh, of few images of one pixel by
+// pointwise_pixel.cuh. Of an image with HW pixels
 //
 //   forward          y [K][HW] = w    [K][C]  * x [C][HW]
 //   backward_data    dx[C][HW] = w^T  [C][K]  * dy[K][HW]
