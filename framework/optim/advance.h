@@ -20,12 +20,17 @@ void advance(Context& context, StepState* state, const StepEnd& end);
 /// Sets the learning rate alone, of the step to come, to the bits that advance() comes to.
 void set_learning_rate(Context& context, StepState* state, const ScheduleRule& schedule);
 
+/// Of a step whose loss is NaN or infinite, and of all behind it, nothing is updated.
+DUET_HOST_DEVICE inline bool updates(const StepState& state, float loss) {
+  return !state.halted && loss - loss == 0.0f;
+}
+
 /// What both do, on both devices; without a loss the latter.
 DUET_HOST_DEVICE inline void advance_state(StepState& state, const StepEnd& end) {
   if (end.loss) {
     const float loss = *end.loss;
     state.last_loss = loss;
-    if (state.halted || !(loss - loss == 0.0f)) {  // NaN or infinite
+    if (!updates(state, loss)) {
       state.halted = 1;
       return;
     }

@@ -23,11 +23,6 @@ struct UpdateExtras {
   bool any() const { return scale || kinds || ema; }
 };
 
-/// Of a step without a finite loss, and of all behind it, nothing is updated.
-DUET_HOST_DEVICE inline bool updates(const StepState& state, float loss) {
-  return !state.halted && loss - loss == 0.0f;
-}
-
 /// `average` moves towards `w`, as torch.optim.swa_utils.AveragedModel with its get_ema_avg_fn().
 DUET_HOST_DEVICE inline float averaged(float average, float w, float share, uint64_t step) {
   return step == 0 ? w : average + share * (w - average);
