@@ -1,14 +1,16 @@
 # Most of the time of a compiler goes into headers and templates (JSON, spdlog, GoogleTest). Where several files are
 # compiled as one, they must not use the same name in their unnamed namespaces.
 
-# usage: duet_group_by_folder(TARGET WHETHER MOST): the target's files of each folder are compiled as one, or as
-# several if there are more than about MOST, but for those that have options of their own.
-function(duet_group_by_folder target whether most)
-  if(NOT whether)
+# usage: duet_group_by_folder(TARGET): about DUET_GROUP_SIZE of the target's files of a folder are compiled as one, but for
+# those that have options of their own, and those that call CUDA's libraries.
+function(duet_group_by_folder target)
+  if(DUET_GROUP_SIZE LESS 2)
     return()
   endif()
   set(folders "")
   get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "(_cuda|_cudnn|_cublas|_cufft|cudnn_graph)\\.cpp$")
   foreach(source IN LISTS sources)
     get_filename_component(path ${source} ABSOLUTE)
     get_filename_component(folder ${path} DIRECTORY)
@@ -20,7 +22,7 @@ function(duet_group_by_folder target whether most)
   foreach(folder IN LISTS folders)
     string(MAKE_C_IDENTIFIER "${folder}" group)
     list(LENGTH files_of_${folder} count)
-    math(EXPR groups "(${count} + ${most} - 1) / ${most}")
+    math(EXPR groups "(${count} + ${DUET_GROUP_SIZE} - 1) / ${DUET_GROUP_SIZE}")
     foreach(source IN LISTS files_of_${folder})
       # Names decide, so that a new file leaves the other groups as they are.
       get_filename_component(name ${source} NAME)

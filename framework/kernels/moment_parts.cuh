@@ -92,4 +92,21 @@ __device__ __forceinline__ void leave_moments(const ChannelMoments& to, int chan
   reinterpret_cast<float2*>(to.sums)[size_t(channel) * to.parts + part] = {mean, squares};
 }
 
+/// What warps, in shared memory, found of the same channels, each of its own values.
+template <int warps, int channels>
+struct WarpMoments {
+  float2 of[warps][channels];  // mean and squares
+  float counts[warps];
+
+  /// By one thread a channel, which is `first` + `i`: all warps joined, left as `part`.
+  __device__ __forceinline__ void leave(const ChannelMoments& to, int first, int i,
+                                        int part) const {
+    Moments all = {};
+#pragma unroll
+    for (int w = 0; w < warps; ++w) all = joined(all, {counts[w], of[w][i].x, of[w][i].y});
+    leave_moments(to, first + i, part, all.mean, all.squares);
+    if (first + i == 0) to.counts[part] = all.count;
+  }
+};
+
 }  // namespace duet

@@ -29,10 +29,8 @@ struct WgmmaMomentsResult : WgmmaResult<kLayout, T> {
                                         const WgmmaPlace& place) const {
     constexpr int kN = Tile::kN, kWarps = Tile::kMultipliers / 32, kGroup = 32;
     static_assert(kN % kGroup == 0 && kN <= Tile::kMultipliers);
-    __shared__ float2 of_warps[kWarps][kN];
-    __shared__ float counts[kWarps];
+    __shared__ WarpMoments<kWarps, kN> warps;
     const int tid = threadIdx.x, lane = tid % 32, warp = tid / 32, n0 = place.column * kN;
-    const int columns = this->columns;
     bool inside[2];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
@@ -67,18 +65,11 @@ struct WgmmaMomentsResult : WgmmaResult<kLayout, T> {
       halve<2>(mean, squares, 8, of_8);
       halve<1>(mean, squares, 4, of_4);
       const int mine = lane / 16 * 16 + lane / 8 % 2 * 8 + lane % 4 * 2 + lane / 4 % 2;
-      of_warps[warp][first + mine] = {mean[0], squares[0]};
+      warps.of[warp][first + mine] = {mean[0], squares[0]};
     }
-    if (lane == 0) counts[warp] = count;
+    if (lane == 0) warps.counts[warp] = count;
     wait_multipliers<Tile>();
-    if (tid < kN && n0 + tid < columns) {
-      Moments all = {};
-#pragma unroll
-      for (int w = 0; w < kWarps; ++w)
-        all = joined(all, {counts[w], of_warps[w][tid].x, of_warps[w][tid].y});
-      leave_moments(moments, n0 + tid, place.row, all.mean, all.squares);
-      if (n0 + tid == 0) moments.counts[place.row] = all.count;
-    }
+    if (tid < kN && n0 + tid < this->columns) warps.leave(moments, n0, tid, place.row);
   }
 
   /// Of 2 * `half` columns this lane keeps the lower or the upper half, joined with those of lane ^ bit.

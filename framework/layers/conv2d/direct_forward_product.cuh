@@ -265,22 +265,15 @@ __global__ void __launch_bounds__(kForwardProductThreads, 2)
   }
   if (moments.parts == 0) return;
   constexpr int kFilters = 16 * kRowTiles;
-  __shared__ float2 of_warps[kWarps][kFilters];
-  __shared__ float counts[kWarps];
+  __shared__ WarpMoments<kWarps, kFilters> warps;
   mine.join_quad();
   if (of_four == 0)
 #pragma unroll
     for (int i = 0; i < 2 * kRowTiles; ++i)
-      of_warps[warp][i * 8 + row] = {mine.mean[i], mine.squares[i]};
-  if (lane == 0) counts[warp] = mine.count;
+      warps.of[warp][i * 8 + row] = {mine.mean[i], mine.squares[i]};
+  if (lane == 0) warps.counts[warp] = mine.count;
   __syncthreads();
-  if (tid >= kFilters || k0 + tid >= g.d.k) return;
-  Moments all = {};
-#pragma unroll
-  for (int i = 0; i < kWarps; ++i)
-    all = joined(all, {counts[i], of_warps[i][tid].x, of_warps[i][tid].y});
-  leave_moments(moments, k0 + tid, blockIdx.x, all.mean, all.squares);
-  if (k0 + tid == 0) moments.counts[blockIdx.x] = all.count;
+  if (tid < kFilters && k0 + tid < g.d.k) warps.leave(moments, k0, tid, blockIdx.x);
 }
 
 /// Whether forward has this product. Pixels of y are stored 16 bytes at a time.
