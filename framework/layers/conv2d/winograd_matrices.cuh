@@ -182,11 +182,13 @@ class PointProducts {
       : rows_(rows), columns_(columns), stride_(stride) {
     plan_ = {kPoints * ceil_div(rows, kTileRows), columns, ceil_div(terms, kTerms),
              int64_t(kPoints * stride),           limit,   multiprocessors};
+    // region points
     splits_ = plan_.splits;
     steps_ = splits_ * plan_.steps_per_split;
     plan_.row_tiles /= kPoints;
     plan_.steps = kPoints * steps_;
     plan_.splits *= kPoints;
+    // end points
   }
   /// Of a point: steps of 32 terms that operands have, and results that are its sum.
   int steps() const { return steps_; }
