@@ -199,7 +199,7 @@ class PointProducts {
   size_t result_floats() const { return size_t(kPoints) * splits_ * stride_; }
   /// An estimate, with what other kernels write of operands and read of results.
   double microseconds() const {
-    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 3e6, kLaunchUs = 3;
+    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 4e6, kLaunchUs = 2;
     const double floats = double(row_floats() + column_floats() + 2 * result_floats());
     return 3 * kLaunchUs + plan_.cycles / kCyclesPerUs + sizeof(float) * floats / kBytesPerUs;
   }
