@@ -9,6 +9,7 @@
 // Limits:   as custom_winograd, and math fp32.
 // Measured: H200, forward, backward_data and backward_filter with db: 64x64x56x56 -> 64, padded, 169 us, 169 and 191
 //           (custom_wgmma_3xtf32 240, 234 and 398); 64x64x13x13 -> 128 31.8, 26.6 and 26.5 (20.0, 30.3 and 37.7).
+//           Forward and backward_data by matrices, 8x512x28x28 -> 512, padded: 137 and 141 us (329 and 335).
 #include <algorithm>
 
 #include "layers/conv2d/conv2d_winograd.cuh"

@@ -96,9 +96,11 @@ struct FourTiles {
   int count;
   FastDivisor by_image, by_columns;
   explicit FourTiles(const Conv2dProblem& d)
-      : count(d.n * ceil_div(d.p, 4) * ceil_div(d.q, 4)),
-        by_image(ceil_div(d.p, 4) * ceil_div(d.q, 4)),
-        by_columns(ceil_div(d.q, 4)) {}
+      : FourTiles(d.n, ceil_div(d.p, WinogradSix::kTile), ceil_div(d.q, WinogradSix::kTile)) {}
+
+ private:
+  FourTiles(int images, int rows, int columns)
+      : count(images * rows * columns), by_image(rows * columns), by_columns(columns) {}
 };
 
 /// Images [n][channel][height][width], whose tiles begin `pad` above and left of their first output.
