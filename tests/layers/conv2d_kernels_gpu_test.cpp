@@ -48,6 +48,14 @@ class ConvolutionKernels : public GpuTest {
     }
   }
 
+  /// That `id` has for this pass what says `part` of itself.
+  void expect_detail(const LayerCase& c, std::string_view id, Pass pass, std::string_view part) {
+    const auto layer = make_layer("conv2d", c);
+    const std::string detail = layer->make(id, test_context(Device::kGpu))->detail(pass);
+    EXPECT_NE(detail.find(part), std::string::npos)
+        << id << ", " << c.name << ", " << to_string(pass) << ": " << detail;
+  }
+
   /// The block on whole numbers from -3 to 3: windows often hold their maximum twice, or nothing
   /// above 0, and no kernel may round. (Of a million windows of other numbers some hold two that
   /// are nearer to each other than float32's rounding, and the reference in double chooses its
@@ -116,13 +124,14 @@ TEST_F(ConvolutionKernels, PointwiseTiles) {
 // that are no whole tiles and slices, teams with tiles of two turns, and tiles of 128 rows.
 TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
   constexpr int kProblems[][4] = {
-      {3, 132, 100, 28}, {40, 264, 72, 14}, {25, 264, 36, 7}, {12, 248, 248, 28}};
+      {3, 132, 100, 28}, {40, 264, 72, 14}, {120, 264, 100, 7}, {12, 248, 248, 28}};
   for (const auto& [n, channels, filters, size] : kProblems) {
-    check("conv2d",
-          {.name = "kept_n" + std::to_string(n),
-           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
-           .x = {image(n, channels, size, size)}},
-          {"custom_mma_3xtf32"});
+    const LayerCase c = {.name = "kept_n" + std::to_string(n),
+                         .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+                         .x = {image(n, channels, size, size)}};
+    for (const Pass pass : {Pass::kForward, Pass::kBackwardData})
+      expect_detail(c, "custom_mma_3xtf32", pass, "weights kept");
+    check("conv2d", c, {"custom_mma_3xtf32"});
   }
 }
 
@@ -270,6 +279,39 @@ TEST_F(ConvolutionKernels, WinogradBlocks) {
   check_winograd("images_36", 100, "0", image(64, 64, 13, 13));
   check_winograd("patches_32", 64, "1", image(11, 66, 28, 28));
   check_winograd("patches_36", 100, "1", image(12, 66, 27, 28));
+}
+
+// Winograd's products as matrices in memory: last tiles and steps of a sum that are not whole, channels and filters that are no
+// whole tiles and no whole 16 bytes, even and odd rows of results, one and several splits of a sum, several slices of the
+// tiles, no bias, no padding and much.
+TEST_F(ConvolutionKernels, WinogradMatrices) {
+  Context& context = test_context(Device::kGpu);
+  const size_t limit = context.workspace_limit();
+  const auto check_matrices = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                  std::vector<std::pair<std::string, std::string>> keys) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    keys.emplace_back("kernel", "3");
+    const LayerCase c{.name = name, .keys = keys, .x = {x}};
+    const auto layer = make_layer("conv2d", c);
+    const CheckData check_data = make_check_data("conv2d", c);
+    for (const Pass pass : layer->passes()) {
+      expect_detail(c, "custom_winograd_3xtf32", pass, "36 products");
+      check_pass(*layer, name, "custom_winograd_3xtf32", pass, check_data);
+    }
+    return c;
+  };
+  check_matrices("whole", 256, image(8, 256, 28, 28), {{"padding", "1"}});
+  check_matrices("parts", 199, image(9, 265, 30, 23), {{"padding", "[1, 0]"}});
+  check_matrices("much_padding", 300, image(5, 130, 33, 35), {{"padding", "[2, 3]"}});
+  const LayerCase splits =
+      check_matrices("splits", 248, image(8, 124, 57, 56), {{"bias", "false"}});
+  expect_detail(splits, "custom_winograd_3xtf32", Pass::kBackwardFilter, " splits");
+  context.set_workspace_limit(size_t{48} << 20);
+  const LayerCase slices =
+      check_matrices("slices", 256, image(16, 192, 30, 30), {{"padding", "1"}});
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter})
+    expect_detail(slices, "custom_winograd_3xtf32", pass, " slices");
+  context.set_workspace_limit(limit);
 }
 
 // Splits of the sum over windows that span images, and several chunks a split; blocks of Winograd
