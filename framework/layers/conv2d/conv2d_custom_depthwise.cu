@@ -3,7 +3,8 @@
 // Mapping:  forward, and backward_data of stride 1, which is a forward pass with the filter turned
 //           round: thread = 4 neighbouring outputs, whose inputs stand in registers a row at a time.
 //           backward_data of stride 2: thread = 4 neighbouring dx, likewise; other: thread = 1 dx.
-//           backward_filter: block = 1 filter x a share of the outputs, 256 threads; thread = 4 neighbouring dy at a time, all taps in registers.
+//           backward_filter: block = 1 to 8 filters x a share of the outputs, 256 threads; thread = 4
+//           neighbouring dy at a time, all taps in registers.
 // Traffic:  forward x once from L2, R times from L1, y once; backward_data dy likewise, dx once;
 //           backward_filter x and dy once (of several filters a channel x once each).
 // Limits:   fp32 or bf16, fp32 FMA, nchw, groups = C, K a multiple of C. Kernels 3x3, 5x5 and 7x7 of

@@ -2,7 +2,7 @@
 //           kernels/product.cuh, its operands gathered from plain matrices.
 // Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, warp = 64x32 (or 32x32, or 32x16)
 //           sums in pieces of 16x8 (kernels/mma_tile.cuh). Where tiles are too few a sum is split,
-//           and a second kernel adds up.
+//           and a second kernel adds up. Up to 16 rows have no tiles (kernels/few_rows.cuh).
 // Traffic:  an operand is read once for each tile along the other, x and dy by 16 bytes and weights
 //           too where their lines start on 16 bytes. Operands are rounded on their way to shared
 //           memory.
