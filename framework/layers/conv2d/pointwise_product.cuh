@@ -394,7 +394,7 @@ class Conv2dPointwise : public Conv2dImpl {
     return is_few_pixels(problem_) && (pass != Pass::kBackwardFilter || problem_.n <= kRowsAtOnce);
   }
 
-  /// With weights kept in shared memory, where half of the multiprocessors have a tile. Where none has two, a cluster cuts
+  /// With weights kept in shared memory, where half of the multiprocessors have a tile (a third, of narrow ones two each). Where none has two, a cluster cuts
   /// long sums, in parts all of planes that are copied value by value; few rows have a narrower tile.
   template <bool kTurned>
   std::optional<KeptPlan> kept(int rows, int depth) const {
@@ -402,7 +402,9 @@ class Conv2dPointwise : public Conv2dImpl {
     if (kHalf ? pixels_ % 4 != 0 : rows <= 32) return {};
     const double tiles = double(ceil_div(rows, Kept::kM)) * ceil_div(positions_, Kept::kN);
     const int multiprocessors = likely_multiprocessor_count();
-    if (tiles <= multiprocessors && (2 * tiles < multiprocessors || depth > most)) return {};
+    if (tiles <= multiprocessors &&
+        ((kHasNarrow ? 3 : 2) * tiles < multiprocessors || depth > most))
+      return {};
     const auto plan = kept_plan<Kept, kTurned, T>(rows, positions_, depth);
     if constexpr (kHasNarrow) {
       if (plan && plan->teams <= kMostTeams / 2)
