@@ -96,21 +96,22 @@ __device__ __forceinline__ void store_rows(const RowSums<kInParts> (&sums)[kTile
   }
 }
 
-// y = function(x w^T + b). blockIdx.x is 8 * kTiles outputs, y 16 rows; warps take 16 terms by turns, lane l those from
+// y = function(x w^T + b). Weights are multiplied as T, which those that are prepared are stored as. blockIdx.x is 8 * kTiles outputs, y 16 rows; warps take 16 terms by turns, lane l those from
 // 4 (l%4) on.
-template <int kTiles, int vec, bool kInParts, class Function, class T>
+template <int kTiles, int vec, bool kInParts, class Function, class T, class W>
 __global__ void __launch_bounds__(32 * kMostRowWarps)
-    few_rows_forward_kernel(int rows, int in, int out, const T* x, const float* w,
-                            const float* bias, T* y) {
+    few_rows_forward_kernel(int rows, int in, int out, const T* x, const W* w, const float* bias,
+                            T* y) {
   wait_for_primary();
   constexpr int kAhead = kTiles == 1 ? 5 : 2;
   const int lane = threadIdx.x % 32, step = blockDim.x / 32 * kRowTerms;
   const int n0 = blockIdx.y * kRowsAtOnce, o0 = blockIdx.x * 8 * kTiles;
   const int n = n0 + lane / 4, o = o0 + lane / 4;
+  const auto as_prepared = [](float weight) { return float(T(weight)); };
   RowSums<kInParts> sums[kTiles];
   for (int first = threadIdx.x / 32 * kRowTerms; first < in; first += kAhead * step) {
     Neighbours<4, vec, T> images[kAhead][2];
-    Neighbours<4, vec, float> weights[kAhead][kTiles];
+    Neighbours<4, vec, W> weights[kAhead][kTiles];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const int i = first + k * step + lane % 4 * 4, left = in - i;
@@ -131,7 +132,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps)
 #pragma unroll
         for (int t = 0; t < kTiles; ++t)
           to[t].add({images[k][0][e], images[k][1][e], images[k][0][e + 1], images[k][1][e + 1]},
-                    weights[k][t][e], weights[k][t][e + 1]);
+                    as_prepared(weights[k][t][e]), as_prepared(weights[k][t][e + 1]));
     if constexpr (kInParts)
 #pragma unroll
       for (int t = 0; t < kTiles; ++t)
@@ -252,10 +253,10 @@ __global__ void __launch_bounds__(32 * kFilterWarps)
 /// Warps of a block for sums of so many terms.
 inline int row_warps(int terms) { return std::clamp(ceil_div(terms, kRowTerms), 1, kMostRowWarps); }
 
-/// y = function(x w^T + bias) of `rows` rows; `bias` may be nullptr.
-template <bool kInParts, class T, class Function = std::identity>
-void launch_few_rows_forward(int rows, int in, int out, const T* x, const float* w,
-                             const float* bias, T* y, cudaStream_t stream, Function = {}) {
+/// y = function(x w^T + bias) of `rows` rows; `bias` may be nullptr. Weights are stored as W.
+template <bool kInParts, class T, class W, class Function = std::identity>
+void launch_few_rows_forward(int rows, int in, int out, const T* x, const W* w, const float* bias,
+                             T* y, cudaStream_t stream, Function = {}) {
   const auto launch = [&](auto kernel, int columns) {
     launch_following(
         {dim3(ceil_div(out, columns), ceil_div(rows, kRowsAtOnce)), 32 * row_warps(in), 0, stream},
@@ -263,11 +264,11 @@ void launch_few_rows_forward(int rows, int in, int out, const T* x, const float*
   };
   constexpr int kMany = 2048;  // with fewer outputs narrower blocks reach more multiprocessors
   if (in % 4 != 0) {
-    launch(few_rows_forward_kernel<1, 1, kInParts, Function, T>, 8);
+    launch(few_rows_forward_kernel<1, 1, kInParts, Function, T, W>, 8);
   } else if (out <= kMany) {
-    launch(few_rows_forward_kernel<1, 4, kInParts, Function, T>, 8);
+    launch(few_rows_forward_kernel<1, 4, kInParts, Function, T, W>, 8);
   } else {
-    launch(few_rows_forward_kernel<4, 4, kInParts, Function, T>, 32);
+    launch(few_rows_forward_kernel<4, 4, kInParts, Function, T, W>, 32);
   }
 }
 

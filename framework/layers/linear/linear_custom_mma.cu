@@ -50,11 +50,11 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
     if (stages_weights()) stage_weights(run, w, run.workspace);
-    forward(run, x, w, b, y, run.workspace);
+    forward(run, x, w, b, y, stages_weights() ? run.workspace : nullptr);
   }
-  size_t prepared_bytes() const override { return staged_bytes(); }
+  size_t prepared_bytes() const override { return prepares_weights() ? rounded_bytes() : 0; }
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
-    if (stages_weights()) stage_weights(run, t.w[0], prepared);
+    if (prepares_weights()) stage_weights(run, t.w[0], prepared);
   }
   void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     forward(run, t.x[0], t.w[0], problem_.bias ? t.w[1] : Tensor{}, t.y[0], prepared);
@@ -103,20 +103,26 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   bool has_few_rows() const { return problem_.n <= kRowsAtOnce; }
   /// In bf16 with many rows, which read the weights as often as there are tiles of them, the weights
   /// are rounded once, at the beginning of the workspace.
-  bool stages_weights() const {
-    return std::is_same_v<T, bfloat16> && problem_.n > 128 && problem_.in % kWide == 0;
-  }
-  size_t staged_bytes() const {
-    return stages_weights() ? align_up(sizeof(T) * problem_.in * size_t(problem_.out)) : 0;
-  }
+  bool stages_weights() const { return can_round() && problem_.n > 128; }
+  /// Weights at rest also with few rows, which read half as much then.
+  bool prepares_weights() const { return stages_weights() || (can_round() && has_few_rows()); }
+  bool can_round() const { return std::is_same_v<T, bfloat16> && problem_.in % kWide == 0; }
+  size_t rounded_bytes() const { return align_up(sizeof(T) * problem_.in * size_t(problem_.out)); }
+  size_t staged_bytes() const { return stages_weights() ? rounded_bytes() : 0; }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const void* staged) const {
     if (has_few_rows()) {
-      return with_epilogue(problem_, [&](auto function) {
-        launch_few_rows_forward<false>(problem_.n, problem_.in, problem_.out, x.data<T>(),
-                                       w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
-                                       function);
-      });
+      const auto by = [&](const auto* weights) {
+        with_epilogue(problem_, [&](auto function) {
+          launch_few_rows_forward<false>(problem_.n, problem_.in, problem_.out, x.data<T>(),
+                                         weights, b.data<float>(), y.data<T>(), run.stream(),
+                                         function);
+        });
+      };
+      if constexpr (std::is_same_v<T, bfloat16>) {
+        if (staged != nullptr && can_round()) return by(static_cast<const T*>(staged));
+      }
+      return by(w.data<float>());
     }
     const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
       with_epilogue(problem_, [&](auto function) {
