@@ -165,6 +165,22 @@ TEST(ChooseOf, PointwiseFiltersAreMultipliedWhereTheyLie) {
   EXPECT_EQ(chosen(Math::kTF32, "2", Layout::kNCHW, 512), "custom_wgmma_halo");
 }
 
+TEST(ChooseOf, FewRowsTakeNoTiles) {
+  if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
+  for (const Math math : {Math::kTF32, Math::kBF16}) {
+    const auto chosen = [&](int rows, Pass pass) {
+      LayerCase c = {.keys = {{"out_features", "1000"}}, .x = {{{rows, 4096}}}};
+      c.options.math = math;
+      const auto layer = make_layer("linear", math == Math::kBF16 ? in_bf16(c) : c);
+      return choose_of(NetSpec{}, *layer, Family::kCustom, pass);
+    };
+    for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter}) {
+      EXPECT_EQ(chosen(8, pass), "custom_mma");
+      EXPECT_EQ(chosen(128, pass), "custom_wgmma");
+    }
+  }
+}
+
 TEST(ChooseOf, LittleIsMultipliedByKernelsThatCutSums) {
   if (!built_with_cuda()) GTEST_SKIP() << "needs a build with CUDA";
   const auto chosen = [](int batch, int channels, int size, Math math, Pass pass) {
