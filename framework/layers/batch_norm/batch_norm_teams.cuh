@@ -19,11 +19,11 @@
 
 namespace duet::batch_norm {
 
-inline constexpr int kTeamBlocks = 2;                // of a multiprocessor at once
-inline constexpr int kTeamRingBytes = 108 * 1024;    // of a block on Hopper
-inline constexpr int kTeamOtherBytes = 4 * 1024;     // of a block beside its ring
-inline constexpr int kMostPieces = 7;                // wait_for_fetches()
-inline constexpr int kEnoughPieces = 4;              // on their way, summed and written
+inline constexpr int kTeamBlocks = 2;              // of a multiprocessor at once
+inline constexpr int kTeamRingBytes = 108 * 1024;  // of a block on Hopper
+inline constexpr int kTeamOtherBytes = 4 * 1024;   // of a block beside its ring
+inline constexpr int kMostPieces = 7;              // wait_for_fetches()
+inline constexpr int kEnoughPieces = 4;            // on their way, summed and written
 
 /// Two sums of a piece as they travel to the team: each with the number of the launch, so that it is of this launch
 /// if it says so. Zeros at first.
@@ -65,7 +65,7 @@ class TeamMemory {
 };
 
 /// Of a problem in planes; `unit_bytes` are those of a unit of every thread of a block. Nothing where a piece is more
-/// than a ring holds.
+/// than a ring holds, or half of the GPU would have none.
 inline std::optional<Teams> teams_of(const Walk& walk, int unit_bytes) {
   const int blocks = kTeamBlocks * likely_multiprocessor_count();
   int room = kTeamRingBytes;
@@ -79,12 +79,13 @@ inline std::optional<Teams> teams_of(const Walk& walk, int unit_bytes) {
   };
   for (int teams = std::min(walk.channels, blocks); teams >= 1; --teams) {
     Teams t = {.walk = walk, .teams = teams, .rounds = ceil_div(walk.channels, teams)};
-    const int most = std::min(blocks / teams, blocks / 2);  // of two such kernels some teams are complete
+    // Where up to four such kernels share the GPU, it is never full of teams that are not complete.
+    const int most = std::min(blocks / teams, blocks / 4);
     t.walk.units_per_split = round_up(ceil_div(walk.units, most), 8);
     t.walk.splits = ceil_div(walk.units, t.walk.units_per_split);
     t.units = ceil_div(t.walk.units_per_split, kThreads);
     t.pieces = std::min({kMostPieces, t.rounds, room / (t.units * unit_bytes)});
-    if (t.pieces < 1) continue;
+    if (t.pieces < 1 || 2 * t.teams * t.walk.splits < blocks) continue;
     t.lag = std::min(ceil_div(4, t.units), t.pieces / 2);
     t.ring_bytes = t.pieces * t.units * unit_bytes;
     const auto worse = [&](const Teams& other) {
@@ -131,8 +132,8 @@ inline std::string teams_text(const Teams& teams) {
 template <class... Parameters>
 void launch_teams(const Teams& teams, cudaStream_t stream, void (*kernel)(Teams, Parameters...),
                   const std::type_identity_t<Parameters>&... arguments) {
-  DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 teams.ring_bytes));
+  DUET_CUDA(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, teams.ring_bytes));
   launch_following({teams.blocks(), kThreads, static_cast<size_t>(teams.ring_bytes), stream},
                    kernel, teams, arguments...);
 }
@@ -164,8 +165,8 @@ template <class F>
 struct PlaneVectors {
   using Value = typename F::Value;
   using Values = Vector<float, F::V>;
-  static constexpr int kValues = F::V;                                 // of x
-  static constexpr int kBytes = sizeof(Value) * F::V;                  // of a thread
+  static constexpr int kValues = F::V;                                   // of x
+  static constexpr int kBytes = sizeof(Value) * F::V;                    // of a thread
   static constexpr int kXBytes = kThreads * kBytes, kDyBytes = kXBytes;  // of a block
   const Walk& walk;
 
@@ -398,7 +399,10 @@ __device__ __forceinline__ void find_gradients_by_teams(const Teams& teams,
         const auto affine = affine_of<F>(walk, t, s);
         const Sums all[1] = {rounds.of_team(
             round, totals[round % 2],
-            [](int, float dy, float product) { return Sums{dy, product}; }, add)};
+            [](int, float dy, float product) {
+              return Sums{dy, product};
+            },
+            add)};
         keep_gradients<F>(walk, t, all);
         if (t.dx == nullptr) return;
         const InputGradient<F> gradient(walk, t.training, s, affine, all);

@@ -163,7 +163,7 @@ template <class F>
 struct PlaneWindows {
   using Value = typename F::Value;
   using Values = Patch<F>;
-  static constexpr int kValues = 4 * F::V;  // of x
+  static constexpr int kValues = 4 * F::V;                          // of x
   static constexpr int kDy = sizeof(Value) * F::V, kRow = 2 * kDy;  // bytes of a thread
   static constexpr int kXBytes = kThreads * 2 * kRow, kDyBytes = kThreads * kDy;
   const Windows& t;
@@ -188,16 +188,15 @@ struct PlaneWindows {
     Patch<F> patch;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-      const auto pixels = widened_word<Value, 2 * F::V>(
-          *reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
+      const auto pixels =
+          widened_word<Value, 2 * F::V>(*reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
 #pragma unroll
       for (int k = 0; k < 2 * F::V; ++k) patch.v[2 * i + k % 2].v[k / 2] = pixels.v[k];
     }
     return patch;
   }
   static __device__ __forceinline__ Vector<float, F::V> dy(const char* places) {
-    return widened_word<Value, F::V>(
-        *reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
+    return widened_word<Value, F::V>(*reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
   }
   template <class Visit>
   static __device__ __forceinline__ void for_each(const Patch<F>& x, Visit visit) {
@@ -256,11 +255,11 @@ void with_team_form(const Problem& problem, Visit&& visit) {
   }
 }
 Windows team_windows(const Problem& problem) {
-  Windows windows = windows_of(problem, false);
-  const int columns = problem.pool.q / team_vector(problem);
-  windows.by_columns = FastDivisor(columns);
-  windows.walk.units = problem.pool.n * problem.pool.p * columns;
-  return windows;
+  const Pool2dProblem& pool = problem.pool;
+  const int columns = pool.q / team_vector(problem);
+  Walk walk = walk_of(problem.norm, false);
+  walk.units = pool.n * pool.p * columns;
+  return {walk, pool.h, pool.w, pool.p, pool.q, FastDivisor(columns), FastDivisor(pool.p)};
 }
 
 /// Units of all pixels, of one block.

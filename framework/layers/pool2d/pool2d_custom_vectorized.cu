@@ -83,7 +83,8 @@ __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 }
 
 template <class Form, class T>
-__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, TileNumbers numbers, const T* x, T* y,
+__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                TileNumbers numbers, const T* x, T* y,
                                                 uint8_t* positions) {
   wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
@@ -112,7 +113,8 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 }
 
 template <class Form, class T>
-__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, TileNumbers numbers, const T* dy,
+__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                 TileNumbers numbers, const T* dy,
                                                  const uint8_t* positions, T* dx) {
   wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
@@ -152,7 +154,8 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
         [&]<class Form>(Form form) {
           launch(run, max_pool2d_forward_tiles_kernel<Form, T>, problem_,
                  y.elements() / Form::kOutputs,
-                 TileNumbers::of(form, problem_, problem_.p, problem_.q), x.data<T>(), y.data<T>(), state.data<uint8_t>());
+                 TileNumbers::of(form, problem_, problem_.p, problem_.q), x.data<T>(), y.data<T>(),
+                 state.data<uint8_t>());
         },
         [&](auto form) {
           Strips::of_outputs(form, problem_)
@@ -172,8 +175,8 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
         problem_,
         [&]<class Form>(Form form) {
           launch(run, max_pool2d_backward_tiles_kernel<Form, T>, problem_,
-                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_), dy.data<T>(), state.data<uint8_t>(),
-                 dx.data<T>());
+                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_),
+                 dy.data<T>(), state.data<uint8_t>(), dx.data<T>());
         },
         [&](auto form) {
           Strips::of_pixels(form, problem_)
@@ -241,7 +244,8 @@ __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 }
 
 template <class Form, class T>
-__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, TileNumbers numbers, const T* x, T* y) {
+__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                TileNumbers numbers, const T* x, T* y) {
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -257,8 +261,8 @@ __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 }
 
 template <class Form, class T>
-__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, TileNumbers numbers, const T* dy,
-                                                 T* dx) {
+__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                 TileNumbers numbers, const T* dy, T* dx) {
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
@@ -307,7 +311,8 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
         problem_,
         [&]<class Form>(Form form) {
           launch(run, avg_pool2d_backward_tiles_kernel<Form, T>, problem_,
-                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_), dy.data<T>(), dx.data<T>());
+                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_),
+                 dy.data<T>(), dx.data<T>());
         },
         [&](auto form) {
           Strips::of_pixels(form, problem_)

@@ -141,15 +141,14 @@ struct Tile {
   int below;
 };
 template <class Form>
-__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, const TileNumbers& numbers,
-                                        int i) {
+__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, const TileNumbers& numbers, int i) {
   int line, group, image, row;
   numbers.by_groups.divmod(i, line, group);
   const int first = group * Form::kOutputs;
   if constexpr (Form::kPlanes) {
     numbers.by_rows.divmod(line, image, row);
-    return {row, first, (image * t.h + 2 * row) * t.w + 2 * first, (image * t.p + row) * t.q + first,
-            t.w};
+    return {row, first, (image * t.h + 2 * row) * t.w + 2 * first,
+            (image * t.p + row) * t.q + first, t.w};
   } else {
     int column;
     const int pixel = line;
