@@ -191,18 +191,17 @@ struct PlaneVectors {
 #pragma unroll
     for (int k = 0; k < F::V; ++k) visit(x.v[k]);
   }
-  static __device__ __forceinline__ void add(const Values& x, const Values& dy,
-                                             const Statistics<F>& s, const Affine<F>& affine,
-                                             Sums (&sums)[1]) {
-    add_gradients<F>(x, dy, s, affine, sums);
+  static __device__ __forceinline__ void add(const char* places, const Statistics<F>& s,
+                                             const Affine<F>& affine, Sums (&sums)[1]) {
+    add_gradients<F>(x(places), dy(places), s, affine, sums);
   }
   __device__ __forceinline__ void write_y(Value* y, int at, const Values& x,
                                           const Affine<F>& affine) const {
     store_pairs(y + at, normalised<F>(x, affine));
   }
-  __device__ __forceinline__ void write_dx(Value* dx, int at, const Values& x, const Values& dy,
+  __device__ __forceinline__ void write_dx(Value* dx, int at, const char* places,
                                            const InputGradient<F>& gradient) const {
-    store_pairs(dx + at, gradient(x, dy));
+    store_pairs(dx + at, gradient(x(places), dy(places)));
   }
 };
 
@@ -386,9 +385,7 @@ __device__ __forceinline__ void find_gradients_by_teams(const Teams& teams,
         const auto affine = affine_of<F>(walk, t, s);
         rounds.await(round);
         Sums sums[1] = {};
-        rounds.for_each(round, [&](const char* places, auto) {
-          Units::add(Units::x(places), Units::dy(places), s, affine, sums);
-        });
+        rounds.for_each(round, [&](char* places, auto) { Units::add(places, s, affine, sums); });
         const Sums all = piece_combine(sums[0], of_warps[round % 2], add);
         rounds.send_sums(round, all.dy, all.product);
       },
@@ -406,9 +403,8 @@ __device__ __forceinline__ void find_gradients_by_teams(const Teams& teams,
         keep_gradients<F>(walk, t, all);
         if (t.dx == nullptr) return;
         const InputGradient<F> gradient(walk, t.training, s, affine, all);
-        rounds.for_each(round, [&](const char* places, auto at) {
-          units.write_dx(t.dx, at, Units::x(places), Units::dy(places), gradient);
-        });
+        rounds.for_each(round,
+                        [&](char* places, auto at) { units.write_dx(t.dx, at, places, gradient); });
       });
 }
 
