@@ -253,6 +253,7 @@ struct TeamRounds {
       if (has(round)) for_each(round, fetch);
       commit_fetches();
     };
+    // region rounds
     for (int round = 0; round < t.pieces; ++round) start(round);
     for (int round = 0; round < t.rounds + t.lag; ++round) {
       if (has(round)) look(round);
@@ -261,6 +262,7 @@ struct TeamRounds {
       if (has(done)) finish(done);
       start(done + t.pieces);
     }
+    // end rounds
   }
   __device__ __forceinline__ void await(int round) const {
     wait_for_fetches(t.pieces - 1 - min(round, t.lag));
