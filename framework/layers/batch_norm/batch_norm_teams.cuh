@@ -182,7 +182,7 @@ struct PlaneVectors {
     fetch_x(places + kXBytes, dy, at);
   }
   static __device__ __forceinline__ Values x(const char* places) {
-    return widened_word<Value, F::V>(
+    return widened_pairs<Value, F::V>(
         *reinterpret_cast<const WordOf<kBytes>*>(places + threadIdx.x * kBytes));
   }
   static __device__ __forceinline__ Values dy(const char* places) { return x(places + kXBytes); }

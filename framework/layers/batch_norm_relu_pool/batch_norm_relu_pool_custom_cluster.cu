@@ -194,14 +194,14 @@ struct PlaneWindows {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const auto pixels =
-          widened_word<Value, 2 * F::V>(*reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
+          widened_pairs<Value, 2 * F::V>(*reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
 #pragma unroll
       for (int k = 0; k < 2 * F::V; ++k) patch.v[2 * i + k % 2].v[k / 2] = pixels.v[k];
     }
     return patch;
   }
   static __device__ __forceinline__ Vector<float, F::V> dy(const char* places) {
-    return widened_word<Value, F::V>(*reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
+    return widened_pairs<Value, F::V>(*reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
   }
   template <class Visit>
   static __device__ __forceinline__ void for_each(const Patch<F>& x, Visit visit) {
