@@ -262,13 +262,13 @@ struct PlaneWindows {
 };
 
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_pool_forward_teams_kernel(Teams teams, Windows t, Forward<typename F::Value> f) {
   wait_for_primary();
   normalise_by_teams<F>(teams, f, PlaneWindows<F>{t});
 }
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_pool_backward_teams_kernel(Teams teams, Windows t, Backward<typename F::Value> b) {
   wait_for_primary();
   find_gradients_by_teams<F>(teams, b, PlaneWindows<F>{t});
