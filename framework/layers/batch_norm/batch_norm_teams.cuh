@@ -14,7 +14,7 @@
 #include <optional>
 
 #include "device/likely_multiprocessors.h"
-#include "kernels/moments.cuh"
+#include "kernels/moment_parts.cuh"
 #include "layers/batch_norm/batch_norm_kernels.cuh"
 #include "layers/batch_norm/batch_norm_shelf.cuh"
 
@@ -239,29 +239,42 @@ struct TeamRounds {
     const int begin = split * t.walk.units_per_split;
     return static_cast<float>(min(t.walk.units_per_split, t.walk.units - begin) * Units::kValues);
   }
+  /// A channel's piece, and where it is in the ring.
+  struct Piece {
+    int number;  // of its round
+    char* places;
+  };
+  __device__ __forceinline__ static char* ring() {
+    extern __shared__ float4 ring_of_block[];
+    return reinterpret_cast<char*>(ring_of_block);
+  }
+  __device__ __forceinline__ Piece next(const Piece& piece) const {
+    char* const places = piece.places + t.units * unit_bytes;
+    return {piece.number + 1, places == ring() + t.ring_bytes ? ring() : places};
+  }
   /// Calls visit(places, place) for the thread's units: where they are in the ring, and in memory.
   template <class Visit>
-  __device__ __forceinline__ void for_each(int round, Visit visit) const {
-    extern __shared__ float4 shelf_of_block[];
-    char* places = reinterpret_cast<char*>(shelf_of_block) +
-                   static_cast<size_t>(round % t.pieces * t.units) * unit_bytes;
+  __device__ __forceinline__ void for_each(const Piece& piece, Visit visit) const {
+    const int c = channel(piece.number);
+    char* places = piece.places;
 #pragma unroll 4
     for (int unit = first; unit < end; unit += kThreads, places += unit_bytes) {
-      visit(places, units.place(channel(round), unit));
+      visit(places, units.place(c, unit));
     }
   }
-  /// fetch(places, place) starts the copies of a unit; open(round) is called by one thread before the round; look(round)
-  /// waits for its piece by await(), and sends its sums. The last warp calls tell(round), which waits for the sums of all
-  /// the team by of_team(), the others then finish(round).
+  /// fetch(places, place) starts the copies of a unit; open(round) is called by one thread before the round; look(piece)
+  /// waits for the piece by await(), and sends its sums. The last warp calls tell(round), which waits for the sums of all
+  /// the team by of_team(), the others then finish(piece).
   template <class Fetch, class Open, class Look, class Tell, class Finish>
   __device__ __forceinline__ void run(Fetch fetch, Open open, Look look, Tell tell,
                                       Finish finish) const {
     const bool tells = threadIdx.x >= kThreads;
-    const auto start = [&](int round) {
-      if (has(round)) for_each(round, fetch);
+    const auto start = [&](const Piece& piece) {
+      if (has(piece.number)) for_each(piece, fetch);
       commit_fetches();
     };
-    for (int round = 0; round < t.pieces && !tells; ++round) start(round);
+    Piece piece = {0, ring()}, done = piece;
+    for (int i = 0; i < t.pieces && !tells; ++i, piece = next(piece)) start(piece);
     if (has(threadIdx.x)) open(threadIdx.x);
     __syncthreads();
     if (tells) {
@@ -269,15 +282,15 @@ struct TeamRounds {
       return;
     }
     // region rounds
-    for (int round = 0; round < t.rounds + t.lag; ++round) {
-      if (has(round)) look(round);
-      const int done = round - t.lag;
-      if (done < 0) continue;
-      if (has(done)) {
-        wait_until_told(done);
+    for (piece = done; piece.number < t.rounds + t.lag; piece = next(piece)) {
+      if (has(piece.number)) look(piece);
+      if (piece.number < t.lag) continue;
+      if (has(done.number)) {
+        wait_until_told(done.number);
         finish(done);
       }
-      start(done + t.pieces);
+      start({done.number + t.pieces, done.places});
+      done = next(done);
     }
     // end rounds
   }
@@ -351,54 +364,55 @@ __device__ __forceinline__ void normalise_by_teams(const Teams& teams,
   __shared__ float of_warps[2][kCombineWarps];
   __shared__ Affine<F> affine[kMostRounds];  // until a round is told, weight and bias alone
   const TeamRounds<Units, Units::kXBytes> rounds(teams, units);
-  const float values = rounds.values_of(rounds.split);
-  const auto plus = [](float a, float b) { return a + b; };
-  const auto walk_of = [&](int round) {
+  const float share = 1.0f / rounds.values_of(rounds.split);
+
+  const auto fetch = [&](char* places, auto at) { units.fetch_x(places, t.x, at); };
+  const auto open = [&](int round) {
     Walk walk = teams.walk;
     walk.turn = {false, rounds.channel(round), rounds.split};
-    return walk;
+    affine[round] = affine_of<F>(walk, t, Statistics<F>{{0.0f}, {1.0f}});
   };
-  rounds.run([&](char* places, auto at) { units.fetch_x(places, t.x, at); },
-             [&](int round) {
-               affine[round] = affine_of<F>(walk_of(round), t, Statistics<F>{{0.0f}, {1.0f}});
-             },
-             [&](int round) {
-               rounds.await(round);
-               float sum = 0.0f, squares = 0.0f;
-               rounds.for_each(round, [&](const char* places, auto) {
-                 Units::for_each(Units::x(places), [&](float x) { sum += x; });
-               });
-               const float mean = piece_combine(sum, of_warps[0], plus) / values;
-               rounds.for_each(round, [&](const char* places, auto) {
-                 Units::for_each(Units::x(places),
-                                 [&](float x) { squares += (x - mean) * (x - mean); });
-               });
-               rounds.send_sums(round, mean, piece_combine(squares, of_warps[1], plus));
-             },
-             [&](int round) {
-               const Moments all = rounds.template of_team<Moments>(
-                   round,
-                   [&](int split, float mean, float squares) {
-                     return Moments{rounds.values_of(split), mean, squares};
-                   },
-                   joined);
-               const float var = all.squares / teams.walk.count;
-               const float inverse = 1.0f / sqrtf(var + teams.walk.eps);
-               if (threadIdx.x == kThreads) {
-                 affine[round].mean[0] = all.mean;
-                 affine[round].scale[0] *= inverse;
-               }
-               rounds.told(round);
-               if (threadIdx.x > kThreads || !rounds.keeps(round)) return;
-               keep_state(teams.walk, t, rounds.channel(round), all.mean, inverse);
-               keep_buffers(teams.walk, t, rounds.channel(round), all.mean, var);
-             },
-             [&](int round) {
-               const Affine<F> of_round = affine[round];
-               rounds.for_each(round, [&](const char* places, auto at) {
-                 units.write_y(t.y, at, Units::x(places), of_round);
-               });
-             });
+  const auto look = [&](const auto& piece) {
+    const auto plus = [](float a, float b) { return a + b; };
+    rounds.await(piece.number);
+    float sum = 0.0f, squares = 0.0f;
+    rounds.for_each(piece, [&](const char* places, auto) {
+      Units::for_each(Units::x(places), [&](float x) { sum += x; });
+    });
+    const float mean = share * piece_combine(sum, of_warps[0], plus);
+    rounds.for_each(piece, [&](const char* places, auto) {
+      Units::for_each(Units::x(places), [&](float x) { squares += (x - mean) * (x - mean); });
+    });
+    rounds.send_sums(piece.number, mean, piece_combine(squares, of_warps[1], plus));
+  };
+  const auto tell = [&](int round) {
+    const auto part = [&](int split, float mean, float squares) {
+      return Moments{rounds.values_of(split), mean, squares};
+    };
+    const auto join = [](Moments a, const Moments& b) {
+      const JoinShares shares(a.count, b.count);
+      shares.join(a.mean, a.squares, b.mean, b.squares);
+      return a;
+    };
+    const Moments all = rounds.template of_team<Moments>(round, part, join);
+    const float var = all.squares / teams.walk.count;
+    const float inverse = 1.0f / sqrtf(var + teams.walk.eps);
+    if (threadIdx.x == kThreads) {
+      affine[round].mean[0] = all.mean;
+      affine[round].scale[0] *= inverse;
+    }
+    rounds.told(round);
+    if (threadIdx.x > kThreads || !rounds.keeps(round)) return;
+    keep_state(teams.walk, t, rounds.channel(round), all.mean, inverse);
+    keep_buffers(teams.walk, t, rounds.channel(round), all.mean, var);
+  };
+  const auto finish = [&](const auto& piece) {
+    const Affine<F> of_round = affine[piece.number];
+    rounds.for_each(piece, [&](const char* places, auto at) {
+      units.write_y(t.y, at, Units::x(places), of_round);
+    });
+  };
+  rounds.run(fetch, open, look, tell, finish);
 }
 
 /// All of backward.
@@ -414,47 +428,44 @@ __device__ __forceinline__ void find_gradients_by_teams(const Teams& teams,
   __shared__ Sums of_warps[2][kCombineWarps];
   __shared__ Round all[kMostRounds];
   const TeamRounds<Units, Units::kXBytes + Units::kDyBytes> rounds(teams, units);
-  rounds.run(
-      [&](char* places, auto at) {
-        units.fetch_x(places, t.x, at);
-        units.fetch_dy(places, t.dy, at);
-      },
-      [&](int round) {
-        Walk walk = teams.walk;
-        walk.turn = {false, rounds.channel(round), rounds.split};
-        all[round].s = statistics_of_backward<F>(walk, t);
-        all[round].affine = affine_of<F>(walk, t, all[round].s);
-      },
-      [&](int round) {
-        const Statistics<F> s = all[round].s;
-        const Affine<F> affine = all[round].affine;
-        rounds.await(round);
-        Sums sums[1] = {};
-        rounds.for_each(round, [&](char* places, auto) { Units::add(places, s, affine, sums); });
-        const Sums of_piece = piece_combine(sums[0], of_warps[round % 2], add);
-        rounds.send_sums(round, of_piece.dy, of_piece.product);
-      },
-      [&](int round) {
-        const Sums sums = rounds.template of_team<Sums>(
-            round,
-            [](int, float dy, float product) {
-              return Sums{dy, product};
-            },
-            add);
-        if (threadIdx.x == kThreads) all[round].sums[0] = sums;
-        rounds.told(round);
-        if (threadIdx.x > kThreads || !rounds.keeps(round) || t.dweight == nullptr) return;
-        t.dweight[rounds.channel(round)] = sums.product;
-        t.dbias[rounds.channel(round)] = sums.dy;
-      },
-      [&](int round) {
-        if (t.dx == nullptr) return;
-        const Affine<F> affine = all[round].affine;
-        const InputGradient<F> gradient(teams.walk, t.training, all[round].s, affine,
-                                        all[round].sums);
-        rounds.for_each(round,
-                        [&](char* places, auto at) { units.write_dx(t.dx, at, places, gradient); });
-      });
+
+  const auto fetch = [&](char* places, auto at) {
+    units.fetch_x(places, t.x, at);
+    units.fetch_dy(places, t.dy, at);
+  };
+  const auto open = [&](int round) {
+    Walk walk = teams.walk;
+    walk.turn = {false, rounds.channel(round), rounds.split};
+    all[round].s = statistics_of_backward<F>(walk, t);
+    all[round].affine = affine_of<F>(walk, t, all[round].s);
+  };
+  const auto look = [&](const auto& piece) {
+    const Statistics<F> s = all[piece.number].s;
+    const Affine<F> affine = all[piece.number].affine;
+    rounds.await(piece.number);
+    Sums sums[1] = {};
+    rounds.for_each(piece, [&](char* places, auto) { Units::add(places, s, affine, sums); });
+    const Sums of_piece = piece_combine(sums[0], of_warps[piece.number % 2], add);
+    rounds.send_sums(piece.number, of_piece.dy, of_piece.product);
+  };
+  const auto tell = [&](int round) {
+    const auto part = [](int, float dy, float product) { return Sums{dy, product}; };
+    const Sums sums = rounds.template of_team<Sums>(round, part, add);
+    if (threadIdx.x == kThreads) all[round].sums[0] = sums;
+    rounds.told(round);
+    if (threadIdx.x > kThreads || !rounds.keeps(round) || t.dweight == nullptr) return;
+    t.dweight[rounds.channel(round)] = sums.product;
+    t.dbias[rounds.channel(round)] = sums.dy;
+  };
+  const auto finish = [&](const auto& piece) {
+    if (t.dx == nullptr) return;
+    const Round& round = all[piece.number];
+    const Affine<F> affine = round.affine;
+    const InputGradient<F> gradient(teams.walk, t.training, round.s, affine, round.sums);
+    rounds.for_each(piece,
+                    [&](char* places, auto at) { units.write_dx(t.dx, at, places, gradient); });
+  };
+  rounds.run(fetch, open, look, tell, finish);
 }
 
 }  // namespace duet::batch_norm
