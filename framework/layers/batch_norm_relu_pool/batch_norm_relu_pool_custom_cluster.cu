@@ -332,7 +332,7 @@ class Cut {
  public:
   Cut(const Problem& problem, Pass pass) : windows_(all_pixels(problem)) {
     windows_.walk = in_clusters(windows_.walk, units_kept(problem, pass));
-    if (cluster_keeps(problem, pass)) return;
+    if (cluster_keeps(problem, pass) && windows_.walk.splits <= 2) return;
     teams_ = plane_teams(problem, pass);
     if (!teams_) return;
     windows_ = team_windows(problem);
