@@ -8,7 +8,15 @@ namespace duet::batch_norm {
 
 /// Vectors that a thread keeps of x; in backward it keeps half as many of x and of dy.
 template <class F>
-constexpr int kKept = F::V == 4 ? 8 : 16;
+constexpr int kKept = F::V > 1 ? 8 : 16;
+
+/// One of them, as it is stored.
+template <class F>
+using Kept = Packed<typename F::Value, F::V>;
+template <class F>
+__device__ __forceinline__ Vector<float, F::V> values_of(const Kept<F>& kept) {
+  return widened_pairs<typename F::Value, F::V>(kept.word);
+}
 
 /// The thread's part of its channels: it has every so many vectors from its first, so that the
 /// neighbours of a warp read neighbours in memory.
@@ -55,9 +63,11 @@ struct Part {
 /// The statistics of the batch, of which `kept` are the thread's first values. REQUIRES: the block then
 /// comes to wait_for_readers().
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_cluster(
-    const Walk& walk, const Part<F>& part, const typename F::Value* x,
-    Vector<float, F::V> (&kept)[kKept<F>], float (&var)[F::kChannels]) {
+__device__ __forceinline__ Statistics<F> statistics_of_cluster(const Walk& walk,
+                                                               const Part<F>& part,
+                                                               const typename F::Value* x,
+                                                               Kept<F> (&kept)[kKept<F>],
+                                                               float (&var)[F::kChannels]) {
   constexpr int kCount = kKept<F>;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, float> total, total_squares;
@@ -69,9 +79,9 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
     for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += values.v[k];
   };
   // region keep
-  part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); });
+  part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = Kept<F>::load(x + offset); });
   part.template others<kCount>(walk, [&](int offset) { add_sum(load_constant<F::V>(x + offset)); });
-  part.template kept<kCount>(walk, [&](int i, int) { add_sum(kept[i]); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_sum(values_of<F>(kept[i])); });
   // end keep
   total(walk, sums, plus);
   Statistics<F> s;
@@ -86,7 +96,7 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
       squares[F::channel_of(k)] += difference * difference;
     }
   };
-  part.template kept<kCount>(walk, [&](int i, int) { add_squares(kept[i]); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_squares(values_of<F>(kept[i])); });
   part.template others<kCount>(walk,
                                [&](int offset) { add_squares(load_constant<F::V>(x + offset)); });
   total_squares(walk, squares, plus);
@@ -109,9 +119,10 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, Sums> total;
   const Part<F> part(walk);
-  Values x[kCount], dy[kCount];
+  Kept<F> x[kCount];
+  Values dy[kCount];
   part.template kept<kCount>(walk, [&](int i, int offset) {
-    x[i] = load<F::V>(t.x + offset);
+    x[i] = Kept<F>::load(t.x + offset);
     dy[i] = load<F::V>(t.dy + offset);
   });
 
@@ -124,8 +135,8 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
     add_gradients<F>(x, gradient(offset, affine, x, dy), s, affine, sums);
   };
   part.template kept<kCount>(walk, [&](int i, int offset) {
-    dy[i] = gradient(offset, affine, x[i], dy[i]);
-    add_gradients<F>(x[i], dy[i], s, affine, sums);
+    dy[i] = gradient(offset, affine, values_of<F>(x[i]), dy[i]);
+    add_gradients<F>(values_of<F>(x[i]), dy[i], s, affine, sums);
   });
   part.template others<kCount>(walk, [&](int offset) {
     add_other(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
@@ -138,8 +149,9 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
     const auto write = [&](int offset, const Values& x, const Values& dy) {
       store_pairs(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
     };
-    part.template kept<kCount>(
-        walk, [&](int i, int offset) { store_pairs(t.dx + offset, input_gradient(x[i], dy[i])); });
+    part.template kept<kCount>(walk, [&](int i, int offset) {
+      store_pairs(t.dx + offset, input_gradient(values_of<F>(x[i]), dy[i]));
+    });
     part.template others<kCount>(walk, [&](int offset) {
       write(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
     });
@@ -149,8 +161,8 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
 
 /// Units that a block keeps in registers of each of so many tensors, one or two.
 inline int units_kept(const BatchNormProblem& problem, int tensors) {
-  const int vectors = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
-                                                  : kKept<Form<float, true, 1, false>>;
+  const int vectors = vector_length(problem) > 1 ? kKept<Form<float, true, 4, false>>
+                                                 : kKept<Form<float, true, 1, false>>;
   return units_at_once(walk_of(problem, false)) * vectors / tensors;
 }
 /// In clusters, of a pass that keeps so many tensors.

@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_primary();
   constexpr int kCount = kKept<F>;
   const Part<F> part(walk);
-  Vector<float, F::V> kept[kCount];
+  Kept<F> kept[kCount];
   float var[F::kChannels];
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
@@ -34,7 +34,8 @@ __global__ void __launch_bounds__(kThreads)
   const auto write = [&](int offset, const Vector<float, F::V>& x) {
     store_pairs(t.y + offset, normalised<F>(x, affine));
   };
-  part.template kept<kCount>(walk, [&](int i, int offset) { write(offset, kept[i]); });
+  part.template kept<kCount>(walk,
+                             [&](int i, int offset) { write(offset, values_of<F>(kept[i])); });
   part.template others<kCount>(
       walk, [&](int offset) { write(offset, load_constant<F::V>(t.x + offset)); });
   wait_for_readers(walk);
@@ -103,9 +104,7 @@ class BatchNormCustomCluster : public CustomOfMoments<BatchNormCustomCluster> {
   void train(const Run& run, const Forward<typename F::Value>& t) const {
     if (!forward_.in_teams()) return forward_.queue(run, batch_norm_forward_cluster_kernel<F>, t);
     if constexpr (F::kPlanes && F::V > 1) {
-      with_plane_form<F>(problem_, [&](auto form) {
-        forward_.queue(run, batch_norm_forward_teams_kernel<decltype(form)>, t);
-      });
+      forward_.queue(run, batch_norm_forward_teams_kernel<F>, t);
     }
   }
   template <class F>
@@ -114,9 +113,7 @@ class BatchNormCustomCluster : public CustomOfMoments<BatchNormCustomCluster> {
       return backward_.queue(run, batch_norm_backward_cluster_kernel<F>, t);
     }
     if constexpr (F::kPlanes && F::V > 1) {
-      with_plane_form<F>(problem_, [&](auto form) {
-        backward_.queue(run, batch_norm_backward_teams_kernel<decltype(form)>, t);
-      });
+      backward_.queue(run, batch_norm_backward_teams_kernel<F>, t);
     }
   }
 

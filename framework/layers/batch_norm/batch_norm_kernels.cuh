@@ -105,7 +105,7 @@ __device__ __forceinline__ void for_each(const Walk& walk, Visit visit) {
 
 /// Vectors that a thread has on their way before it uses the first.
 template <class F>
-constexpr int kTogether = F::V == 4 ? 8 : 16;
+constexpr int kTogether = F::V > 1 ? 8 : 16;
 
 /// Calls visit(offsets) with those of the thread's next vectors in its split, -1 where there is none,
 /// until the split's end; for the whole block equally often.

@@ -100,29 +100,12 @@ inline std::optional<Teams> teams_of(const Walk& walk, int unit_bytes) {
   return best;
 }
 
-/// Planes are moved 16 bytes at a time where their size allows it.
-inline int plane_vector_length(const BatchNormProblem& problem) {
-  const int widest = 16 / static_cast<int>(size_of(problem.dtype));
-  return problem.inner() % widest == 0 ? widest : vector_length(problem);
-}
-/// Calls visit(Form()) for the form of those; F is that of with_form().
-template <class F, class Visit>
-void with_plane_form(const BatchNormProblem& problem, Visit&& visit) {
-  using Wide = Form<typename F::Value, true, kWidest<typename F::Value>, F::kRelu>;
-  if constexpr (Wide::V != F::V) {
-    if (plane_vector_length(problem) == Wide::V) return visit(Wide());
-  }
-  visit(F());
-}
 /// Of a pass that keeps so many tensors of x's size. Nothing where planes are moved a value at a time, too.
 inline std::optional<Teams> plane_teams(const BatchNormProblem& problem, int tensors) {
-  const int v = plane_vector_length(problem);
+  const int v = vector_length(problem);
   if (!in_planes(problem) || v == 1) return {};
-  Walk walk = walk_of(problem, false);
-  walk.vectors = walk.inner / v;
-  walk.by_vectors = FastDivisor(walk.vectors);
-  walk.units = walk.outer * walk.vectors;
-  return teams_of(walk, kThreads * v * static_cast<int>(size_of(problem.dtype)) * tensors);
+  return teams_of(walk_of(problem, false),
+                  kThreads * v * static_cast<int>(size_of(problem.dtype)) * tensors);
 }
 
 /// For tables.

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_softmax_statistics_kernel(Walk walk, Forward<typename F::Value> t) {
   wait_for_primary();
   const Part<F> part(walk);
-  Vector<float, F::V> kept[kKept<F>];
+  Kept<F> kept[kKept<F>];
   float var[F::kChannels];
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
