@@ -8,7 +8,15 @@ namespace duet::batch_norm {
 
 /// Vectors that a thread keeps of x; in backward it keeps half as many of x and of dy.
 template <class F>
-constexpr int kKept = F::V == 4 ? 8 : 16;
+constexpr int kKept = F::V > 1 ? 8 : 16;
+
+/// One of them, as it is stored.
+template <class F>
+using Kept = Packed<typename F::Value, F::V>;
+template <class F>
+__device__ __forceinline__ Vector<float, F::V> values_of(const Kept<F>& kept) {
+  return widened_pairs<typename F::Value, F::V>(kept.word);
+}
 
 /// The thread's part of its channels: it has every so many vectors from its first, so that the
 /// neighbours of a warp read neighbours in memory.
@@ -41,22 +49,12 @@ struct Part {
       if (unit < walk.units) visit(i, offset(walk, unit));
     }
   }
-  /// Those behind them, on the shelf: visit(i, offset).
-  template <int count, class Visit>
-  __device__ __forceinline__ void shelved(const Walk& walk, Visit visit) const {
-    if (!inside) return;
-#pragma unroll 4
-    for (int i = 0; i < walk.shelf; ++i) {
-      const int unit = first + (count + i) * step;
-      if (unit < walk.units) visit(i, offset(walk, unit));
-    }
-  }
   /// The others, which are read each time: visit(offset).
   template <int count, class Visit>
   __device__ __forceinline__ void others(const Walk& walk, Visit visit) const {
     if (!inside) return;
 #pragma unroll 4
-    for (int unit = first + (count + walk.shelf) * step; unit < walk.units; unit += step) {
+    for (int unit = first + count * step; unit < walk.units; unit += step) {
       visit(offset(walk, unit));
     }
   }
@@ -65,9 +63,11 @@ struct Part {
 /// The statistics of the batch, of which `kept` are the thread's first values. REQUIRES: the block then
 /// comes to wait_for_readers().
 template <class F>
-__device__ __forceinline__ Statistics<F> statistics_of_cluster(
-    const Walk& walk, const Part<F>& part, const typename F::Value* x,
-    Vector<float, F::V> (&kept)[kKept<F>], float (&var)[F::kChannels]) {
+__device__ __forceinline__ Statistics<F> statistics_of_cluster(const Walk& walk,
+                                                               const Part<F>& part,
+                                                               const typename F::Value* x,
+                                                               Kept<F> (&kept)[kKept<F>],
+                                                               float (&var)[F::kChannels]) {
   constexpr int kCount = kKept<F>;
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, float> total, total_squares;
@@ -79,12 +79,9 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
     for (int k = 0; k < F::V; ++k) sums[F::channel_of(k)] += values.v[k];
   };
   // region keep
-  part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); });
-  part.template shelved<kCount>(walk, [&](int i, int offset) { Shelf<F>::fetch(i, x + offset); });
+  part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = Kept<F>::load(x + offset); });
   part.template others<kCount>(walk, [&](int offset) { add_sum(load_constant<F::V>(x + offset)); });
-  part.template kept<kCount>(walk, [&](int i, int) { add_sum(kept[i]); });
-  Shelf<F>::wait();
-  part.template shelved<kCount>(walk, [&](int i, int) { add_sum(Shelf<F>::get(i)); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_sum(values_of<F>(kept[i])); });
   // end keep
   total(walk, sums, plus);
   Statistics<F> s;
@@ -99,8 +96,7 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
       squares[F::channel_of(k)] += difference * difference;
     }
   };
-  part.template kept<kCount>(walk, [&](int i, int) { add_squares(kept[i]); });
-  part.template shelved<kCount>(walk, [&](int i, int) { add_squares(Shelf<F>::get(i)); });
+  part.template kept<kCount>(walk, [&](int i, int) { add_squares(values_of<F>(kept[i])); });
   part.template others<kCount>(walk,
                                [&](int offset) { add_squares(load_constant<F::V>(x + offset)); });
   total_squares(walk, squares, plus);
@@ -123,14 +119,11 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   using Values = Vector<float, F::V>;
   __shared__ ClusterSum<F, Sums> total;
   const Part<F> part(walk);
-  Values x[kCount], dy[kCount];
+  Kept<F> x[kCount];
+  Values dy[kCount];
   part.template kept<kCount>(walk, [&](int i, int offset) {
-    x[i] = load<F::V>(t.x + offset);
+    x[i] = Kept<F>::load(t.x + offset);
     dy[i] = load<F::V>(t.dy + offset);
-  });
-  part.template shelved<kCount>(walk, [&](int i, int offset) {
-    Shelf<F>::fetch(2 * i, t.x + offset);
-    Shelf<F>::fetch(2 * i + 1, t.dy + offset);
   });
 
   const auto s = statistics_of_backward<F>(walk, t);
@@ -142,15 +135,11 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
     add_gradients<F>(x, gradient(offset, affine, x, dy), s, affine, sums);
   };
   part.template kept<kCount>(walk, [&](int i, int offset) {
-    dy[i] = gradient(offset, affine, x[i], dy[i]);
-    add_gradients<F>(x[i], dy[i], s, affine, sums);
+    dy[i] = gradient(offset, affine, values_of<F>(x[i]), dy[i]);
+    add_gradients<F>(values_of<F>(x[i]), dy[i], s, affine, sums);
   });
   part.template others<kCount>(walk, [&](int offset) {
     add_other(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
-  });
-  Shelf<F>::wait();
-  part.template shelved<kCount>(walk, [&](int i, int offset) {
-    add_other(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
   });
   total(walk, sums, add);
   done_reading(walk);
@@ -158,12 +147,10 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   keep_gradients<F>(walk, t, sums);
   if (t.dx != nullptr) {
     const auto write = [&](int offset, const Values& x, const Values& dy) {
-      store(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
+      store_pairs(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
     };
-    part.template kept<kCount>(
-        walk, [&](int i, int offset) { store(t.dx + offset, input_gradient(x[i], dy[i])); });
-    part.template shelved<kCount>(walk, [&](int i, int offset) {
-      write(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
+    part.template kept<kCount>(walk, [&](int i, int offset) {
+      store_pairs(t.dx + offset, input_gradient(values_of<F>(x[i]), dy[i]));
     });
     part.template others<kCount>(walk, [&](int offset) {
       write(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
@@ -172,20 +159,19 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   wait_for_readers(walk);
 }
 
-/// Vectors of each of so many tensors, one or two, that a thread keeps in registers.
-inline int vectors_kept(const BatchNormProblem& problem, int tensors) {
-  return (vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
-                                      : kKept<Form<float, true, 1, false>>) /
-         tensors;
-}
-/// Units that a block keeps there.
+/// Units that a block keeps in registers of each of so many tensors, one or two.
 inline int units_kept(const BatchNormProblem& problem, int tensors) {
-  return units_at_once(walk_of(problem, false)) * vectors_kept(problem, tensors);
+  const int vectors = vector_length(problem) > 1 ? kKept<Form<float, true, 4, false>>
+                                                 : kKept<Form<float, true, 1, false>>;
+  return units_at_once(walk_of(problem, false)) * vectors / tensors;
 }
 /// In clusters, of a pass that keeps so many tensors.
 inline Walk cluster_walk(const BatchNormProblem& problem, int tensors) {
-  const Walk walk = in_clusters(walk_of(problem, false), units_kept(problem, tensors));
-  return with_shelf(walk, problem, vectors_kept(problem, tensors), tensors);
+  return in_clusters(walk_of(problem, false), units_kept(problem, tensors));
+}
+/// Of the same: registers keep it all.
+inline bool cluster_keeps(const BatchNormProblem& problem, int tensors) {
+  return walk_of(problem, false).units <= most_blocks() * units_kept(problem, tensors);
 }
 
 }  // namespace duet::batch_norm

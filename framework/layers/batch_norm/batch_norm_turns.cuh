@@ -78,8 +78,8 @@ __device__ __forceinline__ void find_gradients(Walk& walk, const Turns& turns,
 /// that makes too few blocks.
 inline Walk walk_of_turns(const BatchNormProblem& problem, int tensors) {
   constexpr int kMostSplits = 256;  // whose sums one block joins
-  const int together = vector_length(problem) == 4 ? kTogether<Form<float, true, 4, false>>
-                                                   : kTogether<Form<float, true, 1, false>>;
+  const int together = vector_length(problem) > 1 ? kTogether<Form<float, true, 4, false>>
+                                                  : kTogether<Form<float, true, 1, false>>;
   Walk walk = walk_of(problem, false);
   const int step = kThreads / walk.lanes;
   const int fill =

@@ -35,7 +35,7 @@ struct Walk {
   float count;         // values of a channel
   float eps, momentum;
   FastDivisor by_vectors;
-  int shelf = 0, shelf_bytes = 0;  // batch_norm_cluster.cuh
+  int shelf = 0, shelf_bytes = 0;  // batch_norm_rows.cuh
   Turn turn = {false, -1, 0};      // where the grid has no y: what the block took
 
   __device__ __forceinline__ int group() const {
@@ -59,20 +59,26 @@ struct Form {
 };
 
 inline bool in_planes(const BatchNormProblem& problem) { return problem.inner() > 1; }
+/// Planes are moved 16 bytes at a time where their size allows it.
 inline int vector_length(const BatchNormProblem& problem) {
-  return (in_planes(problem) ? problem.inner() : problem.channels()) % 4 == 0 ? 4 : 1;
+  const bool planes = in_planes(problem);
+  const int64_t neighbours = planes ? problem.inner() : problem.channels();
+  const int widest = planes ? 16 / static_cast<int>(size_of(problem.dtype)) : 4;
+  return neighbours % widest == 0 ? widest : neighbours % 4 == 0 ? 4 : 1;
 }
 
 template <bool relu, class Visit>
 void with_form_of(const BatchNormProblem& problem, Visit&& visit) {
-  const bool four = vector_length(problem) == 4;
+  const int v = vector_length(problem);
   visit_gpu_storage(problem.dtype, [&](auto zero) {
     using T = decltype(zero);
-    if (in_planes(problem)) {
-      four ? visit(Form<T, true, 4, relu>()) : visit(Form<T, true, 1, relu>());
-    } else {
-      four ? visit(Form<T, false, 4, relu>()) : visit(Form<T, false, 1, relu>());
+    if (!in_planes(problem)) {
+      return v == 4 ? visit(Form<T, false, 4, relu>()) : visit(Form<T, false, 1, relu>());
     }
+    if constexpr (kWidest < T >> 4) {
+      if (v == kWidest<T>) return visit(Form<T, true, kWidest<T>, relu>());
+    }
+    v == 4 ? visit(Form<T, true, 4, relu>()) : visit(Form<T, true, 1, relu>());
   });
 }
 /// Calls visit(Form()) for the form of `problem`.
@@ -83,9 +89,9 @@ void with_form(const BatchNormProblem& problem, Visit&& visit) {
 
 /// For tables.
 inline std::string form_text(const BatchNormProblem& problem) {
-  const bool four = vector_length(problem) == 4;
-  return in_planes(problem) ? (four ? "4 pixels at a time" : "1 pixel at a time")
-                            : (four ? "4 channels at a time" : "1 channel at a time");
+  const int v = vector_length(problem);
+  return std::to_string(v) + (in_planes(problem) ? " pixel" : " channel") +
+         (v == 1 ? " at a time" : "s at a time");
 }
 
 inline std::optional<std::string> unsupported(const BatchNormProblem& problem, Pass) {

@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
     batch_norm_softmax_statistics_kernel(Walk walk, Forward<typename F::Value> t) {
   wait_for_primary();
   const Part<F> part(walk);
-  Vector<float, F::V> kept[kKept<F>];
+  Kept<F> kept[kKept<F>];
   float var[F::kChannels];
   const Statistics<F> s = statistics_of_cluster<F>(walk, part, t.x, kept, var);
   keep<F>(walk, t, s, var);
@@ -265,9 +265,7 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
   }
 
   /// Of a pass that keeps so many tensors: where no cluster has room for them.
-  bool in_turns(int tensors) const {
-    return walk_of(norm(), false).units > most_blocks() * units_kept(norm(), tensors);
-  }
+  bool in_turns(int tensors) const { return !cluster_keeps(norm(), tensors); }
   Walk walk(int tensors) const {
     if (in_turns(tensors)) return walk_of_turns(norm(), tensors);
     return cluster_walk(norm(), tensors);
