@@ -1,4 +1,4 @@
-// Parts of a staging launch (mma_staging.cuh) that write ImageBlocks, rounded to tf32.
+// Parts of a staging launch (mma_staging.cuh) that write ImageBlocks, rounded to tf32, and the weights for their products.
 #pragma once
 
 #include "kernels/image_blocks.cuh"
@@ -15,7 +15,7 @@ struct ImageBlockPart {
   RasterSource<kLayout> from;
   ImageBlocks target;
   float* to;
-  int blocks;
+  int blocks = 0;
   FastDivisor by_width, by_tiles, by_parts;
 
   ImageBlockPart(const RasterSource<kLayout>& from_, const ImageBlocks& target_, float* to_)
@@ -25,7 +25,7 @@ struct ImageBlockPart {
         by_width(target.width),
         by_tiles(ceil_div(target.height * target.width, kPixels)),
         by_parts(target.channel_blocks() * (ImageBlocks::kChannels / kChannels)) {
-    blocks = target.groups() * int(by_parts.divisor) * int(by_tiles.divisor);
+    if (to) blocks = target.groups() * int(by_parts.divisor) * int(by_tiles.divisor);
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -37,22 +37,54 @@ struct ImageBlockPart {
     by_parts.divmod(rest, group, part);
     pixel0 *= kPixels;
     const int channel0 = part * kChannels, pixels = target.height * target.width;
-#pragma unroll
-    for (int i = 0; i < kImages * kPixels * kChannels / kStagingThreads; ++i) {
-      constexpr int kPlane = kPixels * kChannels;
-      const int unit = threadIdx.x + i * kStagingThreads;
-      const int image = unit / kPlane, in_plane = unit % kPlane;
-      const int pixel = kPlanes ? in_plane % kPixels : in_plane / kChannels;
-      const int channel = kPlanes ? in_plane / kPixels : in_plane % kChannels;
+    if constexpr (kPlanes) {
+      // A thread has one pixel, of every eighth channel of all images.
+      static_assert(kStagingThreads % kPixels == 0);
+      constexpr int kStep = kStagingThreads / kPixels;
+      const int pixel = threadIdx.x % kPixels, first = threadIdx.x / kPixels;
       int row, column;
       by_width.divmod(pixel0 + pixel, row, column);
       row -= target.pad_h, column -= target.pad_w;
-      const int n = group * kImages + image;
-      const bool inside = n < target.images && channel0 + channel < target.channels &&
-                          uint32_t(row) < uint32_t(from.height) &&
-                          uint32_t(column) < uint32_t(from.width);
-      values[image * kImagePitch + channel * kChannelPitch + pixel] =
-          inside ? tf32_rounded(from.value(n, row, column, channel0 + channel)) : 0.f;
+      const bool inside =
+          uint32_t(row) < uint32_t(from.height) && uint32_t(column) < uint32_t(from.width);
+      const int plane = from.height * from.width, image_count = target.images - group * kImages;
+      const float* const at = from.from +
+                              (size_t(group) * kImages * from.channels + channel0 + first) * plane +
+                              row * from.width + column;
+      float run[kImages][kChannels / kStep];
+#pragma unroll
+      for (int image = 0; image < kImages; ++image) {
+#pragma unroll
+        for (int i = 0; i < kChannels / kStep; ++i) {
+          const bool there =
+              inside && image < image_count && channel0 + first + i * kStep < target.channels;
+          run[image][i] = there ? at[(image * from.channels + i * kStep) * plane] : 0.f;
+        }
+      }
+#pragma unroll
+      for (int image = 0; image < kImages; ++image)
+#pragma unroll
+        for (int i = 0; i < kChannels / kStep; ++i)
+          values[image * kImagePitch + (first + i * kStep) * kChannelPitch + pixel] =
+              tf32_rounded(run[image][i]);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kImages * kPixels * kChannels / kStagingThreads; ++i) {
+        constexpr int kPlane = kPixels * kChannels;
+        const int unit = threadIdx.x + i * kStagingThreads;
+        const int image = unit / kPlane, in_plane = unit % kPlane;
+        const int pixel = kPlanes ? in_plane % kPixels : in_plane / kChannels;
+        const int channel = kPlanes ? in_plane / kPixels : in_plane % kChannels;
+        int row, column;
+        by_width.divmod(pixel0 + pixel, row, column);
+        row -= target.pad_h, column -= target.pad_w;
+        const int n = group * kImages + image;
+        const bool inside = n < target.images && channel0 + channel < target.channels &&
+                            uint32_t(row) < uint32_t(from.height) &&
+                            uint32_t(column) < uint32_t(from.width);
+        values[image * kImagePitch + channel * kChannelPitch + pixel] =
+            inside ? tf32_rounded(from.value(n, row, column, channel0 + channel)) : 0.f;
+      }
     }
     __syncthreads();
     constexpr int kParts = ImageBlocks::kChannels / kChannels;
@@ -79,7 +111,7 @@ struct GradientBlockPart {
   PooledGradient<float, kLayout> from;
   ImageBlocks target;
   float* to;
-  int items, blocks;
+  int items, blocks = 0;
   FastDivisor by_cells_w, by_cells_h, by_octets;
 
   GradientBlockPart(const PooledGradient<float, kLayout>& from_, const ImageBlocks& target_,
@@ -92,7 +124,7 @@ struct GradientBlockPart {
         by_octets(target.channel_blocks() * (ImageBlocks::kChannels / 8)) {
     items = target.groups() * int(by_octets.divisor) * 16 * int(by_cells_w.divisor) *
             int(by_cells_h.divisor);
-    blocks = ceil_div(items, kStagingThreads);
+    if (to) blocks = ceil_div(items, kStagingThreads);
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -129,6 +161,45 @@ struct GradientBlockPart {
                                  item % 8 * 4) = {value(0), value(1), value(2), value(3)};
     }
   }
+};
+
+/// Weights KCRS of 3x3 filters as wgmma_blocks.cuh multiplies them, by tiles of so many filters: in steps of eight channels
+/// [tile][step][tap][octet of filters][four channels][filter][channel].
+struct BlockWeightPart {
+  const float* from;
+  int filters, channels;
+  float* to;
+  FastDivisor by_octets, by_steps;
+  int total, blocks;
+
+  BlockWeightPart(const float* w, const Conv2dProblem& d, int tile, float* to_)
+      : from(w),
+        filters(d.k),
+        channels(d.c),
+        to(to_),
+        by_octets(tile / 8),
+        by_steps(ceil_div(d.c, 8)),
+        total(elements(d, tile)),
+        blocks(ceil_div(total, kStagingThreads)) {}
+  static int elements(const Conv2dProblem& d, int tile) {
+    return round_up(d.k, tile) * kTaps * round_up(d.c, 8);
+  }
+
+  __device__ __forceinline__ void stage(int block) const {
+    const int i = block * kStagingThreads + threadIdx.x;
+    if (i >= total) return;
+    int rest, octet, tile, step;
+    by_octets.divmod(i / 64, rest, octet);
+    const int tap = rest % kTaps;
+    by_steps.divmod(rest / kTaps, tile, step);
+    const int k = (tile * int(by_octets.divisor) + octet) * 8 + i / 4 % 8;
+    const int c = step * 8 + i / 32 % 2 * 4 + i % 4;
+    const bool inside = k < filters && c < channels;
+    to[i] = inside ? tf32_rounded(from[(size_t(k) * channels + c) * kTaps + tap]) : 0.f;
+  }
+
+ private:
+  static constexpr int kTaps = 9;
 };
 
 }  // namespace duet

@@ -5,7 +5,7 @@
 
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "layers/conv2d/block_staging.cuh"
+#include "layers/conv2d/block_convolution.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
@@ -151,6 +151,15 @@ bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
          kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
 }
 
+/// Whether forward that stores its results elsewhere takes the least time by blocks. (Stored as planes, single values would take
+/// longer than the product.)
+inline bool blocks_preferred(const Conv2dProblem& d) {
+  if (halo_convolution_unsupported(d, Pass::kForward) || !BlockProduct::possible(d)) return false;
+  const BlockProduct product(d, likely_multiprocessor_count());
+  return product.worthwhile() &&
+         product.cycles() <= WgmmaConvolution<float>(d, ~size_t{0}).window_plan().cycles;
+}
+
 /// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
@@ -195,6 +204,22 @@ class HaloConvolution : public StagedConvolution<T> {
                          workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
                          likely_multiprocessor_count()) {}
 
+  /// In tf32 x as ImageBlocks, of forward_blocks() and backward_filter.
+  void share(bool x, bool dy) {
+    if constexpr (kBf16) {
+      Staged::share(x, dy);
+    } else {
+      shares_x_ = x;
+    }
+  }
+  size_t shared_x_bytes() const {
+    return kBf16 ? Staged::shared_x_bytes() : shares_x_ ? image_bytes() : 0;
+  }
+  size_t block_workspace_bytes() const {
+    return image_bytes() - shared_x_bytes() + block_product().weight_bytes();
+  }
+  std::string block_text() const { return block_product().text(); }
+
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
     return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
@@ -234,6 +259,17 @@ class HaloConvolution : public StagedConvolution<T> {
     const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
   }
+  /// The same as wgmma_blocks.cuh has results. REQUIRES: blocks_preferred().
+  template <class Result>
+  void forward_blocks(const Run& run, const Tensor& x, const Tensor& w, const Result& result,
+                      const SharedImages<T>& shared = {}) const {
+    float* const image = shared.x ? shared.x : at(run, 0);
+    float* const weights = at(run, shared.x ? 0 : image_bytes());
+    const BlockProduct product = block_product();
+    launch_staging(ImageBlockPart<Layout::kNCHW>(source(x), image_blocks(), image),
+                   product.weight_part(w.data<float>(), weights), run.stream());
+    product.run(image, image_blocks(), weights, result, run.stream());
+  }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
     if constexpr (kBf16) {
@@ -271,11 +307,10 @@ class HaloConvolution : public StagedConvolution<T> {
                              parts_stride(), run.stream());
     };
     if constexpr (std::is_same_v<T, float>) {
-      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
-      auto* const image = static_cast<float*>(run.workspace);
-      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, dy, argmax, image, gradient);
-      launch_parts({image, images}, {gradient, gradients});
+      float* const image = shared.x ? shared.x : at(run, 0);
+      float* const gradient = at(run, shared.x ? 0 : image_bytes());
+      stage_blocks(run, x, dy, argmax, shared.x ? nullptr : image, gradient);
+      launch_parts({image, image_blocks()}, {gradient, gradient_blocks()});
     } else {
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
       launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
@@ -310,9 +345,18 @@ class HaloConvolution : public StagedConvolution<T> {
     const Conv2dProblem& d = problem_;
     return {d.n, d.k, d.p, segments_.all_columns()};
   }
+  size_t image_bytes() const { return align_up(image_blocks().bytes()); }
+  BlockProduct block_product() const { return {problem_, likely_multiprocessor_count()}; }
+  template <Layout kLayout = Layout::kNCHW>
+  RasterSource<kLayout> source(const Tensor& x) const {
+    return {x.data<float>(), problem_.c, problem_.h, problem_.w};
+  }
+  float* at(const Run& run, size_t bytes) const {
+    return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + bytes);
+  }
   size_t operand_bytes() const {
     if constexpr (std::is_same_v<T, float>) {
-      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
+      return image_bytes() - shared_x_bytes() + align_up(gradient_blocks().bytes());
     }
     return staged_bytes(Pass::kBackwardFilter);
   }
@@ -323,7 +367,7 @@ class HaloConvolution : public StagedConvolution<T> {
                     float* image, float* gradient) const {
     const Conv2dProblem& d = problem_;
     this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
+      const ImageBlockPart<kLayout> images(source<kLayout>(x), image_blocks(), image);
       if (argmax) {
         launch_staging(images,
                        GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
@@ -368,6 +412,7 @@ class HaloConvolution : public StagedConvolution<T> {
   }
 
   const bool keeps_forward_, keeps_data_;  // the weights (kept_weights.cuh)
+  bool shares_x_ = false;                  // in tf32
   const Product forward_, backward_data_;
   const FilterSegments<T> segments_;  // of backward_filter_
   const FilterPlan<T> backward_filter_;
