@@ -13,7 +13,7 @@
 #pragma once
 
 #include "kernels/image_blocks.cuh"
-#include "kernels/wgmma_filter.cuh"
+#include "kernels/wgmma_filter_rows.cuh"
 
 namespace duet {
 
@@ -28,9 +28,11 @@ struct BlockTile {
   static constexpr int kMultipliers = kGroups * 128;
   static constexpr int kThreads = kMultipliers + 128;  // of registers, which multiplying ones take
   static constexpr int kStages = 3;
-  /// A step: eight channels of eight images at a pixel, and of all taps' weights. Boxes are two columns of a patch.
+  /// A step: eight channels of eight images at a pixel, and of all taps' weights. Pixels of a column lie together; neighbouring
+  /// columns begin in different banks.
   static constexpr int kDepth = 8, kPixel = kDepth * kImages;
-  static constexpr int kMostBoxes = kUnits + 3, kBox = kColumns * kPatchRows * kPixel;  // floats
+  static constexpr int kColumnPitch = kPatchRows * kPixel + 4;                   // floats
+  static constexpr int kMostBoxes = kUnits + 3, kBox = kColumns * kColumnPitch;  // of two columns
   static constexpr int kTapBytes = kN * kDepth * int(sizeof(float));
   static constexpr int kWeightBytes = kTaps * kTaps * kTapBytes;
   static constexpr int kBoxBytes = kBox * int(sizeof(float));
@@ -95,25 +97,11 @@ struct BlockUnits {
   }
 };
 
-/// Images, with the zeros around them, as patches are copied of them, which begin at their first result.
-struct BlockPatches {
-  CUtensorMap map;
-  int channel_blocks, steps;
-  BlockPatches(const float* from, const ImageBlocks& images, int patch_rows)
-      : channel_blocks(images.channel_blocks()), steps(ceil_div(images.channels, 8)) {
-    static const auto encode =
-        tensor_copy::encoder<decltype(cuTensorMapEncodeTiled)>("cuTensorMapEncodeTiled");
-    constexpr int kPixel = ImageBlocks::kElements;
-    const cuuint64_t row = sizeof(float) * kPixel * cuuint64_t(images.width);
-    const cuuint64_t sizes[] = {kPixel, cuuint64_t(images.width), cuuint64_t(images.height),
-                                cuuint64_t(images.groups()) * channel_blocks};
-    const cuuint64_t pitches[] = {sizeof(float) * kPixel, row, row * images.height};
-    const cuuint32_t boxes[] = {64, 2, cuuint32_t(patch_rows), 1}, ones[] = {1, 1, 1, 1};
-    tensor_copy::require(encode(&map, tensor_copy::data_type<float>(), 4, const_cast<float*>(from),
-                                sizes, pitches, boxes, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                                CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-                                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
-  }
+/// Images as they lie, in planes, of which parts of patches are copied.
+struct PlanarPatches {
+  const float* from;
+  int images, channels, height, width, pad_h, pad_w;
+  int steps = ceil_div(channels, 8);
 };
 
 struct BlockBarriers {
@@ -132,18 +120,16 @@ constexpr int block_smem_bytes() {
 struct PatchRow {
   uint32_t of[3][4];
 
-  /// `from`: at image lane / 4 and one of the lane's two channels, the other of which lies `other` floats further on; `second`:
-  /// which.
+  /// `from`: of the lane, image lane / 4 and channels lane % 4 and 4 more.
   template <class Tile>
-  __device__ __forceinline__ void load(const float* from, int other, bool second) {
+  __device__ __forceinline__ void load(const float* from) {
     uint32_t pixel[4][2];
 #pragma unroll
-    for (int column = 0; column < 4; ++column) {
-      const float* const at = from + column / 2 * Tile::kBox + column % 2 * Tile::kPixel;
-      const uint32_t one = __float_as_uint(at[0]), two = __float_as_uint(at[other]);
-      pixel[column][0] = second ? two : one;
-      pixel[column][1] = second ? one : two;
-    }
+    for (int column = 0; column < 4; ++column)
+#pragma unroll
+      for (int i = 0; i < 2; ++i)
+        pixel[column][i] = __float_as_uint(
+            tf32_rounded(from[column * Tile::kColumnPitch + i * 4 * Tile::kImages]));
 #pragma unroll
     for (int s = 0; s < 3; ++s) {
 #pragma unroll
@@ -156,19 +142,13 @@ struct PatchRow {
   }
 };
 
-/// What a warp knows of its patch.
-struct PatchPlace {
-  int offset, other;  // of its floats in a stage, and of a lane's other channel
-  bool second;
-};
-
-/// d = the sums of a tile over all steps.
+/// d = the sums of a tile over all steps; `patch`: where the lane's begins in a stage, in floats.
 template <class Tile>
 __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarriers& barriers,
-                                                 RingPlace& at, int steps, const PatchPlace& patch,
+                                                 RingPlace& at, int steps, int patch,
                                                  float (&d)[Tile::kRows][Tile::kN / 2]) {
   constexpr int kTaps = Tile::kTaps;
-  const bool leads = threadIdx.x % 128 == 0;
+  const bool leads = threadIdx.x % 32 == 0;
 #pragma unroll
   for (auto& sums : d)
 #pragma unroll
@@ -179,14 +159,13 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
   for (int step = 0; step < steps; ++step) {
     barriers.full[at.slot].wait(at.round);
     const char* const stage = stages + at.slot * Tile::kStageBytes;
-    const float* const from =
-        reinterpret_cast<const float*>(stage + Tile::kWeightBytes) + patch.offset;
+    const float* const from = reinterpret_cast<const float*>(stage + Tile::kWeightBytes) + patch;
     const uint64_t of_weights = core_descriptor(stage);
     // region row
 #pragma unroll
     for (int q = 0; q < Tile::kPatchRows; ++q) {
       PatchRow& row = rows[q % 2];
-      row.load<Tile>(from + q * Tile::kColumns * Tile::kPixel, patch.other, patch.second);
+      row.load<Tile>(from + q * Tile::kPixel);
       wgmma_begin();
 #pragma unroll
       for (int s = 0; s < kTaps; ++s) {
@@ -217,7 +196,7 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
 // blockIdx.x takes units, y is one of kN output channels. `weights` lie as BlockWeightPart (block_staging.cuh) writes them.
 template <class Tile, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    wgmma_blocks_kernel(const __grid_constant__ BlockPatches images, const float* weights,
+    wgmma_blocks_kernel(const __grid_constant__ PlanarPatches images, const float* weights,
                         const __grid_constant__ BlockUnits units,
                         const __grid_constant__ Result result) {
 #if DUET_HAS_WGMMA
@@ -231,48 +210,80 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
   const int tid = threadIdx.x, lane = tid % 32;
   if (tid == 0) {
     for (int i = 0; i < kStages; ++i) {
-      barriers.full[i].init();
-      barriers.empty[i].init(Tile::kGroups);
+      barriers.full[i].init(128 + 1);  // copying threads, and the weights
+      barriers.empty[i].init(Tile::kGroups * 4);
     }
   }
   __syncthreads();
   if (group == Tile::kGroups) {
-    give_registers();
-    if (tid >= Tile::kMultipliers + 32) return;
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 56;");
+    const int warp = __shfl_sync(~0u, tid / 32 % 4, 0);
     wait_for_primary();
     RingPlace at;
     const float* const from =
         weights + size_t(blockIdx.y) * images.steps * (Tile::kWeightBytes / 4);
+    const int plane = images.height * images.width;
     units.for_tiles(blockIdx.x, [&](int first, int count) {
       const BlockUnits::Place begin = units.place(first), end = units.place(first + count - 1);
-      const BlockUnits::Place box = units.box(begin, lane);
-      const int boxes = count + end.run - begin.run + 1;
-      const int row = box.strip * Tile::kRows, column = 2 * box.pair;
+      const int columns = Tile::kColumns * (count + end.run - begin.run + 1);
+      // Lanes are eight columns of four images; a warp copies two channels.
+      constexpr int kParts = (Tile::kColumns * Tile::kMostBoxes + 7) / 8, kOfWarp = 2;
+      int h0[kParts], at_column[kParts];  // first row, and where in an image, or none
+      int image[kParts];
+#pragma unroll
+      for (int part = 0; part < kParts; ++part) {
+        const int column = part * 8 + lane / 4;
+        const BlockUnits::Place box = units.box(begin, column / Tile::kColumns);
+        const int q = box.pair * Tile::kColumns + column % Tile::kColumns - images.pad_w;
+        h0[part] = box.strip * Tile::kRows - images.pad_h;
+        image[part] = box.group * Tile::kImages + lane % 4;
+        at_column[part] = uint32_t(q) < uint32_t(images.width) ? q : -1;
+      }
       for (int step = 0; step < images.steps; ++step) {
         if (at.round > 0) barriers.empty[at.slot].wait(at.round - 1);
         char* const stage = stages + at.slot * Tile::kStageBytes;
-        if (lane == 0) {
-          barriers.full[at.slot].expect(Tile::kWeightBytes + boxes * Tile::kBoxBytes);
+        if (tid == Tile::kMultipliers) {
+          barriers.full[at.slot].expect(Tile::kWeightBytes);
           bulk_copy(reinterpret_cast<float*>(stage), from + step * (Tile::kWeightBytes / 4),
                     Tile::kWeightBytes, barriers.full[at.slot]);
         }
-        __syncwarp();
-        if (lane < boxes)
-          copy_box(stage + Tile::kWeightBytes + lane * Tile::kBoxBytes, images.map,
-                   step % 8 * Tile::kPixel, column, row,
-                   box.group * images.channel_blocks + step / 8, barriers.full[at.slot]);
+        const int channel = step * Tile::kDepth + warp * kOfWarp;
+        const uint32_t to0 = uint32_t(__cvta_generic_to_shared(
+            reinterpret_cast<float*>(stage + Tile::kWeightBytes) + lane / 4 * Tile::kColumnPitch +
+            warp * kOfWarp * Tile::kImages + lane % 4));
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+          if (part * 8 + lane / 4 >= columns) continue;
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            const int n = image[part] + half * 4;
+            const bool column_there = at_column[part] >= 0 && n < images.images;
+            const float* of_image =
+                images.from + (column_there ? size_t(n) * images.channels * plane : 0);
+#pragma unroll
+            for (int i = 0; i < kOfWarp; ++i) {
+              const bool channel_there = column_there && channel + i < images.channels;
+              const float* const of_column =
+                  of_image + (channel_there ? (channel + i) * plane + at_column[part] : 0);
+#pragma unroll
+              for (int row = 0; row < Tile::kPatchRows; ++row) {
+                const int h = h0[part] + row;
+                const bool there = channel_there && uint32_t(h) < uint32_t(images.height);
+                copy_word(to0 + (part * 8 * Tile::kColumnPitch + row * Tile::kPixel +
+                                 i * Tile::kImages + half * 4) *
+                                    int(sizeof(float)),
+                          of_column + (there ? h * images.width : 0), there);
+              }
+            }
+          }
+        }
+        arrive_after_copies(barriers.full[at.slot]);
         at.next(kStages);
       }
     });
     return;
   }
-  take_registers();
-  const int image = lane / 4;
-  // In a pixel: four images of eight channels, then the other four. Lanes of these begin with the other channel, as both
-  // halves of a pixel lie in the same banks.
-  const bool second = image >= 4;
-  const int other = second ? -16 : 16;
-  const int lane_at = (second ? 32 + 16 : 0) + lane % 4 * 4 + image % 4;
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 224;");
   const int warp = __shfl_sync(~0u, tid / 32 % 4, 0);
   RingPlace at;
   float d[Tile::kRows][Tile::kN / 2];
@@ -281,14 +292,14 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     if (here <= 0) {
       for (int step = 0; step < images.steps; ++step, at.next(kStages)) {
         barriers.full[at.slot].wait(at.round);
-        if (tid % 128 == 0) barriers.empty[at.slot].arrive();
+        if (lane == 0) barriers.empty[at.slot].arrive();
       }
       return;
     }
     const BlockUnits::Place begin = units.place(first),
                             own = units.place(mine + min(warp, here - 1));
     const int box = group * 4 + min(warp, here - 1) + own.run - begin.run;
-    const PatchPlace patch{box * Tile::kBox + lane_at, other, second};
+    const int patch = box * Tile::kBox + lane % 4 * Tile::kImages + lane / 4;
     multiply_patches<Tile>(stages, barriers, at, images.steps, patch, d);
     result.template store<Tile>(d, units, mine, here, group, int(blockIdx.y) * Tile::kN,
                                 reinterpret_cast<float*>(results + group * Result::kBytes));
@@ -299,7 +310,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 }
 
 template <class Tile, class Result>
-void launch_wgmma_blocks(const BlockPatches& images, const float* weights, const BlockUnits& units,
+void launch_wgmma_blocks(const PlanarPatches& images, const float* weights, const BlockUnits& units,
                          int channels, const Result& result, cudaStream_t stream) {
   const auto kernel = wgmma_blocks_kernel<Tile, Result>;
   constexpr int kBytes = block_smem_bytes<Tile, Result>();

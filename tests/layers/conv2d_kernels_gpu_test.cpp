@@ -378,6 +378,7 @@ TEST_F(ConvolutionKernels, ImagesSideBySide) {
   check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");
   check_blocks("c120_k60", 60, image(381, 120, 12, 12), "2");
   check_blocks("c20_k250", 250, image(376, 20, 10, 11), "1");
+  check_blocks("parts_of_rows", 125, image(70, 40, 9, 28), "1");
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

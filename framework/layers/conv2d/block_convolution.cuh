@@ -43,13 +43,12 @@ class BlockProduct {
   BlockWeightPart weight_part(const float* w, float* to) const {
     return {w, problem_, channels(), to};
   }
-  /// `images` of x, with the zeros around them.
   template <class Result>
-  void run(const float* from, const ImageBlocks& images, const float* weights, const Result& result,
-           cudaStream_t stream) const {
+  void run(const float* x, const float* weights, const Result& result, cudaStream_t stream) const {
+    const Conv2dProblem& d = problem_;
+    const PlanarPatches patches{x, d.n, d.c, d.h, d.w, d.pad_h, d.pad_w};
     const auto run_by = [&]<class Tile>(Tile) {
-      launch_wgmma_blocks<Tile>(BlockPatches(from, images, Tile::kPatchRows), weights, units_,
-                                problem_.k, result, stream);
+      launch_wgmma_blocks<Tile>(patches, weights, units_, d.k, result, stream);
     };
     wide_ ? run_by(Wide{}) : run_by(Narrow{});
   }

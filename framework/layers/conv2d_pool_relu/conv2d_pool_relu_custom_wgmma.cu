@@ -255,22 +255,19 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
-      halo_.emplace(pooled_part(problem.conv), context.workspace_limit());
+      halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
     }
   }
 
-  /// Passes that run here share what they read in one form: in bf16 x and dy, in tf32 x, of forward by blocks and dw.
+  /// In bf16 all passes read x and dy in one form, so that passes that run here share them.
   void prepare(Pass pass, Context&) override {
     runs_.insert(pass);
-    const bool filter = runs_.contains(Pass::kBackwardFilter);
-    const bool forward = filter && runs_.contains(Pass::kForward);
     if constexpr (kBf16) {
-      const bool x = forward && convolution_.stages_x();
+      const bool filter = runs_.contains(Pass::kBackwardFilter);
+      const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
       const bool dy = filter && runs_.contains(Pass::kBackwardData);
       convolution_.share(x, dy);
       if (halo_) halo_->share(x, dy);
-    } else if (halo_) {
-      halo_->share(forward && forward_by_halo_ && filter_by_halo_, false);
     }
   }
   size_t workspace_bytes(Pass pass) const override {
@@ -282,7 +279,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   /// The argmax, then what passes share.
   size_t state_bytes() const override {
-    return argmax_bytes() + shared_x_bytes() + convolution_.shared_dy_bytes();
+    return argmax_bytes() + convolution_.shared_x_bytes() + convolution_.shared_dy_bytes();
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
@@ -348,8 +345,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
                                         .images = d.n,
                                         .filters = d.k,
                                         .pool_h = d.p / 2,
-                                        .pool_w = d.q / 2},
-                            shared(state));
+                                        .pool_w = d.q / 2});
       return;
     }
     convolution_.forward_windows(
@@ -368,13 +364,10 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         });
   }
 
-  size_t shared_x_bytes() const {
-    return kBf16 || !halo_ ? convolution_.shared_x_bytes() : halo_->shared_x_bytes();
-  }
   size_t argmax_bytes() const { return align_up(packed_argmax_bytes(problem_.conv)); }
   SharedImages<T> shared(const Tensor& state) const {
     char* const from = state.data<char>() + argmax_bytes();
-    const size_t x = shared_x_bytes(), dy = convolution_.shared_dy_bytes();
+    const size_t x = convolution_.shared_x_bytes(), dy = convolution_.shared_dy_bytes();
     return {x > 0 ? reinterpret_cast<T*>(from) : nullptr,
             dy > 0 ? reinterpret_cast<T*>(from + x) : nullptr};
   }
