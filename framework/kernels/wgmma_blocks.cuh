@@ -49,32 +49,35 @@ struct BlockTile {
 
 /// Units of `rows` rows of two columns of eight images, in the order [strip of rows][images][pair of columns].
 struct BlockUnits {
-  static constexpr int kOfTile = 8;
   int groups, strips, pairs;
-  /// Each of `blocks` takes whole tiles in so many rounds, and `rest` units after them.
-  int all, blocks, rounds, rest;
+  /// Each of `blocks` takes tiles of so many in so many rounds, and `rest` units after them.
+  int of_tile, all, blocks, rounds, rest;
   FastDivisor by_pairs, by_boxes, by_groups;
 
-  BlockUnits(int images, int height, int width, int rows, int most_blocks)
+  BlockUnits(int images, int height, int width, int rows, int of_tile_, int most_blocks)
       : groups(ceil_div(images, ImageBlocks::kImages)),
         strips(ceil_div(height, rows)),
         pairs(ceil_div(width, 2)),
+        of_tile(of_tile_),
         all(groups * strips * pairs),
         blocks(std::min(all, most_blocks)),
-        rounds(all / (blocks * kOfTile)),
-        rest(ceil_div(all - rounds * blocks * kOfTile, blocks)),
+        rounds(all / (blocks * of_tile)),
+        rest(ceil_div(all - rounds * blocks * of_tile, blocks)),
         by_pairs(pairs),
         by_boxes(pairs + 1),
         by_groups(groups) {}
-  /// Whether the patches of any eight units are no more than kMostBoxes.
+  /// Whether the patches of a tile are no more than tiles have room for.
   bool wide() const { return pairs >= 4; }
 
   /// Calls visit(first unit, units).
   template <class Visit>
   __device__ __forceinline__ void for_tiles(int block, Visit visit) const {
-    for (int i = 0; i < rounds; ++i) visit((i * blocks + block) * kOfTile, kOfTile);
-    const int first = rounds * blocks * kOfTile + block * rest, count = min(rest, all - first);
-    if (count > 0) visit(first, count);
+    for (int i = 0; i <= rounds; ++i) {
+      const int before = i * blocks * of_tile;
+      const int first = before + block * (i < rounds ? of_tile : rest);
+      const int count = i < rounds ? of_tile : min(rest, all - first);
+      if (count > 0) visit(first, count);
+    }
   }
   struct Place {
     int strip, group, pair;

@@ -5,26 +5,30 @@
 
 namespace duet {
 
-/// Weights KCRS of 3x3 filters as wgmma_blocks.cuh multiplies them, by tiles of so many filters: in steps of eight channels
-/// [tile][step][tap][octet of filters][four channels][filter][channel].
+/// Weights KCRS of 3x3 filters as wgmma_blocks.cuh multiplies them, by tiles of so many output channels: in steps of eight terms
+/// [tile][step][tap][octet of output channels][four terms][output channel][term]. Output channels are filters and terms channels,
+/// or for backward_data the other way round and taps from the last on.
 struct BlockWeightPart {
   const float* from;
-  int filters, channels;
+  bool turned;
+  int outputs, terms, channels;
   float* to;
   FastDivisor by_octets, by_steps;
   int total, blocks;
 
-  BlockWeightPart(const float* w, const Conv2dProblem& d, int tile, float* to_)
+  BlockWeightPart(const float* w, const Conv2dProblem& d, bool turned_, int tile, float* to_)
       : from(w),
-        filters(d.k),
+        turned(turned_),
+        outputs(turned ? d.c : d.k),
+        terms(turned ? d.k : d.c),
         channels(d.c),
         to(to_),
         by_octets(tile / 8),
-        by_steps(ceil_div(d.c, 8)),
-        total(elements(d, tile)),
+        by_steps(ceil_div(terms, 8)),
+        total(elements(d, turned, tile)),
         blocks(ceil_div(total, kStagingThreads)) {}
-  static int elements(const Conv2dProblem& d, int tile) {
-    return round_up(d.k, tile) * kTaps * round_up(d.c, 8);
+  static int elements(const Conv2dProblem& d, bool turned, int tile) {
+    return round_up(turned ? d.c : d.k, tile) * kTaps * round_up(turned ? d.k : d.c, 8);
   }
 
   __device__ __forceinline__ void stage(int block) const {
@@ -34,10 +38,13 @@ struct BlockWeightPart {
     by_octets.divmod(i / 64, rest, octet);
     const int tap = rest % kTaps;
     by_steps.divmod(rest / kTaps, tile, step);
-    const int k = (tile * int(by_octets.divisor) + octet) * 8 + i / 4 % 8;
-    const int c = step * 8 + i / 32 % 2 * 4 + i % 4;
-    const bool inside = k < filters && c < channels;
-    to[i] = inside ? tf32_rounded(from[(size_t(k) * channels + c) * kTaps + tap]) : 0.f;
+    const int output = (tile * int(by_octets.divisor) + octet) * 8 + i / 4 % 8;
+    const int term = step * 8 + i / 32 % 2 * 4 + i % 4;
+    const int k = turned ? term : output, c = turned ? output : term;
+    to[i] = output < outputs && term < terms
+                ? tf32_rounded(
+                      from[(size_t(k) * channels + c) * kTaps + (turned ? kTaps - 1 - tap : tap)])
+                : 0.f;
   }
 
  private:

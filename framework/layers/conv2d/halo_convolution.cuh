@@ -6,7 +6,6 @@
 #include "kernels/wgmma_filter.cuh"
 #include "kernels/wgmma_filter_rows.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "layers/conv2d/block_convolution.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
@@ -152,15 +151,6 @@ bool halo_keeps_up(const Conv2dProblem& d, Pass pass) {
          kOfCopies * WgmmaConvolution<T>(d, ~size_t{0}).cycles(pass);
 }
 
-/// Whether forward that stores its results elsewhere takes the least time by blocks. (Stored as planes, single values would take
-/// longer than the product.)
-inline bool blocks_preferred(const Conv2dProblem& d) {
-  if (halo_convolution_unsupported(d, Pass::kForward) || !BlockProduct::possible(d)) return false;
-  const BlockProduct product(d, likely_multiprocessor_count());
-  return product.worthwhile() &&
-         product.cycles() <= WgmmaConvolution<float>(d, ~size_t{0}).window_plan().cycles;
-}
-
 /// Whether HaloConvolution can do it and is faster than WgmmaConvolution: measured on an H100 at 13 to 56 rows and
 /// columns, 64 to 512 channels.
 inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
@@ -206,9 +196,6 @@ class HaloConvolution : public StagedConvolution<T> {
                          workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
                          likely_multiprocessor_count(), pooled && !kBf16) {}
 
-  size_t block_workspace_bytes() const { return block_product().weight_bytes(); }
-  std::string block_text() const { return block_product().text(); }
-
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
     return operand_bytes() + sizeof(float) * backward_filter_.splits * parts_stride();
@@ -247,15 +234,6 @@ class HaloConvolution : public StagedConvolution<T> {
                     const SharedImages<T>& shared = {}) const {
     const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     kept_problem(padded_, Pass::kForward).run(image, weights, {}, result, run.stream());
-  }
-  /// The same as wgmma_blocks.cuh has results. REQUIRES: blocks_preferred().
-  template <class Result>
-  void forward_blocks(const Run& run, const Tensor& x, const Tensor& w,
-                      const Result& result) const {
-    auto* const weights = static_cast<float*>(run.workspace);
-    const BlockProduct product = block_product();
-    launch_staging(product.weight_part(w.data<float>(), weights), NothingStaged{}, run.stream());
-    product.run(x.data<float>(), weights, result, run.stream());
   }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
@@ -327,7 +305,6 @@ class HaloConvolution : public StagedConvolution<T> {
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
   }
-  BlockProduct block_product() const { return {problem_, likely_multiprocessor_count()}; }
   size_t operand_bytes() const { return kBf16 ? staged_bytes(Pass::kBackwardFilter) : 0; }
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());

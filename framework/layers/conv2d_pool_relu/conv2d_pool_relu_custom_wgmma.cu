@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 
+#include "layers/conv2d/block_convolution.cuh"
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
@@ -249,13 +250,19 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   Conv2dPoolReluCustomWgmma(const Conv2dPoolReluProblem& problem, const Context& context)
       : Conv2dPoolReluImpl(problem),
         convolution_(pooled_part(problem.conv), context.workspace_limit()),
-        forward_by_halo_(kBf16 ? kept_weights_preferred(pooled_part(problem.conv), Pass::kForward)
-                               : blocks_preferred(pooled_part(problem.conv))),
+        forward_by_halo_(kept_weights_preferred(pooled_part(problem.conv), Pass::kForward)),
         data_by_halo_(halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardData)),
         filter_by_halo_(
             halo_convolution_preferred(pooled_part(problem.conv), Pass::kBackwardFilter)) {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
       halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
+    }
+    if (!kBf16 && block_product_possible(problem.conv)) {
+      const int multiprocessors = likely_multiprocessor_count();
+      forward_by_blocks_.emplace(pooled_part(problem.conv), multiprocessors);
+      if (!forward_by_blocks_->worthwhile()) forward_by_blocks_.reset();
+      data_by_blocks_.emplace(pooled_part(problem.conv), multiprocessors);
+      if (!data_by_blocks_->worthwhile()) data_by_blocks_.reset();
     }
   }
 
@@ -272,9 +279,11 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward) {
-      if (!forward_by_halo_) return convolution_.window_workspace_bytes();
-      return kBf16 ? halo_->workspace_bytes(pass) : halo_->block_workspace_bytes();
+      return forward_by_blocks_ ? forward_by_blocks_->workspace_bytes()
+             : forward_by_halo_ ? halo_->workspace_bytes(pass)
+                                : convolution_.window_workspace_bytes();
     }
+    if (pass == Pass::kBackwardData && data_by_blocks_) return data_by_blocks_->workspace_bytes();
     return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
   /// The argmax, then what passes share.
@@ -283,9 +292,11 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
-      if (!forward_by_halo_) return convolution_.window_plan().template text<T>();
-      return kBf16 ? kept_problem(pooled_part(problem_.conv), pass).text() : halo_->block_text();
+      return forward_by_blocks_ ? forward_by_blocks_->text()
+             : forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
+                                : convolution_.window_plan().template text<T>();
     }
+    if (pass == Pass::kBackwardData && data_by_blocks_) return data_by_blocks_->text();
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
 
@@ -299,6 +310,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
+    if (data_by_blocks_) return data_by_blocks_->run(run, dy, state.data<uint32_t>(), w, dx);
     const auto run_by = [&](const auto& convolution) {
       convolution.backward_data(run, dy, state.data<uint32_t>(), w, dx, shared(state));
     };
@@ -337,15 +349,15 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         halo_->forward_kept(run, x, w, result, shared(state));
         return;
       }
-    } else if (forward_by_halo_) {
-      halo_->forward_blocks(run, x, w,
-                            PooledUnits{.y = y.data<T>(),
-                                        .argmax = state.data<uint32_t>(),
-                                        .bias = b.data<float>(),
-                                        .images = d.n,
-                                        .filters = d.k,
-                                        .pool_h = d.p / 2,
-                                        .pool_w = d.q / 2});
+    } else if (forward_by_blocks_) {
+      forward_by_blocks_->run(run, x, w,
+                              PooledUnits{.y = y.data<T>(),
+                                          .argmax = state.data<uint32_t>(),
+                                          .bias = b.data<float>(),
+                                          .images = d.n,
+                                          .filters = d.k,
+                                          .pool_h = d.p / 2,
+                                          .pool_w = d.q / 2});
       return;
     }
     convolution_.forward_windows(
@@ -374,9 +386,11 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
 
   std::set<Pass> runs_;  // here, of prepare()
   WgmmaConvolution<T> convolution_;
-  /// Forward keeps the weights, or in tf32 is a product of blocks.
+  /// Forward keeps the weights.
   const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
+  std::optional<BlockForward> forward_by_blocks_;
+  std::optional<BlockBackwardData> data_by_blocks_;
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
