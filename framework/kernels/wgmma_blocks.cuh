@@ -14,12 +14,15 @@
 
 #include "kernels/image_blocks.cuh"
 #include "kernels/wgmma_filter_rows.cuh"
+#include "kernels/wgmma_split.cuh"
 
 namespace duet {
 
-/// Of so many output channels and rows of results of a unit.
-template <int channels, int rows>
+/// Of so many output channels and rows of results of a unit; with `split` of float32 operands, as three products of tf32
+/// (wgmma_split.cuh).
+template <int channels, int rows, bool split = false>
 struct BlockTile {
+  static constexpr int kParts = split ? 2 : 1;  // of a value: its head and its rest
   static constexpr int kN = channels, kRows = rows, kTaps = 3;
   static constexpr int kColumns = 2, kImages = ImageBlocks::kImages;
   static constexpr int kPatchRows = kRows + kTaps - 1;
@@ -34,7 +37,7 @@ struct BlockTile {
   static constexpr int kColumnPitch = kPatchRows * kPixel + 4;                   // floats
   static constexpr int kMostBoxes = kUnits + 3, kBox = kColumns * kColumnPitch;  // of two columns
   static constexpr int kTapBytes = kN * kDepth * int(sizeof(float));
-  static constexpr int kWeightBytes = kTaps * kTaps * kTapBytes;
+  static constexpr int kWeightBytes = kParts * kTaps * kTaps * kTapBytes;
   static constexpr int kBoxBytes = kBox * int(sizeof(float));
   static constexpr int kStageBytes = kWeightBytes + kMostBoxes * kBoxBytes;
 
@@ -119,29 +122,55 @@ constexpr int block_smem_bytes() {
 
 #if DUET_HAS_WGMMA
 
+/// Of a value what is multiplied.
+template <int parts>
+__device__ __forceinline__ void take_parts(float value, uint32_t (&of)[parts]) {
+  if constexpr (parts == 1) {
+    of[0] = __float_as_uint(tf32_rounded(value));
+  } else {
+    const float head = rounded_head(value);
+    of[0] = __float_as_uint(head);
+    of[1] = __float_as_uint(value - head);
+  }
+}
+
+/// d = the products of rows and the weights of a tap, or with `adds` d +=; small products come first. Rests of weights lie behind
+/// those of all taps.
+template <class Tile>
+__device__ __forceinline__ void multiply_tap(float (&d)[Tile::kN / 2],
+                                             const uint32_t (&rows)[Tile::kParts][4],
+                                             uint64_t weights, bool adds) {
+  using Product = WgmmaRows<Tile::kN>;
+  if constexpr (Tile::kParts == 2) {
+    Product::multiply(d, rows[0], weights + (Tile::kWeightBytes / 2 >> 4), adds);
+    Product::multiply(d, rows[1], weights, true);
+  }
+  Product::multiply(d, rows[0], weights, Tile::kParts == 2 || adds);
+}
+
 /// Of a row of a warp's patch what the taps of a row of the kernel multiply: each two of its four pixels.
+template <class Tile>
 struct PatchRow {
-  uint32_t of[3][4];
+  uint32_t of[3][Tile::kParts][4];
 
   /// `from`: of the lane, image lane / 4 and channels lane % 4 and 4 more.
-  template <class Tile>
   __device__ __forceinline__ void load(const float* from) {
-    uint32_t pixel[4][2];
+    uint32_t pixel[4][2][Tile::kParts];
 #pragma unroll
     for (int column = 0; column < 4; ++column)
 #pragma unroll
       for (int i = 0; i < 2; ++i)
-        pixel[column][i] = __float_as_uint(
-            tf32_rounded(from[column * Tile::kColumnPitch + i * 4 * Tile::kImages]));
+        take_parts(from[column * Tile::kColumnPitch + i * 4 * Tile::kImages], pixel[column][i]);
 #pragma unroll
-    for (int s = 0; s < 3; ++s) {
+    for (int s = 0; s < 3; ++s)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        of[s][i] = pixel[s + i % 2][i / 2];
-        // Here and not between the instructions, which would have to wait for it.
-        asm volatile("" : "+r"(of[s][i])::"memory");
-      }
-    }
+      for (int part = 0; part < Tile::kParts; ++part)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          of[s][part][i] = pixel[s + i % 2][i / 2][part];
+          // Here and not between the instructions, which would have to wait for it.
+          asm volatile("" : "+r"(of[s][part][i])::"memory");
+        }
   }
 };
 
@@ -151,24 +180,27 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
                                                  RingPlace& at, int steps, int patch,
                                                  float (&d)[Tile::kRows][Tile::kN / 2]) {
   constexpr int kTaps = Tile::kTaps;
+  constexpr bool kApart =
+      Tile::kParts == 2;  // sums of a step, which ordinary additions add to the others
   const bool leads = threadIdx.x % 32 == 0;
 #pragma unroll
   for (auto& sums : d)
 #pragma unroll
     for (float& sum : sums) sum = 0.f;
   int last = at.slot;
-  PatchRow rows[2];
+  PatchRow<Tile> rows[kApart ? 1 : 2];  // for more there are no registers
 #pragma unroll 1
   for (int step = 0; step < steps; ++step) {
     barriers.full[at.slot].wait(at.round);
     const char* const stage = stages + at.slot * Tile::kStageBytes;
     const float* const from = reinterpret_cast<const float*>(stage + Tile::kWeightBytes) + patch;
     const uint64_t of_weights = core_descriptor(stage);
+    float apart[kApart ? Tile::kRows : 1][Tile::kN / 2];
     // region row
 #pragma unroll
     for (int q = 0; q < Tile::kPatchRows; ++q) {
-      PatchRow& row = rows[q % 2];
-      row.load<Tile>(from + q * Tile::kPixel);
+      PatchRow<Tile>& row = rows[kApart ? 0 : q % 2];
+      row.load(from + q * Tile::kPixel);
       wgmma_begin();
 #pragma unroll
       for (int s = 0; s < kTaps; ++s) {
@@ -176,18 +208,29 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
         for (int m = 0; m < Tile::kRows; ++m) {
           const int r = q - m;
           if (r < 0 || r >= kTaps) continue;
-          WgmmaRows<Tile::kN>::multiply(
-              d[m], row.of[s], of_weights + (r * kTaps + s) * (Tile::kTapBytes >> 4), true);
+          multiply_tap<Tile>(kApart ? apart[kApart ? m : 0] : d[m], row.of[s],
+                             of_weights + (r * kTaps + s) * (Tile::kTapBytes >> 4),
+                             !kApart || r > 0 || s > 0);
         }
       }
       wgmma_commit();
-      wgmma_wait<1>();  // the row before, whose registers the next takes
-      if (q == 0 && step > 0 && leads) barriers.empty[last].arrive();
+      wgmma_wait<kApart ? 0 : 1>();  // the row before, whose registers the next takes
+      if (!kApart && q == 0 && step > 0 && leads) barriers.empty[last].arrive();
     }
     // end row
+    if constexpr (kApart) {
+      if (leads) barriers.empty[at.slot].arrive();
+#pragma unroll
+      for (int m = 0; m < Tile::kRows; ++m) {
+        wgmma_settle(apart[m]);
+#pragma unroll
+        for (int i = 0; i < Tile::kN / 2; ++i) d[m][i] += apart[m][i];
+      }
+    }
     last = at.slot;
     at.next(Tile::kStages);
   }
+  if constexpr (kApart) return;
   wgmma_wait<0>();
   if (leads) barriers.empty[last].arrive();
 #pragma unroll
@@ -229,19 +272,30 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     units.for_tiles(blockIdx.x, [&](int first, int count) {
       const BlockUnits::Place begin = units.place(first), end = units.place(first + count - 1);
       const int columns = Tile::kColumns * (count + end.run - begin.run + 1);
-      // Lanes are eight columns of four images; a warp copies two channels.
-      constexpr int kParts = (Tile::kColumns * Tile::kMostBoxes + 7) / 8, kOfWarp = 2;
-      int h0[kParts], at_column[kParts];  // first row, and where in an image, or none
-      int image[kParts];
+      // Lanes are eight columns of four images and of four more; a warp copies two channels.
+      constexpr int kPieces = (Tile::kColumns * Tile::kMostBoxes + 7) / 8, kOfWarp = 2,
+                    kOfPiece = 2 * Tile::kPatchRows;
+      static_assert(kPieces * kOfPiece <= 64);
+      const float* of_lane[kPieces];  // the first row of the first channel
+      uint64_t inside = 0;            // of a piece, the halves' rows
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        const int column = part * 8 + lane / 4;
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const int column = piece * 8 + lane / 4;
         const BlockUnits::Place box = units.box(begin, column / Tile::kColumns);
         const int q = box.pair * Tile::kColumns + column % Tile::kColumns - images.pad_w;
-        h0[part] = box.strip * Tile::kRows - images.pad_h;
-        image[part] = box.group * Tile::kImages + lane % 4;
-        at_column[part] = uint32_t(q) < uint32_t(images.width) ? q : -1;
+        const int h = box.strip * Tile::kRows - images.pad_h;
+        const int n = box.group * Tile::kImages + lane % 4;
+        of_lane[piece] = images.from + (int64_t(n) * images.channels + warp * kOfWarp) * plane +
+                         h * images.width + q;
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+          for (int row = 0; row < Tile::kPatchRows; ++row)
+            if (uint32_t(q) < uint32_t(images.width) && n + half * 4 < images.images &&
+                uint32_t(h + row) < uint32_t(images.height))
+              inside |= uint64_t{1} << (piece * kOfPiece + half * Tile::kPatchRows + row);
       }
+      const int64_t half_images = int64_t{4} * images.channels * plane;
       for (int step = 0; step < images.steps; ++step) {
         if (at.round > 0) barriers.empty[at.slot].wait(at.round - 1);
         char* const stage = stages + at.slot * Tile::kStageBytes;
@@ -251,33 +305,35 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                     Tile::kWeightBytes, barriers.full[at.slot]);
         }
         const int channel = step * Tile::kDepth + warp * kOfWarp;
-        const uint32_t to0 = uint32_t(__cvta_generic_to_shared(
+        const auto to = uint32_t(__cvta_generic_to_shared(
             reinterpret_cast<float*>(stage + Tile::kWeightBytes) + lane / 4 * Tile::kColumnPitch +
             warp * kOfWarp * Tile::kImages + lane % 4));
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          if (part * 8 + lane / 4 >= columns) continue;
+        for (int piece = 0; piece < kPieces; ++piece) {
+          if (piece * 8 + lane / 4 >= columns) continue;
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int n = image[part] + half * 4;
-            const bool column_there = at_column[part] >= 0 && n < images.images;
-            const float* of_image =
-                images.from + (column_there ? size_t(n) * images.channels * plane : 0);
+          for (int i = 0; i < kOfWarp; ++i) {
+            const bool channel_there = channel + i < images.channels;
+            const float* addresses[kOfPiece];
 #pragma unroll
-            for (int i = 0; i < kOfWarp; ++i) {
-              const bool channel_there = column_there && channel + i < images.channels;
-              const float* const of_column =
-                  of_image + (channel_there ? (channel + i) * plane + at_column[part] : 0);
+            for (int half = 0; half < 2; ++half)
+#pragma unroll
+              for (int row = 0; row < Tile::kPatchRows; ++row)
+                addresses[half * Tile::kPatchRows + row] = of_lane[piece] +
+                                                           (step * Tile::kDepth + i) * plane +
+                                                           half * half_images + row * images.width;
+            settle_addresses(addresses);
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
 #pragma unroll
               for (int row = 0; row < Tile::kPatchRows; ++row) {
-                const int h = h0[part] + row;
-                const bool there = channel_there && uint32_t(h) < uint32_t(images.height);
-                copy_word(to0 + (part * 8 * Tile::kColumnPitch + row * Tile::kPixel +
-                                 i * Tile::kImages + half * 4) *
-                                    int(sizeof(float)),
-                          of_column + (there ? h * images.width : 0), there);
+                const int number = half * Tile::kPatchRows + row;
+                copy_word(to + (piece * 8 * Tile::kColumnPitch + row * Tile::kPixel +
+                                i * Tile::kImages + half * 4) *
+                                   4,
+                          addresses[number],
+                          channel_there && (inside >> (piece * kOfPiece + number) & 1));
               }
-            }
           }
         }
         arrive_after_copies(barriers.full[at.slot]);

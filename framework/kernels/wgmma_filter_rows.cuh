@@ -17,11 +17,18 @@
 
 namespace duet {
 
-/// Four bytes, or zeros.
+/// Four bytes, or zeros, and then from anywhere.
 __device__ __forceinline__ void copy_word(uint32_t shared, const void* global, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
                "r"(there ? 4 : 0)
                : "memory");
+}
+/// Computes them all before any copy begins: a copy holds the registers of its address for some 200 cycles, and in the same few
+/// registers one after the other would wait for that.
+template <class T, int count>
+__device__ __forceinline__ void settle_addresses(const T* (&at)[count]) {
+#pragma unroll
+  for (const T*& address : at) asm volatile("" : "+l"(address));
 }
 /// Arrives when what this thread has begun to copy is there.
 __device__ __forceinline__ void arrive_after_copies(const CopyBarrier& barrier) {
@@ -40,39 +47,57 @@ struct PlainRows {
   __device__ __forceinline__ void copy(int group, int block, int row, int column, int columns,
                                        float* shared, int warp, int lane) const {
     const int h = row - pad_h, channel0 = block * SideBySide::kChannels + warp * 16;
-    const uint32_t to0 = uint32_t(__cvta_generic_to_shared(shared + warp * 128 + lane % 4));
-#pragma unroll
+    const auto to_warp = uint32_t(__cvta_generic_to_shared(shared + warp * 128 + lane % 4));
+#pragma unroll 1
     for (int half = 0; half < 2; ++half) {
       const int n = group * SideBySide::kImages + half * 4 + lane % 4;
       const bool row_there = n < images && uint32_t(h) < uint32_t(height);
-      const uint32_t to1 = to0 + half * 128;
+      const uint32_t to_half = to_warp + half * 128;
       if constexpr (kLayout == Layout::kNCHW) {
         // Lanes are eight columns of four images.
         const int plane = height * width, count = channels - channel0;
+#pragma unroll 1
         for (int w = lane / 4; w < columns; w += 8) {
           const int q = column + w - pad_w;
           const bool there = row_there && uint32_t(q) < uint32_t(width);
-          const float* at = from + size_t(there ? n * channels + channel0 : channel0) * plane +
-                            (there ? h * width + q : 0);
-          const uint32_t to = to1 + w * (SideBySide::kPitch * 4);
+          const float* const first =
+              from + (int64_t(n) * channels + channel0) * plane + h * width + q;
+          const uint32_t to = to_half + w * (SideBySide::kPitch * 4);
+          const auto offset = [](int j) { return (j / 8 * 64 + j % 8 * 4) * 4; };
+          if (count >= 16) {
+            const float* at[16];
 #pragma unroll
-          for (int j = 0; j < 16; ++j, at += plane)
-            if (j < count) copy_word(to + (j / 8 * 64 + j % 8 * 4) * 4, at, there);
+            for (int j = 0; j < 16; ++j) at[j] = first + int64_t(j) * plane;
+            settle_addresses(at);
+#pragma unroll
+            for (int j = 0; j < 16; ++j) copy_word(to + offset(j), at[j], there);
+          } else {
+#pragma unroll 1
+            for (int j = 0; j < count; ++j) copy_word(to + offset(j), first + j * plane, there);
+          }
         }
       } else {
         // Lanes are eight channels of four images.
-#pragma unroll
+#pragma unroll 1
         for (int octet = 0; octet < 2; ++octet) {
           const int channel = channel0 + octet * 8 + lane / 4;
           if (channel >= channels) continue;
-          const float* const at =
-              from + (row_there ? (size_t(n) * height + h) * width * channels : 0) + channel;
-          const uint32_t to = to1 + octet * 256 + lane / 4 * 16;
-#pragma unroll 4
-          for (int w = 0; w < columns; ++w) {
-            const int q = column + w - pad_w;
-            const bool there = row_there && uint32_t(q) < uint32_t(width);
-            copy_word(to + w * (SideBySide::kPitch * 4), at + (there ? q * channels : 0), there);
+          const float* const first =
+              from + ((int64_t(n) * height + h) * width + column - pad_w) * channels + channel;
+          const uint32_t to = to_half + octet * 256 + lane / 4 * 16;
+          constexpr int kAtOnce = 8;
+#pragma unroll 1
+          for (int w0 = 0; w0 < columns; w0 += kAtOnce) {
+            const float* at[kAtOnce];
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) at[i] = first + int64_t(w0 + i) * channels;
+            settle_addresses(at);
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) {
+              const int w = w0 + i;
+              const bool there = row_there && uint32_t(column + w - pad_w) < uint32_t(width);
+              if (w < columns) copy_word(to + w * (SideBySide::kPitch * 4), at[i], there);
+            }
           }
         }
       }

@@ -12,17 +12,20 @@
 
 namespace duet {
 
+/// With `split` of float32 operands, as three products of tf32 (wgmma_split.cuh).
+template <bool split>
 struct WindowTile {
+  static constexpr int kParts = split ? 2 : 1;  // of a value: its head and its rest
   static constexpr int kN = 64, kRows = 2, kColumns = 2, kTaps = 3, kImages = ImageBlocks::kImages;
-  static constexpr int kGroups = 3, kUnits = kGroups * 4;
+  static constexpr int kGroups = split ? 2 : 3, kUnits = kGroups * 4;
   static constexpr int kMultipliers = kGroups * 128, kThreads = kMultipliers + 128;
-  static constexpr int kStages = 4;
+  static constexpr int kStages = split ? 3 : 4;
   /// A step: eight filters of eight images, of boxes of two windows below each other, and of all taps' weights; neighbouring
   /// boxes begin in different banks.
   static constexpr int kDepth = 8, kWindow = kDepth * kImages, kMostBoxes = kUnits + 4;
   static constexpr int kBox = 2 * kWindow + 4, kCodes = 2 * kImages + 4;  // words
   static constexpr int kTapBytes = kN * kDepth * int(sizeof(float));
-  static constexpr int kWeightBytes = kTaps * kTaps * kTapBytes;
+  static constexpr int kWeightBytes = kParts * kTaps * kTaps * kTapBytes;
   static constexpr int kStageBytes = kWeightBytes + kMostBoxes * (kBox + kCodes) * 4;
   /// Of results, whose writers are eight images and four channels, so that these are in different banks.
   static constexpr int kTileColumns = kUnits * kColumns, kChannelPitch = kRows * kTileColumns + 4,
@@ -49,23 +52,26 @@ struct PlaneGradients {
 #if DUET_HAS_WGMMA
 
 /// Of two rows of a warp's patch what the taps of a row of the kernel multiply: each two of their four pixels.
+template <class Tile>
 struct WindowRows {
-  uint32_t of[2][3][4];
+  uint32_t of[2][3][Tile::kParts][4];
 
   /// `windows` and `codes` are of the lane: image lane / 4, filters lane % 4 and 4 more.
   __device__ __forceinline__ void load(const float* windows, const uint32_t* codes, int shift) {
-    uint32_t pixel[2][4][2];
+    uint32_t pixel[2][4][2][Tile::kParts];
 #pragma unroll
     for (int column = 0; column < 2; ++column) {
-      const uint32_t word = codes[column * WindowTile::kCodes] >> shift;
+      const uint32_t word = codes[column * Tile::kCodes] >> shift;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t code = word >> 16 * i & 15;
-        const uint32_t value = __float_as_uint(
-            tf32_rounded(windows[column * WindowTile::kBox + i * 4 * WindowTile::kImages]));
+        uint32_t value[Tile::kParts];
+        take_parts(windows[column * Tile::kBox + i * 4 * Tile::kImages], value);
 #pragma unroll
         for (uint32_t place = 0; place < 4; ++place)
-          pixel[place / 2][2 * column + place % 2][i] = code == place ? value : 0;
+#pragma unroll
+          for (int part = 0; part < Tile::kParts; ++part)
+            pixel[place / 2][2 * column + place % 2][i][part] = code == place ? value[part] : 0;
       }
     }
 #pragma unroll
@@ -73,21 +79,24 @@ struct WindowRows {
 #pragma unroll
       for (int s = 0; s < 3; ++s)
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          of[row][s][i] = pixel[row][s + i % 2][i / 2];
-          asm volatile("" : "+r"(of[row][s][i])::"memory");
-        }
+        for (int part = 0; part < Tile::kParts; ++part)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            of[row][s][part][i] = pixel[row][s + i % 2][i / 2][part];
+            asm volatile("" : "+r"(of[row][s][part][i])::"memory");
+          }
   }
 };
 
 /// d = the sums of a tile over all steps; `box` is the warp's first. Of the two windows below each other, without those that are
 /// beyond all images of the warpgroup.
-template <bool upper, bool lower>
+template <class Tile, bool upper, bool lower>
 __device__ __forceinline__ void multiply_windows(const char* stages, BlockBarriers& barriers,
                                                  RingPlace& at, int steps, int box,
-                                                 float (&d)[2][32]) {
-  using Tile = WindowTile;
+                                                 float (&d)[Tile::kRows][Tile::kN / 2]) {
   constexpr int kTaps = Tile::kTaps;
+  constexpr bool kApart =
+      Tile::kParts == 2;  // sums of a step, which ordinary additions add to the others
   const int lane = threadIdx.x % 32;
   const int windows_at = box * Tile::kBox + lane % 4 * Tile::kImages + lane / 4;
   const int codes_at = Tile::kMostBoxes * Tile::kBox + box * Tile::kCodes + lane / 4;
@@ -101,10 +110,11 @@ __device__ __forceinline__ void multiply_windows(const char* stages, BlockBarrie
     const char* const stage = stages + at.slot * Tile::kStageBytes;
     const auto* const values = reinterpret_cast<const float*>(stage + Tile::kWeightBytes);
     const uint64_t of_weights = core_descriptor(stage);
+    float apart[kApart ? Tile::kRows : 1][Tile::kN / 2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (!(h == 0 ? upper : lower)) continue;
-      WindowRows rows;
+      WindowRows<Tile> rows;
       rows.load(values + windows_at + h * Tile::kWindow,
                 reinterpret_cast<const uint32_t*>(values) + codes_at + h * Tile::kImages,
                 lane % 4 * 4);
@@ -115,26 +125,35 @@ __device__ __forceinline__ void multiply_windows(const char* stages, BlockBarrie
         for (int s = 0; s < kTaps; ++s)
 #pragma unroll
           for (int m = 0; m < Tile::kRows; ++m) {
-            const int r = 2 * h + row - m;
+            const int r = 2 * h + row - m, first = upper ? 0 : 2 - m;
             if (r < 0 || r >= kTaps) continue;
-            WgmmaRows<Tile::kN>::multiply(
-                d[m], rows.of[row][s], of_weights + (r * kTaps + s) * (Tile::kTapBytes >> 4), true);
+            multiply_tap<Tile>(kApart ? apart[kApart ? m : 0] : d[m], rows.of[row][s],
+                               of_weights + (r * kTaps + s) * (Tile::kTapBytes >> 4),
+                               !kApart || r > first || s > 0);
           }
       wgmma_commit();
       wgmma_wait<0>();  // meanwhile the other warpgroups multiply
     }
     if (lane == 0) barriers.empty[at.slot].arrive();
     at.next(Tile::kStages);
+    if constexpr (kApart) {
+#pragma unroll
+      for (int m = 0; m < Tile::kRows; ++m) {
+        wgmma_settle(apart[m]);
+#pragma unroll
+        for (int i = 0; i < Tile::kN / 2; ++i) d[m][i] += apart[m][i];
+      }
+    }
   }
 #pragma unroll
   for (auto& sums : d) wgmma_settle(sums);
 }
 
 /// By all multiplying warps, of `count` units from `first` on, from their sums in shared memory.
+template <class Tile>
 __device__ __forceinline__ void store_planes(const float* sums, const PlaneGradients& to,
                                              const BlockUnits& units, int first, int count,
                                              int channel0) {
-  using Tile = WindowTile;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // A lane has a column of a unit, or the zeros behind the last column of a row.
   const bool has = lane < Tile::kTileColumns;
@@ -173,12 +192,12 @@ __device__ __forceinline__ void store_planes(const float* sums, const PlaneGradi
 #endif
 
 // blockIdx.x takes units, y is one of 64 channels. `weights` lie as BlockWeightPart (block_staging.cuh) writes them.
-__global__ void __launch_bounds__(WindowTile::kThreads, 1)
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_windows_kernel(const __grid_constant__ PooledPatches images, const float* weights,
                          const __grid_constant__ BlockUnits units,
                          const __grid_constant__ PlaneGradients to) {
 #if DUET_HAS_WGMMA
-  using Tile = WindowTile;
   constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   char* const stages = dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023);
@@ -206,16 +225,29 @@ __global__ void __launch_bounds__(WindowTile::kThreads, 1)
     units.for_tiles(blockIdx.x, [&](int first, int count) {
       const BlockUnits::Place begin = units.place(first), end = units.place(first + count - 1);
       const int boxes = count + end.run - begin.run + 1;
-      // Lanes are eight boxes of four images; a warp copies two filters, and one of the first two codes.
-      constexpr int kParts = Tile::kMostBoxes / 8, kOfWarp = 2;
-      int row0[kParts], column[kParts], image[kParts];
+      // Lanes are eight boxes of four images and of four more; a warp copies two filters, and one of the first two codes.
+      constexpr int kPieces = (Tile::kMostBoxes + 7) / 8, kOfWarp = 2, kOfPiece = 4;
+      const float* of_lane[kPieces];  // the upper window of the first filter
+      const uint32_t* codes_of_lane[kPieces];
+      uint32_t inside = 0;  // of a piece, the halves' windows
 #pragma unroll
-      for (int part = 0; part < kParts; ++part) {
-        const BlockUnits::Place box = units.box(begin, part * 8 + lane / 4);
-        row0[part] = box.strip + images.row0;
-        column[part] = box.pair + images.column0;
-        image[part] = box.group * Tile::kImages + lane % 4;
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const BlockUnits::Place box = units.box(begin, piece * 8 + lane / 4);
+        const int row = box.strip + images.row0, column = box.pair + images.column0;
+        const int n = box.group * Tile::kImages + lane % 4, window = row * images.width + column;
+        of_lane[piece] =
+            images.dy + (int64_t(n) * images.filters + warp * kOfWarp) * windows + window;
+        codes_of_lane[piece] =
+            images.codes + int64_t(n + warp % 2 * 4) * images.steps * windows + window;
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+#pragma unroll
+          for (int i = 0; i < 2; ++i)
+            if (uint32_t(column) < uint32_t(images.width) && n + half * 4 < images.images &&
+                uint32_t(row + i) < uint32_t(images.height))
+              inside |= 1u << (piece * kOfPiece + half * 2 + i);
       }
+      const int64_t half_images = int64_t{4} * images.filters * windows;
       for (int step = 0; step < images.steps; ++step) {
         if (at.round > 0) barriers.empty[at.slot].wait(at.round - 1);
         char* const stage = stages + at.slot * Tile::kStageBytes;
@@ -224,39 +256,39 @@ __global__ void __launch_bounds__(WindowTile::kThreads, 1)
           bulk_copy(reinterpret_cast<float*>(stage), from + step * (Tile::kWeightBytes / 4),
                     Tile::kWeightBytes, barriers.full[at.slot]);
         }
-        const auto to_values = uint32_t(__cvta_generic_to_shared(stage + Tile::kWeightBytes));
-        const uint32_t to_codes = to_values + Tile::kMostBoxes * Tile::kBox * 4;
+        const auto to = uint32_t(__cvta_generic_to_shared(stage + Tile::kWeightBytes));
 #pragma unroll
-        for (int part = 0; part < kParts; ++part) {
-          const int box = part * 8 + lane / 4;
+        for (int piece = 0; piece < kPieces; ++piece) {
+          const int box = piece * 8 + lane / 4;
           if (box >= boxes) continue;
+          const uint32_t to_box = to + (box * Tile::kBox + lane % 4) * 4;
+          const uint32_t to_codes =
+              to + (Tile::kMostBoxes * Tile::kBox + box * Tile::kCodes + lane % 4) * 4;
+          const float* addresses[kOfPiece * kOfWarp];
 #pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            const int n = image[part] + half * 4, in_box = half * 4 + lane % 4;
+          for (int i = 0; i < kOfPiece * kOfWarp; ++i)
+            addresses[i] = of_lane[piece] + (step * Tile::kDepth + i / kOfPiece) * windows +
+                           i / 2 % 2 * half_images + i % 2 * images.width;
+          settle_addresses(addresses);
 #pragma unroll
-            for (int row = 0; row < 2; ++row) {
-              const bool there = n < images.images &&
-                                 uint32_t(row0[part] + row) < uint32_t(images.height) &&
-                                 uint32_t(column[part]) < uint32_t(images.width);
-              const int window = (row0[part] + row) * images.width + column[part];
+          for (int i = 0; i < kOfPiece * kOfWarp; ++i) {
+            const int of_warp = warp * kOfWarp + i / kOfPiece;
+            copy_word(
+                to_box + (i % 2 * Tile::kWindow + of_warp * Tile::kImages + i / 2 % 2 * 4) * 4,
+                addresses[i],
+                step * Tile::kDepth + of_warp < images.filters &&
+                    (inside >> (piece * kOfPiece + i % kOfPiece) & 1));
+          }
+          if (warp < 2) {
+            const uint32_t* codes[2];
 #pragma unroll
-              for (int i = 0; i < kOfWarp; ++i) {
-                const int in_step = warp * kOfWarp + i, filter = step * Tile::kDepth + in_step;
-                const bool wanted = there && filter < images.filters;
-                copy_word(
-                    to_values + (box * Tile::kBox + row * Tile::kWindow + in_step * Tile::kImages +
-                                 in_box) *
-                                    4,
-                    images.dy +
-                        (wanted ? (size_t(n) * images.filters + filter) * windows + window : 0),
-                    wanted);
-              }
-              if (warp == half)
-                copy_word(to_codes + (box * Tile::kCodes + row * Tile::kImages + in_box) * 4,
-                          images.codes +
-                              (there ? (size_t(n) * images.steps + step) * windows + window : 0),
-                          there);
-            }
+            for (int row = 0; row < 2; ++row)
+              codes[row] = codes_of_lane[piece] + step * windows + row * images.width;
+            settle_addresses(codes);
+#pragma unroll
+            for (int row = 0; row < 2; ++row)
+              copy_word(to_codes + (row * Tile::kImages + warp * 4) * 4, codes[row],
+                        inside >> (piece * kOfPiece + warp * 2 + row) & 1);
           }
         }
         arrive_after_copies(barriers.full[at.slot]);
@@ -265,7 +297,7 @@ __global__ void __launch_bounds__(WindowTile::kThreads, 1)
     });
     return;
   }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kGroups == 3 ? 152 : 224));
   float d[Tile::kRows][Tile::kN / 2];
   units.for_tiles(blockIdx.x, [&](int first, int count) {
     const int mine = group * 4, here = min(4, count - mine), unit = mine + warp;
@@ -281,11 +313,11 @@ __global__ void __launch_bounds__(WindowTile::kThreads, 1)
                            0);
       };
       if (beyond(0))
-        multiply_windows<false, true>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<Tile, false, true>(stages, barriers, at, images.steps, box, d);
       else if (beyond(1))
-        multiply_windows<true, false>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<Tile, true, false>(stages, barriers, at, images.steps, box, d);
       else
-        multiply_windows<true, true>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<Tile, true, true>(stages, barriers, at, images.steps, box, d);
     } else {
       for (int step = 0; step < images.steps; ++step, at.next(kStages)) {
         barriers.full[at.slot].wait(at.round);
@@ -309,24 +341,24 @@ __global__ void __launch_bounds__(WindowTile::kThreads, 1)
                                                                   d[m][4 * j + 2 + e]};
     }
     wait_multipliers();
-    store_planes(sums, to, units, first, count, channel0);
+    store_planes<Tile>(sums, to, units, first, count, channel0);
   });
 #else
   __trap();
 #endif
 }
 
-inline void launch_wgmma_windows(const PooledPatches& images, const float* weights,
-                                 const BlockUnits& units, const PlaneGradients& to,
-                                 cudaStream_t stream) {
-  static_assert(WindowTile::kBytes <= 227 * 1024);
-  DUET_CUDA(cudaFuncSetAttribute(wgmma_windows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                 WindowTile::kBytes));
-  launch({.gridDim = dim3(units.blocks, ceil_div(to.channels, WindowTile::kN)),
-          .blockDim = WindowTile::kThreads,
-          .dynamicSmemBytes = WindowTile::kBytes,
+template <class Tile>
+void launch_wgmma_windows(const PooledPatches& images, const float* weights,
+                          const BlockUnits& units, const PlaneGradients& to, cudaStream_t stream) {
+  static_assert(Tile::kBytes <= 227 * 1024);
+  DUET_CUDA(cudaFuncSetAttribute(wgmma_windows_kernel<Tile>,
+                                 cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
+  launch({.gridDim = dim3(units.blocks, ceil_div(to.channels, Tile::kN)),
+          .blockDim = Tile::kThreads,
+          .dynamicSmemBytes = Tile::kBytes,
           .stream = stream},
-         {overlaps_primary()}, wgmma_windows_kernel, images, weights, units, to);
+         {overlaps_primary()}, wgmma_windows_kernel<Tile>, images, weights, units, to);
 }
 
 }  // namespace duet
