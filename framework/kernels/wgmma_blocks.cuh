@@ -196,7 +196,6 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
     const float* const from = reinterpret_cast<const float*>(stage + Tile::kWeightBytes) + patch;
     const uint64_t of_weights = core_descriptor(stage);
     float apart[kApart ? Tile::kRows : 1][Tile::kN / 2];
-    // region row
 #pragma unroll
     for (int q = 0; q < Tile::kPatchRows; ++q) {
       PatchRow<Tile>& row = rows[kApart ? 0 : q % 2];
@@ -217,7 +216,6 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
       wgmma_wait<kApart ? 0 : 1>();  // the row before, whose registers the next takes
       if (!kApart && q == 0 && step > 0 && leads) barriers.empty[last].arrive();
     }
-    // end row
     if constexpr (kApart) {
       if (leads) barriers.empty[at.slot].arrive();
 #pragma unroll

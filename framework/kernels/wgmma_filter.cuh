@@ -53,21 +53,6 @@ struct PixelRows {
   }
 };
 
-/// The same of ImageBlocks.
-struct BlockRows {
-  const float* from;
-  ImageBlocks blocks;
-  __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t bytes,
-                                       char* shared, const CopyBarrier& barrier) const {
-    bulk_copy(reinterpret_cast<float*>(shared), from + blocks.offset(group, block, row, column),
-              bytes, barrier);
-  }
-};
-
-/// As operands whose sum runs over images and positions.
-template <class T>
-using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, PixelRows<T>>;
-
 /// Parts of a row of positions, each of so many columns: in whole instructions, so that some may lie beyond the last.
 template <class T>
 struct FilterSegments {
@@ -149,13 +134,13 @@ struct FilterPlan {
   }
   __host__ __device__ int x_bytes() const {
     if constexpr (std::is_same_v<T, float>)
-      return (columns + Tile::kTaps - 1) * SideBySide::kPitch * int(sizeof(float));
+      return (columns + Tile::kTaps - 1) * ImageBlocks::kPitch * int(sizeof(float));
     return (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
   }
   __host__ __device__ int dy_bytes() const {
     if constexpr (std::is_same_v<T, float>)
-      return (pooled ? columns / 2 * (SideBySide::kPitch + SideBySide::kCodePitch)
-                     : columns * SideBySide::kPitch) *
+      return (pooled ? columns / 2 * (ImageBlocks::kPitch + ImageBlocks::kCodePitch)
+                     : columns * ImageBlocks::kPitch) *
              int(sizeof(float));
     return columns * Tile::kPixelBytes;
   }
@@ -274,8 +259,8 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 // tiles of channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
 template <class Tile, class T>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    wgmma_filter_kernel(const __grid_constant__ FilterRows<T> x,
-                        const __grid_constant__ FilterRows<T> dy,
+    wgmma_filter_kernel(const __grid_constant__ PixelRows<T> x,
+                        const __grid_constant__ PixelRows<T> dy,
                         const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
@@ -353,7 +338,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 }
 
 template <class T>
-void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const FilterPlan<T>& plan,
+void launch_wgmma_filter(const PixelRows<T>& x, const PixelRows<T>& dy, const FilterPlan<T>& plan,
                          int filters, bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto launch_of = [&]<class Tile>(Tile) {
     const auto kernel = wgmma_filter_kernel<Tile, T>;

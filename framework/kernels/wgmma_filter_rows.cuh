@@ -17,6 +17,9 @@
 
 namespace duet {
 
+/// Each copies 16 channels of a block.
+inline constexpr int kCopyingWarps = ImageBlocks::kChannels / 16;
+
 /// Four bytes, or zeros, and then from anywhere.
 __device__ __forceinline__ void copy_word(uint32_t shared, const void* global, bool there) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(global),
@@ -46,11 +49,11 @@ struct PlainRows {
   /// padding. Channels beyond the last are left as they were.
   __device__ __forceinline__ void copy(int group, int block, int row, int column, int columns,
                                        float* shared, int warp, int lane) const {
-    const int h = row - pad_h, channel0 = block * SideBySide::kChannels + warp * 16;
+    const int h = row - pad_h, channel0 = block * ImageBlocks::kChannels + warp * 16;
     const auto to_warp = uint32_t(__cvta_generic_to_shared(shared + warp * 128 + lane % 4));
 #pragma unroll 1
     for (int half = 0; half < 2; ++half) {
-      const int n = group * SideBySide::kImages + half * 4 + lane % 4;
+      const int n = group * ImageBlocks::kImages + half * 4 + lane % 4;
       const bool row_there = n < images && uint32_t(h) < uint32_t(height);
       const uint32_t to_half = to_warp + half * 128;
       if constexpr (kLayout == Layout::kNCHW) {
@@ -62,7 +65,7 @@ struct PlainRows {
           const bool there = row_there && uint32_t(q) < uint32_t(width);
           const float* const first =
               from + (int64_t(n) * channels + channel0) * plane + h * width + q;
-          const uint32_t to = to_half + w * (SideBySide::kPitch * 4);
+          const uint32_t to = to_half + w * (ImageBlocks::kPitch * 4);
           const auto offset = [](int j) { return (j / 8 * 64 + j % 8 * 4) * 4; };
           if (count >= 16) {
             const float* at[16];
@@ -96,7 +99,7 @@ struct PlainRows {
             for (int i = 0; i < kAtOnce; ++i) {
               const int w = w0 + i;
               const bool there = row_there && uint32_t(column + w - pad_w) < uint32_t(width);
-              if (w < columns) copy_word(to + w * (SideBySide::kPitch * 4), at[i], there);
+              if (w < columns) copy_word(to + w * (ImageBlocks::kPitch * 4), at[i], there);
             }
           }
         }
@@ -114,14 +117,15 @@ struct WindowCodes {
                                        uint32_t* shared, int warp, int lane) const {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int in_group = half * 4 + lane % 4, n = group * SideBySide::kImages + in_group;
+      const int in_group = half * 4 + lane % 4, n = group * ImageBlocks::kImages + in_group;
       for (int w = lane / 4; w < columns; w += 8) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-          const int in_block = warp * 2 + i, octet = block * (SideBySide::kChannels / 8) + in_block;
+          const int in_block = warp * 2 + i,
+                    octet = block * (ImageBlocks::kChannels / 8) + in_block;
           const bool there = n < images && octet < octets && row < height && column + w < width;
-          copy_word(uint32_t(__cvta_generic_to_shared(shared + w * SideBySide::kCodePitch +
-                                                      in_block * SideBySide::kImages + in_group)),
+          copy_word(uint32_t(__cvta_generic_to_shared(shared + w * ImageBlocks::kCodePitch +
+                                                      in_block * ImageBlocks::kImages + in_group)),
                     from + (there ? (size_t(n) * octets + octet) * height * width + row * width +
                                         column + w
                                   : 0),
@@ -133,9 +137,8 @@ struct WindowCodes {
 };
 
 struct FilterRowsTile {
-  static constexpr int kTaps = 3, kPixelBytes = SideBySide::kPitch * int(sizeof(float));
-  static constexpr int kMultipliers = kTaps * 128,
-                       kThreads = kMultipliers + SideBySide::kWarps * 32;
+  static constexpr int kTaps = 3, kPixelBytes = ImageBlocks::kPitch * int(sizeof(float));
+  static constexpr int kMultipliers = kTaps * 128, kThreads = kMultipliers + kCopyingWarps * 32;
 };
 
 #if DUET_HAS_WGMMA
@@ -154,7 +157,7 @@ struct FilterOperand {
       const float value = dy[i % 2 * 64 + i / 2 * 32];
       const uint32_t rounded = __float_as_uint(tf32_rounded(value));
       if constexpr (kPooled) {
-        const uint32_t code = codes[i % 2 * SideBySide::kImages + i / 2 * 4] >> code_shift & 15;
+        const uint32_t code = codes[i % 2 * ImageBlocks::kImages + i / 2 * 4] >> code_shift & 15;
         sums[i % 2] += code < 4 ? value : 0.f;
 #pragma unroll
         for (uint32_t position = 0; position < 4; ++position)
@@ -181,7 +184,7 @@ __device__ __forceinline__ void multiply_filter_rows(const FilterPlan<float>& pl
   constexpr int kTaps = Tile::kTaps, kRows = kPooled ? 2 : 1;
   constexpr uint64_t kNextPixel = Tile::kPixelBytes >> 4;
   const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-  const int codes_at = plan.columns / kRows * SideBySide::kPitch;
+  const int codes_at = plan.columns / kRows * ImageBlocks::kPitch;
   RingPlace at_x, at_dy;
   const auto give_back = [&](CopyBarrier& barrier) {
     if (lane == 0) barrier.arrive();
@@ -211,7 +214,7 @@ __device__ __forceinline__ void multiply_filter_rows(const FilterPlan<float>& pl
           reinterpret_cast<const float*>(dy_ring + at_dy.slot * plan.dy_bytes());
       const float* values = of_dy + warp * 128 + lane;
       const auto* codes = reinterpret_cast<const uint32_t*>(of_dy + codes_at) +
-                          warp * 2 * SideBySide::kImages + lane % 4;
+                          warp * 2 * ImageBlocks::kImages + lane % 4;
 #pragma unroll 1
       for (int column = 0; column < plan.columns; column += kRows) {
         FilterOperand<kPooled> operand;
@@ -225,7 +228,7 @@ __device__ __forceinline__ void multiply_filter_rows(const FilterPlan<float>& pl
                                     of_x[position / kRows] + (position % kRows + s) * kNextPixel,
                                     true);
         wgmma_commit();
-        values += SideBySide::kPitch, codes += SideBySide::kCodePitch;
+        values += ImageBlocks::kPitch, codes += ImageBlocks::kCodePitch;
 #pragma unroll
         for (uint64_t& row : of_x) row += kRows * kNextPixel;
         wgmma_wait<0>();
@@ -267,8 +270,8 @@ __global__ void __launch_bounds__(FilterRowsTile::kThreads, 1)
   const int row_tile = blockIdx.x % plan.row_tiles, column_tile = blockIdx.x / plan.row_tiles;
   if (tid == 0) {
     for (int i = 0; i < FilterBarriers::kSlots; ++i) {
-      barriers.x_full[i].init(SideBySide::kWarps * 32);
-      barriers.dy_full[i].init(SideBySide::kWarps * 32);
+      barriers.x_full[i].init(kCopyingWarps * 32);
+      barriers.dy_full[i].init(kCopyingWarps * 32);
       barriers.x_empty[i].init(kTaps * 4);
       barriers.dy_empty[i].init(kTaps * 4);
     }
@@ -294,7 +297,7 @@ __global__ void __launch_bounds__(FilterRowsTile::kThreads, 1)
         dy.copy(images, row_tile, (row + last) / kRows, column / kRows, columns, to, warp, lane);
         if constexpr (kPooled)
           codes.copy(images, row_tile, (row + last) / kRows, column / kRows, columns,
-                     reinterpret_cast<uint32_t*>(to + columns * SideBySide::kPitch), warp, lane);
+                     reinterpret_cast<uint32_t*>(to + columns * ImageBlocks::kPitch), warp, lane);
         arrive_after_copies(barriers.dy_full[at_dy.slot]);
         at_dy.next(plan.dy_slots);
       }
@@ -310,13 +313,13 @@ __global__ void __launch_bounds__(FilterRowsTile::kThreads, 1)
     sum += __shfl_xor_sync(~0u, sum, 2);
   }
   float* const to = parts + split * stride;
-  const int channels = plan.column_tiles * SideBySide::kChannels;
+  const int channels = plan.column_tiles * ImageBlocks::kChannels;
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const int filter = row_tile * kPanel + tid % 128 / 32 * 16 + lane / 4 + 8 * i;
     if (filter >= filters) continue;
     float* const of_filter = to + (size_t(filter) * kTaps + group) * kTaps * channels +
-                             column_tile * SideBySide::kChannels + lane % 4 * 2;
+                             column_tile * ImageBlocks::kChannels + lane % 4 * 2;
 #pragma unroll
     for (int s = 0; s < kTaps; ++s)
 #pragma unroll

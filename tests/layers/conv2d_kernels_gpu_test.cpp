@@ -369,10 +369,13 @@ TEST_F(ConvolutionKernels, ImagesSideBySide) {
                          {"padding", padding},
                          {"pool_kernel", "2"}},
                 .x = {x}};
-    c.options.math = Math::kTF32;
-    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
-    c.data = Data::kIntegers;
-    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    for (const Data data : {Data::kNormal, Data::kIntegers}) {
+      c.data = data;
+      c.options.math = Math::kTF32;
+      check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+      c.options.math = Math::kFP32;
+      check_math("conv2d_pool_relu", c, {"custom_wgmma_3xtf32"});
+    }
   };
   check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");
   check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");

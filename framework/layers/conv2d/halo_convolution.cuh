@@ -164,7 +164,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
         int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * segments.all_columns();
     const int64_t tiles = int64_t{ceil_div(d.k, kPanel)} * ceil_div(d.c, kPanel);
     return d.n >= ImageBlocks::kImages &&
-           positions * tiles >= (d.math == Math::kTF32 ? 2400 : 12288);
+           positions * tiles >= (d.math == Math::kTF32 ? 800 : 12288);
   }
   if (keeps_weights(d, pass)) return true;
   if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
