@@ -50,22 +50,24 @@ struct PlainRows {
   __device__ __forceinline__ void copy(int group, int block, int row, int column, int columns,
                                        float* shared, int warp, int lane) const {
     const int h = row - pad_h, channel0 = block * ImageBlocks::kChannels + warp * 16;
-    const auto to_warp = uint32_t(__cvta_generic_to_shared(shared + warp * 128 + lane % 4));
+    const auto to_warp = uint32_t(__cvta_generic_to_shared(shared + warp * 128));
+    // Of an image, in bytes.
+    const auto offset_of = [](int image) { return image / 4 * 128 + image % 4 * 4; };
+    if constexpr (kLayout == Layout::kNCHW) {
+      // Lanes are as many columns as make a run of them, of some images.
+      const int lanes = columns > 8 ? 16 : 8, images_at_once = 32 / lanes;
+      const int plane = height * width, count = channels - channel0;
 #pragma unroll 1
-    for (int half = 0; half < 2; ++half) {
-      const int n = group * ImageBlocks::kImages + half * 4 + lane % 4;
-      const bool row_there = n < images && uint32_t(h) < uint32_t(height);
-      const uint32_t to_half = to_warp + half * 128;
-      if constexpr (kLayout == Layout::kNCHW) {
-        // Lanes are eight columns of four images.
-        const int plane = height * width, count = channels - channel0;
+      for (int image = lane / lanes; image < ImageBlocks::kImages; image += images_at_once) {
+        const int n = group * ImageBlocks::kImages + image;
+        const bool row_there = n < images && uint32_t(h) < uint32_t(height);
 #pragma unroll 1
-        for (int w = lane / 4; w < columns; w += 8) {
+        for (int w = lane % lanes; w < columns; w += lanes) {
           const int q = column + w - pad_w;
           const bool there = row_there && uint32_t(q) < uint32_t(width);
           const float* const first =
               from + (int64_t(n) * channels + channel0) * plane + h * width + q;
-          const uint32_t to = to_half + w * (ImageBlocks::kPitch * 4);
+          const uint32_t to = to_warp + offset_of(image) + w * (ImageBlocks::kPitch * 4);
           const auto offset = [](int j) { return (j / 8 * 64 + j % 8 * 4) * 4; };
           if (count >= 16) {
             const float* at[16];
@@ -79,15 +81,20 @@ struct PlainRows {
             for (int j = 0; j < count; ++j) copy_word(to + offset(j), first + j * plane, there);
           }
         }
-      } else {
-        // Lanes are eight channels of four images.
+      }
+    } else {
+      // Lanes are eight channels of four images.
+#pragma unroll 1
+      for (int image = lane % 4; image < ImageBlocks::kImages; image += 4) {
+        const int n = group * ImageBlocks::kImages + image;
+        const bool row_there = n < images && uint32_t(h) < uint32_t(height);
 #pragma unroll 1
         for (int octet = 0; octet < 2; ++octet) {
           const int channel = channel0 + octet * 8 + lane / 4;
           if (channel >= channels) continue;
           const float* const first =
               from + ((int64_t(n) * height + h) * width + column - pad_w) * channels + channel;
-          const uint32_t to = to_half + octet * 256 + lane / 4 * 16;
+          const uint32_t to = to_warp + offset_of(image) + octet * 256 + lane / 4 * 16;
           constexpr int kAtOnce = 8;
 #pragma unroll 1
           for (int w0 = 0; w0 < columns; w0 += kAtOnce) {
