@@ -12,7 +12,7 @@
 // what patches have in common; all mostly from L2.
 #pragma once
 
-#include "kernels/image_blocks.cuh"
+#include "kernels/block_units.cuh"
 #include "kernels/wgmma_filter_rows.cuh"
 #include "kernels/wgmma_split.cuh"
 
@@ -47,59 +47,6 @@ struct BlockTile {
       asm volatile("bar.sync 1, 128;" ::: "memory");
     else
       asm volatile("bar.sync 2, 128;" ::: "memory");
-  }
-};
-
-/// Units of `rows` rows of two columns of eight images, in the order [strip of rows][images][pair of columns].
-struct BlockUnits {
-  int groups, strips, pairs;
-  /// Each of `blocks` takes tiles of so many in so many rounds, and `rest` units after them.
-  int of_tile, all, blocks, rounds, rest;
-  FastDivisor by_pairs, by_boxes, by_groups;
-
-  BlockUnits(int images, int height, int width, int rows, int of_tile_, int most_blocks)
-      : groups(ceil_div(images, ImageBlocks::kImages)),
-        strips(ceil_div(height, rows)),
-        pairs(ceil_div(width, 2)),
-        of_tile(of_tile_),
-        all(groups * strips * pairs),
-        blocks(std::min(all, most_blocks)),
-        rounds(all / (blocks * of_tile)),
-        rest(ceil_div(all - rounds * blocks * of_tile, blocks)),
-        by_pairs(pairs),
-        by_boxes(pairs + 1),
-        by_groups(groups) {}
-  /// Whether the patches of a tile are no more than tiles have room for.
-  bool wide() const { return pairs >= 4; }
-
-  /// Calls visit(first unit, units).
-  template <class Visit>
-  __device__ __forceinline__ void for_tiles(int block, Visit visit) const {
-    for (int i = 0; i <= rounds; ++i) {
-      const int before = i * blocks * of_tile;
-      const int first = before + block * (i < rounds ? of_tile : rest);
-      const int count = i < rounds ? of_tile : min(rest, all - first);
-      if (count > 0) visit(first, count);
-    }
-  }
-  struct Place {
-    int strip, group, pair;
-    int run;  // strip and images, as one number
-  };
-  __device__ __forceinline__ Place place(int unit) const {
-    Place at;
-    by_pairs.divmod(unit, at.run, at.pair);
-    by_groups.divmod(at.run, at.strip, at.group);
-    return at;
-  }
-  /// The boxes of a tile are, of each run, those of its pairs and one more: number `box` of a tile that begins at `first`.
-  __device__ __forceinline__ Place box(const Place& first, int box) const {
-    Place at;
-    int run;
-    by_boxes.divmod(first.pair + box, run, at.pair);
-    at.run = first.run + run;
-    by_groups.divmod(at.run, at.strip, at.group);
-    return at;
   }
 };
 
@@ -237,7 +184,7 @@ __device__ __forceinline__ void multiply_patches(const char* stages, BlockBarrie
 
 #endif
 
-// blockIdx.x takes units, y is one of kN output channels. `weights` lie as BlockWeightPart (block_staging.cuh) writes them.
+// blockIdx.x takes units, y is one of kN output channels. `weights` lie as conv2d_pool_relu_wgmma_blocks.cu writes them.
 template <class Tile, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_blocks_kernel(const __grid_constant__ PlanarPatches images, const float* weights,

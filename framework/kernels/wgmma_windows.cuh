@@ -191,7 +191,7 @@ __device__ __forceinline__ void store_planes(const float* sums, const PlaneGradi
 
 #endif
 
-// blockIdx.x takes units, y is one of 64 channels. `weights` lie as BlockWeightPart (block_staging.cuh) writes them.
+// blockIdx.x takes units, y is one of 64 channels. `weights` lie as conv2d_pool_relu_wgmma_blocks.cu writes them.
 template <class Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
     wgmma_windows_kernel(const __grid_constant__ PooledPatches images, const float* weights,

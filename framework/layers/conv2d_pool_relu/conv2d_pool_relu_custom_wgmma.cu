@@ -11,8 +11,8 @@
 
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/conv2d_pool_relu/pooled_units.cuh"
 
 namespace duet {
 namespace {
@@ -233,7 +233,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    if (data_by_blocks_) return data_by_blocks_->run(run, dy, state.data<uint32_t>(), w, dx);
+    if (data_by_blocks_) return data_by_blocks_->run(run, dy, state, w, dx);
     const auto run_by = [&](const auto& convolution) {
       convolution.backward_data(run, dy, state.data<uint32_t>(), w, dx, shared(state));
     };
@@ -273,7 +273,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         return;
       }
     } else if (forward_by_blocks_) {
-      forward_by_blocks_->run(run, x, w, PooledUnits::of(d, b, y, state));
+      forward_by_blocks_->run(run, x, w, b, y, state);
       return;
     }
     convolution_.forward_windows(

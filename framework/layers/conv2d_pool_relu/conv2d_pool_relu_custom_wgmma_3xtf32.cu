@@ -1,11 +1,14 @@
 // conv2d_pool_relu custom_wgmma_3xtf32: forward and backward_data of custom_wgmma's images eight side by side for fp32, each product as
-//           three of tf32 (conv2d/block_convolution.cuh).
+//           three of tf32 (conv2d_pool_relu_wgmma_blocks.h).
 // Mapping:  block = tiles of 8 units of 2x2 outputs of eight images x 64 filters (backward_data: 64 channels), a unit a warp.
 // Traffic:  weights once a tile, x 2.6 times, dy about twice.
 // Limits:   fp32, 3x3, strides and dilations of 1, no groups, padding of 2 at most, nchw; pooling 2x2 with stride 2; four windows a row
 //           or more; Hopper; no backward_filter.
+#include "device/likely_multiprocessors.h"
+#include "kernels/wgmma_product.cuh"
+#include "layers/conv2d/packed_argmax.cuh"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/conv2d_pool_relu/pooled_units.cuh"
 
 namespace duet {
 namespace {
@@ -33,11 +36,11 @@ class Conv2dPoolReluCustomWgmma3xtf32 : public Conv2dPoolReluImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
-    forward_.run(run, x, w, PooledUnits::of(problem_.conv, b, y, state));
+    forward_.run(run, x, w, b, y, state);
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    backward_data_.run(run, dy, state.data<uint32_t>(), w, dx);
+    backward_data_.run(run, dy, state, w, dx);
   }
   void backward_filter(const Run&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
                        const Tensor&, const Tensor&) override {}  // unsupported
