@@ -1,15 +1,16 @@
-// dw of a 3x3 convolution of stride 1 by Hopper's wgmma: dw[filter][tap][channel] = sum over images and positions of
+// dw of a 3x3 convolution of stride 1 in bf16 by Hopper's wgmma: dw[filter][tap][channel] = sum over images and positions of
 // dy(position)[filter] * x(position + tap)[channel].
 //
 // Eight images lie side by side in shared memory: a pixel is a block of eight images x 64 channels, and the sum runs over
 // its images first. A tap is the same blocks some pixels further on, where an instruction may begin, as it
 // could not at some place of a block. The 64 channels of the next tap of a row are those of the next pixel, so that three
-// taps are one operand of 192 rows. Of 32 channels, in bf16, blocks are half as large, and an operand has 96 rows.
+// taps are one operand of 192 rows. Of 32 channels blocks are half as large, and an operand has 96 rows.
 // Mapping: block = 64 filters x 64 channels (32) x nine taps of a part of dy's rows (a split of the sum). Three warpgroups
 // multiply, each by the taps of one row of the kernel, 64 x 192 sums in registers. One thread of one more warp
 // starts copies of rows of x and of dy, each to a ring of its own: a row of x serves three rows of dy.
 // Traffic: x is read once for every 64 filters, dy once for every 64 channels; products of gathered operands
 // (wgmma_product.cuh) read x once a tap.
+// In tf32, wgmma_filter_rows.cuh.
 #pragma once
 
 #include "kernels/image_blocks.cuh"
@@ -19,10 +20,9 @@ namespace duet {
 
 template <class T, int channels = kPanel>
 struct FilterTile {
-  static constexpr bool kTurned = std::is_same_v<T, bfloat16>;
   static constexpr int kImages = ImageBlocks::kImages, kTaps = 3, kChannels = channels;
   static constexpr int kN = kTaps * kChannels;
-  static_assert(kChannels == kPanel || (kTurned && kChannels == kPanel / 2));
+  static_assert(kChannels == kPanel || kChannels == kPanel / 2);
   /// Of dy, and of x.
   static constexpr int kPixelBytes = kImages * kPanel * int(sizeof(T));
   static constexpr int kPixelBytesX = kImages * kChannels * int(sizeof(T));
@@ -130,7 +130,7 @@ struct FilterPlan {
   }
 
   static int channels_of_tile(int channels) {
-    return Tile::kTurned && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
+    return std::is_same_v<T, bfloat16> && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
   }
   __host__ __device__ int x_bytes() const {
     if constexpr (std::is_same_v<T, float>)
@@ -202,11 +202,7 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
   const bool leads = threadIdx.x % 128 == 0;
   // Of so many bytes a pixel.
   const auto operand = []<int bytes>(std::integral_constant<int, bytes>, const char* at) {
-    if constexpr (Tile::kTurned) {
-      return matrix_descriptor<bytes / Tile::kImages>(at, bytes);
-    } else {
-      return core_descriptor(at);
-    }
+    return matrix_descriptor<bytes / Tile::kImages>(at, bytes);
   };
   constexpr std::integral_constant<int, Tile::kPixelBytes> kOfDy;
   constexpr std::integral_constant<int, Tile::kPixelBytesX> kOfX;
@@ -232,11 +228,11 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 #pragma unroll 1
       for (int column = 0; column < plan.columns; column += Tile::kPixels) {
         wgmma_begin();
-        Wgmma<T, Tile::kN, Tile::kTurned, Tile::kTurned>::multiply(d, operand(kOfDy, of_dy),
-                                                                   operand(kOfX, of_x), true);
+        Wgmma<T, Tile::kN, true, true>::multiply(d, operand(kOfDy, of_dy), operand(kOfX, of_x),
+                                                 true);
         if constexpr (kSums)
-          Wgmma<T, 8, Tile::kTurned, false>::multiply(row_sums, operand(kOfDy, of_dy),
-                                                      core_descriptor(ones), true);
+          Wgmma<T, 8, true, false>::multiply(row_sums, operand(kOfDy, of_dy), core_descriptor(ones),
+                                             true);
         of_x += Tile::kPixels * Tile::kPixelBytesX;
         of_dy += Tile::kPixels * Tile::kPixelBytes;
       }
@@ -351,10 +347,7 @@ void launch_wgmma_filter(const PixelRows<T>& x, const PixelRows<T>& dy, const Fi
             .stream = stream},
            {overlaps_primary()}, kernel, x, dy, plan, filters, sums, parts, stride);
   };
-  if constexpr (FilterTile<T>::kTurned) {
-    if (plan.tile_channels < kPanel) return launch_of(FilterTile<T, kPanel / 2>{});
-  }
-  launch_of(FilterTile<T>{});
+  plan.tile_channels < kPanel ? launch_of(FilterTile<T, kPanel / 2>{}) : launch_of(FilterTile<T>{});
 }
 
 }  // namespace duet

@@ -11,8 +11,8 @@
 
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 
 namespace duet {
 namespace {

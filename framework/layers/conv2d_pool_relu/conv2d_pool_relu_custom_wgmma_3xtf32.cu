@@ -7,8 +7,8 @@
 #include "device/likely_multiprocessors.h"
 #include "kernels/wgmma_product.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
 
 namespace duet {
 namespace {
