@@ -135,9 +135,11 @@ TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
   }
 }
 
-// 1x1 filters on few images of one pixel: more than eight images, channels and filters that are no whole warps.
+// 1x1 filters on few images of one pixel: more than eight images, and more than 16, channels and filters that are no whole
+// tiles.
 TEST_F(ConvolutionKernels, PointwisePixels) {
-  constexpr int kProblems[][3] = {{8, 10, 240}, {13, 97, 3}, {1, 1, 1}, {64, 40, 70}};
+  constexpr int kProblems[][3] = {{8, 10, 240},  {13, 97, 3},      {1, 1, 1},    {64, 40, 70},
+                                  {8, 1152, 48}, {16, 1004, 2052}, {20, 3002, 6}};
   for (const auto& [n, channels, filters] : kProblems) {
     check("conv2d",
           {.name = "pixels_n" + std::to_string(n),
@@ -181,6 +183,33 @@ TEST_F(ConvolutionKernels, DepthwiseInputsOfStride2) {
       check_math("conv2d", c, {"custom_depthwise"});
     }
   }
+}
+
+// Depthwise filters whose windows are loaded by fours, and those that are padded otherwise; in dw filters that share a
+// block, the last with fewer of them, and one that several blocks share.
+TEST_F(ConvolutionKernels, DepthwiseWindows) {
+  const auto check_windows = [&](int size, int stride, int padding, const TensorDesc& x) {
+    const std::string channels = std::to_string(x.shape[1]);
+    LayerCase c = {.name = "windows_of_" + std::to_string(size) + "_by_" + std::to_string(stride),
+                   .keys = {{"out_channels", channels},
+                            {"kernel", std::to_string(size)},
+                            {"stride", std::to_string(stride)},
+                            {"padding", std::to_string(padding)},
+                            {"groups", channels}},
+                   .x = {x}};
+    check_math("conv2d", c, {"custom_depthwise"});
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_depthwise"});
+  };
+  for (const int size : {3, 5, 7}) {
+    for (const int stride : {1, 2}) {
+      check_windows(size, stride, size / 2, image(3, 7, 9, 12));
+      check_windows(size, stride, size / 2, image(2, 3, 21, 28));
+      check_windows(size, stride, 1, image(2, 3, 7, 7));
+    }
+  }
+  check_windows(5, 1, 2, image(8, 9, 7, 7));
+  check_windows(3, 1, 1, image(4, 2, 60, 64));
 }
 
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {

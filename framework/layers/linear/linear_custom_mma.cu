@@ -2,7 +2,7 @@
 //           kernels/product.cuh, its operands gathered from plain matrices.
 // Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, warp = 64x32 (or 32x32, or 32x16)
 //           sums in pieces of 16x8 (kernels/mma_tile.cuh). Where tiles are too few a sum is split,
-//           and a second kernel adds up.
+//           and a second kernel adds up. Up to 16 rows have no tiles (kernels/few_rows.cuh).
 // Traffic:  an operand is read once for each tile along the other, x and dy by 16 bytes and weights
 //           too where their lines start on 16 bytes. Operands are rounded on their way to shared
 //           memory.
@@ -11,6 +11,7 @@
 
 #include "core/arena.h"
 #include "kernels/convert.h"
+#include "kernels/few_rows.cuh"
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
@@ -36,10 +37,12 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
 
   size_t workspace_bytes(Pass pass) const override {
+    if (has_few_rows()) return 0;
     if (pass == Pass::kBackwardFilter) return backward_filter_.workspace_bytes();
     return staged_bytes() + (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
+    if (has_few_rows()) return "few rows, mma tf32";
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
   }
@@ -58,6 +61,11 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (has_few_rows()) {
+      return launch_few_rows_backward_data<false>(problem_.n, problem_.in, problem_.out,
+                                                  dy.data<T>(), w.data<float>(), dx.data<T>(),
+                                                  run.stream());
+    }
     const bool whole = problem_.in % kWide == 0 && problem_.out % kWide == 0;
     if (whole && stages_weights()) stage_weights(run, w, run.workspace);
     const auto by = [&]<int vec_dy, int vec_w, class W>(Lanes<vec_dy, vec_w>, const W* weights) {
@@ -71,6 +79,11 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
+    if (has_few_rows()) {
+      return launch_few_rows_backward_filter<false>(problem_.n, problem_.in, problem_.out,
+                                                    x.data<T>(), dy.data<T>(), dw.data<float>(),
+                                                    db.data<float>(), run.stream());
+    }
     const auto by = [&]<int vec_dy, int vec_x>(Lanes<vec_dy, vec_x>) {
       launch_weight_product(backward_filter_, MatrixByRow<vec_dy, T>{{dy.data<T>()}, problem_.out},
                             MatrixByRow<vec_x, T>{{x.data<T>()}, problem_.in}, dw.data<float>(),
@@ -86,6 +99,8 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   struct Lanes {};
   static constexpr int kWide = kWidest<T>;
 
+  /// Up to here a product without tiles is faster in every pass (kernels/few_rows.cuh).
+  bool has_few_rows() const { return problem_.n <= kRowsAtOnce; }
   /// In bf16 with many rows, which read the weights as often as there are tiles of them, the weights
   /// are rounded once, at the beginning of the workspace.
   bool stages_weights() const {
@@ -96,6 +111,13 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const void* staged) const {
+    if (has_few_rows()) {
+      return with_epilogue(problem_, [&](auto function) {
+        launch_few_rows_forward<false>(problem_.n, problem_.in, problem_.out, x.data<T>(),
+                                       w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
+                                       function);
+      });
+    }
     const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
       with_epilogue(problem_, [&](auto function) {
         launch_image_product<Layout::kNHWC>(
@@ -141,8 +163,11 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
 
 /// In tf32, while a batch is less than a tile of custom_wgmma's, which turns operands first (3200 -> 256
 /// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1).
-bool preferred(const LinearProblem& problem, Pass, size_t) {
-  return problem.math == Math::kTF32 && problem.n < 128 && !linear_is_small(problem);
+bool preferred(const LinearProblem& problem, Pass pass, size_t) {
+  const int most = problem.math == Math::kTF32 ? 127 : kRowsAtOnce;
+  const bool dots =
+      linear_is_small(problem) && (pass == Pass::kForward || problem.math == Math::kTF32);
+  return problem.math != Math::kFP32 && problem.n <= most && !dots;
 }
 
 }  // namespace

@@ -97,11 +97,8 @@ auto dot_kernel(int warps) {
 /// Beside tensor cores, which have too little to do there (64x256 -> 10 on an H200, three passes: 1.5,
 /// 1.7 and 1.4 us; custom_mma 3.9, 3.5 and 1.9 in tf32, and 4.0 forward in bf16), also where most of a tile of theirs has
 /// no outputs (1024x256 -> 10 on an H100: 3.3, 3.3 and 2.5; custom_mma 4.6, 6.8 and 2.2 in tf32). In bf16 x and dy are
-/// widened first, which in backward_filter of many rows pays (there 5.1; custom_mma 9.2). Of eight rows the weights are
-/// all that takes time, which tf32 makes no smaller (8x1024 -> 1000 on an H200, three passes: 4.8, 3.7 and 4.9;
-/// custom_mma 5.4, 3.9 and 7.4; 8x25088 -> 4096 forward: 121 and 206).
+/// widened first, which in backward_filter of many rows pays (there 5.1; custom_mma 9.2).
 bool preferred(const LinearProblem& problem, Pass pass, size_t) {
-  if (problem.math == Math::kTF32 && problem.n <= 8) return true;
   const int64_t products = int64_t{problem.n} * problem.in * problem.out;
   const bool narrow = problem.out <= 16 && products <= 4000000;
   if (problem.math == Math::kFP32 || !(linear_is_small(problem) || narrow)) return false;
