@@ -442,6 +442,28 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 
+// Of so many images that forward multiplies them as blocks of eight: tiles that end within a strip of rows, and more than one of filters.
+TEST_F(ConvolutionKernels, ImagesSideBySide) {
+  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                const char* padding) {
+    LayerCase c{.name = name,
+                .keys = {{"out_channels", std::to_string(filters)},
+                         {"kernel", "3"},
+                         {"padding", padding},
+                         {"pool_kernel", "2"}},
+                .x = {x}};
+    c.options.math = Math::kTF32;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    c.data = Data::kIntegers;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+  };
+  check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");
+  check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");
+  check_blocks("c120_k60", 60, image(381, 120, 12, 12), "2");
+  check_blocks("c20_k250", 250, image(376, 20, 10, 11), "1");
+  check_blocks("parts_of_rows", 125, image(70, 40, 9, 28), "1");
+}
+
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {
   check_block("c1", 13, "3", "0", image(3, 1, 10, 9), kBlocks);
   check_block("c1_parts_of_images", 70, "3", "1", image(2, 1, 47, 30), kBlocks);
