@@ -27,4 +27,13 @@ struct ImageBlocks {
   }
 };
 
+/// Pixels in shared memory: eight channels of four images together, 128 bytes, then the next four images, then the next eight
+/// channels; neighbouring pixels begin in different banks.
+struct SideBySide {
+  static constexpr int kImages = 8, kChannels = 64, kPitch = kImages * kChannels + 4;  // floats
+  /// Codes of a window: [octet of filters][image].
+  static constexpr int kCodePitch = kImages * kChannels / 8 + 4;
+  static constexpr int kWarps = 4;  // that copy, each 16 channels
+};
+
 }  // namespace duet

@@ -72,13 +72,15 @@ using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, Pixel
 template <class T>
 struct FilterSegments {
   int count, columns;
-  explicit FilterSegments(int width) {
+  /// With `pairs`, of an even number of columns each.
+  explicit FilterSegments(int width, bool pairs = false) {
     using Tile = FilterTile<T>;
+    const int unit = pairs ? 2 : Tile::kPixels;
     // Columns beyond the last are multiplied as zeros, and each part of x brings two more.
     const int fewest = ceil_div(width, Tile::kMostColumns);
     double best = 1e300;
     for (int parts = fewest; parts <= 2 * fewest; ++parts) {
-      const int wide = round_up(ceil_div(width, parts), Tile::kPixels);
+      const int wide = round_up(ceil_div(width, parts), unit);
       const double cost = parts * (wide + 0.5);
       if (cost >= best) continue;
       best = cost;
@@ -97,18 +99,20 @@ struct FilterPlan {
   int tile_channels;            // 64 or 32
   int row_tiles, column_tiles;  // of 64 filters, and of so many channels
   int x_slots = Tile::kFewestX, dy_slots = Tile::kFewestDy;
+  bool pooled;        // of float: dy is of windows
   double cycles = 0;  // an estimate
   FastDivisor by_height, by_segments;
 
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   FilterPlan(int images, int height_, const FilterSegments<T>& segments, int filters, int channels,
-             int64_t results, size_t limit, int multiprocessors)
+             int64_t results, size_t limit, int multiprocessors, bool pooled_ = false)
       : height(height_),
         columns(segments.columns),
         rows(ceil_div(images, Tile::kImages) * segments.count * height),
         tile_channels(channels_of_tile(channels)),
         row_tiles(ceil_div(filters, kPanel)),
         column_tiles(ceil_div(channels, tile_channels)),
+        pooled(pooled_),
         by_height(height),
         by_segments(segments.count) {
     // In cycles, as WgmmaPlan's: an instruction takes one for each two of its columns.
@@ -116,7 +120,8 @@ struct FilterPlan {
     const int64_t tiles = int64_t{row_tiles} * column_tiles;
     double best = 1e300;
     for (int wanted = 1; wanted <= std::min(rows, 2 * multiprocessors); ++wanted) {
-      const int each = ceil_div(rows, wanted), used = ceil_div(rows, each);
+      const int each = round_up(ceil_div(rows, wanted), pooled ? 2 : 1),
+                used = ceil_div(rows, each);
       if (used != wanted) continue;
       if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
       const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
@@ -143,9 +148,17 @@ struct FilterPlan {
     return Tile::kTurned && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
   }
   __host__ __device__ int x_bytes() const {
+    if constexpr (std::is_same_v<T, float>)
+      return (columns + Tile::kTaps - 1) * SideBySide::kPitch * int(sizeof(float));
     return (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
   }
-  __host__ __device__ int dy_bytes() const { return columns * Tile::kPixelBytes; }
+  __host__ __device__ int dy_bytes() const {
+    if constexpr (std::is_same_v<T, float>)
+      return (pooled ? columns / 2 * (SideBySide::kPitch + SideBySide::kCodePitch)
+                     : columns * SideBySide::kPitch) *
+             int(sizeof(float));
+    return columns * Tile::kPixelBytes;
+  }
   /// Of shared memory, to begin at a multiple of 1024.
   size_t smem_bytes() const {
     return 1024 + kBeforeRings + size_t(x_slots) * x_bytes() + size_t(dy_slots) * dy_bytes();

@@ -84,6 +84,9 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
       node.steps.push_back(
           {choice.pass, choice.id, choice.shared, runs_here, implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
+      if (choice.pass != Pass::kBackwardFilter || !runs_here) continue;
+      auto* const updates = dynamic_cast<UpdatesWeight*>(implementation);
+      if (updates && updates->can_update()) node.updates = updates;
     }
     nodes_.push_back(std::move(node));
   }
@@ -238,6 +241,35 @@ void Net::list_calls() {
 }
 
 void Net::run(const Call& call, const uint64_t* number, bool training) {
+  run(call, number, training, nullptr);
+}
+
+void Net::run(const Call& call, const uint64_t* number, const WeightUpdate& update) {
+  run(call, number, true, &update);
+}
+
+void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update) {
+  const Node& node = *call.node;
+  const LayerTensors& t = node.tensors;
+  const bool filter = call.step->pass == Pass::kBackwardFilter;
+  if (aside_) wait_for_readers(call);
+  // Of the passes of such a layer backward_data is the first, where there is one.
+  if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
+  AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
+                   workspace_aside_bytes_);
+  // What keeps no state hands nothing from backward_filter to backward_data.
+  const bool whole = call.step->implementation->state_bytes() == 0;
+  if (takes_prepared(call)) {
+    node.inference->backward_data_of_prepared(run, t, node.prepared);
+  } else if (update && filter) {
+    node.updates->backward_filter_with_update(aside(run), t, *update);
+  } else {
+    call.step->implementation->run(call.step->pass, whole ? aside(run) : run, t);
+  }
+  if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
+}
+
+void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
   const bool joined = training && aside_ && node.joined;
@@ -262,17 +294,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {
-      if (aside_) wait_for_readers(call);
-      AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
-                       workspace_aside_bytes_);
-      // What keeps no state hands nothing from backward_filter to backward_data.
-      const bool whole = step.implementation->state_bytes() == 0;
-      if (takes_prepared(call)) {
-        node.inference->backward_data_of_prepared(run, node.tensors, node.prepared);
-      } else {
-        step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
-      }
-      if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
+      run_pass(call, run, update);
     }
   } catch (const DeviceError& e) {
     throw named(e.what());

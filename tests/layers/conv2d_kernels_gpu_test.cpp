@@ -48,6 +48,14 @@ class ConvolutionKernels : public GpuTest {
     }
   }
 
+  /// That `id` has for this pass what says `part` of itself.
+  void expect_detail(const LayerCase& c, std::string_view id, Pass pass, std::string_view part) {
+    const auto layer = make_layer("conv2d", c);
+    const std::string detail = layer->make(id, test_context(Device::kGpu))->detail(pass);
+    EXPECT_NE(detail.find(part), std::string::npos)
+        << id << ", " << c.name << ", " << to_string(pass) << ": " << detail;
+  }
+
   /// The block on whole numbers from -3 to 3: windows often hold their maximum twice, or nothing
   /// above 0, and no kernel may round. (Of a million windows of other numbers some hold two that
   /// are nearer to each other than float32's rounding, and the reference in double chooses its
@@ -116,19 +124,22 @@ TEST_F(ConvolutionKernels, PointwiseTiles) {
 // that are no whole tiles and slices, teams with tiles of two turns, and tiles of 128 rows.
 TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
   constexpr int kProblems[][4] = {
-      {3, 132, 100, 28}, {40, 264, 72, 14}, {25, 264, 36, 7}, {12, 248, 248, 28}};
+      {3, 132, 100, 28}, {40, 264, 72, 14}, {120, 264, 100, 7}, {12, 248, 248, 28}};
   for (const auto& [n, channels, filters, size] : kProblems) {
-    check("conv2d",
-          {.name = "kept_n" + std::to_string(n),
-           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
-           .x = {image(n, channels, size, size)}},
-          {"custom_mma_3xtf32"});
+    const LayerCase c = {.name = "kept_n" + std::to_string(n),
+                         .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+                         .x = {image(n, channels, size, size)}};
+    for (const Pass pass : {Pass::kForward, Pass::kBackwardData})
+      expect_detail(c, "custom_mma_3xtf32", pass, "weights kept");
+    check("conv2d", c, {"custom_mma_3xtf32"});
   }
 }
 
-// 1x1 filters on few images of one pixel: more than eight images, channels and filters that are no whole warps.
+// 1x1 filters on few images of one pixel: more than eight images, and more than 16, channels and filters that are no whole
+// tiles.
 TEST_F(ConvolutionKernels, PointwisePixels) {
-  constexpr int kProblems[][3] = {{8, 10, 240}, {13, 97, 3}, {1, 1, 1}, {64, 40, 70}};
+  constexpr int kProblems[][3] = {{8, 10, 240},  {13, 97, 3},      {1, 1, 1},    {64, 40, 70},
+                                  {8, 1152, 48}, {16, 1004, 2052}, {20, 3002, 6}};
   for (const auto& [n, channels, filters] : kProblems) {
     check("conv2d",
           {.name = "pixels_n" + std::to_string(n),
@@ -172,6 +183,33 @@ TEST_F(ConvolutionKernels, DepthwiseInputsOfStride2) {
       check_math("conv2d", c, {"custom_depthwise"});
     }
   }
+}
+
+// Depthwise filters whose windows are loaded by fours, and those that are padded otherwise; in dw filters that share a
+// block, the last with fewer of them, and one that several blocks share.
+TEST_F(ConvolutionKernels, DepthwiseWindows) {
+  const auto check_windows = [&](int size, int stride, int padding, const TensorDesc& x) {
+    const std::string channels = std::to_string(x.shape[1]);
+    LayerCase c = {.name = "windows_of_" + std::to_string(size) + "_by_" + std::to_string(stride),
+                   .keys = {{"out_channels", channels},
+                            {"kernel", std::to_string(size)},
+                            {"stride", std::to_string(stride)},
+                            {"padding", std::to_string(padding)},
+                            {"groups", channels}},
+                   .x = {x}};
+    check_math("conv2d", c, {"custom_depthwise"});
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_depthwise"});
+  };
+  for (const int size : {3, 5, 7}) {
+    for (const int stride : {1, 2}) {
+      check_windows(size, stride, size / 2, image(3, 7, 9, 12));
+      check_windows(size, stride, size / 2, image(2, 3, 21, 28));
+      check_windows(size, stride, 1, image(2, 3, 7, 7));
+    }
+  }
+  check_windows(5, 1, 2, image(8, 9, 7, 7));
+  check_windows(3, 1, 1, image(4, 2, 60, 64));
 }
 
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
@@ -270,6 +308,31 @@ TEST_F(ConvolutionKernels, WinogradBlocks) {
   check_winograd("images_36", 100, "0", image(64, 64, 13, 13));
   check_winograd("patches_32", 64, "1", image(11, 66, 28, 28));
   check_winograd("patches_36", 100, "1", image(12, 66, 27, 28));
+}
+
+// dw by way of memory: last tiles and steps of the sum that are not whole, channels and filters that are no whole tiles and
+// no whole 16 bytes, one and several splits of a sum, several slices of the tiles, no bias, no padding and much.
+TEST_F(ConvolutionKernels, WinogradMatrices) {
+  Context& context = test_context(Device::kGpu);
+  const size_t limit = context.workspace_limit();
+  const auto check_matrices = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                  std::vector<std::pair<std::string, std::string>> keys,
+                                  std::string_view detail) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    keys.emplace_back("kernel", "3");
+    const LayerCase c{.name = name, .keys = keys, .x = {x}};
+    expect_detail(c, "custom_winograd_3xtf32", Pass::kBackwardFilter, detail);
+    check_pass(*make_layer("conv2d", c), name, "custom_winograd_3xtf32", Pass::kBackwardFilter,
+               make_check_data("conv2d", c));
+  };
+  check_matrices("whole", 256, image(8, 256, 28, 28), {{"padding", "1"}}, "of 36 products");
+  check_matrices("parts", 199, image(9, 265, 30, 23), {{"padding", "[1, 0]"}}, "of 36 products");
+  check_matrices("split_sums", 248, image(8, 124, 57, 56), {{"bias", "false"}}, " splits");
+  check_matrices("much_padding", 300, image(5, 130, 33, 35), {{"padding", "[2, 3]"}},
+                 "of 36 products");
+  context.set_workspace_limit(size_t{48} << 20);
+  check_matrices("slices", 256, image(16, 192, 30, 30), {{"padding", "1"}}, " slices");
+  context.set_workspace_limit(limit);
 }
 
 // Splits of the sum over windows that span images, and several chunks a split; blocks of Winograd
@@ -377,6 +440,28 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("c18_k100", 100, image(71, 18, 33, 24), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("c32_few", 20, image(3, 32, 9, 7), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
+}
+
+// Of so many images that forward multiplies them as blocks of eight: tiles that end within a strip of rows, and more than one of filters.
+TEST_F(ConvolutionKernels, ImagesSideBySide) {
+  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                const char* padding) {
+    LayerCase c{.name = name,
+                .keys = {{"out_channels", std::to_string(filters)},
+                         {"kernel", "3"},
+                         {"padding", padding},
+                         {"pool_kernel", "2"}},
+                .x = {x}};
+    c.options.math = Math::kTF32;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+    c.data = Data::kIntegers;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+  };
+  check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");
+  check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");
+  check_blocks("c120_k60", 60, image(381, 120, 12, 12), "2");
+  check_blocks("c20_k250", 250, image(376, 20, 10, 11), "1");
+  check_blocks("parts_of_rows", 125, image(70, 40, 9, 28), "1");
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

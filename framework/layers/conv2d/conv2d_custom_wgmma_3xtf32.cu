@@ -15,7 +15,7 @@ namespace {
 
 std::optional<std::string> unsupported(const Conv2dProblem& d, Pass pass) {
   if (auto reason = fp32_only(d, pass)) return reason;
-  return wgmma_shape_unsupported(d, pass);
+  return wgmma_shape_unsupported(d, pass, 8);
 }
 
 /// What the others take, at the rates that they reach on an H200: implicit GEMM, at 64x64x13x13 -> 128 and, for
