@@ -129,11 +129,10 @@ struct PieceLoader {
   struct Values {
     uint32_t of[kPieces][kLoads];
   };
-  const WindowGeometry& g;
   int from[kPieces], to[kPieces], octet[kPieces];  // -1: no pixel, no piece
 
-  __device__ __forceinline__ PieceLoader(const WindowGeometry& geometry, int member, int run)
-      : g(geometry) {
+  /// For parts of that run.
+  __device__ __forceinline__ void place(const WindowGeometry& g, int member, int run) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       int rest, row, column;
@@ -150,7 +149,8 @@ struct PieceLoader {
     }
   }
   /// Of an image at x.
-  __device__ __forceinline__ void load(const bfloat16* x, int step, Values& values) const {
+  __device__ __forceinline__ void load(const WindowGeometry& g, const bfloat16* x, int step,
+                                       Values& values) const {
     const int channels = g.d.c, plane = g.d.h * g.d.w;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
@@ -332,17 +332,20 @@ __global__ void __launch_bounds__(kThreads, 2)
                   barriers.weights[step]);
       }
     }
+    PieceLoader<kPlanes> loader;
+    int image, run, placed;
+    g.by_runs.divmod(blockIdx.x, image, placed);
+    loader.place(g, member, placed);
     wait_for_primary();
     WindowRing at;
     for (int part = blockIdx.x; part < parts; part += gridDim.x) {
-      int image, run;
       g.by_runs.divmod(part, image, run);
-      const PieceLoader<kPlanes> loader(g, member, run);
+      if (run != placed) loader.place(g, member, placed = run);
       const bfloat16* const from = x + size_t(image) * g.d.c * g.d.h * g.d.w;
       typename PieceLoader<kPlanes>::Values values, next;
-      loader.load(from, 0, values);
+      loader.load(g, from, 0, values);
       for (int step = 0; step < g.steps; ++step) {
-        if (step + 1 < g.steps) loader.load(from, step + 1, next);
+        if (step + 1 < g.steps) loader.load(g, from, step + 1, next);
         if (at.round > 0) barriers.empty[at.stage].wait(at.round - 1);
         loader.store(ring + at.stage * g.stage_bytes, values);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
