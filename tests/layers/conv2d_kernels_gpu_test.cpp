@@ -408,7 +408,7 @@ TEST_F(ConvolutionKernels, PhasesOfWindows) {
     check_math("conv2d_pool_relu", c, {"custom_wgmma_windows"});
   };
   check_windows("one_image", 128, image(1, 64, 13, 13), {});
-  check_windows("c64_k128", 128, image(300, 64, 13, 13), {});
+  check_windows("c64_k128", 128, image(140, 64, 13, 13), {});
   check_windows("c20_k70", 70, image(5, 20, 9, 11), {{"padding", "1"}});
   check_windows("runs_of_rows", 64, image(3, 40, 41, 7), {{"padding", "1"}});
   check_windows("widest", 30, image(2, 24, 7, 64), {});
