@@ -58,6 +58,12 @@ std::vector<LayerCase> batch_norm2d_relu_pool_cases() {
     plain.keys.emplace_back("affine", "false");
     cases.insert(cases.end(), {evaluation, plain});
   }
+  // custom_cluster's teams, as batch_norm's.
+  const TensorDesc rounds = {{5, 70, 124, 120}, DType::kFloat32, Layout::kNCHW};
+  const TensorDesc halves = {{5, 6, 130, 124}, DType::kFloat32, Layout::kNCHW};
+  cases.push_back(pooled({.name = "many_rounds", .x = {rounds}, .gradient_check = false}));
+  cases.push_back(
+      pooled({.name = "large_channels_of_halves", .x = {halves}, .gradient_check = false}));
   for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
     cases.push_back(pooled({.name = "non_finite_" + std::string(to_string(layout)),
                             .x = {{{2, 3, 6, 7}, DType::kFloat32, layout}},

@@ -52,15 +52,19 @@ std::vector<LayerCase> batch_norm2d_cases() {
   });
   cases = in_all_modes(std::move(cases));
   // custom_welford: second looks between first ones, and several batches a turn; where channels are innermost, rows
-  // in registers, on shelves, and read again. custom_cluster: more than registers keep, and more than shared memory
-  // does.
+  // in registers, on shelves, and read again. custom_cluster: more than registers keep; teams with a channel each, with
+  // several, some one less than others and in backward more than their rings hold; and in bf16 vectors of 8 bytes.
   const TensorDesc many = {{5, 300, 29, 29}, DType::kFloat32, Layout::kNCHW};
   const TensorDesc large = {{7, 16, 124, 118}, DType::kFloat32, Layout::kNCHW};
+  const TensorDesc rounds = {{5, 70, 124, 120}, DType::kFloat32, Layout::kNCHW};
+  const TensorDesc halves = {{5, 6, 122, 122}, DType::kFloat32, Layout::kNCHW};
   const TensorDesc rows = {{5, 32, 115, 116}, DType::kFloat32, Layout::kNHWC};
   const TensorDesc wide = {{11, 4256, 10, 10}, DType::kFloat32, Layout::kNHWC};
   cases.push_back({.name = "many_wide_rows", .x = {wide}, .gradient_check = false});
   cases.push_back({.name = "many_turns", .x = {many}, .gradient_check = false});
   cases.push_back({.name = "large_channels", .x = {large}, .gradient_check = false});
+  cases.push_back({.name = "many_rounds", .x = {rounds}, .gradient_check = false});
+  cases.push_back({.name = "large_channels_of_halves", .x = {halves}, .gradient_check = false});
   cases.push_back({.name = "many_rows", .x = {rows}, .gradient_check = false});
   for (Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
     cases.push_back({.name = "one_value_" + std::string(to_string(layout)),

@@ -48,6 +48,14 @@ class ConvolutionKernels : public GpuTest {
     }
   }
 
+  /// That `id` has for this pass what says `part` of itself.
+  void expect_detail(const LayerCase& c, std::string_view id, Pass pass, std::string_view part) {
+    const auto layer = make_layer("conv2d", c);
+    const std::string detail = layer->make(id, test_context(Device::kGpu))->detail(pass);
+    EXPECT_NE(detail.find(part), std::string::npos)
+        << id << ", " << c.name << ", " << to_string(pass) << ": " << detail;
+  }
+
   /// The block on whole numbers from -3 to 3: windows often hold their maximum twice, or nothing
   /// above 0, and no kernel may round. (Of a million windows of other numbers some hold two that
   /// are nearer to each other than float32's rounding, and the reference in double chooses its
@@ -116,19 +124,22 @@ TEST_F(ConvolutionKernels, PointwiseTiles) {
 // that are no whole tiles and slices, teams with tiles of two turns, and tiles of 128 rows.
 TEST_F(ConvolutionKernels, PointwiseWeightsKept) {
   constexpr int kProblems[][4] = {
-      {3, 132, 100, 28}, {40, 264, 72, 14}, {25, 264, 36, 7}, {12, 248, 248, 28}};
+      {3, 132, 100, 28}, {40, 264, 72, 14}, {120, 264, 100, 7}, {12, 248, 248, 28}};
   for (const auto& [n, channels, filters, size] : kProblems) {
-    check("conv2d",
-          {.name = "kept_n" + std::to_string(n),
-           .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
-           .x = {image(n, channels, size, size)}},
-          {"custom_mma_3xtf32"});
+    const LayerCase c = {.name = "kept_n" + std::to_string(n),
+                         .keys = {{"out_channels", std::to_string(filters)}, {"kernel", "1"}},
+                         .x = {image(n, channels, size, size)}};
+    for (const Pass pass : {Pass::kForward, Pass::kBackwardData})
+      expect_detail(c, "custom_mma_3xtf32", pass, "weights kept");
+    check("conv2d", c, {"custom_mma_3xtf32"});
   }
 }
 
-// 1x1 filters on few images of one pixel: more than eight images, channels and filters that are no whole warps.
+// 1x1 filters on few images of one pixel: more than eight images, and more than 16, channels and filters that are no whole
+// tiles.
 TEST_F(ConvolutionKernels, PointwisePixels) {
-  constexpr int kProblems[][3] = {{8, 10, 240}, {13, 97, 3}, {1, 1, 1}, {64, 40, 70}};
+  constexpr int kProblems[][3] = {{8, 10, 240},  {13, 97, 3},      {1, 1, 1},    {64, 40, 70},
+                                  {8, 1152, 48}, {16, 1004, 2052}, {20, 3002, 6}};
   for (const auto& [n, channels, filters] : kProblems) {
     check("conv2d",
           {.name = "pixels_n" + std::to_string(n),
@@ -172,6 +183,33 @@ TEST_F(ConvolutionKernels, DepthwiseInputsOfStride2) {
       check_math("conv2d", c, {"custom_depthwise"});
     }
   }
+}
+
+// Depthwise filters whose windows are loaded by fours, and those that are padded otherwise; in dw filters that share a
+// block, the last with fewer of them, and one that several blocks share.
+TEST_F(ConvolutionKernels, DepthwiseWindows) {
+  const auto check_windows = [&](int size, int stride, int padding, const TensorDesc& x) {
+    const std::string channels = std::to_string(x.shape[1]);
+    LayerCase c = {.name = "windows_of_" + std::to_string(size) + "_by_" + std::to_string(stride),
+                   .keys = {{"out_channels", channels},
+                            {"kernel", std::to_string(size)},
+                            {"stride", std::to_string(stride)},
+                            {"padding", std::to_string(padding)},
+                            {"groups", channels}},
+                   .x = {x}};
+    check_math("conv2d", c, {"custom_depthwise"});
+    c.options.math = Math::kBF16;
+    check_math("conv2d", c, {"custom_depthwise"});
+  };
+  for (const int size : {3, 5, 7}) {
+    for (const int stride : {1, 2}) {
+      check_windows(size, stride, size / 2, image(3, 7, 9, 12));
+      check_windows(size, stride, size / 2, image(2, 3, 21, 28));
+      check_windows(size, stride, 1, image(2, 3, 7, 7));
+    }
+  }
+  check_windows(5, 1, 2, image(8, 9, 7, 7));
+  check_windows(3, 1, 1, image(4, 2, 60, 64));
 }
 
 TEST_F(ConvolutionKernels, LargeTilesOfTheBlock) {
@@ -272,6 +310,39 @@ TEST_F(ConvolutionKernels, WinogradBlocks) {
   check_winograd("patches_36", 100, "1", image(12, 66, 27, 28));
 }
 
+// Winograd's products as matrices in memory: last tiles and steps of a sum that are not whole, channels and filters that are no
+// whole tiles and no whole 16 bytes, even and odd rows of results, one and several splits of a sum, several slices of the
+// tiles, no bias, no padding and much.
+TEST_F(ConvolutionKernels, WinogradMatrices) {
+  Context& context = test_context(Device::kGpu);
+  const size_t limit = context.workspace_limit();
+  const auto check_matrices = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                  std::vector<std::pair<std::string, std::string>> keys) {
+    keys.emplace_back("out_channels", std::to_string(filters));
+    keys.emplace_back("kernel", "3");
+    const LayerCase c{.name = name, .keys = keys, .x = {x}};
+    const auto layer = make_layer("conv2d", c);
+    const CheckData check_data = make_check_data("conv2d", c);
+    for (const Pass pass : layer->passes()) {
+      expect_detail(c, "custom_winograd_3xtf32", pass, "36 products");
+      check_pass(*layer, name, "custom_winograd_3xtf32", pass, check_data);
+    }
+    return c;
+  };
+  check_matrices("whole", 256, image(8, 256, 28, 28), {{"padding", "1"}});
+  check_matrices("parts", 199, image(9, 265, 30, 23), {{"padding", "[1, 0]"}});
+  check_matrices("much_padding", 300, image(5, 130, 33, 35), {{"padding", "[2, 3]"}});
+  const LayerCase splits =
+      check_matrices("splits", 248, image(8, 124, 57, 56), {{"bias", "false"}});
+  expect_detail(splits, "custom_winograd_3xtf32", Pass::kBackwardFilter, " splits");
+  context.set_workspace_limit(size_t{48} << 20);
+  const LayerCase slices =
+      check_matrices("slices", 256, image(16, 192, 30, 30), {{"padding", "1"}});
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter})
+    expect_detail(slices, "custom_winograd_3xtf32", pass, " slices");
+  context.set_workspace_limit(limit);
+}
+
 // Splits of the sum over windows that span images, and several chunks a split; blocks of Winograd
 // in clusters, and with the many images without.
 TEST_F(ConvolutionKernels, LongSums) {
@@ -282,6 +353,7 @@ TEST_F(ConvolutionKernels, LongSums) {
         {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
   check_block("c1_many_windows", 64, "3", "0", image(400, 1, 28, 28), {"custom_direct"});
+  check_block("c1_few_windows", 40, "3", "1", image(2, 1, 30, 29), {"custom_direct"});
   check_block("c1_k70_many_windows", 70, "3", "1", image(330, 1, 30, 29), {"custom_direct"});
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
@@ -322,6 +394,25 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   // More taps than a block adds parts of dw up for at once.
   check_wgmma("many_taps", 40, image(2, 36, 12, 16), {{"kernel", "9"}, {"padding", "4"}});
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
+}
+
+// One image and several a block, runs of its rows of windows, the widest rows, padding, channels and filters that are no
+// whole 16 and 64, and as many channels as there is room for.
+TEST_F(ConvolutionKernels, PhasesOfWindows) {
+  const auto check_windows = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                 std::vector<std::pair<std::string, std::string>> keys) {
+    keys.insert(keys.end(),
+                {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"pool_kernel", "2"}});
+    LayerCase c{.name = name, .keys = keys, .x = {x}, .data = Data::kIntegers};
+    c.options.math = Math::kBF16;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma_windows"});
+  };
+  check_windows("one_image", 128, image(1, 64, 13, 13), {});
+  check_windows("c64_k128", 128, image(140, 64, 13, 13), {});
+  check_windows("c20_k70", 70, image(5, 20, 9, 11), {{"padding", "1"}});
+  check_windows("runs_of_rows", 64, image(3, 40, 41, 7), {{"padding", "1"}});
+  check_windows("widest", 30, image(2, 24, 7, 64), {});
+  check_windows("many_channels", 40, image(9, 160, 7, 6), {{"padding", "2"}, {"bias", "false"}});
 }
 
 // Tiles that begin and end within a row and an image, all of its tiles' sizes, as much padding as the taps

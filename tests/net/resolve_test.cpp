@@ -220,11 +220,11 @@ TEST(ChooseOf, ClassesOfProblemsInFp32HaveTheirKernels) {
                          const std::string& padding) {
     return Keys{{"out_channels", filters}, {"kernel", size}, {"padding", padding}};
   };
-  // dw by Winograd's tiles, but where products are very many.
+  // dw by Winograd's tiles, and where products are many all passes, by matrices of them in memory.
   EXPECT_EQ(chosen(square("320", "3", "1"), {8, 160, 14, 14}, Pass::kBackwardFilter),
             "custom_winograd_3xtf32");
-  EXPECT_EQ(chosen(square("512", "3", "1"), {8, 512, 28, 28}, Pass::kBackwardFilter),
-            "custom_wgmma_3xtf32");
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardFilter})
+    EXPECT_EQ(chosen(square("512", "3", "1"), {8, 512, 28, 28}, pass), "custom_winograd_3xtf32");
   // dx that float32 units would compute of few channels a product.
   EXPECT_EQ(chosen(square("96", "5", "2"), {8, 32, 28, 28}, Pass::kBackwardData),
             "custom_wgmma_3xtf32");

@@ -86,120 +86,13 @@ inline Walk in_clusters(Walk walk, int units_of_block) {
   return walk;
 }
 
-/// Vectors of V values that each thread keeps in the shared memory of its block, for itself alone:
-/// they are copied there past the registers, so that all are on their way at once.
-template <class F>
-struct Shelf {
-  using Value = typename F::Value;
-  static constexpr int kBytes = sizeof(Value) * F::V;
-  using Word = WordOf<kBytes>;
-
-  static __device__ __forceinline__ Word* place(int i) {
-    extern __shared__ float4 shelf_of_block[];
-    return reinterpret_cast<Word*>(shelf_of_block) + i * kThreads + threadIdx.x;
-  }
-  static __device__ __forceinline__ void fetch(int i, const Value* from) {
-#if __CUDA_ARCH__ >= 800
-    if constexpr (kBytes == 16) {
-      // Past L1, and the first to leave L2: what has no place here is read again.
-      uint64_t policy;
-      asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-      asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(
-                       static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
-                   "l"(from), "l"(policy)
-                   : "memory");
-      return;
-    } else if constexpr (kBytes >= 4) {
-      asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
-                       static_cast<uint32_t>(__cvta_generic_to_shared(place(i)))),
-                   "l"(from), "n"(kBytes)
-                   : "memory");
-      return;
-    }
-#endif
-    *place(i) = __ldg(reinterpret_cast<const Word*>(from));
-  }
-  static __device__ __forceinline__ void wait() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-  }
-  /// The copies that the thread has queued since the call before become a group.
-  static __device__ __forceinline__ void commit() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-  }
-  /// For all groups but the last `pending`, or more of them.
-  static __device__ __forceinline__ void wait_but(int pending) {
-#if __CUDA_ARCH__ >= 800
-    switch (pending) {
-      case 0:
-        asm volatile("cp.async.wait_group 0;" ::: "memory");
-        break;
-      case 1:
-        asm volatile("cp.async.wait_group 1;" ::: "memory");
-        break;
-      case 2:
-        asm volatile("cp.async.wait_group 2;" ::: "memory");
-        break;
-      case 3:
-        asm volatile("cp.async.wait_group 3;" ::: "memory");
-        break;
-      case 4:
-        asm volatile("cp.async.wait_group 4;" ::: "memory");
-        break;
-      case 5:
-        asm volatile("cp.async.wait_group 5;" ::: "memory");
-        break;
-      default:
-        asm volatile("cp.async.wait_group 6;" ::: "memory");
-        break;
-    }
-#endif
-  }
-  static __device__ __forceinline__ Vector<float, F::V> get(int i) {
-    return widened_word<Value, F::V>(*place(i));
-  }
-};
-
-/// A multiprocessor's shared memory for the shelf of one block; the rest is for sums.
-inline constexpr int kMostShelfBytes = 216 * 1024;
-
-/// Of a vector of each thread of a block, of each of so many tensors.
-inline int shelf_bytes_of_vector(const BatchNormProblem& problem, int tensors) {
-  return kThreads * tensors * vector_length(problem) * static_cast<int>(size_of(problem.dtype));
-}
-/// Vectors of each of so many tensors that a thread has there at most.
-inline int most_shelved(const BatchNormProblem& problem, int tensors) {
-  return kMostShelfBytes / shelf_bytes_of_vector(problem, tensors);
-}
-
-/// What registers have no place for, which keep `kept` vectors a thread of each of so many `tensors`, on
-/// shelves as far as they go. REQUIRES: `walk` is in_clusters().
-inline Walk with_shelf(Walk walk, const BatchNormProblem& problem, int kept, int tensors) {
-  if (walk.splits < kMostBlocks) return walk;
-  const int vectors = ceil_div(walk.units, walk.splits * units_at_once(walk));
-  walk.shelf = std::clamp(vectors - kept, 0, most_shelved(problem, tensors));
-  walk.shelf_bytes = walk.shelf * shelf_bytes_of_vector(problem, tensors);
-  return walk;
-}
-
 /// With walk.splits blocks a cluster.
 template <class... Parameters>
 void launch_clusters(const Walk& walk, cudaStream_t stream, void (*kernel)(Parameters...),
                      const std::type_identity_t<Parameters>&... arguments) {
   const auto groups = static_cast<unsigned>(walk.groups);
   const auto blocks = static_cast<unsigned>(walk.splits);
-  const auto shared = static_cast<size_t>(walk.shelf_bytes);
-  if (shared > 0) {
-    DUET_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   walk.shelf_bytes));
-  }
-  duet::launch({.gridDim = {groups, blocks},
-                .blockDim = kThreads,
-                .dynamicSmemBytes = shared,
-                .stream = stream},
+  duet::launch({.gridDim = {groups, blocks}, .blockDim = kThreads, .stream = stream},
                {walk.splits > 1 ? in_clusters_of(1, walk.splits) : cudaLaunchAttribute{},
                 overlaps_primary()},
                kernel, arguments...);

@@ -41,22 +41,12 @@ struct Part {
       if (unit < walk.units) visit(i, offset(walk, unit));
     }
   }
-  /// Those behind them, on the shelf: visit(i, offset).
-  template <int count, class Visit>
-  __device__ __forceinline__ void shelved(const Walk& walk, Visit visit) const {
-    if (!inside) return;
-#pragma unroll 4
-    for (int i = 0; i < walk.shelf; ++i) {
-      const int unit = first + (count + i) * step;
-      if (unit < walk.units) visit(i, offset(walk, unit));
-    }
-  }
   /// The others, which are read each time: visit(offset).
   template <int count, class Visit>
   __device__ __forceinline__ void others(const Walk& walk, Visit visit) const {
     if (!inside) return;
 #pragma unroll 4
-    for (int unit = first + (count + walk.shelf) * step; unit < walk.units; unit += step) {
+    for (int unit = first + count * step; unit < walk.units; unit += step) {
       visit(offset(walk, unit));
     }
   }
@@ -80,11 +70,8 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
   };
   // region keep
   part.template kept<kCount>(walk, [&](int i, int offset) { kept[i] = load<F::V>(x + offset); });
-  part.template shelved<kCount>(walk, [&](int i, int offset) { Shelf<F>::fetch(i, x + offset); });
   part.template others<kCount>(walk, [&](int offset) { add_sum(load_constant<F::V>(x + offset)); });
   part.template kept<kCount>(walk, [&](int i, int) { add_sum(kept[i]); });
-  Shelf<F>::wait();
-  part.template shelved<kCount>(walk, [&](int i, int) { add_sum(Shelf<F>::get(i)); });
   // end keep
   total(walk, sums, plus);
   Statistics<F> s;
@@ -100,7 +87,6 @@ __device__ __forceinline__ Statistics<F> statistics_of_cluster(
     }
   };
   part.template kept<kCount>(walk, [&](int i, int) { add_squares(kept[i]); });
-  part.template shelved<kCount>(walk, [&](int i, int) { add_squares(Shelf<F>::get(i)); });
   part.template others<kCount>(walk,
                                [&](int offset) { add_squares(load_constant<F::V>(x + offset)); });
   total_squares(walk, squares, plus);
@@ -128,10 +114,6 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
     x[i] = load<F::V>(t.x + offset);
     dy[i] = load<F::V>(t.dy + offset);
   });
-  part.template shelved<kCount>(walk, [&](int i, int offset) {
-    Shelf<F>::fetch(2 * i, t.x + offset);
-    Shelf<F>::fetch(2 * i + 1, t.dy + offset);
-  });
 
   const auto s = statistics_of_backward<F>(walk, t);
   const Affine<F> affine = affine_of<F>(walk, t, s);
@@ -148,23 +130,16 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   part.template others<kCount>(walk, [&](int offset) {
     add_other(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
   });
-  Shelf<F>::wait();
-  part.template shelved<kCount>(walk, [&](int i, int offset) {
-    add_other(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
-  });
   total(walk, sums, add);
   done_reading(walk);
   const InputGradient<F> input_gradient(walk, t.training, s, affine, sums);
   keep_gradients<F>(walk, t, sums);
   if (t.dx != nullptr) {
     const auto write = [&](int offset, const Values& x, const Values& dy) {
-      store(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
+      store_pairs(t.dx + offset, input_gradient(x, gradient(offset, affine, x, dy)));
     };
     part.template kept<kCount>(
-        walk, [&](int i, int offset) { store(t.dx + offset, input_gradient(x[i], dy[i])); });
-    part.template shelved<kCount>(walk, [&](int i, int offset) {
-      write(offset, Shelf<F>::get(2 * i), Shelf<F>::get(2 * i + 1));
-    });
+        walk, [&](int i, int offset) { store_pairs(t.dx + offset, input_gradient(x[i], dy[i])); });
     part.template others<kCount>(walk, [&](int offset) {
       write(offset, load_constant<F::V>(t.x + offset), load_constant<F::V>(t.dy + offset));
     });
@@ -172,20 +147,19 @@ __device__ __forceinline__ void write_cluster_gradients(const Walk& walk,
   wait_for_readers(walk);
 }
 
-/// Vectors of each of so many tensors, one or two, that a thread keeps in registers.
-inline int vectors_kept(const BatchNormProblem& problem, int tensors) {
-  return (vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
-                                      : kKept<Form<float, true, 1, false>>) /
-         tensors;
-}
-/// Units that a block keeps there.
+/// Units that a block keeps in registers of each of so many tensors, one or two.
 inline int units_kept(const BatchNormProblem& problem, int tensors) {
-  return units_at_once(walk_of(problem, false)) * vectors_kept(problem, tensors);
+  const int vectors = vector_length(problem) == 4 ? kKept<Form<float, true, 4, false>>
+                                                  : kKept<Form<float, true, 1, false>>;
+  return units_at_once(walk_of(problem, false)) * vectors / tensors;
 }
 /// In clusters, of a pass that keeps so many tensors.
 inline Walk cluster_walk(const BatchNormProblem& problem, int tensors) {
-  const Walk walk = in_clusters(walk_of(problem, false), units_kept(problem, tensors));
-  return with_shelf(walk, problem, vectors_kept(problem, tensors), tensors);
+  return in_clusters(walk_of(problem, false), units_kept(problem, tensors));
+}
+/// Of the same: registers keep it all.
+inline bool cluster_keeps(const BatchNormProblem& problem, int tensors) {
+  return walk_of(problem, false).units <= most_blocks() * units_kept(problem, tensors);
 }
 
 }  // namespace duet::batch_norm

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device/launch.h"
+#include "kernels/moment_parts.cuh"
 #include "layers/activation/activation.h"
 #include "layers/batch_norm/batch_norm_walk.cuh"
 
@@ -131,6 +132,23 @@ __device__ __forceinline__ void for_each_batch(const Walk& walk, Visit visit) {
     visit(offsets);
   }
 }
+/// V values of a word, as widened_word(), but two of bfloat16 by an instruction each.
+template <class T, int V>
+__device__ __forceinline__ Vector<float, V> widened_pairs(WordOf<sizeof(T) * V> word) {
+  if constexpr (sizeof(T) == 2 && V % 2 == 0) {
+    uint32_t pairs[V / 2];
+    memcpy(pairs, &word, sizeof word);
+    Vector<float, V> values;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      values.v[k] = __uint_as_float(k % 2 == 0 ? pairs[k / 2] << 16 : pairs[k / 2] & 0xFFFF0000u);
+    }
+    return values;
+  } else {
+    return widened_word<T, V>(word);
+  }
+}
+
 /// So many vectors of form F, as they are stored.
 template <class F, int count>
 struct Batch {
@@ -144,7 +162,7 @@ struct Batch {
     }
   }
   __device__ __forceinline__ Vector<float, F::V> operator[](int i) const {
-    return widened(vectors[i].values());
+    return widened_pairs<typename F::Value, F::V>(vectors[i].word);
   }
 };
 
@@ -254,6 +272,25 @@ __device__ __forceinline__ Vector<float, F::V> normalised(Vector<float, F::V> x,
   return x;
 }
 
+/// Neighbours by one instruction, as store() does it, but of bfloat16 two are rounded at a time.
+template <class T, int V>
+__device__ __forceinline__ void store_pairs(T* to, const Vector<float, V>& values) {
+  if constexpr (V % 2 != 0) {
+    store_word(to, values);
+  } else {
+    Vector<T, V> stored;
+#pragma unroll
+    for (int k = 0; k < V; k += 2) {
+      const StoredPair<T> pair(values.v[k], values.v[k + 1]);
+      stored.v[k] = pair.value[0];
+      stored.v[k + 1] = pair.value[1];
+    }
+    WordOf<sizeof stored> word;
+    memcpy(&word, &stored, sizeof word);
+    *reinterpret_cast<WordOf<sizeof stored>*>(to) = word;
+  }
+}
+
 /// y of the thread's values. find() is called by the whole block when its first values are on their way.
 template <class F, class Find>
 __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typename F::Value>& t,
@@ -268,7 +305,7 @@ __device__ __forceinline__ void normalise(const Walk& walk, const Forward<typena
     }
 #pragma unroll
     for (int i = 0; i < count; ++i) {
-      if (offsets[i] >= 0) store(t.y + offsets[i], normalised<F>(x[i], affine));
+      if (offsets[i] >= 0) store_pairs(t.y + offsets[i], normalised<F>(x[i], affine));
     }
   });
 }
@@ -365,7 +402,7 @@ __device__ __forceinline__ void write_gradients(const Walk& walk,
   const Affine<F> affine = affine_of<F>(walk, t, s);
   const InputGradient<F> gradient(walk, t.training, s, affine, sums);
   for_each<F>(walk, [&](int offset) {
-    store(t.dx + offset, gradient(load<F::V>(t.x + offset), load<F::V>(t.dy + offset)));
+    store_pairs(t.dx + offset, gradient(load<F::V>(t.x + offset), load<F::V>(t.dy + offset)));
   });
 }
 

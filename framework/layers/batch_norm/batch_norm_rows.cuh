@@ -1,13 +1,13 @@
 // Both looks of batch normalisation where channels are innermost (NHWC, N x F) in one launch. A channel's
 // values then lie all over the tensor, so that the first look is over everywhere before any second begins:
 // the whole GPU is what keeps values between the two. A block holds a part of its rows in registers and in
-// shared memory (a shelf, batch_norm_cluster.cuh); of the others it reads the last first, which L2 still has.
+// shared memory (batch_norm_shelf.cuh); of the others it reads the last first, which L2 still has.
 //
 // Nobody waits for blocks that have not started: a block takes splits until all are taken (kernels/turns.cuh),
 // each by a block that runs and ends its first look without waiting.
 #pragma once
 
-#include "layers/batch_norm/batch_norm_cluster.cuh"
+#include "layers/batch_norm/batch_norm_shelf.cuh"
 #include "layers/batch_norm/batch_norm_turns.cuh"
 
 namespace duet::batch_norm {
@@ -138,7 +138,7 @@ __device__ __forceinline__ void fetch_shelf(const Walk& walk, const Units& units
     if constexpr (places > kParts) {
       if (at.y[0] >= 0) Shelf<F>::fetch(j * places + kParts, dy + at.y[0]);
     }
-    if (j % count == count - 1 || j == walk.shelf - 1) Shelf<F>::commit();
+    if (j % count == count - 1 || j == walk.shelf - 1) commit_fetches();
   }
 }
 /// How many steps follow that which begins at unit j.
@@ -368,7 +368,7 @@ __device__ __forceinline__ void normalise_rows(const Rows& rows, const Turns& tu
     const Places last(units, part, rows.held, 0, rows.units);
     kept = Values(t.x, last.x);  // on their way while those of the shelf are added
     for (int j = 0; j < walk.shelf; j += kCount) {
-      Shelf<F>::wait_but(steps_behind<kCount>(j, walk.shelf));
+      wait_for_fetches(steps_behind<kCount>(j, walk.shelf));
       const Places at(units, part, j, 0, walk.shelf);
       add_vectors<F>(at.x, OnShelf{j}, moments);
     }
@@ -443,7 +443,7 @@ __device__ __forceinline__ void find_row_gradients(const Rows& rows, const Turns
     kept = Values(t.x, last.x);
     kept_dy = Gradients(t.dy, last.y);
     for (int j = 0; j < walk.shelf; j += kCount) {
-      Shelf<F>::wait_but(steps_behind<kCount>(j, walk.shelf));
+      wait_for_fetches(steps_behind<kCount>(j, walk.shelf));
       add_units(Places(units, part, j, 0, walk.shelf), OnShelf{j}, GradientsOnShelf{j});
     }
     add_units(last, kept, kept_dy);

@@ -35,7 +35,7 @@ struct Walk {
   float count;         // values of a channel
   float eps, momentum;
   FastDivisor by_vectors;
-  int shelf = 0, shelf_bytes = 0;  // batch_norm_cluster.cuh
+  int shelf = 0, shelf_bytes = 0;  // batch_norm_rows.cuh
   Turn turn = {false, -1, 0};      // where the grid has no y: what the block took
 
   __device__ __forceinline__ int group() const {

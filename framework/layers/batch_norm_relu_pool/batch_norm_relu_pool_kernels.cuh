@@ -112,7 +112,7 @@ __device__ __forceinline__ void store_pair(const Windows& t, T* to, bool right,
       pixels.v[2 * k] = a.v[k];
       pixels.v[2 * k + 1] = b.v[k];
     }
-    store(to, pixels);
+    store_pairs(to, pixels);
   }
 }
 /// From a row to the next.
@@ -130,19 +130,21 @@ __device__ __forceinline__ Patch<F> load_patch(const Windows& t, const typename 
   return patch;
 }
 
-/// A window's largest value after relu, and which of the four it is.
+/// A window's largest value after relu, and which of the four it is: relu of the largest, which is the same where
+/// there is a gradient.
 struct Largest {
   float value;
   int at;
 };
 template <class F>
 __device__ __forceinline__ Largest largest_of(const Patch<F>& x, int k, const Affine<F>& affine) {
-  Largest largest = {0.0f, 0};
+  Largest largest;
 #pragma unroll
   for (int j = 0; j < 4; ++j) {
-    const float y = ReluFunction().forward(affine(x.v[j].v[k], F::channel_of(k)));
+    const float y = affine(x.v[j].v[k], F::channel_of(k));
     if (j == 0 || takes_over(y, largest.value)) largest = {y, j};
   }
+  largest.value = ReluFunction().forward(largest.value);
   return largest;
 }
 /// The gradients of the four pixels of window k before relu.
@@ -221,7 +223,7 @@ __device__ __forceinline__ void write_largest(const Windows& t, const Forward<ty
                                               const Statistics<F>& s) {
   const Affine<F> affine = affine_of<F>(t.walk, f, s);
   for_each_place<F>(t, [&](const Place& at) {
-    store(f.y + at.y, largest_values<F>(load_patch<F>(t, f.x, at), affine));
+    store_pairs(f.y + at.y, largest_values<F>(load_patch<F>(t, f.x, at), affine));
   });
 }
 

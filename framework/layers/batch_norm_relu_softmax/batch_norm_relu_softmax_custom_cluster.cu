@@ -265,9 +265,7 @@ class BatchNormReluSoftmaxCustomCluster : public ImplementationOf<Problem> {
   }
 
   /// Of a pass that keeps so many tensors: where no cluster has room for them.
-  bool in_turns(int tensors) const {
-    return walk_of(norm(), false).units > most_blocks() * units_kept(norm(), tensors);
-  }
+  bool in_turns(int tensors) const { return !cluster_keeps(norm(), tensors); }
   Walk walk(int tensors) const {
     if (in_turns(tensors)) return walk_of_turns(norm(), tensors);
     return cluster_walk(norm(), tensors);

@@ -5,7 +5,7 @@
 // Traffic:  as custom_implicit_gemm, in 16-byte fetches: what does not lie with its channels last and
 //           in whole 16 bytes, and the weights, is rewritten first (mma_staging.cuh). Filters of 1x1 with
 //           stride 1 in nchw, on Hopper, are multiplied where they lie (pointwise_product.cuh, pointwise_kept.cuh),
-//           and up to 64 images of one pixel by float32 units (pointwise_pixel.cuh), as detail() says.
+//           and up to 64 images of one pixel without tiles (kernels/few_rows.cuh), as detail() says.
 // Limits:   math tf32 or bf16, groups = 1, 32-bit element numbers, padded height and width below
 //           16384; compute capability 8.0.
 #include "layers/conv2d/conv2d.h"

@@ -2,7 +2,7 @@
 //           (StoredMma3xTf32 of kernels/mma_tile.cuh).
 // Mapping:  as pointwise_product.cuh has it: block = 128x128, 64x64 or 32x64 of filters (or channels) x positions,
 //           of backward_filter filters x channels; clusters of up to 8 blocks share a sum. Where tiles are many,
-//           images as pointwise_kept.cuh has it, and up to 64 of one pixel on float32 units as pointwise_pixel.cuh.
+//           images as pointwise_kept.cuh has it, and up to 64 of one pixel as kernels/few_rows.cuh has them.
 // Traffic:  the tensors as they lie, x and dy once a tile of the other axis, results once.
 // Limits:   fp32, filters of 1x1, stride 1, no padding, groups = 1, nchw, channels in whole fours or up to 64
 //           images of one pixel; compute capability 9.0.

@@ -3,17 +3,9 @@
 
 #include "layers/conv2d/conv2d.h"
 #include "layers/conv2d/winograd_products.cuh"
+#include "layers/conv2d/winograd_transposed.h"
 
 namespace duet {
-
-/// dx = dy * w, as the forward pass of this.
-inline Conv2dProblem winograd_transposed(const Conv2dProblem& problem) {
-  Conv2dProblem t = problem;
-  t.c = problem.k, t.h = problem.p, t.w = problem.q;
-  t.k = problem.c, t.p = problem.h, t.q = problem.w;
-  t.pad_h = 2 - problem.pad_h, t.pad_w = 2 - problem.pad_w;  // may be negative
-  return t;
-}
 
 /// kInParts: each product as three of tf32.
 template <bool kInParts>

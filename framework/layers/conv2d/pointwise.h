@@ -8,7 +8,7 @@
 
 namespace duet {
 
-/// Whether images are few and of one pixel, which pointwise_pixel.cuh multiplies.
+/// Whether images are few and of one pixel, which kernels/few_rows.cuh multiplies.
 inline bool is_few_pixels(const Conv2dProblem& d) { return d.h * d.w == 1 && d.n <= 64; }
 
 /// Whether Conv2dPointwise computes it, on this GPU or, where there is none, in this build for one.

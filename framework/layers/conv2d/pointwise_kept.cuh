@@ -1,7 +1,7 @@
 // Forward and backward_data of pointwise_product.cuh where tiles are enough for the GPU: the weights of a block's rows
 // stay in shared memory, as operands, while columns of images go by.
 //
-// A block is up to four teams of four warps. Each takes tiles of 64 columns of its own by turns, brings their slices
+// A block is up to four teams of four warps. Each takes tiles of 64 or 32 columns of its own by turns, brings their slices
 // through a ring of its own, and waits for nobody else. Results leave from registers: terms of 32 bits are read by pairs of
 // columns, so that a thread's sums are four neighbours; of bfloat16 four lanes exchange theirs.
 #pragma once
@@ -44,9 +44,9 @@ struct KeptMmaTf32 : MmaTf32 {
 
 inline constexpr int kTeamThreads = 128, kMostTeams = 4, kKeptDepth = 32, kKeptStages = 4;
 
-/// A team's tile.
-template <class Mma>
-using KeptTile = MmaTile<Mma, 64, 64, 2, 2, kKeptStages, 1, kKeptDepth>;
+/// A team's tile, of 64 or 32 columns.
+template <class Mma, int columns = 64>
+using KeptTile = MmaTile<Mma, 64, columns, 2, 2, kKeptStages, 1, kKeptDepth>;
 
 /// A slice of weights, rows side by side (kTurned) or terms, and one of images.
 template <class Tile, bool kTurned>
@@ -231,10 +231,11 @@ __global__ void __launch_bounds__(kMostTeams* kTeamThreads, 1)
 /// How such a product is computed: blocks of a tile of rows, and teams of a block that have tiles of columns.
 struct KeptPlan {
   int blocks = 1, teams = 1;
+  bool narrow = false;  // tiles of 32 columns
 
   std::string text(const char* mma) const {
-    return std::string("tile 64x64") + mma + ", weights kept, " + std::to_string(blocks) + "x" +
-           std::to_string(teams) + " teams";
+    return std::string(narrow ? "tile 64x32" : "tile 64x64") + mma + ", weights kept, " +
+           std::to_string(blocks) + "x" + std::to_string(teams) + " teams";
   }
 };
 
@@ -246,7 +247,7 @@ std::optional<KeptPlan> kept_plan(int rows, int columns, int depth) {
   const int fitting = left / (kKeptStages * kSliceBytes<ColumnSlice<Tile, T>>);
   if (fitting < 1) return {};
   const int tiles = ceil_div(columns, Tile::kN);
-  KeptPlan plan;
+  KeptPlan plan{.narrow = Tile::kN == 32};
   plan.blocks = std::clamp(likely_multiprocessor_count() / ceil_div(rows, Tile::kM), 1, tiles);
   plan.teams = std::min({ceil_div(tiles, plan.blocks), fitting, kMostTeams});
   return plan;

@@ -1,6 +1,6 @@
 // A convolution with filters of 1x1 and stride 1 in NCHW by the warp-wide mma.sync: products of the tensors as
-// they lie, one kernel a pass; of many tiles by pointwise_kept.cuh, of few images of one pixel by
-// pointwise_pixel.cuh. Of an image with HW pixels
+// they lie, one kernel a pass; of many tiles by pointwise_kept.cuh, of few images of one pixel, as behind a global pooling,
+// by kernels/few_rows.cuh. Of an image with HW pixels
 //
 //   forward          y [K][HW] = w    [K][C]  * x [C][HW]
 //   backward_data    dx[C][HW] = w^T  [C][K]  * dy[K][HW]
@@ -17,12 +17,12 @@
 #include <cmath>
 
 #include "device/likely_multiprocessors.h"
+#include "kernels/few_rows.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
 #include "layers/conv2d/conv2d_plane_product.cuh"
 #include "layers/conv2d/pointwise.h"
 #include "layers/conv2d/pointwise_kept.cuh"
-#include "layers/conv2d/pointwise_pixel.cuh"
 
 namespace duet {
 
@@ -272,12 +272,12 @@ class Conv2dPointwise : public Conv2dImpl {
         kept_backward_data_(kept<true>(d.c, d.k)) {}
 
   size_t workspace_bytes(Pass pass) const override {
-    if (pass != Pass::kBackwardFilter || backward_filter_.parts == 1) return 0;
+    if (pass != Pass::kBackwardFilter || is_by_rows(pass) || backward_filter_.parts == 1) return 0;
     return sizeof(float) * backward_filter_.parts * partial_stride(problem_.k, problem_.c);
   }
   std::string detail(Pass pass) const override {
+    if (is_by_rows(pass)) return std::string("images of one pixel") + Mma::kText;
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
-    if (is_by_pixel(pass)) return "float32, images of one pixel";
     const auto& kept = pass == Pass::kForward ? kept_forward_ : kept_backward_data_;
     if (kept) return kept->text(Mma::kText);
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
@@ -285,9 +285,10 @@ class Conv2dPointwise : public Conv2dImpl {
 
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y) override {
-    if (is_by_pixel(Pass::kForward)) {
-      return launch_pixel_forward(problem_, w.data<float>(), x.data<T>(), b.data<float>(),
-                                  y.data<T>(), run.stream());
+    if (is_by_rows(Pass::kForward)) {
+      return launch_few_rows_forward<kSplit>(problem_.n, problem_.c, problem_.k, x.data<T>(),
+                                             w.data<float>(), b.data<float>(), y.data<T>(),
+                                             run.stream());
     }
     if (kept_forward_) {
       return launch_kept_images<false>(*kept_forward_, w.data<float>(), x, forward_,
@@ -297,9 +298,9 @@ class Conv2dPointwise : public Conv2dImpl {
                   problem_.c, b.data<float>(), y, run);
   }
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    if (is_by_pixel(Pass::kBackwardData)) {
-      return launch_pixel_backward_data(problem_, w.data<float>(), dy.data<T>(), dx.data<T>(),
-                                        run.stream());
+    if (is_by_rows(Pass::kBackwardData)) {
+      return launch_few_rows_backward_data<kSplit>(problem_.n, problem_.c, problem_.k, dy.data<T>(),
+                                                   w.data<float>(), dx.data<T>(), run.stream());
     }
     if (kept_backward_data_) {
       return launch_kept_images<true>(*kept_backward_data_, w.data<float>(), dy, backward_data_,
@@ -310,6 +311,11 @@ class Conv2dPointwise : public Conv2dImpl {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
+    if (is_by_rows(Pass::kBackwardFilter)) {
+      return launch_few_rows_backward_filter<kSplit>(problem_.n, problem_.c, problem_.k,
+                                                     x.data<T>(), dy.data<T>(), dw.data<float>(),
+                                                     db.data<float>(), run.stream());
+    }
     const auto& plan = backward_filter_;
     const int count = plan.rows * plan.columns;
     float* const parts = static_cast<float*>(run.workspace);
@@ -375,17 +381,21 @@ class Conv2dPointwise : public Conv2dImpl {
     });
   }
 
-  using Kept = KeptTile<std::conditional_t<
-      kHalf, MmaBf16, ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>>;
+  using KeptMma =
+      std::conditional_t<kHalf, MmaBf16,
+                         ByColumnPairs<std::conditional_t<kSplit, StoredMma3xTf32, KeptMmaTf32>>>;
+  using Kept = KeptTile<KeptMma>;
+  /// Where a block has one team, or gets fewer columns by them, tiles half as wide are faster: dx of 8x832x7x7 -> 32 takes 5.4 us
+  /// in place of 5.9, of 8x672x7x7 -> 192 6.7 in place of 8.0; with as many columns slower (8x512x14x14 -> 144 7.6, 7.0; H200).
+  static constexpr bool kHasNarrow = !kHalf && !kSplit;
+  using Narrow = KeptTile<KeptMma, 32>;
 
-  /// A warp of dx adds up a sixteenth of the filters, one after the other: of more, a cluster's blocks do.
-  bool is_by_pixel(Pass pass) const {
-    constexpr int kMany = 256;
-    return is_few_pixels(problem_) &&
-           (pass == Pass::kForward || problem_.k <= kMany || problem_.c % 4 != 0);
+  /// A gradient of weights has no blocks for more images, which are its terms.
+  bool is_by_rows(Pass pass) const {
+    return is_few_pixels(problem_) && (pass != Pass::kBackwardFilter || problem_.n <= kRowsAtOnce);
   }
 
-  /// With weights kept in shared memory, where half of the multiprocessors have a tile. Where none has two, a cluster cuts
+  /// With weights kept in shared memory, where half of the multiprocessors have a tile (a third, of narrow ones two each). Where none has two, a cluster cuts
   /// long sums, in parts all of planes that are copied value by value; few rows have a narrower tile.
   template <bool kTurned>
   std::optional<KeptPlan> kept(int rows, int depth) const {
@@ -393,17 +403,30 @@ class Conv2dPointwise : public Conv2dImpl {
     if (kHalf ? pixels_ % 4 != 0 : rows <= 32) return {};
     const double tiles = double(ceil_div(rows, Kept::kM)) * ceil_div(positions_, Kept::kN);
     const int multiprocessors = likely_multiprocessor_count();
-    if (tiles <= multiprocessors && (2 * tiles < multiprocessors || depth > most)) return {};
-    return kept_plan<Kept, kTurned, T>(rows, positions_, depth);
+    if (tiles <= multiprocessors &&
+        ((kHasNarrow ? 3 : 2) * tiles < multiprocessors || depth > most))
+      return {};
+    const auto plan = kept_plan<Kept, kTurned, T>(rows, positions_, depth);
+    if constexpr (kHasNarrow) {
+      const auto narrow = kept_plan<Narrow, kTurned, T>(rows, positions_, depth);
+      if (plan && narrow && (plan->teams == 1 || narrow->teams < 2 * plan->teams)) return narrow;
+    }
+    return plan;
   }
   template <bool kTurned>
   void launch_kept_images(const KeptPlan& plan, const float* weights, const Tensor& images,
                           const PointwisePlan<ImageTiles>& product, const float* bias,
                           const Tensor& out, const Run& run) const {
     by_vectors([&]<int vec>(std::integral_constant<int, vec>) {
-      if constexpr (!kHalf || vec > 1)
-        launch_kept<Kept, kTurned, vec>(plan, weights, images.data<T>(),
+      const auto launch = [&]<class Tile>(Tile) {
+        launch_kept<Tile, kTurned, vec>(plan, weights, images.data<T>(),
                                         images_product(product, bias, out), run.stream());
+      };
+      if constexpr (kHasNarrow) {
+        plan.narrow ? launch(Narrow{}) : launch(Kept{});
+      } else if constexpr (!kHalf || vec > 1) {
+        launch(Kept{});
+      }
     });
   }
 

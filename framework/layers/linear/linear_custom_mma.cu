@@ -2,7 +2,7 @@
 //           kernels/product.cuh, its operands gathered from plain matrices.
 // Mapping:  block = 128 (or 64) rows x 128 (or 64, or 32) columns, warp = 64x32 (or 32x32, or 32x16)
 //           sums in pieces of 16x8 (kernels/mma_tile.cuh). Where tiles are too few a sum is split,
-//           and a second kernel adds up.
+//           and a second kernel adds up. Up to 16 rows have no tiles (kernels/few_rows.cuh).
 // Traffic:  an operand is read once for each tile along the other, x and dy by 16 bytes and weights
 //           too where their lines start on 16 bytes. Operands are rounded on their way to shared
 //           memory.
@@ -11,17 +11,59 @@
 
 #include "core/arena.h"
 #include "kernels/convert.h"
+#include "kernels/few_rows.cuh"
 #include "kernels/matrix_gathers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/products.cuh"
+#include "kernels/weight_update.cuh"
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
+#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
 
+/// dw of rows x cols, which moves the weight at once; db, if wanted, is A's row sums. A tile goes through the operands' memory,
+/// so that lanes run along rows of the weight.
+template <class Tile, class GatherA, class GatherB>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kMinBlocks)
+    linear_mma_update_kernel(const __grid_constant__ GatherA a, const __grid_constant__ GatherB b,
+                             int rows, int cols, int depth, float* row_sums,
+                             const __grid_constant__ WeightUpdate update) {
+  wait_for_primary();
+  using Smem = ProductSmem<Tile, GatherA, GatherB>;
+  constexpr int kPitch = Tile::kN + 8, kQuads = Tile::kN / 4, kAtOnce = 4;
+  static_assert(Tile::kM * kPitch <= Smem::kScratchFloats && Tile::kRun == 2);
+  Smem& smem = product_smem<Smem>();
+  __shared__ float block_sums[Tile::kM];
+  const int n0 = blockIdx.x * Tile::kN, m0 = blockIdx.y * Tile::kM, tid = threadIdx.x;
+  const bool sums = n0 == 0 && row_sums != nullptr;
+  float acc[Tile::kThreadM][Tile::kThreadN];
+  compute_product<Tile, true>(a, b, m0, n0, 0, depth, smem, acc, sums ? block_sums : nullptr);
+  if (sums) {
+    for (int row = tid; row < Tile::kM; row += Tile::kThreads)
+      if (m0 + row < rows) row_sums[m0 + row] = block_sums[row];
+  }
+  float* const tile = smem.scratch();
+#pragma unroll
+  for (int i = 0; i < Tile::kThreadM; ++i)
+#pragma unroll
+    for (int j = 0; j < Tile::kThreadN; j += 2)
+      *reinterpret_cast<float2*>(tile + Tile::row(i) * kPitch + Tile::col(j, Tile::thread_x())) = {
+          acc[i][j], acc[i][j + 1]};
+  const auto place = [&](int i) {
+    const int row = m0 + i / kQuads, column = n0 + i % kQuads * 4;
+    return row < rows && column < cols ? (row * cols + column) / 4 : -1;
+  };
+  const auto gradient = [&](int i) {
+    return *reinterpret_cast<const float4*>(tile + i / kQuads * kPitch + i % kQuads * 4);
+  };
+  update_quads<kAtOnce>(update, tid, Tile::kThreads, Tile::kM * kQuads, place, gradient,
+                        [] { __syncthreads(); });
+}
+
 template <class T>
-class LinearCustomMma : public LinearImpl, public InferenceForward {
+class LinearCustomMma : public LinearImpl, public InferenceForward, public UpdatesWeight {
  public:
   using Tiles = MmaTiles<std::conditional_t<std::is_same_v<T, bfloat16>, MmaBf16, MmaTf32>>;
 
@@ -36,10 +78,12 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
 
   size_t workspace_bytes(Pass pass) const override {
+    if (has_few_rows()) return 0;
     if (pass == Pass::kBackwardFilter) return backward_filter_.workspace_bytes();
     return staged_bytes() + (pass == Pass::kForward ? forward_ : backward_data_).workspace_bytes();
   }
   std::string detail(Pass pass) const override {
+    if (has_few_rows()) return "few rows, mma tf32";
     if (pass == Pass::kBackwardFilter) return backward_filter_.text();
     return (pass == Pass::kForward ? forward_ : backward_data_).text();
   }
@@ -58,6 +102,11 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
 
   void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
+    if (has_few_rows()) {
+      return launch_few_rows_backward_data<false>(problem_.n, problem_.in, problem_.out,
+                                                  dy.data<T>(), w.data<float>(), dx.data<T>(),
+                                                  run.stream());
+    }
     const bool whole = problem_.in % kWide == 0 && problem_.out % kWide == 0;
     if (whole && stages_weights()) stage_weights(run, w, run.workspace);
     const auto by = [&]<int vec_dy, int vec_w, class W>(Lanes<vec_dy, vec_w>, const W* weights) {
@@ -71,6 +120,11 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
+    if (has_few_rows()) {
+      return launch_few_rows_backward_filter<false>(problem_.n, problem_.in, problem_.out,
+                                                    x.data<T>(), dy.data<T>(), dw.data<float>(),
+                                                    db.data<float>(), run.stream());
+    }
     const auto by = [&]<int vec_dy, int vec_x>(Lanes<vec_dy, vec_x>) {
       launch_weight_product(backward_filter_, MatrixByRow<vec_dy, T>{{dy.data<T>()}, problem_.out},
                             MatrixByRow<vec_x, T>{{x.data<T>()}, problem_.in}, dw.data<float>(),
@@ -80,12 +134,36 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
                                                           : by(Lanes<1, 1>{});
   }
 
+  /// In tf32: in bf16 others are faster where a weight is large.
+  bool can_update() const override {
+    return std::is_same_v<T, float> && backward_filter_.split.splits == 1 &&
+           problem_.in % kWide == 0 && problem_.out % kWide == 0;
+  }
+  void backward_filter_with_update(const Run& run, const LayerTensors& t,
+                                   const WeightUpdate& update) override {
+    if constexpr (std::is_same_v<T, float>) {
+      using Rows = MatrixByRow<kWide, T>;
+      const Rows dy{{t.dy[0].data<T>()}, problem_.out}, x{{t.x[0].data<T>()}, problem_.in};
+      float* const db = problem_.bias ? t.dw[1].data<float>() : nullptr;
+      const auto launch = [&]<class Tile>(Tile) {
+        launch_product_kernel<ProductSmem<Tile, Rows, Rows>>(
+            linear_mma_update_kernel<Tile, Rows, Rows>,
+            dim3(ceil_div(problem_.in, Tile::kN), ceil_div(problem_.out, Tile::kM)), Tile::kThreads,
+            run.stream(), dy, x, problem_.out, problem_.in, problem_.n, db, update);
+      };
+      backward_filter_.tile == TileSize::kSmall ? launch(typename Tiles::Small{})
+                                                : launch(typename Tiles::Medium{});
+    }
+  }
+
  private:
   // Values of the two operands that are fetched at once.
   template <int vec_a, int vec_b>
   struct Lanes {};
   static constexpr int kWide = kWidest<T>;
 
+  /// Up to here a product without tiles is faster in every pass (kernels/few_rows.cuh).
+  bool has_few_rows() const { return problem_.n <= kRowsAtOnce; }
   /// In bf16 with many rows, which read the weights as often as there are tiles of them, the weights
   /// are rounded once, at the beginning of the workspace.
   bool stages_weights() const {
@@ -96,6 +174,13 @@ class LinearCustomMma : public LinearImpl, public InferenceForward {
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const void* staged) const {
+    if (has_few_rows()) {
+      return with_epilogue(problem_, [&](auto function) {
+        launch_few_rows_forward<false>(problem_.n, problem_.in, problem_.out, x.data<T>(),
+                                       w.data<float>(), b.data<float>(), y.data<T>(), run.stream(),
+                                       function);
+      });
+    }
     const auto by = [&]<int vec_x, int vec_w, class W>(Lanes<vec_x, vec_w>, const W* weights) {
       with_epilogue(problem_, [&](auto function) {
         launch_image_product<Layout::kNHWC>(
@@ -140,9 +225,12 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
 }
 
 /// In tf32, while a batch is less than a tile of custom_wgmma's, which turns operands first (3200 -> 256
-/// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1).
-bool preferred(const LinearProblem& problem, Pass, size_t) {
-  return problem.math == Math::kTF32 && problem.n < 128 && !linear_is_small(problem);
+/// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1); and of few rows, which take no tiles.
+bool preferred(const LinearProblem& problem, Pass pass, size_t) {
+  const int most = problem.math == Math::kTF32 ? 127 : kRowsAtOnce;
+  const bool dots =
+      linear_is_small(problem) && (pass == Pass::kForward || problem.math == Math::kTF32);
+  return problem.math != Math::kFP32 && problem.n <= most && !dots;
 }
 
 }  // namespace

@@ -23,6 +23,7 @@
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_products.h"
 #include "layers/linear/linear_register_tiled.cuh"
+#include "layers/updates_weight.h"
 
 namespace duet {
 namespace {
@@ -97,11 +98,8 @@ auto dot_kernel(int warps) {
 /// Beside tensor cores, which have too little to do there (64x256 -> 10 on an H200, three passes: 1.5,
 /// 1.7 and 1.4 us; custom_mma 3.9, 3.5 and 1.9 in tf32, and 4.0 forward in bf16), also where most of a tile of theirs has
 /// no outputs (1024x256 -> 10 on an H100: 3.3, 3.3 and 2.5; custom_mma 4.6, 6.8 and 2.2 in tf32). In bf16 x and dy are
-/// widened first, which in backward_filter of many rows pays (there 5.1; custom_mma 9.2). Of eight rows the weights are
-/// all that takes time, which tf32 makes no smaller (8x1024 -> 1000 on an H200, three passes: 4.8, 3.7 and 4.9;
-/// custom_mma 5.4, 3.9 and 7.4; 8x25088 -> 4096 forward: 121 and 206).
+/// widened first, which in backward_filter of many rows pays (there 5.1; custom_mma 9.2).
 bool preferred(const LinearProblem& problem, Pass pass, size_t) {
-  if (problem.math == Math::kTF32 && problem.n <= 8) return true;
   const int64_t products = int64_t{problem.n} * problem.in * problem.out;
   const bool narrow = problem.out <= 16 && products <= 4000000;
   if (problem.math == Math::kFP32 || !(linear_is_small(problem) || narrow)) return false;
@@ -115,17 +113,23 @@ struct Variant {
   double rate;  // of the peak that its FMA reach with many warps; see cost()
   size_t shared_bytes;
   void (*kernel)(Product);
+  void (*updating)(Product, WeightUpdate) = nullptr;  // in place of writing C, where it can
 };
 
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 Variant variant(double rate) {
-  return {.m = T::kM,
-          .n = T::kN,
-          .groups = T::kGroups,
-          .threads = T::kThreads,
-          .rate = rate,
-          .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
-          .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
+  Variant made = {.m = T::kM,
+                  .n = T::kN,
+                  .groups = T::kGroups,
+                  .threads = T::kThreads,
+                  .rate = rate,
+                  .shared_bytes = linear::shared_bytes<T, kInnerA, kInnerB, kVector>(),
+                  .kernel = linear::linear_register_tiled_kernel<T, kInnerA, kInnerB, kVector>};
+  // A tile of one group does not pass through shared memory, and one of few rows is no large weight's.
+  if constexpr (!kInnerA && !kInnerB && kVector == 4 && T::kGroups > 1 && T::kM >= 32) {
+    made.updating = linear::linear_register_tiled_update_kernel<T, kVector>;
+  }
+  return made;
 }
 
 // Sums of a lane, warps, groups, depth of a slice, stages, blocks a multiprocessor, reading ahead.
@@ -168,7 +172,9 @@ double cost(const Variant& v, const Product& p, int splits, int k_range, int occ
   const double fma = blocks * v.m * v.n * depth / (128 * 1900.0) / (v.rate * warps / (warps + 3.2));
   const double load = blocks * (v.m + v.n) * depth * 4e-6 * 33;
   const double megabytes = 4e-6 * p.m * p.n;
-  return 1.7 + 0.32 * blocks_of(blocks, occupancy) + std::max(fma, load) +
+  // Sums of one slice leave a round nothing to hide its copies and stores behind.
+  const double round = p.k <= 16 ? 1.5 : 0.32;
+  return 1.7 + round * blocks_of(blocks, occupancy) + std::max(fma, load) +
          (splits == 1 ? 0.3 * megabytes : 1.1 + 1.0 * splits * megabytes);
 }
 
@@ -219,7 +225,9 @@ void launch(const Plan& plan, Product p, const Run& run) {
                {overlaps_primary()}, linear::linear_sum_partials_kernel, p, plan.splits);
 }
 
-class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceForward {
+class LinearCustomRegisterTiled : public linear::ProductImpl,
+                                  public InferenceForward,
+                                  public UpdatesWeight {
  public:
   LinearCustomRegisterTiled(const LinearProblem& problem, Context&) : ProductImpl(problem) {}
 
@@ -236,6 +244,10 @@ class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceFo
                              " MiB of workspace; raise workspace_limit_mib, or take custom_tiled");
     }
     plan(pass) = plan_product(all, linear::product_of(problem_, pass), limit - wide_bytes());
+    const Variant& chosen = plan(pass).variant;
+    if (!chosen.updating) return;
+    DUET_CUDA(cudaFuncSetAttribute(chosen.updating, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                   static_cast<int>(chosen.shared_bytes)));
   }
 
   size_t workspace_bytes(Pass pass) const override { return wide_bytes() + plan(pass).workspace; }
@@ -271,6 +283,22 @@ class LinearCustomRegisterTiled : public linear::ProductImpl, public InferenceFo
                        const Tensor& db) override {
     const Tensor wide_x = widened(run, x, 0), wide_dy = widened(run, dy, wide_size(x.desc));
     ProductImpl::backward_filter(product_run(run), wide_x, wide_dy, dw, db);
+  }
+
+  bool can_update() const override {
+    const Plan& chosen = plan(Pass::kBackwardFilter);
+    return chosen.variant.updating && chosen.splits == 1;
+  }
+  void backward_filter_with_update(const Run& run, const LayerTensors& t,
+                                   const WeightUpdate& update) override {
+    const Tensor x = widened(run, t.x[0], 0), dy = widened(run, t.dy[0], wide_size(t.x[0].desc));
+    const Plan& chosen = plan(Pass::kBackwardFilter);
+    Product p = linear::product_of(problem_, Pass::kBackwardFilter);
+    p.a = dy.data<float>(), p.b = x.data<float>(), p.k_range = chosen.k_range;
+    p.row_sums = problem_.bias ? t.dw[1].data<float>() : nullptr;
+    const dim3 grid(blocks_of(p.n, chosen.variant.n), blocks_of(p.m, chosen.variant.m));
+    launch_following({grid, chosen.variant.threads, chosen.variant.shared_bytes, run.stream()},
+                     chosen.variant.updating, p, update);
   }
 
  private:

@@ -83,13 +83,14 @@ __global__ void max_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 }
 
 template <class Form, class T>
-__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y,
+__global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                TileNumbers numbers, const T* x, T* y,
                                                 uint8_t* positions) {
   wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form>(t, i, t.p, t.q);
+  const Tile at = tile_of<Form>(t, numbers, i);
   const auto top = Form::load_pixels(t, x + at.x);
   const auto bottom = Form::load_pixels(t, x + at.x + at.below);
   typename Form::Outputs largest;
@@ -112,13 +113,14 @@ __global__ void max_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 }
 
 template <class Form, class T>
-__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
+__global__ void max_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                 TileNumbers numbers, const T* dy,
                                                  const uint8_t* positions, T* dx) {
   wait_for_primary();
   constexpr int kOutputs = Form::kOutputs;
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form>(t, i, tile_rows(t), tile_columns(t));
+  const Tile at = tile_of<Form>(t, numbers, i);
   const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
   typename Form::Pixels top = {}, bottom = {};
   if (!below && !beside) {  // an odd last row or column is in no window
@@ -149,9 +151,11 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor& state) override {
     with_form<T>(
         problem_,
-        [&]<class Form>(Form) {
+        [&]<class Form>(Form form) {
           launch(run, max_pool2d_forward_tiles_kernel<Form, T>, problem_,
-                 y.elements() / Form::kOutputs, x.data<T>(), y.data<T>(), state.data<uint8_t>());
+                 y.elements() / Form::kOutputs,
+                 TileNumbers::of(form, problem_, problem_.p, problem_.q), x.data<T>(), y.data<T>(),
+                 state.data<uint8_t>());
         },
         [&](auto form) {
           Strips::of_outputs(form, problem_)
@@ -169,10 +173,10 @@ class MaxPool2dCustomVectorized : public Pool2dImpl {
                 const Tensor& dx) override {
     with_form<T>(
         problem_,
-        [&]<class Form>(Form) {
+        [&]<class Form>(Form form) {
           launch(run, max_pool2d_backward_tiles_kernel<Form, T>, problem_,
-                 all_tiles(problem_) / Form::kOutputs, dy.data<T>(), state.data<uint8_t>(),
-                 dx.data<T>());
+                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_),
+                 dy.data<T>(), state.data<uint8_t>(), dx.data<T>());
         },
         [&](auto form) {
           Strips::of_pixels(form, problem_)
@@ -240,11 +244,12 @@ __global__ void avg_pool2d_backward_vectorized_kernel(Pool2dProblem t, unsigned 
 }
 
 template <class Form, class T>
-__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* x, T* y) {
+__global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                TileNumbers numbers, const T* x, T* y) {
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form>(t, i, t.p, t.q);
+  const Tile at = tile_of<Form>(t, numbers, i);
   const auto top = Form::load_pixels(t, x + at.x);
   const auto bottom = Form::load_pixels(t, x + at.x + at.below);
   typename Form::Outputs mean;
@@ -256,12 +261,12 @@ __global__ void avg_pool2d_forward_tiles_kernel(Pool2dProblem t, unsigned tiles,
 }
 
 template <class Form, class T>
-__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles, const T* dy,
-                                                 T* dx) {
+__global__ void avg_pool2d_backward_tiles_kernel(Pool2dProblem t, unsigned tiles,
+                                                 TileNumbers numbers, const T* dy, T* dx) {
   wait_for_primary();
   const unsigned i = thread_index();
   if (i >= tiles) return;
-  const Tile at = tile_of<Form>(t, i, tile_rows(t), tile_columns(t));
+  const Tile at = tile_of<Form>(t, numbers, i);
   const bool below = at.row == t.p, beside = Form::kOddWidth && at.column == t.q;
   typename Form::Pixels share = {};
   if (!below && !beside) {  // an odd last row or column is in no window
@@ -285,9 +290,10 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
   void forward(const Run& run, const Tensor& x, const Tensor& y, const Tensor&) override {
     with_form<T>(
         problem_,
-        [&]<class Form>(Form) {
+        [&]<class Form>(Form form) {
           launch(run, avg_pool2d_forward_tiles_kernel<Form, T>, problem_,
-                 y.elements() / Form::kOutputs, x.data<T>(), y.data<T>());
+                 y.elements() / Form::kOutputs,
+                 TileNumbers::of(form, problem_, problem_.p, problem_.q), x.data<T>(), y.data<T>());
         },
         [&](auto form) {
           Strips::of_outputs(form, problem_)
@@ -303,9 +309,10 @@ class AvgPool2dCustomVectorized : public Pool2dImpl {
                 const Tensor& dx) override {
     with_form<T>(
         problem_,
-        [&]<class Form>(Form) {
+        [&]<class Form>(Form form) {
           launch(run, avg_pool2d_backward_tiles_kernel<Form, T>, problem_,
-                 all_tiles(problem_) / Form::kOutputs, dy.data<T>(), dx.data<T>());
+                 all_tiles(problem_) / Form::kOutputs, TileNumbers::of_all(form, problem_),
+                 dy.data<T>(), dx.data<T>());
         },
         [&](auto form) {
           Strips::of_pixels(form, problem_)

@@ -6,6 +6,7 @@
 
 #include "device/check.h"
 #include "device/launch.h"
+#include "kernels/integers.cuh"
 #include "kernels/vector.cuh"
 #include "layers/pool2d/pool2d.h"
 
@@ -67,7 +68,7 @@ struct TileForm {
   template <class T>
   static __device__ __forceinline__ void store_pixels(const Pool2dProblem&, T* to,
                                                       const Pixels& pixels, bool half) {
-    if constexpr (!kOddWidth) return store(to, pixels);
+    if constexpr (!kOddWidth) return store_word(to, pixels);
     to[0] = T(pixels.v[0]);
     if (!half) to[1] = T(pixels.v[1]);
   }
@@ -104,11 +105,11 @@ struct ChannelTileForm {
     if (!half) store_word(to + t.c, right);
   }
 };
-/// Windows of a thread: in NCHW 2 where rows are 16-byte aligned, else 1; in NHWC 16 bytes of them where
-/// channels allow it, else 4.
+/// Windows of a thread: in NCHW as many as have 16 bytes of a row, or half as many, where W allows it, else 1; in NHWC
+/// 16 bytes of them where channels allow it, else 4.
 inline int tile_outputs(const Pool2dProblem& t) {
-  if (t.layout == Layout::kNCHW) return t.w % 4 == 0 ? 2 : 1;
   const int widest = 16 / static_cast<int>(size_of(t.dtype));
+  if (t.layout == Layout::kNCHW) return t.w % widest == 0 ? widest / 2 : t.w % 4 == 0 ? 2 : 1;
   return t.c % widest == 0 ? widest : 4;
 }
 /// Rows and columns of tiles that cover x: one more than y has where H or W is odd.
@@ -118,28 +119,43 @@ inline int64_t all_tiles(const Pool2dProblem& t) {
   return int64_t{t.n} * t.c * tile_rows(t) * tile_columns(t);
 }
 
-/// The i-th group of kOutputs windows of `rows` x `columns`: where it stands, offsets of its first elements, and
-/// from a row of x to the next.
+/// The groups of kOutputs windows of `rows` x `columns`, numbered as memory has them.
+struct TileNumbers {
+  FastDivisor by_groups, by_columns, by_rows;
+
+  template <class Form>
+  static TileNumbers of(Form, const Pool2dProblem& t, int rows, int columns) {
+    const int groups = (Form::kPlanes ? columns : t.c) / Form::kOutputs;
+    return {FastDivisor(groups), FastDivisor(columns), FastDivisor(rows)};
+  }
+  template <class Form>
+  static TileNumbers of_all(Form form, const Pool2dProblem& t) {
+    return of(form, t, tile_rows(t), tile_columns(t));
+  }
+};
+
+/// Group number i: where it stands, offsets of its first elements, and from a row of x to the next.
 struct Tile {
   int row, column;
   int x, y;
   int below;
 };
 template <class Form>
-__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, int i, int rows, int columns) {
+__device__ __forceinline__ Tile tile_of(const Pool2dProblem& t, const TileNumbers& numbers, int i) {
+  int line, group, image, row;
+  numbers.by_groups.divmod(i, line, group);
+  const int first = group * Form::kOutputs;
   if constexpr (Form::kPlanes) {
-    const int groups = columns / Form::kOutputs;
-    const int column = i % groups * Form::kOutputs, line = i / groups;
-    const int row = line % rows, plane = line / rows;
-    return {row, column, (plane * t.h + 2 * row) * t.w + 2 * column,
-            (plane * t.p + row) * t.q + column, t.w};
+    numbers.by_rows.divmod(line, image, row);
+    return {row, first, (image * t.h + 2 * row) * t.w + 2 * first,
+            (image * t.p + row) * t.q + first, t.w};
   } else {
-    const int groups = t.c / Form::kOutputs;
-    const int channel = i % groups * Form::kOutputs, pixel = i / groups;
-    const int column = pixel % columns, line = pixel / columns;
-    const int row = line % rows, image = line / rows;
-    return {row, column, ((image * t.h + 2 * row) * t.w + 2 * column) * t.c + channel,
-            ((image * t.p + row) * t.q + column) * t.c + channel, t.w * t.c};
+    int column;
+    const int pixel = line;
+    numbers.by_columns.divmod(pixel, line, column);
+    numbers.by_rows.divmod(line, image, row);
+    return {row, column, ((image * t.h + 2 * row) * t.w + 2 * column) * t.c + first,
+            ((image * t.p + row) * t.q + column) * t.c + first, t.w * t.c};
   }
 }
 

@@ -350,6 +350,8 @@ void with_form(const Pool2dProblem& t, Tiles tiles, StripsOf strips, Vectors vec
     tile_outputs(t) == 4 ? tiles(ChannelTileForm<4>()) : tiles(ChannelTileForm<kWidest<T>>());
   } else if (t.w % 2 != 0) {
     tiles(TileForm<1, true>());
+  } else if (tile_outputs(t) == kWidest<T> / 2) {
+    tiles(TileForm<kWidest<T> / 2, false>());
   } else {
     tile_outputs(t) == 2 ? tiles(TileForm<2, false>()) : tiles(TileForm<1, false>());
   }
