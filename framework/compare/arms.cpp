@@ -243,14 +243,13 @@ RunningArm::RunningArm(const Arm& arm, const Dataset& dataset, std::optional<int
 
 namespace {
 
-/// `steps_of(arm)` has step_some().
-template <class StepsOf>
-Workload steps_in_groups(RunningArm& arm, const char* text, StepsOf steps_of) {
-  return {[&arm, text, steps_of](int64_t calls) {
+/// `some(arm, most)` queues some of the next `most` and returns how many.
+template <class Some>
+Workload steps_in_groups(RunningArm& arm, const char* text, Some some) {
+  return {[&arm, text, some](int64_t calls) {
             const auto running = running_graph(arm, text);
-            auto& steps = steps_of(arm);
             const auto run = [&] {
-              while (calls > 0 && !InterruptGuard::requested()) calls -= steps.step_some(calls);
+              while (calls > 0 && !InterruptGuard::requested()) calls -= some(arm, calls);
             };
             return seconds_of(arm.context(), run, 1);
           },
@@ -260,13 +259,14 @@ Workload steps_in_groups(RunningArm& arm, const char* text, StepsOf steps_of) {
 }  // namespace
 
 Workload training_steps(RunningArm& arm) {
-  return steps_in_groups(arm, "a training step",
-                         [](RunningArm& each) -> Training& { return each.training(); });
+  return steps_in_groups(arm, "a training step", [](RunningArm& each, int64_t most) {
+    return each.training().step_some(most);
+  });
 }
 
 Workload inference_steps(RunningArm& arm) {
-  return steps_in_groups(arm, "the evaluation of a batch", [](RunningArm& each) -> Evaluation& {
-    return each.training().evaluation();
+  return steps_in_groups(arm, "inference of a batch", [](RunningArm& each, int64_t most) {
+    return each.training().evaluation().infer_some(most);
   });
 }
 

@@ -70,7 +70,7 @@ using RunningArms = std::vector<std::unique_ptr<RunningArm>>;
 /// Training steps of an arm, for time_anew(). Throws InterruptedError between blocks when
 /// the user asked to stop. REQUIRES: the arm outlives it.
 Workload training_steps(RunningArm& arm);
-/// Evaluations of a batch: the network forward, dropout off, with the gather of the images.
+/// Inference of a batch: the network forward without its loss, dropout off, with the gather of the images.
 Workload inference_steps(RunningArm& arm);
 
 }  // namespace duet

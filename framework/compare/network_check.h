@@ -16,8 +16,8 @@ struct NetworkFault {
   Fault fault;
 };
 
-/// Runs one training step of the arm's network call by call, without its update, and one batch of
-/// its inference as it is timed, and compares what each layer wrote (y, dx, dw) with what
+/// Runs one training step of the arm's network call by call, without its update, and the evaluation of
+/// one batch, whose outputs are those of inference as it is timed (step_outcomes.h), and compares what each layer wrote (y, dx, dw) with what
 /// cpu_reference in double makes of what the layer read in the network. Between calls, it also
 /// compares every tensor that the call may not write with its bytes before (in networks whose
 /// tensors are small enough to do so quickly).

@@ -18,7 +18,18 @@ bool same_bits(const StepState& a, const StepState& b) {
 
 bool same_bits(const StepOutcome& a, const StepOutcome& b) {
   return a.parameters == b.parameters && same_bits(a.training, b.training) &&
-         same_bits(a.evaluation, b.evaluation);
+         a.outputs == b.outputs;
+}
+
+size_t hash_of(const std::vector<Tensor>& tensors, Device device) {
+  std::string bytes;
+  for (const Tensor& tensor : tensors) {
+    const size_t before = bytes.size();
+    bytes.resize(before + tensor.bytes());
+    if (tensor.bytes())
+      copy_bytes(bytes.data() + before, Device::kCpu, tensor.memory, device, tensor.bytes());
+  }
+  return std::hash<std::string_view>()(bytes);
 }
 
 std::string words(const StepState& state) {
@@ -30,50 +41,49 @@ std::string words(const StepState& state) {
 Fault difference(const StepOutcome& timed, const StepOutcome& other, const std::string& others) {
   const bool training =
       timed.parameters != other.parameters || !same_bits(timed.training, other.training);
-  const StepState& a = training ? timed.training : timed.evaluation;
-  const StepState& b = training ? other.training : other.evaluation;
-  const std::string in_a = words(a), in_b = words(b);
+  std::string what;
+  if (training) {
+    const std::string in_a = words(timed.training), in_b = words(other.training);
+    what = std::to_string(timed.steps) + " timed training steps give " + in_a + ", " + others +
+           " " + (in_a == in_b ? "nearly that, with other bits" : in_b);
+  } else {
+    what = std::to_string(timed.inferences) +
+           " timed inferences leave other outputs than an untimed evaluation of their batch";
+  }
   return {FaultKind::kWrongWhenTimed,
-          "does something else while it is timed: " +
-              std::to_string(training ? timed.steps : timed.evaluations) +
-              (training ? " timed training steps" : " timed inferences") + " give " + in_a + ", " +
-              others + " " + (in_a == in_b ? "nearly that, with other bits" : in_b) +
-              ": no time is given"};
+          "does something else while it is timed: " + what + ": no time is given"};
 }
 
 }  // namespace
 
-StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t evaluations) {
+StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t inferences) {
   Training& training = arm.training();
-  std::string bytes;
-  for (const Tensor& w : {training.weights().trained(), training.weights().buffers()}) {
-    const size_t before = bytes.size();
-    bytes.resize(before + w.bytes());
-    if (w.bytes())
-      copy_bytes(bytes.data() + before, Device::kCpu, w.memory, arm.context().device(), w.bytes());
-  }
-  return {steps, evaluations, training.state(), training.evaluation().state(),
-          std::hash<std::string_view>()(bytes)};
+  const Device device = arm.context().device();
+  StepOutcome outcome{.steps = steps, .inferences = inferences, .training = training.state()};
+  outcome.parameters =
+      hash_of({training.weights().trained(), training.weights().buffers()}, device);
+  if (inferences > 0) outcome.outputs = hash_of({training.evaluation().outputs()}, device);
+  return outcome;
 }
 
 std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> timed) {
   Training& training = fresh.training();
   std::sort(timed.begin(), timed.end(), [](const StepOutcome& a, const StepOutcome& b) {
-    return std::tie(a.steps, a.evaluations) < std::tie(b.steps, b.evaluations);
+    return std::tie(a.steps, a.inferences) < std::tie(b.steps, b.inferences);
   });
-  StepOutcome untimed = {.steps = 0, .evaluations = -1};
+  StepOutcome untimed = {.steps = 0, .inferences = -1};
   for (const StepOutcome& outcome : timed) {
-    if (outcome.steps != untimed.steps || outcome.evaluations != untimed.evaluations) {
+    if (outcome.steps != untimed.steps || outcome.inferences != untimed.inferences) {
       for (int64_t i = untimed.steps; i < outcome.steps; ++i) {
         run_interruptibly([&] { queue(training.program()); });
       }
       training.evaluation().restart();
-      for (int64_t i = 0; i < outcome.evaluations; ++i) {
+      if (outcome.inferences > 0) {  // of the same batch each time
         const auto graph = running_graph(fresh, "the evaluation of a batch");
         run_interruptibly([&] { training.evaluation().step(); });
+        fresh.context().synchronize();
       }
-      fresh.context().synchronize();
-      untimed = step_outcome(fresh, outcome.steps, outcome.evaluations);
+      untimed = step_outcome(fresh, outcome.steps, outcome.inferences);
     }
     if (!same_bits(outcome, untimed))
       return difference(outcome, untimed, "the same number untimed");
@@ -84,7 +94,8 @@ std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> 
 double least_step_seconds(const Ceilings& ceilings, RunningArm& arm, bool training) {
   double seconds = 0;
   for (const Net::Call& call : arm.training().net().calls()) {
-    if (!training && call.step->pass != Pass::kForward) continue;
+    const bool inference = call.step->pass == Pass::kForward && !call.node->layer->takes_labels();
+    if (!training && !inference) continue;
     seconds += least_seconds(ceilings, arm.context().device(), *call.node->layer, call.step->pass);
   }
   return seconds;

@@ -53,7 +53,7 @@ Device device_of(const std::vector<Arm>& arms) {
 /// The arms of one round, and what they have done in it.
 struct TimedArm {
   std::unique_ptr<RunningArm> arm;
-  int64_t steps = 0, evaluations = 0;
+  int64_t steps = 0, inferences = 0;
 };
 
 /// Counts calls, and tells of each block before it runs.
@@ -123,7 +123,7 @@ class StepComparison {
       if (!timed.arm) continue;
       timed.arm->training().evaluation().restart();
       training[i] = counted(training_steps(*timed.arm), &timed.steps, tell_block);
-      inference[i] = counted(inference_steps(*timed.arm), &timed.evaluations, tell_block);
+      inference[i] = counted(inference_steps(*timed.arm), &timed.inferences, tell_block);
       if (round < 0) result_.prepare_seconds[i] = timed.arm->prepare_seconds();
     }
     return {training, inference};
@@ -133,7 +133,7 @@ class StepComparison {
     for (size_t i = 0; i < running_.size(); ++i) {
       const TimedArm& timed = running_[i];
       if (!timed.arm) continue;
-      outcomes_[i].push_back(step_outcome(*timed.arm, timed.steps, timed.evaluations));
+      outcomes_[i].push_back(step_outcome(*timed.arm, timed.steps, timed.inferences));
     }
   }
 
@@ -200,7 +200,6 @@ StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, i
       return scale * std::min(first, workload.seconds(1));
     };
     estimate.training[i].seconds = {least_of_two(training_steps(*arm))};
-    arm->training().evaluation().restart();
     estimate.inference[i].seconds = {least_of_two(inference_steps(*arm))};
   }
   return estimate;

@@ -39,13 +39,14 @@ struct StepTimes {
 /// is timed with what its libraries do when they are first used, are taken to take no time.
 StepTimes estimate_steps(const std::vector<Arm>& arms, const Dataset& dataset, int64_t batch);
 
-/// Training is a whole step; inference is a forward pass with dropout off. Both gather their batch.
+/// Training is a whole step; inference is what a prediction does: a forward pass to the outputs, without the loss and with
+/// dropout off. Both gather their batch.
 ///
 /// Every round makes all arms anew (time_anew). On an H200 the step of fashion_mnist_cnn at batch
 /// 64 takes 137 us by itself, and 140 to 145 us beside other arms, by instance.
 ///
 /// What is timed is checked. Every timed instance starts from the same state, so that all of them
-/// must end with the same bits: parameters, losses, and the totals of the inference. One more
+/// must end with the same bits: parameters, losses, and the outputs of the inference. One more
 /// instance runs the same number of steps call by call, untimed, and must end with these bits, too;
 /// then check_network() checks each of its layers. A step that is faster than least_seconds() of
 /// its layers together is a fault.

@@ -1,15 +1,16 @@
-// dw of a 3x3 convolution of stride 1 by Hopper's wgmma: dw[filter][tap][channel] = sum over images and positions of
+// dw of a 3x3 convolution of stride 1 in bf16 by Hopper's wgmma: dw[filter][tap][channel] = sum over images and positions of
 // dy(position)[filter] * x(position + tap)[channel].
 //
 // Eight images lie side by side in shared memory: a pixel is a block of eight images x 64 channels, and the sum runs over
 // its images first. A tap is the same blocks some pixels further on, where an instruction may begin, as it
 // could not at some place of a block. The 64 channels of the next tap of a row are those of the next pixel, so that three
-// taps are one operand of 192 rows. Of 32 channels, in bf16, blocks are half as large, and an operand has 96 rows.
+// taps are one operand of 192 rows. Of 32 channels blocks are half as large, and an operand has 96 rows.
 // Mapping: block = 64 filters x 64 channels (32) x nine taps of a part of dy's rows (a split of the sum). Three warpgroups
 // multiply, each by the taps of one row of the kernel, 64 x 192 sums in registers. One thread of one more warp
 // starts copies of rows of x and of dy, each to a ring of its own: a row of x serves three rows of dy.
 // Traffic: x is read once for every 64 filters, dy once for every 64 channels; products of gathered operands
 // (wgmma_product.cuh) read x once a tap.
+// In tf32, wgmma_filter_rows.cuh.
 #pragma once
 
 #include "kernels/image_blocks.cuh"
@@ -19,10 +20,9 @@ namespace duet {
 
 template <class T, int channels = kPanel>
 struct FilterTile {
-  static constexpr bool kTurned = std::is_same_v<T, bfloat16>;
   static constexpr int kImages = ImageBlocks::kImages, kTaps = 3, kChannels = channels;
   static constexpr int kN = kTaps * kChannels;
-  static_assert(kChannels == kPanel || (kTurned && kChannels == kPanel / 2));
+  static_assert(kChannels == kPanel || kChannels == kPanel / 2);
   /// Of dy, and of x.
   static constexpr int kPixelBytes = kImages * kPanel * int(sizeof(T));
   static constexpr int kPixelBytesX = kImages * kChannels * int(sizeof(T));
@@ -53,32 +53,19 @@ struct PixelRows {
   }
 };
 
-/// The same of ImageBlocks.
-struct BlockRows {
-  const float* from;
-  ImageBlocks blocks;
-  __device__ __forceinline__ void copy(int group, int block, int row, int column, uint32_t bytes,
-                                       char* shared, const CopyBarrier& barrier) const {
-    bulk_copy(reinterpret_cast<float*>(shared), from + blocks.offset(group, block, row, column),
-              bytes, barrier);
-  }
-};
-
-/// As operands whose sum runs over images and positions.
-template <class T>
-using FilterRows = std::conditional_t<std::is_same_v<T, float>, BlockRows, PixelRows<T>>;
-
 /// Parts of a row of positions, each of so many columns: in whole instructions, so that some may lie beyond the last.
 template <class T>
 struct FilterSegments {
   int count, columns;
-  explicit FilterSegments(int width) {
+  /// With `pairs`, of an even number of columns each.
+  explicit FilterSegments(int width, bool pairs = false) {
     using Tile = FilterTile<T>;
+    const int unit = pairs ? 2 : Tile::kPixels;
     // Columns beyond the last are multiplied as zeros, and each part of x brings two more.
     const int fewest = ceil_div(width, Tile::kMostColumns);
     double best = 1e300;
     for (int parts = fewest; parts <= 2 * fewest; ++parts) {
-      const int wide = round_up(ceil_div(width, parts), Tile::kPixels);
+      const int wide = round_up(ceil_div(width, parts), unit);
       const double cost = parts * (wide + 0.5);
       if (cost >= best) continue;
       best = cost;
@@ -97,18 +84,20 @@ struct FilterPlan {
   int tile_channels;            // 64 or 32
   int row_tiles, column_tiles;  // of 64 filters, and of so many channels
   int x_slots = Tile::kFewestX, dy_slots = Tile::kFewestDy;
+  bool pooled;        // of float: dy is of windows
   double cycles = 0;  // an estimate
   FastDivisor by_height, by_segments;
 
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   FilterPlan(int images, int height_, const FilterSegments<T>& segments, int filters, int channels,
-             int64_t results, size_t limit, int multiprocessors)
+             int64_t results, size_t limit, int multiprocessors, bool pooled_ = false)
       : height(height_),
         columns(segments.columns),
         rows(ceil_div(images, Tile::kImages) * segments.count * height),
         tile_channels(channels_of_tile(channels)),
         row_tiles(ceil_div(filters, kPanel)),
         column_tiles(ceil_div(channels, tile_channels)),
+        pooled(pooled_),
         by_height(height),
         by_segments(segments.count) {
     // In cycles, as WgmmaPlan's: an instruction takes one for each two of its columns.
@@ -116,7 +105,8 @@ struct FilterPlan {
     const int64_t tiles = int64_t{row_tiles} * column_tiles;
     double best = 1e300;
     for (int wanted = 1; wanted <= std::min(rows, 2 * multiprocessors); ++wanted) {
-      const int each = ceil_div(rows, wanted), used = ceil_div(rows, each);
+      const int each = round_up(ceil_div(rows, wanted), pooled ? 2 : 1),
+                used = ceil_div(rows, each);
       if (used != wanted) continue;
       if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
       const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
@@ -140,12 +130,20 @@ struct FilterPlan {
   }
 
   static int channels_of_tile(int channels) {
-    return Tile::kTurned && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
+    return std::is_same_v<T, bfloat16> && channels <= kPanel / 2 ? kPanel / 2 : kPanel;
   }
   __host__ __device__ int x_bytes() const {
+    if constexpr (std::is_same_v<T, float>)
+      return (columns + Tile::kTaps - 1) * ImageBlocks::kPitch * int(sizeof(float));
     return (columns + Tile::kTaps - 1) * Tile::kImages * tile_channels * int(sizeof(T));
   }
-  __host__ __device__ int dy_bytes() const { return columns * Tile::kPixelBytes; }
+  __host__ __device__ int dy_bytes() const {
+    if constexpr (std::is_same_v<T, float>)
+      return (pooled ? columns / 2 * (ImageBlocks::kPitch + ImageBlocks::kCodePitch)
+                     : columns * ImageBlocks::kPitch) *
+             int(sizeof(float));
+    return columns * Tile::kPixelBytes;
+  }
   /// Of shared memory, to begin at a multiple of 1024.
   size_t smem_bytes() const {
     return 1024 + kBeforeRings + size_t(x_slots) * x_bytes() + size_t(dy_slots) * dy_bytes();
@@ -204,11 +202,7 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
   const bool leads = threadIdx.x % 128 == 0;
   // Of so many bytes a pixel.
   const auto operand = []<int bytes>(std::integral_constant<int, bytes>, const char* at) {
-    if constexpr (Tile::kTurned) {
-      return matrix_descriptor<bytes / Tile::kImages>(at, bytes);
-    } else {
-      return core_descriptor(at);
-    }
+    return matrix_descriptor<bytes / Tile::kImages>(at, bytes);
   };
   constexpr std::integral_constant<int, Tile::kPixelBytes> kOfDy;
   constexpr std::integral_constant<int, Tile::kPixelBytesX> kOfX;
@@ -234,11 +228,11 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 #pragma unroll 1
       for (int column = 0; column < plan.columns; column += Tile::kPixels) {
         wgmma_begin();
-        Wgmma<T, Tile::kN, Tile::kTurned, Tile::kTurned>::multiply(d, operand(kOfDy, of_dy),
-                                                                   operand(kOfX, of_x), true);
+        Wgmma<T, Tile::kN, true, true>::multiply(d, operand(kOfDy, of_dy), operand(kOfX, of_x),
+                                                 true);
         if constexpr (kSums)
-          Wgmma<T, 8, Tile::kTurned, false>::multiply(row_sums, operand(kOfDy, of_dy),
-                                                      core_descriptor(ones), true);
+          Wgmma<T, 8, true, false>::multiply(row_sums, operand(kOfDy, of_dy), core_descriptor(ones),
+                                             true);
         of_x += Tile::kPixels * Tile::kPixelBytesX;
         of_dy += Tile::kPixels * Tile::kPixelBytes;
       }
@@ -261,8 +255,8 @@ __device__ __forceinline__ void multiply_rows(const FilterPlan<T>& plan, int spl
 // tiles of channels, goes to parts + s * stride, and with `sums` that of dy's sums behind it.
 template <class Tile, class T>
 __global__ void __launch_bounds__(Tile::kThreads, 1)
-    wgmma_filter_kernel(const __grid_constant__ FilterRows<T> x,
-                        const __grid_constant__ FilterRows<T> dy,
+    wgmma_filter_kernel(const __grid_constant__ PixelRows<T> x,
+                        const __grid_constant__ PixelRows<T> dy,
                         const __grid_constant__ FilterPlan<T> plan, int filters, bool sums,
                         float* __restrict__ parts, size_t stride) {
 #if DUET_HAS_WGMMA
@@ -340,7 +334,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
 }
 
 template <class T>
-void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const FilterPlan<T>& plan,
+void launch_wgmma_filter(const PixelRows<T>& x, const PixelRows<T>& dy, const FilterPlan<T>& plan,
                          int filters, bool sums, float* parts, size_t stride, cudaStream_t stream) {
   const auto launch_of = [&]<class Tile>(Tile) {
     const auto kernel = wgmma_filter_kernel<Tile, T>;
@@ -353,10 +347,7 @@ void launch_wgmma_filter(const FilterRows<T>& x, const FilterRows<T>& dy, const 
             .stream = stream},
            {overlaps_primary()}, kernel, x, dy, plan, filters, sums, parts, stride);
   };
-  if constexpr (FilterTile<T>::kTurned) {
-    if (plan.tile_channels < kPanel) return launch_of(FilterTile<T, kPanel / 2>{});
-  }
-  launch_of(FilterTile<T>{});
+  plan.tile_channels < kPanel ? launch_of(FilterTile<T, kPanel / 2>{}) : launch_of(FilterTile<T>{});
 }
 
 }  // namespace duet

@@ -47,6 +47,19 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   take_prepared_memory();
   use_weights();
   set_constants();
+  join_loss();
+}
+
+void Net::join_loss() {
+  if (mode_ == Mode::kInference) return;
+  Node& last = nodes_.back();
+  JoinedLoss* joined = nullptr;
+  for (const Node::Step& step : last.steps) {
+    auto* const of_pass = dynamic_cast<JoinedLoss*>(step.implementation);
+    if (!of_pass || (joined && of_pass != joined)) return;
+    joined = of_pass;
+  }
+  if (joined && joined->joins_passes() && last.tensors.dx[0]) last.joined = joined;
 }
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
@@ -71,6 +84,9 @@ void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
       node.steps.push_back(
           {choice.pass, choice.id, choice.shared, runs_here, implementation,
            resolved.name + " " + std::string(to_string(choice.pass)) + " " + choice.id});
+      if (choice.pass != Pass::kBackwardFilter || !runs_here) continue;
+      auto* const updates = dynamic_cast<UpdatesWeight*>(implementation);
+      if (updates && updates->can_update()) node.updates = updates;
     }
     nodes_.push_back(std::move(node));
   }
@@ -225,8 +241,39 @@ void Net::list_calls() {
 }
 
 void Net::run(const Call& call, const uint64_t* number, bool training) {
+  run(call, number, training, nullptr);
+}
+
+void Net::run(const Call& call, const uint64_t* number, const WeightUpdate& update) {
+  run(call, number, true, &update);
+}
+
+void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update) {
+  const Node& node = *call.node;
+  const LayerTensors& t = node.tensors;
+  const bool filter = call.step->pass == Pass::kBackwardFilter;
+  if (aside_) wait_for_readers(call);
+  // Of the passes of such a layer backward_data is the first, where there is one.
+  if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
+  AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
+                   workspace_aside_bytes_);
+  // What keeps no state hands nothing from backward_filter to backward_data.
+  const bool whole = call.step->implementation->state_bytes() == 0;
+  if (takes_prepared(call)) {
+    node.inference->backward_data_of_prepared(run, t, node.prepared);
+  } else if (update && filter) {
+    node.updates->backward_filter_with_update(aside(run), t, *update);
+  } else {
+    call.step->implementation->run(call.step->pass, whole ? aside(run) : run, t);
+  }
+  if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
+}
+
+void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
+  const bool joined = training && aside_ && node.joined && joins_trial;
+  if (joined && step.pass != Pass::kForward) return;  // forward has left it
   const Range range(step.label);
   const auto named = [&](const std::string& what) {
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
@@ -238,6 +285,8 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     if (!training && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
+    } else if (joined) {
+      node.joined->forward_and_backward(run, node.tensors);
     } else if (training && step.pass == Pass::kForward && node.leaves) {
       node.leaves->forward_with_moments(run, node.tensors, node.moments);
     } else if (training && step.pass == Pass::kForward && node.takes) {
@@ -245,17 +294,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training) {
     } else if (takes_prepared(call) && step.pass == Pass::kForward) {
       node.inference->infer(run, node.tensors, node.prepared);
     } else {
-      if (aside_) wait_for_readers(call);
-      AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
-                       workspace_aside_bytes_);
-      // What keeps no state hands nothing from backward_filter to backward_data.
-      const bool whole = step.implementation->state_bytes() == 0;
-      if (takes_prepared(call)) {
-        node.inference->backward_data_of_prepared(run, node.tensors, node.prepared);
-      } else {
-        step.implementation->run(step.pass, whole ? aside(run) : run, node.tensors);
-      }
-      if (scope.is_taken()) asides_.push_back({&node, aside_->mark()});
+      run_pass(call, run, update);
     }
   } catch (const DeviceError& e) {
     throw named(e.what());

@@ -17,8 +17,10 @@ Implementation* forward_of(const Net::Node& node) {
 
 std::string Net::Node::detail(const Step& step) const {
   const std::string text = step.implementation->detail(step.pass);
-  if (step.pass != Pass::kForward || handed.empty()) return text;
-  return text.empty() ? handed : text + ", " + handed;
+  const std::string& more = step.pass == Pass::kForward          ? handed
+                            : step.pass == Pass::kBackwardFilter ? updated
+                                                                 : std::string();
+  return text.empty() || more.empty() ? text + more : text + ", " + more;
 }
 
 void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {

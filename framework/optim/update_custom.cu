@@ -18,8 +18,9 @@ constexpr int kThreads = 256;
 template <class Rule, int kStates, bool kExtras>
 __global__ void __launch_bounds__(kThreads)
     update_kernel(Rule rule, int64_t quads, float4* __restrict__ w, const float4* __restrict__ dw,
-                  float4* __restrict__ s0, float4* __restrict__ s1, UpdateExtras extras,
-                  StepState* state, StepEnd end, unsigned* ticket) {
+                  float4* __restrict__ s0, float4* __restrict__ s1,
+                  const __grid_constant__ UpdateExtras extras, StepState* state, StepEnd end,
+                  unsigned* ticket) {
   wait_for_primary();
   // One thread a block computes the factors while the others load.
   __shared__ typename Rule::Factors shared_factors;
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(kThreads)
     step = state->step;
     shared_factors = rule.factors(state->learning_rate, step + 1);
   }
-  const int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
+  const int64_t i = extras.gaps.place(static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x);
   float4 value{}, gradient{}, a{}, b{}, average{};
   float4* const ema = reinterpret_cast<float4*>(extras.ema);
   UpdateKind kind = UpdateKind::kDecayed;
@@ -142,10 +143,10 @@ struct Launch {
  private:
   template <int kStates, bool kExtras>
   void run() const {
-    const int64_t quads = t.w.elements() / 4;
-    if (quads == 0 && !ticket) return;
+    const int64_t quads = t.w.elements() / 4, left = quads - extras.gaps.total();
+    if (left == 0 && !ticket) return;
     const auto blocks =
-        static_cast<unsigned>(std::max<int64_t>(1, (quads + kThreads - 1) / kThreads));
+        static_cast<unsigned>(std::max<int64_t>(1, (left + kThreads - 1) / kThreads));
     const auto quad = [](const Tensor& tensor) { return tensor.data<float4>(); };
     launch_following({blocks, kThreads, 0, context.stream()}, update_kernel<Rule, kStates, kExtras>,
                      rule, quads, quad(t.w), quad(t.dw), kStates > 0 ? quad(t.state[0]) : nullptr,

@@ -109,8 +109,8 @@ ConfigChange::Kind kind_of(const Key& key) {
   const bool implementation =
       is_any_of(key.key.substr(0, key.key.find('.')),
                 {"backend", "layout", "kernels", "sources"}) ||
-      is_any_of(key.text(), {"fuse", "fold_norms", "fp32_in_parts", "graph", "graph_steps",
-                             "workspace_limit_mib", "data.stream"});
+      is_any_of(key.text(), {"fuse", "fuse_update", "fold_norms", "fp32_in_parts", "graph",
+                             "graph_steps", "workspace_limit_mib", "data.stream"});
   return implementation ? ConfigChange::Kind::kImplementation : ConfigChange::Kind::kTraining;
 }
 

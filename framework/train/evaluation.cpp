@@ -32,13 +32,18 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
               static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)) {
   restart();
   const uint64_t* number = &device_state()->step;
-  program_.push_back(gather_operation(
-      [this, number] { batches_.gather(context_, number, net_.input(), net_.labels()); }));
+  const auto gather = [this, number](bool step_rests) {
+    return gather_operation(
+        [=, this] { batches_.gather(context_, number, net_.input(), net_.labels(), step_rests); });
+  };
+  program_.push_back(gather(false));
   for (const Net::Call& call : net_.calls()) {
     if (call.step->pass != Pass::kForward) continue;
     program_.push_back(
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
+  inference_.assign(program_.begin(), program_.end() - 1);  // the loss is the last
+  inference_.front() = gather(true);
   program_.push_back(advance_operation([this] {
     count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
                   device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});
@@ -51,13 +56,17 @@ void Evaluation::capture(int64_t steps) {
   batches_.stage(0);
   queue(program_);
   context_.synchronize();
-  // The host stages each batch of a stream.
-  graphs_ = StepGraphs(batches_.is_streamed() ? 1 : steps, [&](int64_t count) {
-    return StepGraph::with_early_secondaries(context_, [&] {
-      const Range range("capture evaluation");
-      for (int64_t i = 0; i < count; ++i) queue(program_);
-    });
-  });
+  steps_ = batches_.is_streamed() ? 1 : steps;  // the host stages each batch of a stream
+  graphs_ = captured(program_);
+}
+
+StepGraphs Evaluation::captured(const Program& operations) {
+  return {steps_, [&](int64_t count) {
+            return StepGraph::with_early_secondaries(context_, [&] {
+              const Range range("capture evaluation");
+              for (int64_t i = 0; i < count; ++i) queue(operations);
+            });
+          }};
 }
 
 Metrics Evaluation::run() {
@@ -98,6 +107,19 @@ int64_t Evaluation::step_some(int64_t most) {
   } else {
     queue(program_);
   }
+  return count;
+}
+
+int64_t Evaluation::infer_some(int64_t most) {
+  batches_.stage(next_);
+  if (!graphs_) {
+    queue(inference_);
+    return 1;
+  }
+  net_.prepare_weights();
+  if (!inference_graphs_) inference_graphs_ = captured(inference_);
+  const int64_t count = inference_graphs_.fitting(most);
+  inference_graphs_.launch(count);
   return count;
 }
 

@@ -58,10 +58,15 @@ class Evaluation {
   void step(int64_t count = 1);
   /// Of the next `most` batches those that one launch takes; returns how many.
   int64_t step_some(int64_t most);
+  /// Queues inference alone: gather and the layers before the loss, of the batch that step() would take next, once or as often
+  /// as one launch takes of `most`; returns how often. It captures what it replays when it is first called.
+  int64_t infer_some(int64_t most);
   /// The next step() takes the first batch, and totals start anew.
   void restart();
   /// Totals so far (waits for the queued steps).
   StepState state();
+  /// What the loss reads.
+  const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
 
   /// What step() queues, also where it replays a graph.
   const Program& program() const { return program_; }
@@ -72,8 +77,8 @@ class Evaluation {
 
  private:
   StepState* device_state() { return static_cast<StepState*>(state_.data()); }
-  /// What the loss reads.
-  const Tensor& outputs() const { return net_.nodes().back().tensors.x[0]; }
+  /// Of operations one behind the other, with the graphs of as many steps as capture() was told.
+  StepGraphs captured(const Program& operations);
 
   Net& net_;
   Context& context_;
@@ -81,8 +86,9 @@ class Evaluation {
   uint64_t next_ = 0;  // the batch that step() queues
   Buffer state_;       // StepState
   Buffer counts_;      // ClassCounts
-  Program program_;
-  StepGraphs graphs_;
+  Program program_, inference_;
+  int64_t steps_ = 1;  // of a graph
+  StepGraphs graphs_, inference_graphs_;
 };
 
 }  // namespace duet

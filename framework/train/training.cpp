@@ -1,11 +1,16 @@
 #include "train/training.h"
 
+#include <utility>
+
 #include "core/error.h"
 #include "core/interrupt.h"
 #include "device/range.h"
 
 namespace duet {
 namespace {
+
+/// A weight of fewer elements is updated with the other parameters: that takes no time beside the largest.
+constexpr int64_t kFewestUpdatedByLayer = 1 << 16;
 
 /// While it stands, a network runs gradients of parameters on a branch.
 class RunsAside {
@@ -70,22 +75,70 @@ Training::Training(const NetSpec& spec, const std::vector<ResolvedLayer>& layers
   }
   update_ = optimizer_->bind(context, optimizer_tensors_);
   set_state({});
+  if (spec.fuse_update) hand_updates_over();
   write_program();
+}
+
+void Training::hand_updates_over() {
+  for (Net::Node& node : net_.nodes()) {
+    if (!node.updates || node.tensors.w[0].elements() < kFewestUpdatedByLayer) continue;
+    const int64_t offset = node.tensors.w[0].data<float>() - optimizer_tensors_.w.data<float>();
+    const auto update = update_->hand_over(offset, device_state(state_), net_.loss().data<float>());
+    if (!update) continue;
+    updates_.emplace(&node, *update);
+    node.updated = "updates the weight by " + std::string(optimizer_->type());
+  }
+}
+
+const WeightUpdate* Training::update_of(const Net::Call& call) const {
+  const auto found = updates_.find(call.node);
+  return found == updates_.end() || call.step->pass == Pass::kForward ? nullptr : &found->second;
+}
+
+Operation Training::operation_of(const Net::Call& call) {
+  const WeightUpdate* const update = update_of(call);
+  if (!update) {
+    return layer_operation(call, [this, &call] {
+      wait_for_prepared(call);
+      net_.run(call, step_number());
+    });
+  }
+  Operation operation = layer_operation(call, [this, &call, update] {
+    wait_for_prepared(call);
+    if (call.step->pass == Pass::kBackwardFilter) weights_.changed();
+    net_.run(call, step_number(), *update);
+  });
+  if (call.step->pass == Pass::kBackwardFilter) {
+    operation.implementation += " + " + std::string(optimizer_->type());
+  }
+  return operation;
 }
 
 void Training::write_program() {
   program_.push_back(gather_operation(
       [this] { train_batches_.gather(context_, step_number(), net_.input(), net_.labels()); }));
+  const Net::Call* held = nullptr;  // until the weight has been read
   for (const Net::Call& call : net_.calls()) {
-    program_.push_back(layer_operation(call, [this, &call] {
-      wait_for_prepared(call);
-      net_.run(call, step_number());
-    }));
+    const bool filter = call.step->pass == Pass::kBackwardFilter;
+    if (filter && update_of(call) && call.node->tensors.dx[0]) {
+      held = &call;
+      continue;
+    }
+    program_.push_back(operation_of(call));
+    if (held) program_.push_back(operation_of(*std::exchange(held, nullptr)));
   }
   program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
     update_->queue(device_state(state_), step_end());
   }));
+}
+
+Program Training::passes() {
+  Program passes = {program_.front()};
+  for (const Net::Call& call : net_.calls()) {
+    passes.push_back(layer_operation(call, [this, &call] { net_.run(call, step_number()); }));
+  }
+  return passes;
 }
 
 void Training::wait_for_prepared(const Net::Call& call) {
@@ -99,9 +152,14 @@ void Training::prepare() {
   const Range range("prepare");
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
+  const StepState now = state();
+  StepState halted = now;
+  halted.halted = 1;  // so no layer updates its weight
+  set_state(halted);
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
+  net_.joins_trial = graph_steps_ % 4 != 2;
   if (net_.prepare_aside()) prepared_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
@@ -109,6 +167,7 @@ void Training::prepare() {
   }
   net_.join_aside();
   context_.synchronize();
+  set_state(now);
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture(graph_steps_);
   // The host stages each batch of a stream.
@@ -125,7 +184,7 @@ void Training::prepare() {
 // - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
 //   kernels behind a fork begins some 6 us late, and that was then the main branch's.
 StepGraph Training::captured(int64_t steps) {
-  return StepGraph(context_, [&] {
+  const auto record = [&] {
     const Range capture("capture step");
     for (int64_t i = 0; i < steps; ++i) {
       if (net_.prepare_aside()) prepared_ = branch_->mark();
@@ -134,7 +193,10 @@ StepGraph Training::captured(int64_t steps) {
         operation.queue();
       }
     }
-  });
+  };
+  // A trial.
+  if (graph_steps_ % 2) return StepGraph::with_early_secondaries(context_, record);
+  return StepGraph(context_, record);
 }
 
 void Training::step(int64_t count) {

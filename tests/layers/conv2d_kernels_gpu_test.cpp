@@ -353,6 +353,7 @@ TEST_F(ConvolutionKernels, LongSums) {
         {"custom_direct", "custom_implicit_gemm", "custom_im2col", "custom_depthwise"});
   check_block("c1_k70", 70, "3", "0", image(100, 1, 28, 28), kBlocks);
   check_block("c1_many_windows", 64, "3", "0", image(400, 1, 28, 28), {"custom_direct"});
+  check_block("c1_few_windows", 40, "3", "1", image(2, 1, 30, 29), {"custom_direct"});
   check_block("c1_k70_many_windows", 70, "3", "1", image(330, 1, 30, 29), {"custom_direct"});
   check_block("c64_k128", 128, "3", "0", image(5, 64, 13, 13), kNoDirect);
   check_block("c66_k130", 130, "3", "0", image(30, 66, 7, 9), kNoDirect);
@@ -395,6 +396,25 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 
+// One image and several a block, runs of its rows of windows, the widest rows, padding, channels and filters that are no
+// whole 16 and 64, and as many channels as there is room for.
+TEST_F(ConvolutionKernels, PhasesOfWindows) {
+  const auto check_windows = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                 std::vector<std::pair<std::string, std::string>> keys) {
+    keys.insert(keys.end(),
+                {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"pool_kernel", "2"}});
+    LayerCase c{.name = name, .keys = keys, .x = {x}, .data = Data::kIntegers};
+    c.options.math = Math::kBF16;
+    check_math("conv2d_pool_relu", c, {"custom_wgmma_windows"});
+  };
+  check_windows("one_image", 128, image(1, 64, 13, 13), {});
+  check_windows("c64_k128", 128, image(140, 64, 13, 13), {});
+  check_windows("c20_k70", 70, image(5, 20, 9, 11), {{"padding", "1"}});
+  check_windows("runs_of_rows", 64, image(3, 40, 41, 7), {{"padding", "1"}});
+  check_windows("widest", 30, image(2, 24, 7, 64), {});
+  check_windows("many_channels", 40, image(9, 160, 7, 6), {{"padding", "2"}, {"bias", "false"}});
+}
+
 // Tiles that begin and end within a row and an image, all of its tiles' sizes, as much padding as the taps
 // reach, two and more blocks of channels.
 TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
@@ -428,6 +448,31 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("c18_k100", 100, image(71, 18, 33, 24), {{"kernel", "3"}, {"padding", "2"}});
   check_halo("c32_few", 20, image(3, 32, 9, 7), {{"kernel", "3"}, {"padding", "1"}});
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
+}
+
+// Of so many images that forward multiplies them as blocks of eight: tiles that end within a strip of rows, and more than one of filters.
+TEST_F(ConvolutionKernels, ImagesSideBySide) {
+  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                const char* padding) {
+    LayerCase c{.name = name,
+                .keys = {{"out_channels", std::to_string(filters)},
+                         {"kernel", "3"},
+                         {"padding", padding},
+                         {"pool_kernel", "2"}},
+                .x = {x}};
+    for (const Data data : {Data::kNormal, Data::kIntegers}) {
+      c.data = data;
+      c.options.math = Math::kTF32;
+      check_math("conv2d_pool_relu", c, {"custom_wgmma"});
+      c.options.math = Math::kFP32;
+      check_math("conv2d_pool_relu", c, {"custom_wgmma_3xtf32"});
+    }
+  };
+  check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");
+  check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");
+  check_blocks("c120_k60", 60, image(381, 120, 12, 12), "2");
+  check_blocks("c20_k250", 250, image(376, 20, 10, 11), "1");
+  check_blocks("parts_of_rows", 125, image(70, 40, 9, 28), "1");
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/wgmma_filter.cuh"
+#include "kernels/wgmma_filter_rows.cuh"
 #include "kernels/wgmma_halo.cuh"
-#include "layers/conv2d/block_staging.cuh"
 #include "layers/conv2d/halo_convolution.h"
 #include "layers/conv2d/kept_weights.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
@@ -164,7 +164,7 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
         int64_t{ceil_div(d.n, ImageBlocks::kImages)} * d.p * segments.all_columns();
     const int64_t tiles = int64_t{ceil_div(d.k, kPanel)} * ceil_div(d.c, kPanel);
     return d.n >= ImageBlocks::kImages &&
-           positions * tiles >= (d.math == Math::kTF32 ? 2400 : 12288);
+           positions * tiles >= (d.math == Math::kTF32 ? 800 : 12288);
   }
   if (keeps_weights(d, pass)) return true;
   if (wgmma_convolution_unsupported(d, pass)) return false;  // by few channels
@@ -183,17 +183,18 @@ inline bool halo_convolution_preferred(const Conv2dProblem& d, Pass pass) {
 template <class T>
 class HaloConvolution : public StagedConvolution<T> {
  public:
-  HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit)
+  /// With `pooled`, dy of backward_filter is that of 2x2 windows, of which rows and columns are whole ones.
+  HaloConvolution(const Conv2dProblem& problem, size_t workspace_limit, bool pooled = false)
       : Staged(problem),
         keeps_forward_(keeps_weights(problem, Pass::kForward)),
         keeps_data_(keeps_weights(problem, Pass::kBackwardData)),
         forward_(padded_, Pass::kForward),
         backward_data_(padded_, Pass::kBackwardData),
-        segments_(problem.q),
+        segments_(problem.q, pooled && !kBf16),
         backward_filter_(problem.n, problem.p, segments_, problem.k, problem.c,
                          int64_t(parts_stride()),
                          workspace_limit > operand_bytes() ? workspace_limit - operand_bytes() : 0,
-                         likely_multiprocessor_count()) {}
+                         likely_multiprocessor_count(), pooled && !kBf16) {}
 
   size_t workspace_bytes(Pass pass) const {
     if (pass != Pass::kBackwardFilter) return staged_bytes(pass);
@@ -265,22 +266,24 @@ class HaloConvolution : public StagedConvolution<T> {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
                        float* dw, float* db, const SharedImages<T>& shared = {}) const {
-    const Conv2dProblem& d = padded_;
-    const auto launch_parts = [&](const FilterRows<T>& of_x, const FilterRows<T>& of_dy) {
-      launch_wgmma_filter<T>(of_x, of_dy, backward_filter_, problem_.k, db != nullptr, parts(run),
-                             parts_stride(), run.stream());
-    };
-    if constexpr (std::is_same_v<T, float>) {
-      const ImageBlocks images = image_blocks(), gradients = gradient_blocks();
-      auto* const image = static_cast<float*>(run.workspace);
-      float* const gradient = image + align_up(images.bytes()) / sizeof(float);
-      stage_blocks(run, x, dy, argmax, image, gradient);
-      launch_parts({image, images}, {gradient, gradients});
-    } else {
+    if constexpr (kBf16) {
+      const Conv2dProblem& d = padded_;
       const auto [image, gradient] = this->stage_x_and_dy(run, x, dy, argmax, shared);
-      launch_parts({image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
-                    backward_filter_.tile_channels * int(sizeof(T))},
-                   {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns});
+      launch_wgmma_filter<T>(
+          {image, d.n, d.h, d.w, d.c, d.pad_h, d.pad_w, segments_.columns + d.s - 1,
+           backward_filter_.tile_channels * int(sizeof(T))},
+          {gradient, d.n, d.p, d.q, d.k, 0, 0, segments_.columns}, backward_filter_, problem_.k,
+          db != nullptr, parts(run), parts_stride(), run.stream());
+    } else {
+      const Conv2dProblem& d = problem_;
+      const int unit = backward_filter_.pooled ? 2 : 1;
+      this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
+        launch_wgmma_filter_rows<kLayout>({x.data<float>(), d.n, d.c, d.h, d.w, d.pad_h, d.pad_w},
+                                          {dy.data<float>(), d.n, d.k, d.p / unit, d.q / unit},
+                                          {argmax, d.n, argmax_groups(d.k), d.p / unit, d.q / unit},
+                                          backward_filter_, d.k, db != nullptr, parts(run),
+                                          parts_stride(), run.stream());
+      });
     }
     this->launch_sum_filters(parts(run), backward_filter_.splits, filter_channels(), dw, db,
                              run.stream());
@@ -302,40 +305,9 @@ class HaloConvolution : public StagedConvolution<T> {
   size_t parts_stride() const {
     return partial_stride(problem_.k, this->geometry_.taps * filter_channels());
   }
-  ImageBlocks image_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.c, d.p + d.r - 1, segments_.all_columns() + d.s - 1, d.pad_h, d.pad_w};
-  }
-  ImageBlocks gradient_blocks() const {
-    const Conv2dProblem& d = problem_;
-    return {d.n, d.k, d.p, segments_.all_columns()};
-  }
-  size_t operand_bytes() const {
-    if constexpr (std::is_same_v<T, float>) {
-      return align_up(image_blocks().bytes()) + align_up(gradient_blocks().bytes());
-    }
-    return staged_bytes(Pass::kBackwardFilter);
-  }
+  size_t operand_bytes() const { return kBf16 ? staged_bytes(Pass::kBackwardFilter) : 0; }
   float* parts(const Run& run) const {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes());
-  }
-  void stage_blocks(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
-                    float* image, float* gradient) const {
-    const Conv2dProblem& d = problem_;
-    this->by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
-      const ImageBlockPart<kLayout> images({x.data<float>(), d.c, d.h, d.w}, image_blocks(), image);
-      if (argmax) {
-        launch_staging(images,
-                       GradientBlockPart<kLayout>({dy.data<float>(), argmax, ConvGeometry(d), d.k},
-                                                  gradient_blocks(), gradient),
-                       run.stream());
-      } else {
-        launch_staging(
-            images,
-            ImageBlockPart<kLayout>({dy.data<float>(), d.k, d.p, d.q}, gradient_blocks(), gradient),
-            run.stream());
-      }
-    });
   }
 
   struct Product {

@@ -1,6 +1,6 @@
 // conv2d_pool_relu custom_split_k: implicit GEMM for few images: many small blocks, whose warps share the sum, on tensor
 //           cores. Backward is custom_mma's.
-// Mapping:  block = 16 filters x 8 windows of one image; a warp has every eighth piece of 16 terms for all of
+// Mapping:  block = 16 filters x 8 (or 4) windows of one image; a warp has every eighth piece of 16 terms for all of
 //           them, and the warps' sums meet in shared memory, where a thread pools a window of one filter.
 // Traffic:  the weights of 16 filters go to registers, in float32 as they are stored, once a block; the image to shared
 //           memory, once a block. In inference the weights are fetched while the kernel before still runs.
@@ -11,6 +11,7 @@
 #include <algorithm>
 
 #include "device/launch.h"
+#include "device/likely_multiprocessors.h"
 #include "kernels/integers.cuh"
 #include "kernels/mma_tile.cuh"
 #include "layers/conv2d/packed_argmax.cuh"
@@ -21,9 +22,10 @@ namespace duet {
 namespace {
 
 constexpr int kWarps = 8, kThreads = kWarps * 32;
-constexpr int kFilters = 16, kWindows = 8,
-              kTiles = kWindows * 4 / 8;  // of a block; pieces of 8 columns
-constexpr int kAhead = 5;                 // pieces of terms whose weights a warp has in registers
+constexpr int kFilters = 16, kMostWindows = 8;  // of a block
+/// Pieces of 8 columns.
+constexpr int tiles_of(int windows) { return windows * 4 / 8; }
+constexpr int kAhead = 5;  // pieces of terms whose weights a warp has in registers
 
 /// One problem: terms are numbered as the weights of a filter lie, positions as pixels of the padded image.
 struct SplitKGeometry {
@@ -31,8 +33,8 @@ struct SplitKGeometry {
   int depth, steps;  // terms, and pieces of 16
   int width, image;  // of the padded image: columns, and all elements
   int channel_stride, pixel_stride;
-  int windows, runs;  // of an image; a block has one of its runs
-  bool whole;         // an image is copied by 16 bytes
+  int windows, run_windows, runs;  // of an image; a block has one of its runs
+  bool whole;                      // an image is copied by 16 bytes
   FastDivisor by_runs, by_windows_w, by_inner, by_s, by_plane, by_w;
 
   explicit SplitKGeometry(const Conv2dProblem& problem)
@@ -44,7 +46,8 @@ struct SplitKGeometry {
         channel_stride(planes() ? (d.h + 2 * d.pad_h) * width : 1),
         pixel_stride(planes() ? 1 : d.c),
         windows((d.p / 2) * (d.q / 2)),
-        runs(ceil_div(windows, kWindows)),
+        run_windows(fewer_windows() ? kMostWindows / 2 : kMostWindows),
+        runs(ceil_div(windows, run_windows)),
         whole(d.pad_h == 0 && d.pad_w == 0 && image % kWidest<bfloat16> == 0),
         by_runs(runs),
         by_windows_w(d.q / 2),
@@ -55,9 +58,14 @@ struct SplitKGeometry {
 
   bool planes() const { return d.layout == Layout::kNCHW; }
   int blocks() const { return d.n * runs * ceil_div(d.k, kFilters); }
+  /// Where blocks are so few that each multiprocessor still has one at most.
+  bool fewer_windows() const {
+    return d.n * ceil_div(windows, kMostWindows / 2) * ceil_div(d.k, kFilters) <=
+           likely_multiprocessor_count();
+  }
   size_t offset_bytes() const { return sizeof(int) * 16 * size_t(steps); }
   size_t shared_bytes() const {
-    constexpr size_t kSums = sizeof(float) * kWarps * kTiles * kFilters * 8;
+    constexpr size_t kSums = sizeof(float) * kWarps * tiles_of(kMostWindows) * kFilters * 8;
     return offset_bytes() + std::max(kSums, sizeof(bfloat16) * round_up(image, 8));
   }
 };
@@ -129,11 +137,12 @@ __device__ __forceinline__ void load_image(const SplitKGeometry& g, bool planes,
 // blockIdx.x is a run of windows of an image, y one of 16 filters. `even`: the terms of a filter are. Columns of the product are those of two rows of windows:
 // pieces of eight alternate between the upper and the lower outputs of four windows, so that a window's four sums are two
 // neighbours in each of two pieces.
-template <bool planes, bool even>
+template <int kWindows, bool planes, bool even>
 __global__ void __launch_bounds__(kThreads)
     conv2d_pool_relu_split_k_kernel(const __grid_constant__ SplitKGeometry g, bool weights_rest,
                                     const bfloat16* x, const float* w, const float* bias,
                                     bfloat16* y, uint32_t* argmax) {
+  constexpr int kTiles = tiles_of(kWindows);
   extern __shared__ __align__(16) char memory[];
   int* const offsets = reinterpret_cast<int*>(memory);  // of a term's pixel from an output's first
   bfloat16* const image = reinterpret_cast<bfloat16*>(memory + sizeof(int) * 16 * g.steps);
@@ -244,8 +253,9 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
                              " KiB of shared memory, and a block has " +
                              std::to_string(most >> 10));
     }
+    // Of the kernel, whatever problem it serves next.
     DUET_CUDA(cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(geometry_.shared_bytes())));
+                                   static_cast<int>(most)));
   }
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kForward ? 0 : general_->workspace_bytes(pass);
@@ -273,15 +283,20 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
   }
 
  private:
-  using Kernel = decltype(&conv2d_pool_relu_split_k_kernel<true, true>);
+  using Kernel = decltype(&conv2d_pool_relu_split_k_kernel<kMostWindows, true, true>);
   Kernel kernel() const {
-    if (geometry_.depth % 2 == 0) return kernel<true>();
-    return kernel<false>();
+    return geometry_.run_windows == kMostWindows ? kernel<kMostWindows>()
+                                                 : kernel<kMostWindows / 2>();
   }
-  template <bool even>
+  template <int windows>
   Kernel kernel() const {
-    return geometry_.planes() ? conv2d_pool_relu_split_k_kernel<true, even>
-                              : conv2d_pool_relu_split_k_kernel<false, even>;
+    if (geometry_.depth % 2 == 0) return kernel<windows, true>();
+    return kernel<windows, false>();
+  }
+  template <int windows, bool even>
+  Kernel kernel() const {
+    return geometry_.planes() ? conv2d_pool_relu_split_k_kernel<windows, true, even>
+                              : conv2d_pool_relu_split_k_kernel<windows, false, even>;
   }
   void forward(const Run& run, bool weights_rest, const Tensor& x, const Tensor& w, const Tensor& b,
                const Tensor& y, const Tensor& state) const {

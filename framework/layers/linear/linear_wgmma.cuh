@@ -4,15 +4,55 @@
 
 #include "core/arena.h"
 #include "kernels/convert.h"
+#include "kernels/weight_update.cuh"
 #include "kernels/wgmma_product.cuh"
 #include "layers/inference_forward.h"
 #include "layers/linear/linear_epilogue.cuh"
+#include "layers/updates_weight.h"
 
 namespace duet {
 
+/// A result of wgmma_product_kernel: dw of `columns` that moves the weight at once. The tile goes through the operands' memory,
+/// so that a warp reads and writes whole lines of the weight and its states.
+struct WgmmaUpdate {
+  static constexpr bool kTakesStages = true;
+  WeightUpdate update;
+  int columns;
+  float* row_sums;
+  const float* bias = nullptr;
+  size_t stride = 0;
+
+  template <class Tile, class A>
+  __device__ __forceinline__ void store(const float (&d)[Tile::kN / 2], const A& a,
+                                        const typename A::Start& start, const WgmmaPlace& place,
+                                        const WgmmaTileMemory<Tile>& memory) const {
+    constexpr int kPitch = Tile::kN + 8, kQuads = Tile::kN / 4;
+    constexpr int kAtOnce = Tile::kN == 64 ? 8 : Tile::kN == 128 ? 4 : 2;  // without spilling
+    static_assert(sizeof(float) * kPitch <= Tile::kStages * (1 + Tile::kN / Tile::kM) * kRowBytes);
+    float* const tile = reinterpret_cast<float*>(memory.tile);
+#pragma unroll
+    for (int k = 0; k < Tile::kN / 2; k += 2) {
+      const int column = k / 4 * 8 + int(threadIdx.x) % 4 * 2;
+      *reinterpret_cast<float2*>(tile + my_row(k / 2 % 2) * kPitch + column) = {d[k], d[k + 1]};
+    }
+    const int n0 = place.column * Tile::kN;
+    const auto quad_of = [&](int i) {
+      const int column = n0 + i % kQuads * 4;
+      int image, row;
+      const bool inside = a.locate(start, i / kQuads, image, row) && column < columns;
+      return inside ? (row * columns + column) / 4 : -1;
+    };
+    const auto gradient = [&](int i) {
+      return *reinterpret_cast<const float4*>(tile + i / kQuads * kPitch + i % kQuads * 4);
+    };
+    update_quads<kAtOnce>(update, threadIdx.x, Tile::kMultipliers, Tile::kM * kQuads, quad_of,
+                          gradient, [] { wait_multipliers<Tile>(); });
+  }
+};
+
 /// x, y and their gradients are stored as T; of float tf32 is multiplied, or with kSplit fp32 in 3xTF32.
 template <class T, bool kSplit>
-class LinearWgmma : public LinearImpl, public InferenceForward {
+class LinearWgmma : public LinearImpl, public InferenceForward, public UpdatesWeight {
  public:
   using Plan = WgmmaPlan<kSplit>;
 
@@ -94,17 +134,22 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
   }
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
                        const Tensor& db) override {
-    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
-    if constexpr (kRasters) {
-      const auto [from_dy, to_dy] = turned(run, dy, n, out, 0);
-      const auto [from_x, to_x] = turned(run, x, n, in, align_up(to_dy.rasters.bytes()));
-      write_rasters(from_dy, to_dy, from_x, to_x, run.stream());
-      launch_filters(run, RasterByTap(to_dy.to, to_dy.rasters, n, out, {}, {}),
-                     RasterByTap(to_x.to, to_x.rasters, n, in, {}, {}), dw, db);
-    } else {
-      launch_filters(run, ImageByTap{image(dy, out, terms_), terms_, out},
-                     ImageByTap{image(x, in, terms_), terms_, in}, dw, db);
-    }
+    with_filter_operands(run, x, dy,
+                         [&](const auto& a, const auto& b) { launch_filters(run, a, b, dw, db); });
+  }
+  bool can_update() const override { return backward_filter_.splits == 1; }
+  void backward_filter_with_update(const Run& run, const LayerTensors& t,
+                                   const WeightUpdate& update) override {
+    const Tensor db = problem_.bias ? t.dw[1] : Tensor{};
+    with_filter_operands(run, t.x[0], t.dy[0], [&](const auto& a, const auto& b) {
+      backward_filter_.with_tile([&]<class Tile>(Tile) {
+        // One block a multiprocessor: an update wants registers.
+        using Alone = WgmmaTile<Tile::kN, Tile::kStages, 1, kSplit>;
+        launch_wgmma_product<Alone>(backward_filter_, a, b,
+                                    WgmmaUpdate{update, problem_.in, db.data<float>()},
+                                    run.stream());
+      });
+    });
   }
 
  private:
@@ -189,6 +234,21 @@ class LinearWgmma : public LinearImpl, public InferenceForward {
     launch_sum_images<Layout::kNHWC>(to, plan.splits, stride(pass),
                                      static_cast<int>(out.elements()), plan.columns, 1, bias,
                                      out.data<T>(), run.stream(), function);
+  }
+  /// Calls visit(a, b) with what backward_filter multiplies.
+  template <class Visit>
+  void with_filter_operands(const Run& run, const Tensor& x, const Tensor& dy, Visit visit) const {
+    const auto [n, in, out] = std::tuple(problem_.n, problem_.in, problem_.out);
+    if constexpr (kRasters) {
+      const auto [from_dy, to_dy] = turned(run, dy, n, out, 0);
+      const auto [from_x, to_x] = turned(run, x, n, in, align_up(to_dy.rasters.bytes()));
+      write_rasters(from_dy, to_dy, from_x, to_x, run.stream());
+      visit(RasterByTap(to_dy.to, to_dy.rasters, n, out, {}, {}),
+            RasterByTap(to_x.to, to_x.rasters, n, in, {}, {}));
+    } else {
+      visit(ImageByTap{image(dy, out, terms_), terms_, out},
+            ImageByTap{image(x, in, terms_), terms_, in});
+    }
   }
   template <class A, class B>
   void launch_filters(const Run& run, const A& a, const B& b, const Tensor& dw,
