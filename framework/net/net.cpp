@@ -272,7 +272,7 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
 void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
-  const bool joined = training && aside_ && node.joined && joins_trial;
+  const bool joined = training && aside_ && node.joined;
   if (joined && step.pass != Pass::kForward) return;  // forward has left it
   const Range range(step.label);
   const auto named = [&](const std::string& what) {

@@ -93,7 +93,6 @@ class Net {
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
   void run_aside(SideStream* aside);
-  bool joins_trial = true;
   void join_aside();
   /// Has made on that branch, from the parameters as they are by then, what passes of the step that begins take of them;
   /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().

@@ -159,7 +159,6 @@ void Training::prepare() {
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
-  net_.joins_trial = graph_steps_ % 4 != 2;
   if (net_.prepare_aside()) prepared_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;
@@ -184,7 +183,7 @@ void Training::prepare() {
 // - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
 //   kernels behind a fork begins some 6 us late, and that was then the main branch's.
 StepGraph Training::captured(int64_t steps) {
-  const auto record = [&] {
+  return StepGraph(context_, [&] {
     const Range capture("capture step");
     for (int64_t i = 0; i < steps; ++i) {
       if (net_.prepare_aside()) prepared_ = branch_->mark();
@@ -193,10 +192,7 @@ StepGraph Training::captured(int64_t steps) {
         operation.queue();
       }
     }
-  };
-  // A trial.
-  if (graph_steps_ % 2) return StepGraph::with_early_secondaries(context_, record);
-  return StepGraph(context_, record);
+  });
 }
 
 void Training::step(int64_t count) {

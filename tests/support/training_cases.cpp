@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "measure/guarded_buffer.h"
 #include "support/text.h"
 #include "train/checkpoint.h"
 #include "train/trace.h"
@@ -209,6 +210,28 @@ void check_streaming(const std::string& backend) {
     EXPECT_EQ(here.confusion, there.confusion);
   }
   check_resume(backend, backend, streamed_training);
+}
+
+void check_inference(const std::string& backend,
+                     std::string (*network)(const std::string& backend)) {
+  TestTraining t(network(backend));
+  Evaluation& evaluation = t.training->evaluation();
+  const auto outputs = [&] { return values_of(evaluation.outputs(), t.context.device()); };
+  std::vector<double> before;
+  for (int i = 0; i < 2; ++i) {
+    t.training->step();
+    evaluation.restart();
+    for (int64_t left = 20; left > 0;) left -= evaluation.infer_some(left);
+    const std::vector<double> inferred = outputs();
+    EXPECT_NE(inferred, before);
+    EXPECT_EQ(evaluation.state().step, 0u);
+    EXPECT_EQ(evaluation.state().counted, 0);
+    evaluation.step();
+    EXPECT_EQ(outputs(), inferred);
+    evaluation.infer_some(1);
+    EXPECT_NE(outputs(), inferred);  // of the next batch
+    before = inferred;
+  }
 }
 
 void check_trace(const std::string& backend, std::string (*network)(const std::string& backend)) {

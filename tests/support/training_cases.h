@@ -48,6 +48,10 @@ void check_trace(const std::string& backend,
 /// Steps, evaluations and a resumed training of streamed data have the bits of resident data.
 void check_streaming(const std::string& backend);
 
+/// Inference gives the outputs that an evaluation of the same batch has, with the weights as they are, and moves nothing on.
+void check_inference(const std::string& backend,
+                     std::string (*network)(const std::string& backend) = small_training);
+
 /// With parameters that overflow, nothing is updated or advances any more and the culprit is named.
 void check_halt(const std::string& backend,
                 std::string (*network)(const std::string& backend) = small_training);

@@ -34,6 +34,13 @@ TEST_F(TrainingOnGpu, GraphEqualsEagerBitForBit) {
   }
 }
 
+TEST_F(TrainingOnGpu, InfersWhatItEvaluates) {
+  for (const std::string backend : {"custom", "cudnn"}) {
+    check_inference(backend);
+    check_inference(backend, streamed_training);
+  }
+}
+
 TEST_F(TrainingOnGpu, SeveralStepsInAGraphAreThoseOneByOne) {
   const std::string schedule = "schedule: {type: one_cycle, total_epochs: 3}\n";
   for (const std::string backend : {"custom", "cudnn"}) {

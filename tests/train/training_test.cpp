@@ -24,6 +24,11 @@ TEST(Training, LearnsSyntheticImages) {
             250);  // every image once, the last batch partly empty
 }
 
+TEST(Training, InfersWhatItEvaluates) {
+  check_inference("cpu");
+  check_inference("cpu", streamed_training);
+}
+
 // Training hits are of the labels with the larger share; those of an evaluation of all.
 TEST(Training, LearnsFromMixedImages) {
   TestTraining mixed(mixed_training("cpu")), plain(small_training("cpu"));

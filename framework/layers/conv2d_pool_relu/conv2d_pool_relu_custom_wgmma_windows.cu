@@ -62,8 +62,6 @@ struct WindowGeometry {
   int parts() const { return d.n * runs; }
   bool planes() const { return d.layout == Layout::kNCHW; }
   size_t weight_bytes() const { return sizeof(uint32_t) * kStepWords * size_t(groups) * steps; }
-  /// Share of the columns that are windows.
-  double useful() const { return double(windows) / (runs * kColumns); }
 };
 
 struct WindowBarriers {
@@ -547,20 +545,11 @@ std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pas
   return wgmma_unsupported();
 }
 
-/// Where most columns are windows.
-bool preferred(const Conv2dPoolReluProblem& problem, Pass pass, size_t) {
-  const WindowGeometry geometry(problem.conv);
-  return pass == Pass::kForward && geometry.d.c % kDepth == 0 && geometry.useful() >= 0.7 &&
-         geometry.parts() * geometry.groups >= 16;
-}
-
 }  // namespace
 
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma_windows() {
-  auto entry = impl_entry<Conv2dPoolReluCustomWgmmaWindows>("custom_wgmma_windows", unsupported,
-                                                            {DType::kBFloat16});
-  entry.preferred = preferred;
-  return entry;
+  return impl_entry<Conv2dPoolReluCustomWgmmaWindows>("custom_wgmma_windows", unsupported,
+                                                      {DType::kBFloat16});
 }
 
 }  // namespace duet
