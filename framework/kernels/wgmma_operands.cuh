@@ -7,8 +7,9 @@
 //   kTurned            whether the sum runs along the rows of 128 bytes in shared memory (false), or
 //                      across them (true: see matrix_descriptor())
 //   Start, start<kRows>(t)   what is worth computing once for tile number t of kRows rows
-//   bytes<kRows>()     that a step's copies bring
+//   bytes<kRows>()     that a step's copies bring; bytes<kRows>(start) where tiles differ in it
 //   copy<kRows>(start, step, shared, barrier)   starts them
+//   steps(t, split)    of tile t's sum, where tiles differ in them (A): they number B's terms too
 //   unwritten()        rows of 128 bytes that no copy writes, from this one of each 64 on (turned A)
 //   kSums              whether the sums of its rows may be wanted (A)
 #pragma once
@@ -25,6 +26,11 @@ template <class T>
 inline constexpr int kStepDepth = kRowBytes / static_cast<int>(sizeof(T));
 /// Rows of A that a warpgroup multiplies; tiles have multiples of it along both axes.
 inline constexpr int kPanel = 64;
+
+/// Steps of a tile's sum: so many, from `first` on.
+struct WgmmaSteps {
+  int first, count;
+};
 
 /// Positions (image, row, column) cut into boxes of at most `most`.
 struct PositionBoxes {
@@ -237,17 +243,18 @@ struct TapNumbers {
   }
 };
 
-/// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels.
-template <class T>
+/// Weights [row][tap][channel]: rows are rows, the sum runs over taps and channels. Numbers::of() says which tap of the
+/// filter one of the sum is.
+template <class T, class Numbers = TapNumbers>
 struct WeightByRow {
   using Element = T;
   static constexpr bool kTurned = false;
   CUtensorMap map;
   FastDivisor by_blocks;
-  TapNumbers numbers;
+  Numbers numbers;
   /// `taps` in memory.
   WeightByRow(const T* weights, int rows, int taps, int channels, int tile_rows,
-              const TapNumbers& numbers_ = {})
+              const Numbers& numbers_ = {})
       : map(tensor_map(weights, {{{channels, 1, kStepDepth<T>},
                                   {taps, channels},
                                   {rows, int64_t{taps} * channels, tile_rows},
@@ -273,15 +280,16 @@ struct WeightByRow {
 };
 
 /// The same weights: rows are channels, the sum runs over taps and their rows.
+template <class Numbers = TapNumbers>
 struct WeightByChannel {
   using Element = bfloat16;
   static constexpr bool kTurned = true;
   CUtensorMap map;
   FastDivisor by_blocks;
-  TapNumbers numbers;
+  Numbers numbers;
   /// `taps` in memory.
   WeightByChannel(const bfloat16* weights, int rows, int taps, int channels,
-                  const TapNumbers& numbers_ = {})
+                  const Numbers& numbers_ = {})
       : map(tensor_map(weights, {{{channels, 1, kPanel},
                                   {taps, channels},
                                   {rows, int64_t{taps} * channels, kStepDepth<bfloat16>},

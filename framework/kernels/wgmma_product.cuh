@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "core/tensor.h"
 #include "device/launch.h"
@@ -301,6 +302,30 @@ __device__ __forceinline__ void multiply_steps(Smem& smem, WgmmaRing<Tile>& ring
 }
 #endif
 
+/// An A whose tiles differ in steps, and in the bytes that one brings.
+template <class A>
+concept HasUnequalTiles = requires(const A& a) {
+  a.steps(0, 0);
+};
+template <class A>
+__device__ __forceinline__ WgmmaSteps steps_of(const A& a, const WgmmaPlace& place, int steps,
+                                               int steps_per_split) {
+  if constexpr (HasUnequalTiles<A>) {
+    return a.steps(place.row, place.split);
+  } else {
+    const int first = place.split * steps_per_split;
+    return {first, min(steps, first + steps_per_split) - first};
+  }
+}
+template <int kRows, class A>
+__device__ __forceinline__ uint32_t bytes_of(const A& a, const typename A::Start& start) {
+  if constexpr (HasUnequalTiles<A>) {
+    return a.template bytes<kRows>(start);
+  } else {
+    return a.template bytes<kRows>();
+  }
+}
+
 // Blocks take tiles by turns.
 template <class Tile, class A, class B, class Result>
 __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
@@ -321,8 +346,8 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
   const auto for_tiles = [&](auto visit) {
     for (int i = blockIdx.x; i < tiles.count(); i += gridDim.x) {
       const WgmmaPlace place = tiles.place<Tile>(i);
-      const int first = place.split * steps_per_split;
-      visit(place, first, min(steps, first + steps_per_split) - first);
+      const WgmmaSteps of_tile = steps_of(a, place, steps, steps_per_split);
+      visit(place, of_tile.first, of_tile.count);
     }
   };
   if (tid < kStages) {
@@ -361,10 +386,10 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
     }
     if (tid == Tile::kMultipliers) {
       wait_for_primary();
-      const uint32_t bytes = a.template bytes<Tile::kM>() + b.template bytes<Tile::kN>();
       for_tiles([&](const WgmmaPlace& place, int first, int count) {
         const auto start_a = a.template start<Tile::kM>(place.row);
         const auto start_b = b.template start<Tile::kN>(place.column);
+        const uint32_t bytes = bytes_of<Tile::kM>(a, start_a) + b.template bytes<Tile::kN>();
         // region copies
         for (int i = 0; i < count; ++i) {
           smem.empty[ring.stage].wait(ring.phase ^ 1);
@@ -419,6 +444,11 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kBlocks)
 #endif
 }
 
+/// So many tiles of 128 rows, of so many steps each.
+struct RowTiles {
+  int count, steps;
+};
+
 /// How a product of `row_tiles` tiles of 128 rows is computed: columns of a tile, and splits of its
 /// sum, which leave partial results in the workspace. kSplit: in 3xTF32.
 template <bool kSplit = false>
@@ -431,20 +461,35 @@ struct WgmmaPlan {
   /// A split leaves `results` floats in the workspace, which may take `limit` bytes.
   WgmmaPlan(int row_tiles_, int columns_, int steps_, int64_t results, size_t limit,
             int multiprocessors_)
-      : row_tiles(row_tiles_), columns(columns_), steps(steps_), multiprocessors(multiprocessors_) {
+      : WgmmaPlan(std::vector{RowTiles{row_tiles_, steps_}}, columns_, results, limit,
+                  multiprocessors_) {}
+  /// Of several products at once, those with most steps first.
+  WgmmaPlan(const std::vector<RowTiles>& products, int columns_, int64_t results, size_t limit,
+            int multiprocessors_)
+      : row_tiles(0),
+        columns(columns_),
+        steps(products.front().steps),
+        multiprocessors(multiprocessors_) {
+    for (const RowTiles& rows : products) row_tiles += rows.count;
     // Estimates in cycles of an H200's multiprocessor: a step takes four a column, which is not fitted to
     // measurements, or as measured where it is split; a block 4000 besides, and a second kernel 3000 and its memory traffic.
     constexpr double kStep = kSplit ? 510 : 60, kColumn = kSplit ? 10.6 : 4;
     double best = 1e300;
     for (const int tile : {256, 128, 64}) {
       if (kSplit && tile == 256) continue;  // its sums take more registers than there are
-      const int64_t tiles = int64_t{row_tiles} * ceil_div(columns, tile);
       for (int wanted = 1; wanted <= std::min(steps, 64); ++wanted) {
         const int per_split = ceil_div(steps, wanted), used = ceil_div(steps, per_split);
         if (used != wanted) continue;
         if (used > 1 && double(used) * results * sizeof(float) > double(limit)) break;
-        const int64_t waves = (tiles * used + multiprocessors - 1) / multiprocessors;
-        double cost = double(waves) * (per_split * (kStep + kColumn * tile) + 4000 + 8 * tile);
+        double cost = 0;
+        int64_t tiles = 0, waves = 0;  // of the products so far
+        for (const RowTiles& rows : products) {
+          tiles += int64_t{rows.count} * ceil_div(columns, tile) * used;
+          const int64_t before = waves;
+          waves = (tiles + multiprocessors - 1) / multiprocessors;
+          cost += double(waves - before) *
+                  (ceil_div(rows.steps, used) * (kStep + kColumn * tile) + 4000 + 8 * tile);
+        }
         if (used > 1) cost += 3000 + 8. * used * results / 2000;
         if (cost >= best) continue;
         best = cycles = cost;

@@ -396,6 +396,38 @@ TEST_F(ConvolutionKernels, BoxesOfTheCopyEngine) {
   check_wgmma("far_padding", 48, image(3, 40, 6, 5), {{"kernel", "2"}, {"padding", "3"}});
 }
 
+// dx of a stride of 2: phases with several boxes each and of unequal sizes, without taps, and in more splits than some have
+// steps; a single phase, without a tap and with some.
+TEST_F(ConvolutionKernels, PhasesOfTheStride) {
+  const auto check_phases = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+                                std::vector<std::pair<std::string, std::string>> keys,
+                                const std::string& detail) {
+    keys.insert(keys.end(), {{"out_channels", std::to_string(filters)}, {"stride", "2"}});
+    for (const Math math : {Math::kBF16, Math::kTF32, Math::kFP32}) {
+      LayerCase c{.name = name, .keys = keys, .x = {x}};
+      c.options.math = math;
+      const auto id = math == Math::kFP32 ? "custom_wgmma_3xtf32" : "custom_wgmma";
+      expect_detail(c, id, Pass::kBackwardData, detail);
+      for (const Layout layout : {Layout::kNCHW, Layout::kNHWC}) {
+        c.x[0].layout = layout;
+        check_pass(*make_layer("conv2d", c), name, id, Pass::kBackwardData,
+                   make_check_data("conv2d", c));
+      }
+    }
+  };
+  check_phases("boxes", 40, image(9, 72, 27, 38), {{"kernel", "3"}, {"padding", "1"}},
+               ", 4 of 4 phases");
+  check_phases("k5", 72, image(7, 136, 13, 11), {{"kernel", "[5, 2]"}, {"padding", "2"}},
+               ", 4 of 4 phases");
+  check_phases("k1", 136, image(20, 264, 9, 8), {{"kernel", "1"}, {"bias", "false"}},
+               ", 1 of 4 phases");
+  check_phases("splits", 512, image(4, 72, 8, 7), {{"kernel", "3"}, {"padding", "1"}}, " splits");
+  check_phases("splits_without_taps", 1024, image(3, 40, 5, 4), {{"kernel", "[1, 3]"}}, " splits");
+  check_phases("one_pixel", 40, image(5, 48, 1, 1), {{"kernel", "3"}, {"padding", "1"}}, "wgmma");
+  check_phases("one_pixel_no_tap", 40, image(5, 48, 1, 1), {{"kernel", "1"}, {"padding", "1"}},
+               "wgmma");
+}
+
 // One image and several a block, runs of its rows of windows, the widest rows, padding, channels and filters that are no
 // whole 16 and 64, and as many channels as there is room for.
 TEST_F(ConvolutionKernels, PhasesOfWindows) {

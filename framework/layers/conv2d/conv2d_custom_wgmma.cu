@@ -4,7 +4,7 @@
 //           turns; one thread starts copies, two warpgroups multiply (kernels/wgmma_product.cuh). The positions
 //           of a tile are a box of columns, rows and images, so that the operand of a tap is one
 //           copy, and what lies in the padding becomes zeros on the way. backward_data of a stride of 2 is
-//           a product for each phase (wgmma_phases.cuh), one after the other.
+//           a product for each phase (wgmma_phases.cuh), all in one launch.
 // Traffic:  as custom_mma: what does not lie with its channels last and in whole 16 bytes, and the
 //           weights, is rewritten first (mma_staging.cuh; tf32's backward_filter: kernels/rasters.cuh).
 // Limits:   math bf16 or tf32, groups = 1, more than 32 (tf32: 16) channels and filters, strides up to 2

@@ -107,12 +107,8 @@ class WgmmaConvolution : public StagedConvolution<T> {
     forward_ = {outputs_.count(),     d.k,
                 taps * blocks(d.c),   int64_t(stride(Pass::kForward)),
                 left(Pass::kForward), multiprocessors};
-    // Parts of one phase would be added up with what others have not written.
-    const size_t limit = phases_.all == 1 ? left(Pass::kBackwardData) : 0;
-    for (const WgmmaPhase& phase : phases_.with_taps) {
-      backward_data_.push_back({phase.boxes.count(), d.c, phase.tap_count() * blocks(d.k),
-                                int64_t(stride(Pass::kBackwardData)), limit, multiprocessors});
-    }
+    backward_data_ = {phases_.rows(blocks(d.k)), d.c, int64_t(stride(Pass::kBackwardData)),
+                      left(Pass::kBackwardData), multiprocessors};
     const int columns = taps * filter_channels();
     backward_filter_ = {ceil_div(d.k, kTileRows),
                         columns,
@@ -128,12 +124,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
     return operand_bytes(pass) + sizeof(float) * parts * stride(pass);
   }
   /// An estimate of the product.
-  double cycles(Pass pass) const {
-    if (pass != Pass::kBackwardData) return plan_of(pass).cycles;
-    double all = 0;
-    for (const Plan& plan : backward_data_) all += plan.cycles;
-    return all;
-  }
+  double cycles(Pass pass) const { return plan_of(pass).cycles; }
   /// An estimate of all.
   double microseconds(Pass pass) const {
     Plan all;
@@ -142,9 +133,9 @@ class WgmmaConvolution : public StagedConvolution<T> {
   }
   std::string text(Pass pass) const {
     const std::string text = plan_of(pass).template text<T>();
-    if (pass != Pass::kBackwardData || phases_.all == 1) return text;
-    return text + ", " + std::to_string(phases_.with_taps.size()) + " of " +
-           std::to_string(phases_.all) + " phases";
+    if (pass != Pass::kBackwardData || phases_.all.size() == 1) return text;
+    return text + ", " + std::to_string(phases_.with_taps()) + " of " +
+           std::to_string(phases_.all.size()) + " phases";
   }
 
   int moment_parts() const {
@@ -178,28 +169,29 @@ class WgmmaConvolution : public StagedConvolution<T> {
 
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
-    const size_t count = phases_.with_taps.size();
-    if (int(count) < phases_.all) {
-      DUET_CUDA(cudaMemsetAsync(dx.memory, 0, problem_.x_desc().bytes(), run.stream()));
-    }
-    if (count == 0) return;
     const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters, shared);
     const Conv2dProblem& d = padded_;
-    for (size_t i = 0; i < count; ++i) {
-      const WgmmaPhase& phase = phases_.with_taps[i];
-      const ImageByPosition<T> a{{image, d.n, d.p, d.q, d.k, phase.h, phase.w, phase.boxes},
-                                 phase.boxes};
-      const Plan& plan = backward_data_[i];
-      plan.with_tile([&, filters = weights]<class Tile>(Tile) {
+    const Plan& plan = backward_data_;
+    plan.with_tile([&, from = image, filters = weights]<class Tile>(Tile) {
+      const auto multiply = [&]<class A, class Numbers>(const A& a, const Numbers& numbers) {
         if constexpr (kRasters) {
-          const WeightByRow<T> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN, phase.taps);
+          const WeightByRow<T, Numbers> b(filters, problem_.c, geometry_.taps, d.k, Tile::kN,
+                                          numbers);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         } else {
-          const WeightByChannel b(filters, problem_.k, geometry_.taps, d.c, phase.taps);
+          const WeightByChannel<Numbers> b(filters, problem_.k, geometry_.taps, d.c, numbers);
           launch_images<Tile>(run, Pass::kBackwardData, plan, a, b, nullptr, dx);
         }
-      });
-    }
+      };
+      const WgmmaPhase& first = phases_.all.front();
+      if (phases_.all.size() == 1 && first.tap_count() > 0) {
+        const TapImage<T> images(from, d.n, d.p, d.q, d.k, first.h, first.w, first.boxes);
+        multiply(ImageByPosition<T>{images, first.boxes}, first.taps);
+      } else {
+        const PhasedTaps taps(phases_, geometry_.taps);
+        multiply(PhasedImages<T>(phases_, from, d, plan.splits), taps);
+      }
+    });
   }
 
   void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const uint32_t* argmax,
@@ -247,11 +239,9 @@ class WgmmaConvolution : public StagedConvolution<T> {
     return reinterpret_cast<float*>(static_cast<char*>(run.workspace) + operand_bytes(pass));
   }
 
-  /// Of backward_data the first phase's.
-  Plan plan_of(Pass pass) const {
+  const Plan& plan_of(Pass pass) const {
     if (pass == Pass::kForward) return forward_;
-    if (pass == Pass::kBackwardFilter) return backward_filter_;
-    return backward_data_.empty() ? Plan() : backward_data_.front();
+    return pass == Pass::kBackwardFilter ? backward_filter_ : backward_data_;
   }
   /// Of forward.
   SummedImages summed_images() const {
@@ -347,8 +337,7 @@ class WgmmaConvolution : public StagedConvolution<T> {
   const PositionBoxes outputs_, windows_;
   const WgmmaPhases phases_;
   const PositionBoxes terms_;
-  Plan forward_, backward_filter_;
-  std::vector<Plan> backward_data_;
+  Plan forward_, backward_data_, backward_filter_;
 };
 
 // Compiled in conv2d_custom_wgmma.cu, conv2d_custom_wgmma_tf32.cu and conv2d_custom_wgmma_3xtf32.cu.
