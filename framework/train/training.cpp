@@ -86,7 +86,7 @@ void Training::hand_updates_over() {
     const auto update = update_->hand_over(offset, device_state(state_), net_.loss().data<float>());
     if (!update) continue;
     updates_.emplace(&node, *update);
-    node.updated = "updates the weight by " + std::string(optimizer_->type());
+    node.updated = std::string(kUpdatesWeight) + std::string(optimizer_->type());
   }
 }
 
