@@ -84,8 +84,10 @@ class Net {
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
   /// The same of a backward pass of a layer with `updates`, whose backward_filter updates the weight in place of leaving its
-  /// gradient: after the layer's backward_data, where that runs.
+  /// gradient: after the layer's backward_data, if waits_for_data().
   void run(const Call& call, const uint64_t* step, const WeightUpdate& update);
+  /// Whether backward_data reads the weight itself.
+  bool waits_for_data(const Node& node) const;
   /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().

@@ -187,9 +187,17 @@ StepGraph Training::captured(int64_t steps) {
     const Range capture("capture step");
     for (int64_t i = 0; i < steps; ++i) {
       if (net_.prepare_aside()) prepared_ = branch_->mark();
-      for (const Operation& operation : program_) {
-        if (operation.kind == Operation::Kind::kUpdate) net_.join_aside();
-        operation.queue();
+      for (size_t k = 0; k < program_.size(); ++k) {
+        if (program_[k].kind == Operation::Kind::kUpdate) net_.join_aside();
+        const Net::Call* const call = program_[k].call;
+        if (call && call->step->pass == Pass::kBackwardData && update_of(*call) &&
+            !net_.waits_for_data(*call->node)) {
+          program_[k + 1].queue();
+          program_[k].queue();
+          ++k;
+          continue;
+        }
+        program_[k].queue();
       }
     }
   });
