@@ -180,7 +180,7 @@ void tell_updates(const Results& results, std::vector<std::string>* lines) {
     lines->push_back(arm.name + " updates the weight of " + both(layers.texts()) +
                      " in the kernel of its gradient: in the network backward_filter has that in "
                      "its time, and the "
-                     "row 'update' has not; 'fuse_update: false' forbids it");
+                     "row 'update' has not; 'fuse_update' asked for it");
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 
 #include "core/arena.h"
 #include "core/error.h"
@@ -157,14 +156,6 @@ bool Net::takes_prepared(const Call& call) const {
          dynamic_cast<InferenceForward*>(call.step->implementation) == node.inference;
 }
 
-bool Net::waits_for_data(const Node& node) const {
-  const auto data = std::find_if(calls_.begin(), calls_.end(), [&](const Call& call) {
-    return call.node == &node && call.step->pass == Pass::kBackwardData;
-  });
-  static const bool early = std::getenv("DUET_EARLY") != nullptr;
-  return data != calls_.end() && !(early && takes_prepared(*data));
-}
-
 // The others end the backward pass, and all waits for them.
 bool Net::may_run_aside(const Call& call) const {
   return call.step->pass == Pass::kBackwardFilter && call.node->tensors.dx[0];
@@ -249,7 +240,8 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
   const LayerTensors& t = node.tensors;
   const bool filter = call.step->pass == Pass::kBackwardFilter;
   if (aside_) wait_for_readers(call);
-  if (update && filter != waits_for_data(node)) node.updates->begin_backward(run, t);
+  // Of such a layer's passes backward_data is the first, where there is one.
+  if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
   AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
                    workspace_aside_bytes_);
   // What keeps no state hands nothing from backward_filter to backward_data.

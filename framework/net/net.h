@@ -84,7 +84,7 @@ class Net {
   const NetPlan& plan() const { return plan_; }
   void run(const Call& call, const uint64_t* step, bool training = true);
   /// The same of a backward pass of a layer with `updates`, whose backward_filter updates the weight in place of leaving its
-  /// gradient: after the layer's backward_data, if waits_for_data().
+  /// gradient: after the layer's backward_data, where that runs.
   void run(const Call& call, const uint64_t* step, const WeightUpdate& update);
   /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
@@ -95,8 +95,6 @@ class Net {
   /// false if that is nothing. Those of which takes_prepared() says so are to wait for it. Until join_aside().
   bool prepare_aside();
   bool takes_prepared(const Call& call) const;
-  /// Whether backward_data reads the weight itself.
-  bool waits_for_data(const Node& node) const;
 
   const Tensor& input() const { return nodes_.front().tensors.x[0]; }
   /// What the last layer makes: of a network without its loss the logits.

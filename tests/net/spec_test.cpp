@@ -183,9 +183,9 @@ TEST(Spec, FusedUpdates) {
     errors.raise_if_any();
     return fused;
   };
-  EXPECT_TRUE(fused_by(""));
+  EXPECT_FALSE(fused_by(""));
   EXPECT_FALSE(fused_by("fuse_update: false\n"));
-  EXPECT_TRUE(fused_by("fuse: false\n"));
+  EXPECT_TRUE(fused_by("fuse_update: true\n"));
   EXPECT_THROW(fused_by("fuse_update: 3\n"), ConfigError);
 }
 
