@@ -6,6 +6,9 @@
 
 namespace duet {
 
+/// For tables, before the rule's name.
+inline constexpr std::string_view kUpdatesWeight = "updates the weight by ";
+
 /// What an Implementation may be besides: one whose backward_filter can, in place of dw[0], update w[0]. A network that asks
 /// for it runs backward_data first, as that reads the weight.
 class UpdatesWeight {

@@ -253,7 +253,7 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
   const LayerTensors& t = node.tensors;
   const bool filter = call.step->pass == Pass::kBackwardFilter;
   if (aside_) wait_for_readers(call);
-  // Of the passes of such a layer backward_data is the first, where there is one.
+  // Of such a layer's passes backward_data is the first, where there is one.
   if (update && filter != bool(t.dx[0])) node.updates->begin_backward(run, t);
   AsideScope scope(may_run_aside(call) ? aside_ : nullptr, run, workspace_aside_.data(),
                    workspace_aside_bytes_);

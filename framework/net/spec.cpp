@@ -340,7 +340,7 @@ NetSpec read_net_spec(ConfigNode& root, ConfigErrors& errors) {
   // Not written where they are not given: checkpoints from before there were these keys agree.
   if (reader.raw("graph_steps")) spec.graph_steps = reader.integer("graph_steps", 8, 1, 64);
   if (reader.raw("fold_norms")) spec.fold_norms = reader.flag("fold_norms", false);
-  if (reader.raw("fuse_update")) spec.fuse_update = reader.flag("fuse_update", true);
+  if (reader.raw("fuse_update")) spec.fuse_update = reader.flag("fuse_update", false);
   if (reader.raw("fp32_in_parts")) spec.fp32_in_parts = reader.flag("fp32_in_parts", true);
 
   reject_misplaced(reader, "");

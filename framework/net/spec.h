@@ -65,7 +65,7 @@ struct NetSpec {
   Layout layout = Layout::kNCHW;
   Math math = Math::kFP32;
   bool fuse = true;
-  bool fuse_update = true;    // of a weight and its gradient (layers/updates_weight.h)
+  bool fuse_update = false;   // of a weight and its gradient (layers/updates_weight.h)
   bool fp32_in_parts = true;  // layers/split_products.h
   bool fold_norms = false;    // in evaluation and prediction (fold.h)
   bool graph = true;

@@ -18,6 +18,21 @@ DUET_HOST_DEVICE inline double power(double base, uint64_t exponent) {
   return result;
 }
 
+/// share * s + rest * g^2, on a GPU with roundings that are no compiler's choice: a rule is compiled in several kernels.
+DUET_HOST_DEVICE inline float averaged_square(float s, float share, float rest, float g) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rn(share, s, rest * g * g);
+#else
+  return share * s + rest * g * g;
+#endif
+}
+
+/// What apply() divides and takes roots by.
+struct Arithmetic {
+  DUET_HOST_DEVICE float quotient(float a, float b) const { return a / b; }
+  DUET_HOST_DEVICE float root(float x) const { return sqrtf(x); }
+};
+
 /// torch.optim.SGD: g += weight_decay * w; v = momentum * v + g; w -= lr * (nesterov ? g + momentum
 /// * v : v); without momentum w -= lr * g.
 struct SgdRule {
@@ -30,8 +45,9 @@ struct SgdRule {
   };
   DUET_HOST_DEVICE Factors factors(float learning_rate, uint64_t) const { return {learning_rate}; }
   DUET_HOST_DEVICE int states() const { return momentum != 0.0f ? 1 : 0; }
-  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
-                              float (&state)[2]) const {
+  template <class By = Arithmetic>
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w, float (&state)[2],
+                              By&& = By()) const {
     g += decay * w;
     if (momentum != 0.0f) {
       state[0] = momentum * state[0] + g;
@@ -68,15 +84,17 @@ struct AdamRule {
             static_cast<float>(1.0 - beta2)};
   }
   DUET_HOST_DEVICE int states() const { return 2; }
-  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
-                              float (&state)[2]) const {
+  template <class By = Arithmetic>
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w, float (&state)[2],
+                              By&& by = By()) const {
     const float shrink = decoupled ? 1.0f - f.learning_rate * decay : 1.0f;
     const float l2 = decoupled ? 0.0f : decay;
     w *= shrink;
     g += l2 * w;
     state[0] += f.one_minus_beta1 * (g - state[0]);
-    state[1] = f.beta2 * state[1] + f.one_minus_beta2 * g * g;
-    w -= f.step_size * state[0] / (sqrtf(state[1]) / f.root_correction2 + epsilon);
+    state[1] = averaged_square(state[1], f.beta2, f.one_minus_beta2, g);
+    w -= by.quotient(f.step_size * state[0],
+                     by.quotient(by.root(state[1]), f.root_correction2) + epsilon);
   }
 };
 
@@ -95,11 +113,12 @@ struct RmspropRule {
     return {learning_rate, static_cast<float>(alpha), static_cast<float>(1.0 - alpha)};
   }
   DUET_HOST_DEVICE int states() const { return momentum != 0.0f ? 2 : 1; }
-  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w,
-                              float (&state)[2]) const {
+  template <class By = Arithmetic>
+  DUET_HOST_DEVICE void apply(const Factors& f, float decay, float g, float& w, float (&state)[2],
+                              By&& by = By()) const {
     g += decay * w;
-    state[0] = f.alpha * state[0] + f.one_minus_alpha * g * g;
-    g /= sqrtf(state[0]) + epsilon;
+    state[0] = averaged_square(state[0], f.alpha, f.one_minus_alpha, g);
+    g = by.quotient(g, by.root(state[0]) + epsilon);
     if (momentum != 0.0f) {
       state[1] = momentum * state[1] + g;
       g = state[1];

@@ -174,6 +174,21 @@ TEST(Spec, ResolvedConfigurationReadsBackTheSame) {
   EXPECT_EQ(write_yaml(read_yaml(text, "b.yaml")), text);
 }
 
+TEST(Spec, FusedUpdates) {
+  const auto fused_by = [](const std::string& keys) {
+    ConfigNode root = read_yaml(
+        keys + "backend: cpu\ndata: {dataset: synthetic_images}\nlayers:\n" + kTail, "a.yaml");
+    ConfigErrors errors("a.yaml");
+    const bool fused = read_net_spec(root, errors).fuse_update;
+    errors.raise_if_any();
+    return fused;
+  };
+  EXPECT_FALSE(fused_by(""));
+  EXPECT_FALSE(fused_by("fuse_update: false\n"));
+  EXPECT_TRUE(fused_by("fuse_update: true\n"));
+  EXPECT_THROW(fused_by("fuse_update: 3\n"), ConfigError);
+}
+
 TEST(Spec, StepsInAGraph) {
   const auto steps_of = [](const std::string& keys) {
     ConfigNode root = read_yaml(

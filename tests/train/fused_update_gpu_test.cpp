@@ -20,12 +20,15 @@ constexpr const char* kOptimizers[] = {
     "type: adam, learning_rate: 0.003, weight_decay: 0.01",
     "type: adamw, learning_rate: 0.003, decay_biases: false",
     "type: rmsprop, learning_rate: 0.003, weight_decay: 0.01",
-    "type: rmsprop, learning_rate: 0.003, momentum: 0.9"};
+    "type: rmsprop, learning_rate: 0.003, momentum: 0.9",
+    // Quotients at the end of float's range.
+    "type: adam, learning_rate: 1.0e-30, epsilon: 1.0e-30"};
 
 // The first weight has no dx to wait for, the second is a block's, the third a layer's by itself, and the last is small.
 std::string wide_training(const std::string& optimizer, const std::string& head,
                           const std::string& backend = "custom") {
-  return head + "backend: custom\noptimizer: {" + optimizer + R"(}
+  const std::string fuse = has(head, "fuse_update") ? "" : "fuse_update: true\n";
+  return head + fuse + "backend: custom\noptimizer: {" + optimizer + R"(}
 data: {dataset: synthetic_images, batch: 100, size: 16, classes: 4, train_count: 1000, validation_count: 250}
 layers:
   - {type: flatten}

@@ -27,7 +27,7 @@ struct WgmmaUpdate {
                                         const typename A::Start& start, const WgmmaPlace& place,
                                         const WgmmaTileMemory<Tile>& memory) const {
     constexpr int kPitch = Tile::kN + 8, kQuads = Tile::kN / 4;
-    constexpr int kAtOnce = Tile::kN == 64 ? 8 : Tile::kN == 128 ? 4 : 2;  // without spilling
+    constexpr int kAtOnce = Tile::kN < 256 ? 4 : 2;  // without spilling
     static_assert(sizeof(float) * kPitch <= Tile::kStages * (1 + Tile::kN / Tile::kM) * kRowBytes);
     float* const tile = reinterpret_cast<float*>(memory.tile);
 #pragma unroll
