@@ -60,7 +60,8 @@ std::string results_markdown(const Results& results) {
   text += section("### Differences", difference_table(results));
   text += section("### By seed", seed_table(results));
   text += section("## Throughput of training", throughput_table(results, kTrainingSteps));
-  text += section("## Throughput of inference", throughput_table(results, kInferenceSteps));
+  text += section("## Throughput of inference\n\nOf " + inference_words(results) + ".",
+                  throughput_table(results, kInferenceSteps));
   text += section("### What could not run", not_run_table(results));
   text += section("## The machine and the run", environment_table(results));
   if (!results.command.empty()) text += "Repeat it: " + code(results.command) + "\n";

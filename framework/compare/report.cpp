@@ -51,6 +51,7 @@ json tables_json(const Results& results) {
           {"throughput",
            {{"training", table_json(throughput_table(results, kTrainingSteps))},
             {"inference", table_json(throughput_table(results, kInferenceSteps))},
+            {"inference_words", inference_words(results)},
             {"not_run", table_json(not_run_table(results))}}},
           {"environment", table_json(environment_table(results))}};
 }

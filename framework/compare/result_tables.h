@@ -57,6 +57,8 @@ ResultTable difference_table(const Results& results);
 ResultTable loss_table(const Results& results);
 /// A row for each batch size: times, images per second and verdicts.
 ResultTable throughput_table(const Results& results, const StepKind& kind);
+/// What inference is there: "images to outputs, without the loss".
+std::string inference_words(const Results& results);
 /// A row for each arm that could not run at some batch size, and why.
 ResultTable not_run_table(const Results& results);
 /// The layers of one arm, its implementations and what the libraries chose.

@@ -336,8 +336,11 @@ struct ThroughputArm {
   }
 };
 
+/// `inference_without_loss`: images to the network's outputs; absent from older results, whose inference had the loss and the
+/// counts of an evaluation.
 struct ThroughputRow {
   Count batch;
+  std::optional<bool> inference_without_loss = {};
   std::vector<ThroughputArm> arms;
   ArmRatios training_ratios, inference_ratios;
   bool any_timed() const {
@@ -347,7 +350,7 @@ struct ThroughputRow {
     return false;
   }
   void fields(auto& f) {
-    f("batch", batch).by_arm("arms", arms);
+    f("batch", batch).maybe("inference_without_loss", inference_without_loss).by_arm("arms", arms);
     if (f.leaves_out(!any_timed())) return;
     f("training_ratios", training_ratios)("inference_ratios", inference_ratios);
   }

@@ -180,6 +180,14 @@ ResultTable throughput_table(const Results& results, const StepKind& kind) {
   return table;
 }
 
+std::string inference_words(const Results& results) {
+  const bool without = std::any_of(
+      results.throughput.begin(), results.throughput.end(),
+      [](const ThroughputRow& row) { return row.inference_without_loss.value_or(false); });
+  return without ? "images to outputs, without the loss"
+                 : "images to loss and counts, as an evaluation has them";
+}
+
 ResultTable not_run_table(const Results& results) {
   ResultTable table{{{"batch"}, {"arm", false}, {"why it did not run", false}}, {}};
   for (const ThroughputRow& row : results.throughput) {

@@ -21,7 +21,8 @@ struct StepOutcome {
 StepOutcome step_outcome(RunningArm& arm, int64_t steps, int64_t inferences);
 
 /// Runs as many steps (call by call, without a graph) as the instances of `timed`, and an evaluation of the batch that
-/// inference took, and compares the outcomes. REQUIRES: `fresh` has done nothing yet; no instance has evaluated.
+/// inference took, and compares the outcomes. REQUIRES: `fresh` has done nothing yet; the evaluation of each instance had
+/// been restarted before its inferences.
 std::optional<Fault> check_outcomes(RunningArm& fresh, std::vector<StepOutcome> timed);
 
 /// least_seconds() of all layers' passes together, of inference without the loss; 0 if the ceilings are not known.

@@ -121,6 +121,7 @@ class StepComparison {
       TimedArm& timed = running_[i];
       if (result_.has(i)) timed.arm = start(arms_[i], dataset_, result_.batch, &result_.errors[i]);
       if (!timed.arm) continue;
+      timed.arm->training().evaluation().restart();
       training[i] = counted(training_steps(*timed.arm), &timed.steps, tell_block);
       inference[i] = counted(inference_steps(*timed.arm), &timed.inferences, tell_block);
       if (round < 0) result_.prepare_seconds[i] = timed.arm->prepare_seconds();

@@ -52,9 +52,9 @@ std::string results_text(const Results& results) {
                 shown(training->epochs, format_whole),
             {training_table(results), difference_table(results), seed_table(results)});
   }
-  for (const StepKind& kind : {kTrainingSteps, kInferenceSteps}) {
-    section(std::string("throughput in ") + kind.name, {throughput_table(results, kind)});
-  }
+  section("throughput in training", {throughput_table(results, kTrainingSteps)});
+  section("throughput in inference: " + inference_words(results),
+          {throughput_table(results, kInferenceSteps)});
   section("not measured", {not_run_table(results)});
   if (!std::isnan(results.seconds)) {
     text += "\nmeasured in " + format_seconds(results.seconds) + "\n";

@@ -10,7 +10,7 @@ ThroughputRow compare_throughput(StepTimer& timer, int64_t batch) {
     const Summary summary = times.summary();
     return StepSpeed{timing_of(summary), static_cast<double>(batch) / summary.median};
   };
-  ThroughputRow row = {.batch = batch};
+  ThroughputRow row = {.batch = batch, .inference_without_loss = true};
   for (size_t i = 0; i < steps.errors.size(); ++i) {
     ThroughputArm& arm = row.arms.emplace_back();
     arm.arm = {i};

@@ -123,7 +123,8 @@ void gather_on_cpu(const GatherProblem& p, T* batch, Layout layout, const float*
   parallel_for(p.order.batch, p.order.batch * static_cast<int64_t>(size), [&](int64_t i) {
     T* const x = batch + static_cast<size_t>(i) * size;
     const GatherRow row = gather_row(p, step, static_cast<uint32_t>(i));
-    write_label(p, step, static_cast<uint32_t>(i), row.place.sample);
+    const auto number = static_cast<uint32_t>(i);
+    write_label(p, number, label_of(p, step, number, row.place.sample));
     if (!row.bytes) {
       std::fill_n(x, size, T(row.blank));
       return;
@@ -241,8 +242,8 @@ std::string Batches::whereabouts() const {
          std::to_string(threads_) + (threads_ == 1 ? " thread" : " threads");
 }
 
-void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
-                     const Tensor& labels) const {
+void Batches::gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
+                     bool step_rests) const {
   const Shape shape{options_.batch, sample_[0], sample_[1], sample_[2]};
   const bool storable = x.desc.dtype == DType::kFloat32 || x.desc.dtype == DType::kBFloat16;
   const bool single = labels.desc == labels_desc(options_.batch) && options_.augment.mixup == 0.0;
@@ -254,6 +255,7 @@ void Batches::gather(Context& context, const uint64_t* step, const Tensor& x,
   }
   const GatherProblem problem = {
       .step = step,
+      .step_rests = step_rests && !stream_,
       .samples = static_cast<const uint8_t*>(stream_ ? stream_->slots() : samples_.data()),
       .numbers = numbers_,
       .slot_bytes = stream_ ? stream_->slot_bytes() : 0,

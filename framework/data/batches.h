@@ -72,8 +72,10 @@ class Batches {
   /// was staged, x is NaN.
   /// REQUIRES: context is the constructor's; x is float32 or bfloat16 (the float32 values
   /// rounded once more), {batch, channels, height, width} in either layout, labels are
-  /// labels_desc(batch), or mixed (mixup needs that), both on its device.
-  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels) const;
+  /// labels_desc(batch), or mixed (mixup needs that), both on its device. `step_rests`: nothing that is queued around it
+  /// writes *step.
+  void gather(Context& context, const uint64_t* step, const Tensor& x, const Tensor& labels,
+              bool step_rests = false) const;
 
  private:
   SampleOrder order() const;

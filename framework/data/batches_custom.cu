@@ -1,8 +1,9 @@
 // batches custom gather: finds the samples of the step, turns their bytes into normalised values.
 // Mapping:  block = 1 row (or a part of a large one); thread 0 finds the sample (and draws how it is
 //           augmented; with mixup thread 1 does so for the other image), then thread = 4 pixels, or
-//           1 of an augmented image in all its channels. A row has no more blocks than all find
-//           room for at once: each waits for its thread 0, about 2 us.
+//           1 of an augmented image in all its channels, and the last thread brings the label. A row has no
+//           more blocks than all find room for at once: each waits for its thread 0, about 2 us. Of a step that rests
+//           the first pixels come while the kernel before still runs.
 // Traffic:  each byte once (4-byte loads), each value once (16-byte stores, 8 in bf16); NHWC of
 //           several channels, pixels not a multiple of 4, numbers and augmented images: single
 //           accesses, bytes of a row several times through L1.
@@ -21,16 +22,21 @@ namespace {
 constexpr unsigned kMostThreads = 256;
 constexpr unsigned kBlocksPerMultiprocessor = 4;
 
-// The row's sample in every thread of the block; thread 0 of the row's first block writes its
-// label.
+// The row's sample in every thread of the block.
 __device__ GatherRow find_row(const GatherProblem& p) {
   __shared__ GatherRow found;
-  if (threadIdx.x == 0) {
-    found = gather_row(p, *p.step, blockIdx.x);
-    if (blockIdx.y == 0) write_label(p, *p.step, blockIdx.x, found.place.sample);
-  }
+  if (threadIdx.x == 0) found = gather_row(p, *p.step, blockIdx.x);
   __syncthreads();
   return found;
+}
+
+// By the last thread of the row's first block, whose warp has no pixels where there are few: nobody waits for the label.
+__device__ bool brings_label() { return blockIdx.y == 0 && threadIdx.x == blockDim.x - 1; }
+__device__ GatherLabel find_label(const GatherProblem& p, const GatherRow& row) {
+  return brings_label() ? label_of(p, *p.step, blockIdx.x, row.place.sample) : GatherLabel{};
+}
+__device__ void store_label(const GatherProblem& p, const GatherLabel& label) {
+  if (brings_label()) write_label(p, blockIdx.x, label);
 }
 
 struct DrawnRow {
@@ -49,18 +55,25 @@ struct DrawnRow {
 // begins at a multiple of four.
 template <class T>
 __global__ void gather_vector_kernel(GatherProblem p) {
-  wait_for_primary();
+  if (!p.step_rests) wait_for_primary();
   const GatherRow row = find_row(p);
+  const GatherLabel label = find_label(p, row);
   const uint32_t quads_a_channel = p.pixels / 4;
   const uint32_t quads = p.channels * quads_a_channel;
   const uchar4* image = reinterpret_cast<const uchar4*>(row.bytes);
   T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * quads * 4;
-  for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < quads; i += gridDim.y * blockDim.x) {
+  const uint32_t first = blockIdx.y * blockDim.x + threadIdx.x, step = gridDim.y * blockDim.x;
+  uchar4 next = {};
+  if (image && first < quads) next = image[first];
+  if (p.step_rests) wait_for_primary();
+  store_label(p, label);
+  for (uint32_t i = first; i < quads; i += step) {
+    const uchar4 bytes = next;
+    if (image && i + step < quads) next = image[i + step];
     Vector<float, 4> value = {row.blank, row.blank, row.blank, row.blank};
     if (image) {
       const uint32_t c = p.channels == 1 ? 0 : i / quads_a_channel;
       const float scale = p.scale[c], shift = p.shift[c];
-      const uchar4 bytes = image[i];
       value = {fmaf(bytes.x, scale, shift), fmaf(bytes.y, scale, shift),
                fmaf(bytes.z, scale, shift), fmaf(bytes.w, scale, shift)};
     }
@@ -73,6 +86,7 @@ template <class T, class Source>
 __global__ void gather_scalar_kernel(GatherProblem p, bool nhwc) {
   wait_for_primary();
   const GatherRow row = find_row(p);
+  store_label(p, find_label(p, row));
   const uint32_t size = p.channels * p.pixels;
   const Source* image = reinterpret_cast<const Source*>(row.bytes);
   T* x = static_cast<T*>(p.x) + size_t{blockIdx.x} * size;
@@ -97,11 +111,11 @@ __global__ void __launch_bounds__(kMostThreads, kBlocksPerMultiprocessor)
     if (row.bytes) rows[threadIdx.x].draw = draw_of(p, row.place);
     if (threadIdx.x == 0) {
       share = own_share(p, step);
-      if (blockIdx.y == 0) write_label(p, step, number, row.place.sample);
     }
   }
   __syncthreads();
   const DrawnRow own = rows[0];  // in registers: stores to x might change shared memory
+  store_label(p, find_label(p, own.row));
   const bool mixes = share != kWholeShare && own.row.bytes;
   T* batch = static_cast<T*>(p.x) + size_t{blockIdx.x} * p.channels * p.pixels;
   for (uint32_t pixel = blockIdx.y * blockDim.x + threadIdx.x; pixel < p.pixels;
@@ -123,7 +137,7 @@ void gather_on_gpu(const GatherProblem& p, DType dtype, Layout layout, CUstream_
   const bool vector =
       plain && !nhwc && p.pixels % 4 == 0 && reinterpret_cast<uintptr_t>(p.x) % sizeof(float4) == 0;
   const unsigned work = p.augment.any() ? p.pixels : p.channels * p.pixels / (vector ? 4 : 1);
-  const unsigned threads = std::min((work + 31) / 32 * 32, kMostThreads);
+  const unsigned threads = std::min((work + 31) / 32 * 32 + 32, kMostThreads);
   const unsigned room = kBlocksPerMultiprocessor * multiprocessor_count() / p.order.batch;
   const dim3 grid(p.order.batch, std::clamp(room, 1u, (work + threads - 1) / threads));
   visit_gpu_storage(dtype, [&](auto zero) {

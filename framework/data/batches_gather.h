@@ -28,6 +28,7 @@ struct SampleOrder {
 /// bfloat16.
 struct GatherProblem {
   const uint64_t* step;
+  bool step_rests;         // while the kernels before the gather run, as `samples` do
   const uint8_t* samples;  // bytes of images, or float32 numbers
   bool numbers;
   size_t slot_bytes;           // samples are the slots of a BatchStream; 0: all samples
@@ -107,21 +108,32 @@ DUET_HOST_DEVICE inline float mixed(uint32_t share, float own, float other) {
   return std::fma(part, own, (1.0f - part) * other);
 }
 
-/// What `labels` says of a row with sample `sample`.
-DUET_HOST_DEVICE inline void write_label(const GatherProblem& p, uint64_t step, uint32_t row,
-                                         uint32_t sample) {
+/// What `labels` says of a row.
+struct GatherLabel {
+  int32_t label, other, share;
+};
+
+/// Of a row with sample `sample`.
+DUET_HOST_DEVICE inline GatherLabel label_of(const GatherProblem& p, uint64_t step, uint32_t row,
+                                             uint32_t sample) {
   const int32_t label = sample < p.order.count ? p.sample_labels[sample] : -1;
+  GatherLabel all = {label, label, 0};
+  if (!p.mixed_labels) return all;
+  const uint32_t share = own_share(p, step);
+  all.share = static_cast<int32_t>(share);
+  if (share == kWholeShare) return all;
+  const uint32_t other = sample_of(p.order, step, row_mixed_into(p, row)).sample;
+  all.other = other < p.order.count ? p.sample_labels[other] : -1;
+  return all;
+}
+DUET_HOST_DEVICE inline void write_label(const GatherProblem& p, uint32_t row,
+                                         const GatherLabel& label) {
   if (!p.mixed_labels) {
-    p.labels[row] = label;
+    p.labels[row] = label.label;
     return;
   }
-  const uint32_t share = own_share(p, step);
   int32_t* const columns = p.labels + row * kMixedColumns;
-  columns[0] = columns[1] = label;
-  columns[2] = static_cast<int32_t>(share);
-  if (share == kWholeShare) return;
-  const uint32_t other = sample_of(p.order, step, row_mixed_into(p, row)).sample;
-  columns[1] = other < p.order.count ? p.sample_labels[other] : -1;
+  columns[0] = label.label, columns[1] = label.other, columns[2] = label.share;
 }
 
 /// The draw for a sample. REQUIRES: p.augment.any().

@@ -6,11 +6,21 @@
 // the same answer, and a run resumes in the middle of an epoch from its step number alone.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 
 #include "device/philox.h"
 
 namespace duet {
+
+/// Bits of numbers below `count`.
+DUET_HOST_DEVICE inline int bits_below(uint32_t count) {
+#ifdef __CUDA_ARCH__
+  return 32 - __clz(static_cast<int>(count - 1));
+#else
+  return std::bit_width(count - 1);
+#endif
+}
 
 /// The sample at position `i` of epoch `epoch`. REQUIRES: i < count <= 2^31.
 DUET_HOST_DEVICE inline uint32_t shuffled(uint32_t i, uint32_t count, uint64_t seed,
@@ -21,8 +31,8 @@ DUET_HOST_DEVICE inline uint32_t shuffled(uint32_t i, uint32_t count, uint64_t s
   constexpr int kRounds = 16;
   constexpr uint32_t kWeyl = 0x9E3779B9u;  // stretches four words to a key a round, as in Philox
 
-  int bits = 6;  // with 4, the 5! orders of five samples are not equally likely
-  while (bits < 31 && (uint32_t{1} << bits) < count) ++bits;
+  // With 4, the 5! orders of five samples are not equally likely.
+  const int needed = bits_below(count), bits = needed < 6 ? 6 : needed;
   const int left_bits = bits / 2, right_bits = bits - left_bits;
   const uint32_t left_mask = (uint32_t{1} << left_bits) - 1;
   const uint32_t right_mask = (uint32_t{1} << right_bits) - 1;

@@ -18,6 +18,7 @@
 
 #include "device/launch.h"
 #include "kernels/integers.cuh"
+#include "kernels/load_if.cuh"
 #include "kernels/mma_tile.cuh"
 #include "kernels/vector.cuh"
 
@@ -25,28 +26,6 @@ namespace duet {
 
 inline constexpr int kRowsAtOnce = 16, kMostRowWarps = 16;
 inline constexpr int kRowTerms = 16;  // of a sum that a warp takes at once
-
-/// What lies at `from`, or zeros. In the order of the program: of loads behind a condition the compiler would put each where its
-/// value is used, one round trip after the other.
-__device__ __forceinline__ void load_if(bool inside, const void* from, float4& to) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %5, 0; mov.b32 %0, 0; mov.b32 %1, 0; mov.b32 %2, 0; "
-      "mov.b32 %3, 0; @p ld.global.v4.f32 {%0, %1, %2, %3}, [%4]; }"
-      : "=f"(to.x), "=f"(to.y), "=f"(to.z), "=f"(to.w)
-      : "l"(from), "r"(int(inside)));
-}
-__device__ __forceinline__ void load_if(bool inside, const void* from, float2& to) {
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %3, 0; mov.b32 %0, 0; mov.b32 %1, 0; "
-      "@p ld.global.v2.f32 {%0, %1}, [%2]; }"
-      : "=f"(to.x), "=f"(to.y)
-      : "l"(from), "r"(int(inside)));
-}
-__device__ __forceinline__ void load_if(bool inside, const void* from, float& to) {
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; mov.b32 %0, 0; @p ld.global.f32 %0, [%1]; }"
-               : "=f"(to)
-               : "l"(from), "r"(int(inside)));
-}
 
 /// V neighbours as they are stored, of which `left` are inside, the others 0. vec: values that are loaded at once; with V,
 /// all are inside or none is.

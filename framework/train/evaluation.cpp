@@ -32,14 +32,18 @@ Evaluation::Evaluation(Net& net, const DatasetInfo& info, const Split& split)
               static_cast<size_t>(ClassCounts{outputs().desc.shape[1]}.size()) * sizeof(uint64_t)) {
   restart();
   const uint64_t* number = &device_state()->step;
-  program_.push_back(gather_operation(
-      [this, number] { batches_.gather(context_, number, net_.input(), net_.labels()); }));
+  const auto gather = [this, number](bool step_rests) {
+    return gather_operation(
+        [=, this] { batches_.gather(context_, number, net_.input(), net_.labels(), step_rests); });
+  };
+  program_.push_back(gather(false));
   for (const Net::Call& call : net_.calls()) {
     if (call.step->pass != Pass::kForward) continue;
     program_.push_back(
         layer_operation(call, [this, &call, number] { net_.run(call, number, false); }));
   }
   inference_.assign(program_.begin(), program_.end() - 1);  // the loss is the last
+  inference_.front() = gather(true);
   program_.push_back(advance_operation([this] {
     count_classes(context_, outputs(), net_.labels(), static_cast<uint64_t*>(counts_.data()),
                   device_state(), {net_.loss().data<float>(), net_.hits().data<int32_t>()});

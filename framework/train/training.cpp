@@ -159,6 +159,7 @@ void Training::prepare() {
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
+  net_.joins_trial = graph_steps_ % 4 != 2;
   if (net_.prepare_aside()) prepared_ = branch_->mark();
   for (const Operation& operation : program_) {
     using Kind = Operation::Kind;

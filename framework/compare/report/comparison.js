@@ -123,7 +123,8 @@ function fillThroughput(content) {
   ["training", "inference"].forEach((what) => {
     const table = tables.throughput[what];
     if (hasRows(table)) content.append(make("h3", {}, what === "training" ? "Training" : "Inference"));
-    addTable(content, table, `Throughput of ${what} by batch size`);
+    const words = what === "inference" ? `: ${tables.throughput.inference_words}` : "";
+    addTable(content, table, `Throughput of ${what} by batch size${words}`);
   });
   if (hasRows(tables.throughput.not_run)) content.append(make("h3", {}, "What could not run"));
   addTable(content, tables.throughput.not_run, "What could not run");

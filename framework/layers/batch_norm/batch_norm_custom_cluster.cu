@@ -50,13 +50,13 @@ __global__ void __launch_bounds__(kThreads)
 
 // The same of planes, by teams.
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_forward_teams_kernel(Teams teams, Forward<typename F::Value> t) {
   wait_for_primary();
   normalise_by_teams<F>(teams, t, PlaneVectors<F>{teams.walk});
 }
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_backward_teams_kernel(Teams teams, Backward<typename F::Value> t) {
   wait_for_primary();
   find_gradients_by_teams<F>(teams, t, PlaneVectors<F>{teams.walk});

@@ -158,14 +158,15 @@ __global__ void __launch_bounds__(kThreads)
   wait_for_readers(walk);
 }
 
-/// A unit of teams: V whole windows side by side, of two rows of x and one of dy.
+/// A unit of teams: V whole windows side by side, of two rows of x and one of dy. Backward's first look leaves behind
+/// them which value of each window has the gradient, so that the second need not compare.
 template <class F>
 struct PlaneWindows {
   using Value = typename F::Value;
-  using Values = Patch<F>;
   static constexpr int kValues = 4 * F::V;                          // of x
   static constexpr int kDy = sizeof(Value) * F::V, kRow = 2 * kDy;  // bytes of a thread
-  static constexpr int kXBytes = kThreads * 2 * kRow, kDyBytes = kThreads * kDy;
+  static constexpr int kXBytes = kThreads * 2 * kRow;
+  static constexpr int kDyBytes = kThreads * (kDy + sizeof(unsigned));
   const Windows& t;
 
   __device__ __forceinline__ Place place(int channel, int unit) const {
@@ -176,6 +177,10 @@ struct PlaneWindows {
   }
   static __device__ __forceinline__ int row_of_dy() {
     return kXBytes + static_cast<int>(threadIdx.x) * kDy;
+  }
+  /// Four bits a window, one of which is set, or none.
+  static __device__ __forceinline__ unsigned& chosen(char* places) {
+    return reinterpret_cast<unsigned*>(places + kXBytes + kThreads * kDy)[threadIdx.x];
   }
   __device__ __forceinline__ void fetch_x(char* places, const Value* x, const Place& at) const {
     fetch_async<kRow>(places + row(0), x + at.x);
@@ -189,14 +194,14 @@ struct PlaneWindows {
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
       const auto pixels =
-          widened_word<Value, 2 * F::V>(*reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
+          widened_pairs<Value, 2 * F::V>(*reinterpret_cast<const WordOf<kRow>*>(places + row(i)));
 #pragma unroll
       for (int k = 0; k < 2 * F::V; ++k) patch.v[2 * i + k % 2].v[k / 2] = pixels.v[k];
     }
     return patch;
   }
   static __device__ __forceinline__ Vector<float, F::V> dy(const char* places) {
-    return widened_word<Value, F::V>(*reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
+    return widened_pairs<Value, F::V>(*reinterpret_cast<const WordOf<kDy>*>(places + row_of_dy()));
   }
   template <class Visit>
   static __device__ __forceinline__ void for_each(const Patch<F>& x, Visit visit) {
@@ -206,30 +211,64 @@ struct PlaneWindows {
       for (int k = 0; k < F::V; ++k) visit(x.v[j].v[k]);
     }
   }
-  static __device__ __forceinline__ void add(const Patch<F>& x, const Vector<float, F::V>& dy,
-                                             const Statistics<F>& s, const Affine<F>& affine,
-                                             Sums (&sums)[1]) {
-    add_windows<F>(x, dy, s, affine, sums);
+  static __device__ __forceinline__ void add(char* places, const Statistics<F>& s,
+                                             const Affine<F>& affine, Sums (&sums)[1]) {
+    const Patch<F> x = PlaneWindows::x(places);
+    const Vector<float, F::V> dy = PlaneWindows::dy(places);
+    unsigned all = 0;
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+      const auto later = [&](const Candidate& a, const Candidate& b) {
+        return takes_over(b.y, a.y) ? b : a;
+      };
+      const auto of = [&](int j) {
+        return Candidate{affine(x.v[j].v[k], 0), x.v[j].v[k], 1u << (4 * k + j)};
+      };
+      const Candidate largest = later(later(of(0), of(1)), later(of(2), of(3)));
+      const bool dead = largest.y <= 0.0f;
+      const float d = dead ? 0.0f : dy.v[k];
+      if (!dead) all |= largest.bit;
+      sums[0].dy += d;
+      sums[0].product += d * ((largest.x - s.mean[0]) * s.inverse[0]);
+    }
+    chosen(places) = all;
   }
   __device__ __forceinline__ void write_y(Value* y, const Place& at, const Patch<F>& x,
                                           const Affine<F>& affine) const {
     store_pairs(y + at.y, largest_values<F>(x, affine));
   }
-  __device__ __forceinline__ void write_dx(Value* dx, const Place& at, const Patch<F>& x,
-                                           const Vector<float, F::V>& dy,
+  __device__ __forceinline__ void write_dx(Value* dx, const Place& at, char* places,
                                            const InputGradient<F>& gradient) const {
-    write_input_gradients<F>(t, at, x, dy, gradient, dx);
+    Patch<F> x = PlaneWindows::x(places);
+    const Vector<float, F::V> dy = PlaneWindows::dy(places);
+    const unsigned all = chosen(places);
+#pragma unroll
+    for (int k = 0; k < F::V; ++k) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const bool has_gradient = (all >> (4 * k + j) & 1u) != 0;
+        x.v[j].v[k] = gradient(x.v[j].v[k], has_gradient ? dy.v[k] : 0.0f, 0);
+      }
+    }
+    store_pair<F>(t, dx + at.x, true, x.v[0], x.v[1]);
+    store_pair<F>(t, dx + at.x + t.width, true, x.v[2], x.v[3]);
   }
+
+ private:
+  struct Candidate {
+    float y, x;
+    unsigned bit;
+  };
 };
 
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_pool_forward_teams_kernel(Teams teams, Windows t, Forward<typename F::Value> f) {
   wait_for_primary();
   normalise_by_teams<F>(teams, f, PlaneWindows<F>{t});
 }
 template <class F>
-__global__ void __launch_bounds__(kThreads, kTeamBlocks)
+__global__ void __launch_bounds__(kTeamThreads, kTeamBlocks)
     batch_norm_pool_backward_teams_kernel(Teams teams, Windows t, Backward<typename F::Value> b) {
   wait_for_primary();
   find_gradients_by_teams<F>(teams, b, PlaneWindows<F>{t});
@@ -283,9 +322,9 @@ bool cluster_keeps(const Problem& problem, Pass pass) {
 std::optional<Teams> plane_teams(const Problem& problem, Pass pass) {
   const int v = team_vector(problem);
   if (v == 0) return {};
-  const int rows = pass == Pass::kForward ? 4 : 5;  // of V values
+  const int values = v * static_cast<int>(size_of(problem.dtype));
   return teams_of(team_windows(problem).walk,
-                  kThreads * rows * v * static_cast<int>(size_of(problem.dtype)));
+                  kThreads * (pass == Pass::kForward ? 4 * values : 5 * values + 4));
 }
 
 /// One pass, by clusters, or by teams where registers do not keep what it needs.
@@ -293,7 +332,7 @@ class Cut {
  public:
   Cut(const Problem& problem, Pass pass) : windows_(all_pixels(problem)) {
     windows_.walk = in_clusters(windows_.walk, units_kept(problem, pass));
-    if (cluster_keeps(problem, pass)) return;
+    if (cluster_keeps(problem, pass) && windows_.walk.splits <= 2) return;
     teams_ = plane_teams(problem, pass);
     if (!teams_) return;
     windows_ = team_windows(problem);

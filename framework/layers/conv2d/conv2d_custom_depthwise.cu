@@ -12,6 +12,7 @@
 //           reads x and dy once a tap.
 #include "device/launch.h"
 #include "kernels/block_combine.cuh"
+#include "kernels/load_if.cuh"
 #include "kernels/split_reduction.cuh"
 #include "kernels/vector.cuh"
 #include "layers/conv2d/conv2d.h"
@@ -57,64 +58,38 @@ __device__ __forceinline__ void load_window(const T* row, int left, int width,
   }
 }
 
-/// The window of kRun outputs from column q on, a multiple of kRun, of kernels padded by half of their size; by aligned
-/// quads. REQUIRES: the width is a multiple of four.
-template <int kSize, int kStride, int kCount, class T>
-__device__ __forceinline__ void load_quads(const T* row, int q, int width,
-                                           float (&window)[kCount]) {
-  static_assert(kCount == (kRun - 1) * kStride + kSize && kRun == 4);
-  constexpr int kPad = kSize / 2, kBefore = round_up(kPad, 4);
-  constexpr int kQuads = round_up(kCount - kPad + kBefore, 4) / 4;
-  float values[4 * kQuads];
+/// The inputs of kRun neighbouring outputs, 0 outside the image, as they are stored: loads of all rows are under way before one
+/// is waited for. kQuads: four values at once. REQUIRES: then the width is a multiple of four, and padding half of the
+/// kernel.
+template <int kSize, int kStride, bool kQuads, class T>
+class Window {
+ public:
+  /// Of outputs from column q on, a multiple of kRun, whose first row of inputs is `top` of `plane`.
+  __device__ __forceinline__ void load(const Conv2dProblem& d, const T* plane, int top, int q) {
+    const int left = q * kStride - (kQuads ? kBefore + kPad : d.pad_w);
 #pragma unroll
-  for (int i = 0; i < kQuads; ++i) {
-    const int col = q * kStride - kBefore + 4 * i;
-    Vector<float, 4> quad{};
-    if (uint32_t(col) < uint32_t(width)) quad = load<4>(row + col);
+    for (int r = 0; r < kSize; ++r)
 #pragma unroll
-    for (int e = 0; e < 4; ++e) values[4 * i + e] = quad.v[e];
-  }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) window[i] = values[kBefore - kPad + i];
-}
-
-/// A window as fast as memory lies.
-template <int kSize, int kStride, bool kQuads, int kCount, class T>
-__device__ __forceinline__ void load_window(const Conv2dProblem& d, const T* row, int q,
-                                            float (&window)[kCount]) {
-  if constexpr (kQuads) {
-    load_quads<kSize, kStride>(row, q, d.w, window);
-  } else {
-    load_window(row, q * kStride - d.pad_w, d.w, window);
-  }
-}
-
-/// Adds one row of one filter to a run of outputs. kSize 0: of any size, stride and dilation.
-template <int kSize, int kStride, bool kTurned, bool kQuads, class T>
-__device__ __forceinline__ void add_row(const Conv2dProblem& d, const T* row, const float* taps,
-                                        int q, float (&sums)[kRun]) {
-  if constexpr (kSize > 0) {
-    // region row
-    float window[(kRun - 1) * kStride + kSize];
-    load_window<kSize, kStride, kQuads>(d, row, q, window);
-#pragma unroll
-    for (int s = 0; s < kSize; ++s) {
-      const float tap = __ldg(taps + (kTurned ? kSize - 1 - s : s));
-#pragma unroll
-      for (int j = 0; j < kRun; ++j) sums[j] += window[j * kStride + s] * tap;
-    }
-    // end row
-  } else {
-    for (int s = 0; s < d.s; ++s) {
-      const float tap = __ldg(taps + (kTurned ? d.s - 1 - s : s));
-#pragma unroll
-      for (int j = 0; j < kRun; ++j) {
-        const int col = (q + j) * d.stride_w + s * d.dilation_w - d.pad_w;
-        if (col >= 0 && col < d.w) sums[j] += row[col] * tap;
+      for (int i = 0; i < kLoads; ++i) {
+        const int h = top + r, col = left + i * kVec;
+        load_if(uint32_t(h) < uint32_t(d.h) && uint32_t(col) < uint32_t(d.w), plane + h * d.w + col,
+                words_[r][i]);
       }
-    }
   }
-}
+  /// In row r, column i from that of the first output's first tap on.
+  __device__ __forceinline__ float operator()(int r, int i) const {
+    Vector<T, kVec> values;
+    memcpy(&values, &words_[r][(kBefore + i) / kVec], sizeof values);
+    return float(values.v[(kBefore + i) % kVec]);
+  }
+
+ private:
+  static constexpr int kCount = (kRun - 1) * kStride + kSize, kVec = kQuads ? 4 : 1;
+  static constexpr int kPad = kSize / 2, kBefore = kQuads ? round_up(kPad, 4) - kPad : 0;
+  static constexpr int kLoads = round_up(kBefore + kCount, kVec) / kVec;
+  static_assert(kRun == 4);
+  WordOf<sizeof(T) * kVec> words_[kSize][kLoads];
+};
 
 // y from x; if kTurned, dx from dy: of turned_round(), whose images have k channels before and c
 // after.
@@ -143,12 +118,37 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < filters; ++i) {
     const int64_t plane = static_cast<int64_t>(n) * (kTurned ? d.k : d.c) + source + i;
     const float* filter = w + static_cast<int64_t>(kTurned ? source + i : channel) * rows * cols;
+    const auto tap_of = [&](int r, int s) {
+      return __ldg(filter + (kTurned ? rows - 1 - r : r) * cols + (kTurned ? cols - 1 - s : s));
+    };
+    const T* const plane_x = x + plane * d.h * d.w;
+    if constexpr (kSize > 0) {
+      Window<kSize, kStride, kQuads, T> window;
+      window.load(d, plane_x, p * kStride - d.pad_h, q);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const int h = p * (kSize > 0 ? kStride : d.stride_h) + r * d.dilation_h - d.pad_h;
-      if (h < 0 || h >= d.h) continue;
-      add_row<kSize, kStride, kTurned, kQuads>(
-          d, x + (plane * d.h + h) * d.w, filter + (kTurned ? rows - 1 - r : r) * cols, q, sums);
+      for (int r = 0; r < kSize; ++r) {
+        // region row
+#pragma unroll
+        for (int s = 0; s < kSize; ++s) {
+          const float tap = tap_of(r, s);
+#pragma unroll
+          for (int j = 0; j < kRun; ++j) sums[j] += window(r, j * kStride + s) * tap;
+        }
+        // end row
+      }
+    } else {
+      for (int r = 0; r < d.r; ++r) {
+        const int h = p * d.stride_h + r * d.dilation_h - d.pad_h;
+        if (h < 0 || h >= d.h) continue;
+        for (int s = 0; s < d.s; ++s) {
+          const float tap = tap_of(r, s);
+#pragma unroll
+          for (int j = 0; j < kRun; ++j) {
+            const int col = (q + j) * d.stride_w + s * d.dilation_w - d.pad_w;
+            if (col >= 0 && col < d.w) sums[j] += plane_x[h * d.w + col] * tap;
+          }
+        }
+      }
     }
   }
   const float shift = b ? __ldg(b + channel) : 0.0f;
@@ -352,19 +352,17 @@ __global__ void __launch_bounds__(kThreads)
                  [&](int n, int p, int q, const float(&gradient)[kRun]) {
 #pragma unroll
                    for (int j = 0; j < kRun; ++j) bias += gradient[j];
+                   Window<kSize, kStride, kQuads, T> window;
+                   window.load(d, row_of(n, 0), p * kStride - d.pad_h, q);
 #pragma unroll
                    for (int r = 0; r < kSize; ++r) {
-                     const int h = p * kStride + r - d.pad_h;
-                     if (h < 0 || h >= d.h) continue;
-                     float window[(kRun - 1) * kStride + kSize];
-                     load_window<kSize, kStride, kQuads>(d, row_of(n, h), q, window);
 #pragma unroll
                      for (int j = 0; j < kRun; ++j) {
-                       if (q + j >= d.q) continue;  // 0 times an infinity would be a NaN
+                       // 0 times an infinity would be a NaN; of quads by stride 1 all are inside.
+                       if (!(kQuads && kStride == 1) && q + j >= d.q) continue;
 #pragma unroll
-                       for (int s = 0; s < kSize; ++s) {
-                         sums[r * kSize + s] += gradient[j] * window[j * kStride + s];
-                       }
+                       for (int s = 0; s < kSize; ++s)
+                         sums[r * kSize + s] += gradient[j] * window(r, j * kStride + s);
                      }
                    }
                  });

@@ -1,9 +1,11 @@
 // conv2d custom_winograd_3xtf32: custom_winograd for fp32, its 16 products on tensor cores, each as three of tf32
-//           (winograd_mma_block.cuh); backward_filter of many channels by F(4x4, 3x3), whose 36 products are matrices in
-//           memory (winograd_matrices.cuh), as detail() says.
+//           (winograd_mma_block.cuh); where channels are many F(4x4, 3x3), whose 36 products are matrices in memory
+//           (winograd_matrices.cuh), as detail() says.
 // Mapping:  block = 512 threads, warp = 1 of 16 points x 32 tiles x 64 filters; backward_data likewise, or 32
-//           tiles of one image x 64 channels; backward_filter: 32 channels x 64 filters, split along the tiles.
-// Traffic:  as custom_winograd.
+//           tiles of one image x 64 channels; backward_filter: 32 channels x 64 filters, split along the tiles. By
+//           matrices: a kernel that transforms, one that multiplies (wgmma_product.cuh) and one that transforms back.
+// Traffic:  as custom_winograd; by matrices each tensor once, and 2.25 times x, y or dy, and 4 times the filters or dw,
+//           written and read.
 // Limits:   as custom_winograd, and math fp32.
 // Measured: H200, forward, backward_data and backward_filter with db: 64x64x56x56 -> 64, padded, 169 us, 169 and 191
 //           (custom_wgmma_3xtf32 240, 234 and 398); 64x64x13x13 -> 128 31.8, 26.6 and 26.5 (20.0, 30.3 and 37.7).
@@ -20,7 +22,7 @@ namespace {
 bool by_matrices(const Conv2dProblem& d, Pass pass, size_t workspace_limit) {
   const double tiles = double(d.n) * ceil_div(d.p, 2) * ceil_div(d.q, 2);
   const double fused = 8 + 2 * 16 * tiles * d.c * d.k / 35e6;
-  return winograd_matrices_microseconds(d, pass, workspace_limit) < fused;
+  return winograd_matrices_microseconds(d, pass, workspace_limit) < 0.85 * fused;
 }
 
 /// Each pass by what takes the least time.

@@ -44,12 +44,15 @@ class DirectConvolution {
  public:
   explicit DirectConvolution(const Conv2dProblem& problem)
       : geometry_(problem, kPool), taps_(problem.c * problem.r * problem.s) {
-    const int multiprocessors = multiprocessor_count();
+    const int multiprocessors = multiprocessor_count(), groups = argmax_groups(problem.k);
+    // Of few windows a thread has one: what it waits for is its own arithmetic.
+    const int most_windows = windows_per_thread(taps_);
+    const int fewest_blocks = ceil_div(geometry_.total_windows, kDirectThreads * most_windows);
+    windows_per_thread_ = fewest_blocks * groups <= multiprocessors ? 1 : most_windows;
     // Forward splits the filters too, down to eight a block, until there are about 16 blocks a
     // multiprocessor: five fit at once, and with few waves the last one would stand half empty.
     const int window_blocks =
-        ceil_div(geometry_.total_windows, kDirectThreads * windows_per_thread(taps_));
-    const int groups = argmax_groups(problem.k);
+        ceil_div(geometry_.total_windows, kDirectThreads * windows_per_thread_);
     const int runs = std::clamp(ceil_div(16 * multiprocessors, window_blocks), 1, groups);
     constexpr int kDefaultSharedFloats = 48 * 1024 / sizeof(float);
     groups_per_block_ =
@@ -68,14 +71,19 @@ class DirectConvolution {
                uint32_t* argmax, cudaStream_t stream) const {
     with_direct_shape(geometry_.d, [&]<class S>(S) {
       const size_t smem = sizeof(float) * groups_per_block_ * 8 * direct_filter_pitch(S::taps);
-      const auto queue = [&]<bool kRuns>() {
-        launch_following(
-            {forward_grid_, kDirectThreads, smem, stream},
-            conv2d_direct_forward_kernel<T, S::c, S::r, windows_per_thread(S::taps), kPool, kRuns>,
-            geometry_, groups_per_block_ * 8, weights_rest, x, w, b, y, argmax);
+      const auto queue = [&]<int kWindows, bool kRuns>() {
+        launch_following({forward_grid_, kDirectThreads, smem, stream},
+                         conv2d_direct_forward_kernel<T, S::c, S::r, kWindows, kPool, kRuns>,
+                         geometry_, groups_per_block_ * 8, weights_rest, x, w, b, y, argmax);
+      };
+      const auto queue_windows = [&]<bool kRuns>() {
+        constexpr int kMost = windows_per_thread(S::taps);
+        windows_per_thread_ == kMost ? queue.template operator()<kMost, kRuns>()
+                                     : queue.template operator()<1, kRuns>();
       };
       const bool runs = !kPool && geometry_.filter_stride == 1 && geometry_.d.k % 8 == 0;
-      runs ? queue.template operator()<!kPool>() : queue.template operator()<false>();
+      runs ? queue_windows.template operator()<!kPool>()
+           : queue_windows.template operator()<false>();
     });
   }
 
@@ -100,7 +108,8 @@ class DirectConvolution {
   const DirectGeometry& geometry() const { return geometry_; }
   std::string text(Pass pass) const {
     if (pass == Pass::kForward) {
-      return std::to_string(windows_per_thread(taps_)) + " windows of 2x2 x " +
+      return std::to_string(windows_per_thread_) +
+             (windows_per_thread_ == 1 ? " window" : " windows") + " of 2x2 x " +
              std::to_string(groups_per_block_ * 8) + " filters a thread";
     }
     return std::to_string(direct_filters_per_thread(taps_)) + " filters a thread, " +
@@ -113,7 +122,7 @@ class DirectConvolution {
 
   const DirectGeometry geometry_;
   const int taps_;
-  int groups_per_block_ = 1, windows_per_split_ = 1;
+  int windows_per_thread_ = 1, groups_per_block_ = 1, windows_per_split_ = 1;
   dim3 forward_grid_, filter_grid_;
 };
 

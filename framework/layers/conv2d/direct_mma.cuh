@@ -143,8 +143,9 @@ __device__ __forceinline__ uint32_t clipped_pair(float low, float high) {
 template <Layout kLayout, bool kKeepsArgmax>
 __global__ void __launch_bounds__(kDirectThreads, 6)
     conv2d_direct_mma_forward_kernel(const __grid_constant__ DirectGeometry g,
-                                     const __grid_constant__ DirectMmaRuns part, const bfloat16* x,
-                                     const float* w, const float* bias, bfloat16* __restrict__ y,
+                                     const __grid_constant__ DirectMmaRuns part,
+                                     const bfloat16* __restrict__ x, const float* __restrict__ w,
+                                     const float* __restrict__ bias, bfloat16* __restrict__ y,
                                      uint32_t* __restrict__ argmax) {
   using T = bfloat16;
   using Mma = DirectMma<T>;
@@ -166,22 +167,7 @@ __global__ void __launch_bounds__(kDirectThreads, 6)
   g.by_windows_w.divmod(first, upper0, unused);
   g.by_windows_w.divmod(first + windows - 1, last_upper, unused);
   if (tid < 2) zeros[tid] = T(0.f);
-  // Two taps, the ninth and the bias of a lane's filter, asked for before the pixels; in inference, where weights rest, while
-  // the kernel before still runs.
-  if constexpr (kKeepsArgmax) wait_for_primary();
-  constexpr int kOfWarp = kDirectMmaTiles / kWarps;
-  float asked[kOfWarp][4];
-#pragma unroll
-  for (int i = 0; i < kOfWarp; ++i) {
-    const int k = (tid / 32 + i * kWarps) * 8 + row;
-    const auto weight = [&](int tap) {
-      return k < count ? __ldg(w + (k0 + k) * kTaps + tap) : 0.f;
-    };
-    asked[i][0] = weight(Mma::first_tap(of_four)), asked[i][1] = weight(Mma::second_tap(of_four));
-    asked[i][2] = of_four == 0 ? weight(kTaps - 1) : 0.f;
-    asked[i][3] = bias != nullptr && k < count ? __ldg(bias + k0 + k) : 0.f;
-  }
-  if constexpr (!kKeepsArgmax) wait_for_primary();
+  wait_for_primary();
   const int needed = (2 * (last_upper - upper0) + 4) * pitch;
 #pragma unroll 4
   for (int i = tid; i < needed; i += kDirectThreads) {
@@ -191,19 +177,22 @@ __global__ void __launch_bounds__(kDirectThreads, 6)
     const bool inside = uint32_t(h) < uint32_t(g.d.h) && uint32_t(column) < uint32_t(g.d.w);
     pixels[i] = inside ? x[(size_t(image) * g.d.h + h) * g.d.w + column] : T(0.f);
   }
-#pragma unroll
-  for (int i = 0; i < kOfWarp; ++i) {
+  for (int j = tid / 32; j < tiles; j += kWarps) {
+    const int k = j * 8 + row;
+    const auto weight = [&](int tap) {
+      return k < count ? Mma::rounded(__ldg(w + (k0 + k) * kTaps + tap)) : 0u;
+    };
     Mma::B words;
-    Mma::taps_b(words, Mma::rounded(asked[i][0]), Mma::rounded(asked[i][1]),
-                Mma::rounded(asked[i][2]));
+    Mma::taps_b(words, weight(Mma::first_tap(of_four)), weight(Mma::second_tap(of_four)),
+                of_four == 0 ? weight(kTaps - 1) : 0u);
     // The bias, in three parts that sum to it, is of three further terms, whose pixels are ones.
-    const float b = asked[i][3];
+    const float b = bias != nullptr && k < count ? __ldg(bias + k0 + k) : 0.f;
     const bfloat16 upper = bfloat16(b);
     const float rest = isfinite(float(upper)) ? b - float(upper) : 0.f;
     const bfloat16 middle = bfloat16(rest);
     if (of_four == 0) words[1] |= uint32_t(upper.bits) << 16;
     if (of_four == 1) words[1] = middle.bits | uint32_t(bfloat16(rest - float(middle)).bits) << 16;
-    weights[tid / 32 + i * kWarps][lane] = {words[0], words[1]};
+    weights[j][lane] = {words[0], words[1]};
   }
   const uint32_t ones = of_four == 0 ? 0x3f800000 : of_four == 1 ? 0x3f803f80 : 0;
   // In the tile, from a filter to the next and from a window.
@@ -437,22 +426,22 @@ __global__ void __launch_bounds__(kDirectMmaFilterWarps * 32, 2)
   }
 }
 
-/// Whether kernels here can be had, which pay where there are so many windows.
-inline bool direct_mma_possible(const Conv2dProblem& d, int64_t windows) {
+/// Whether kernels here can be had, which pay where there are many windows.
+inline bool direct_mma_possible(const Conv2dProblem& d) {
   return d.math != Math::kFP32 && d.c == 1 && d.r == 3 && d.s == 3 && gpu_available() &&
          gpu_attribute(cudaDevAttrComputeCapabilityMajor) >= 8 &&
-         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= windows;
+         int64_t{d.n} * (d.p / 2) * (d.q / 2) >= 1 << 16;
 }
 /// And for forward, which has no more of an image in shared memory than any GPU gives.
 inline bool direct_mma_forward_possible(const Conv2dProblem& d) {
   constexpr size_t kMostShared = 46 * 1024;
-  return direct_mma_possible(d, 128) && d.n % 2 == 0 &&
+  return direct_mma_possible(d) &&
          DirectMmaRuns(DirectGeometry(d, true)).shared_bytes() <= kMostShared;
 }
 /// And for backward_filter, whose copies are whole 16 bytes of neighbours in memory.
 template <class T>
 bool direct_mma_filter_possible(const Conv2dProblem& d) {
-  if (!direct_mma_possible(d, 1 << 16)) return false;
+  if (!direct_mma_possible(d)) return false;
   const DirectMmaImage<T> part{DirectGeometry(d, true)};
   return (d.layout == Layout::kNCHW ? d.k % kDirectMmaFilters == 0 : d.k == kDirectMmaFilters) &&
          part.x % 16 == 0 && part.bytes() >= 21 * 1024 && part.bytes() <= 64 * 1024 &&

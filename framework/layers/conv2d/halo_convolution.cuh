@@ -219,6 +219,9 @@ class HaloConvolution : public StagedConvolution<T> {
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
+  /// Whether backward_data takes other weights than forward.
+  bool turns_weights() const { return !kBf16 || keeps(Pass::kBackwardData); }
+
   int moment_parts() const {
     if (keeps(Pass::kForward)) return kept_problem(padded_, Pass::kForward).moment_parts();
     int parts = 0;
@@ -258,8 +261,6 @@ class HaloConvolution : public StagedConvolution<T> {
     launch_staging(product.weight_part(w.data<float>(), weights), NothingStaged{}, run.stream());
     product.run(x.data<float>(), weights, result, run.stream());
   }
-  /// Whether backward_data takes other weights than forward.
-  bool turns_weights() const { return !kBf16 || keeps(Pass::kBackwardData); }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
     if constexpr (kBf16) {

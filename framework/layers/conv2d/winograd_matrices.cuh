@@ -182,11 +182,13 @@ class PointProducts {
       : rows_(rows), columns_(columns), stride_(stride) {
     plan_ = {kPoints * ceil_div(rows, kTileRows), columns, ceil_div(terms, kTerms),
              int64_t(kPoints * stride),           limit,   multiprocessors};
+    // region points
     splits_ = plan_.splits;
     steps_ = splits_ * plan_.steps_per_split;
     plan_.row_tiles /= kPoints;
     plan_.steps = kPoints * steps_;
     plan_.splits *= kPoints;
+    // end points
   }
   /// Of a point: steps of 32 terms that operands have, and results that are its sum.
   int steps() const { return steps_; }
@@ -197,7 +199,7 @@ class PointProducts {
   size_t result_floats() const { return size_t(kPoints) * splits_ * stride_; }
   /// An estimate, with what other kernels write of operands and read of results.
   double microseconds() const {
-    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 3e6, kLaunchUs = 3;
+    constexpr double kCyclesPerUs = 1755, kBytesPerUs = 4e6, kLaunchUs = 2;
     const double floats = double(row_floats() + column_floats() + 2 * result_floats());
     return 3 * kLaunchUs + plan_.cycles / kCyclesPerUs + sizeof(float) * floats / kBytesPerUs;
   }

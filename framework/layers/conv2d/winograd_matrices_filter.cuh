@@ -1,6 +1,7 @@
 // backward_filter of winograd_matrices.cuh: transforms of x and dy, 36 products of matrices, and dw of their results.
 //
-// Mapping: transforms: lane = tile, a warp one channel after the other; dw: thread = channel and filter.
+// Mapping: transforms: lane = tile, a warp one channel after the other; dw: a thread adds up nine
+// points of a channel and filter, and one of four transforms what all four have.
 // Traffic: x and dy once; 2.25 times both written and read; 36 floats a channel and filter likewise; dw once. A workspace
 // below its limit takes slices of the tiles, one after the other, each with results of its own.
 #pragma once
@@ -54,47 +55,58 @@ __global__ void __launch_bounds__(TransformedImages::kThreads, 2)
   }
 }
 
-inline constexpr int kWinogradSumThreads = 128;
+/// Weights of a block, and the points that one of its threads adds up for a weight.
+struct WinogradSums {
+  static constexpr int kWeights = 64, kEach = 9;
+  static constexpr int kThreads = kWeights * WinogradSix::kPoints / kEach;
+};
 
-// Mapping: thread = filter and channel. dw leaves through shared memory, in the order of memory.
-// `parts` are [slice][point][split] of [filter][channel] and then of E's sums, each `stride` from the next.
-__global__ void __launch_bounds__(kWinogradSumThreads)
+// `parts` are [slice][point][split] of [filter][channel] and then of E's sums, each `stride` from the next. dw leaves through
+// shared memory, in the order of memory.
+__global__ void __launch_bounds__(WinogradSums::kThreads)
     winograd_sums_kernel(const float* parts, int slices, int splits, size_t stride, int weights,
                          int filters, float* __restrict__ dw, float* __restrict__ db) {
-  constexpr int kPoints = WinogradSix::kPoints, kTaps = 9;
-  __shared__ float sums[kWinogradSumThreads * kTaps];
+  constexpr int kPoints = WinogradSix::kPoints, kPatch = WinogradSix::kPatch, kTaps = 9;
+  constexpr int kWeights = WinogradSums::kWeights, kEach = WinogradSums::kEach;
+  __shared__ float sums[kPoints][kWeights], taps[kWeights * kTaps];
   wait_for_primary();
-  const int first = blockIdx.x * kWinogradSumThreads, i = first + threadIdx.x;
-  if (i < weights) {
-    float points[kPoints] = {}, taps[kTaps];
+  const int lane = threadIdx.x % kWeights, first_point = threadIdx.x / kWeights * kEach;
+  const int first = blockIdx.x * kWeights, i = first + lane;
+  const bool inside = i < weights + filters;
+  if (inside) {
+    float mine[kEach] = {};
     for (int slice = 0; slice < slices; ++slice) {
       for (int split = 0; split < splits; ++split) {
 #pragma unroll
-        for (int point = 0; point < kPoints; ++point)
-          points[point] += parts[((slice * kPoints + point) * splits + split) * stride + i];
+        for (int j = 0; j < kEach; ++j)
+          mine[j] += parts[((slice * kPoints + first_point + j) * splits + split) * stride + i];
       }
     }
-    transform_both<WinogradSix::Transposed<WinogradSix::Filter>, 3>(points, taps);
 #pragma unroll
-    for (int tap = 0; tap < kTaps; ++tap) sums[threadIdx.x * kTaps + tap] = taps[tap];
-  } else if (i < weights + filters && db != nullptr) {
-    float total = 0.f;
-    for (int slice = 0; slice < slices; ++slice) {
-      for (int split = 0; split < splits; ++split) {
-#pragma unroll
-        for (int point = 0; point < kPoints; ++point) {
-          const float share = WinogradSix::share_of_ones(point / WinogradSix::kPatch) *
-                              WinogradSix::share_of_ones(point % WinogradSix::kPatch);
-          if (share != 0.f)
-            total += share * parts[((slice * kPoints + point) * splits + split) * stride + i];
-        }
-      }
-    }
-    db[i - weights] = total;
+    for (int j = 0; j < kEach; ++j) sums[first_point + j][lane] = mine[j];
   }
   __syncthreads();
-  const int count = min(kWinogradSumThreads, weights - first) * kTaps;
-  for (int j = threadIdx.x; j < count; j += kWinogradSumThreads) dw[first * kTaps + j] = sums[j];
+  if (first_point == 0 && inside) {
+    float points[kPoints], of_weight[kTaps];
+#pragma unroll
+    for (int point = 0; point < kPoints; ++point) points[point] = sums[point][lane];
+    if (i < weights) {
+      transform_both<WinogradSix::Transposed<WinogradSix::Filter>, 3>(points, of_weight);
+#pragma unroll
+      for (int tap = 0; tap < kTaps; ++tap) taps[lane * kTaps + tap] = of_weight[tap];
+    } else if (db != nullptr) {
+      float total = 0.f;
+#pragma unroll
+      for (int point = 0; point < kPoints; ++point) {
+        total += WinogradSix::share_of_ones(point / kPatch) *
+                 WinogradSix::share_of_ones(point % kPatch) * points[point];
+      }
+      db[i - weights] = total;
+    }
+  }
+  __syncthreads();
+  const int count = min(kWeights, weights - first) * kTaps;
+  for (int j = threadIdx.x; j < count; j += WinogradSums::kThreads) dw[first * kTaps + j] = taps[j];
 }
 
 /// dw and db.
@@ -136,9 +148,9 @@ class WinogradMatrixFilter {
                        steps, x_blocks);
       products_->launch<true>(of_dy, of_x, parts + slice * products_->result_floats(), stream);
     }
-    launch_following({ceil_div(weights + d.k, kWinogradSumThreads), kWinogradSumThreads, 0, stream},
-                     winograd_sums_kernel, parts, slices_, products_->splits(), stride_, weights,
-                     d.k, dw, db);
+    launch_following(
+        {ceil_div(weights + d.k, WinogradSums::kWeights), WinogradSums::kThreads, 0, stream},
+        winograd_sums_kernel, parts, slices_, products_->splits(), stride_, weights, d.k, dw, db);
   }
 
  private:

@@ -253,8 +253,9 @@ class Conv2dPoolReluCustomSplitK : public Conv2dPoolReluImpl, public InferenceFo
                              " KiB of shared memory, and a block has " +
                              std::to_string(most >> 10));
     }
+    // Of the kernel, whatever problem it serves next.
     DUET_CUDA(cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(geometry_.shared_bytes())));
+                                   static_cast<int>(most)));
   }
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kForward ? 0 : general_->workspace_bytes(pass);

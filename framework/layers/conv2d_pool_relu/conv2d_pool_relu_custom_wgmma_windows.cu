@@ -72,7 +72,7 @@ struct WindowBarriers {
 /// What a part's results go through on their way out.
 struct WindowResults {
   bfloat16 values[kFilters * kColumns];
-  alignas(8) uint8_t places[kColumns][kFilters];
+  alignas(8) uint8_t marks[kColumns][kFilters];  // of MarkedValue
 };
 /// Behind it the weights, then the stages, then what products of columns without a window read.
 struct WindowSmem {
@@ -129,11 +129,10 @@ struct PieceLoader {
   struct Values {
     uint32_t of[kPieces][kLoads];
   };
-  const WindowGeometry& g;
   int from[kPieces], to[kPieces], octet[kPieces];  // -1: no pixel, no piece
 
-  __device__ __forceinline__ PieceLoader(const WindowGeometry& geometry, int member, int run)
-      : g(geometry) {
+  /// For parts of that run.
+  __device__ __forceinline__ void place(const WindowGeometry& g, int member, int run) {
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
       int rest, row, column;
@@ -150,7 +149,8 @@ struct PieceLoader {
     }
   }
   /// Of an image at x.
-  __device__ __forceinline__ void load(const bfloat16* x, int step, Values& values) const {
+  __device__ __forceinline__ void load(const WindowGeometry& g, const bfloat16* x, int step,
+                                       Values& values) const {
     const int channels = g.d.c, plane = g.d.h * g.d.w;
 #pragma unroll
     for (int i = 0; i < kPieces; ++i) {
@@ -193,8 +193,21 @@ struct PieceLoader {
   }
 };
 
+/// NaN if there is one.
+__device__ __forceinline__ float largest(float a, float b) {
+  float most;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
+  return most;
+}
+/// relu, rounded.
+__device__ __forceinline__ bfloat16 clipped(float value) {
+  bfloat16 result;
+  asm("cvt.rn.relu.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+}
+
 /// A part's y and, if it is kept, argmax, by the multiplying warpgroup.
-template <bool kPlanes>
+template <bool kPlanes, bool kKeepsArgmax>
 __device__ __forceinline__ void store_windows(const WindowGeometry& g,
                                               const float (&d)[4][kColumns / 2],
                                               const float (&bias)[2], int image, int run,
@@ -204,6 +217,8 @@ __device__ __forceinline__ void store_windows(const WindowGeometry& g,
   const int first = run * g.run_rows * g.pool_w;
   const int here = min(g.run_rows * g.pool_w, g.windows - first);
   const int filters = min(kFilters, g.d.k - filter0);
+  [[maybe_unused]] int clear;  // of largest_marked()
+  asm("mov.u32 %0, 0xfffffff8;" : "=r"(clear));
 #pragma unroll
   for (int j = 0; j < kColumns / 8; ++j) {
 #pragma unroll
@@ -215,12 +230,21 @@ __device__ __forceinline__ void store_windows(const WindowGeometry& g,
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const int k = 4 * j + 2 * i + e, filter = tid / 32 * 16 + lane / 4 + 8 * i;
-        const PooledValue pooled =
-            pool_window(d[0][k] + bias[i], d[1][k] + bias[i], d[2][k] + bias[i], d[3][k] + bias[i]);
-        if (!inside) continue;
-        results.values[kPlanes ? filter * here + window : window * kFilters + filter] =
-            bfloat16(pooled.value);
-        results.places[window][filter] = uint8_t(pooled.code);
+        bfloat16& value =
+            results.values[kPlanes ? filter * here + window : window * kFilters + filter];
+        if constexpr (kKeepsArgmax) {
+          const float v[4] = {d[0][k] + bias[i], d[1][k] + bias[i], d[2][k] + bias[i],
+                              d[3][k] + bias[i]};
+          MarkedValue most = largest_marked(v[0], v[1], v[2], v[3], clear);
+          if (most.is_unordered()) most = marked(pool_window(v[0], v[1], v[2], v[3]));
+          if (!inside) continue;
+          value = bfloat16(most.value());
+          results.marks[window][filter] = uint8_t(most.bits & 7);
+        } else {
+          // The bias is the same of all four, and rounding keeps their order.
+          const float most = largest(largest(d[0][k], d[1][k]), largest(d[2][k], d[3][k]));
+          if (inside) value = clipped(most + bias[i]);
+        }
       }
     }
   }
@@ -253,18 +277,18 @@ __device__ __forceinline__ void store_windows(const WindowGeometry& g,
           to[size_t(i / kFilters) * g.d.k + i % kFilters] = results.values[i];
     }
   }
-  if (argmax != nullptr) {
+  if constexpr (kKeepsArgmax) {
     for (int i = tid; i < here * (kFilters / 8); i += kGroup) {
       const int octet = i / here, window = i % here;
       if (octet * 8 >= filters) break;
-      const uint2 bytes = *reinterpret_cast<const uint2*>(&results.places[window][octet * 8]);
+      const uint2 bytes = *reinterpret_cast<const uint2*>(&results.marks[window][octet * 8]);
       // Bytes 0x0d0c0b0a -> 0xdcba.
       const auto nibbles = [](uint32_t word) {
         word = (word | word >> 4) & 0x00ff00ffu;
         return (word | word >> 8) & 0xffffu;
       };
       argmax[(size_t(image) * argmax_groups(g.d.k) + filter0 / 8 + octet) * g.windows + first +
-             window] = nibbles(bytes.x) | nibbles(bytes.y) << 16;
+             window] = codes_of_marks(nibbles(bytes.x) | nibbles(bytes.y) << 16);
     }
   }
   wait_warpgroup();
@@ -272,12 +296,12 @@ __device__ __forceinline__ void store_windows(const WindowGeometry& g,
 
 #endif  // DUET_HAS_WGMMA
 
-// blockIdx.y is one of 64 filters; blocks take parts by turns. argmax is nullptr in inference, where weights rest.
-template <bool kPlanes>
+// blockIdx.y is one of 64 filters; blocks take parts by turns. In inference weights rest, and argmax is not kept.
+template <bool kPlanes, bool kInference>
 __global__ void __launch_bounds__(kThreads, 2)
     conv2d_pool_relu_windows_kernel(const __grid_constant__ WindowGeometry g, int stages,
-                                    bool weights_rest, const bfloat16* x, const uint32_t* weights,
-                                    const float* bias, bfloat16* y, uint32_t* argmax) {
+                                    const bfloat16* x, const uint32_t* weights, const float* bias,
+                                    bfloat16* y, uint32_t* argmax) {
 #if DUET_HAS_WGMMA
   extern __shared__ __align__(128) char memory[];
   auto& smem = *reinterpret_cast<WindowSmem*>(memory);
@@ -294,7 +318,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   }
   __syncthreads();
-  if (!weights_rest) wait_for_primary();
+  if constexpr (!kInference) wait_for_primary();
   // Of which the compiler is to know that a warp's threads agree.
   if (__shfl_sync(~0u, tid / kGroup, 0) == 1) {
     const int member = tid - kGroup;
@@ -308,17 +332,20 @@ __global__ void __launch_bounds__(kThreads, 2)
                   barriers.weights[step]);
       }
     }
+    PieceLoader<kPlanes> loader;
+    int image, run, placed;
+    g.by_runs.divmod(blockIdx.x, image, placed);
+    loader.place(g, member, placed);
     wait_for_primary();
     WindowRing at;
     for (int part = blockIdx.x; part < parts; part += gridDim.x) {
-      int image, run;
       g.by_runs.divmod(part, image, run);
-      const PieceLoader<kPlanes> loader(g, member, run);
+      if (run != placed) loader.place(g, member, placed = run);
       const bfloat16* const from = x + size_t(image) * g.d.c * g.d.h * g.d.w;
       typename PieceLoader<kPlanes>::Values values, next;
-      loader.load(from, 0, values);
+      loader.load(g, from, 0, values);
       for (int step = 0; step < g.steps; ++step) {
-        if (step + 1 < g.steps) loader.load(from, step + 1, next);
+        if (step + 1 < g.steps) loader.load(g, from, step + 1, next);
         if (at.round > 0) barriers.empty[at.stage].wait(at.round - 1);
         loader.store(ring + at.stage * g.stage_bytes, values);
         asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -392,7 +419,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     if (lane == 0) barriers.empty[last].arrive();
     int image, run;
     g.by_runs.divmod(part, image, run);
-    store_windows<kPlanes>(g, d, biases, image, run, filter0, smem.results, y, argmax);
+    store_windows<kPlanes, !kInference>(g, d, biases, image, run, filter0, smem.results, y, argmax);
   }
 #else
   __trap();
@@ -429,8 +456,11 @@ class Conv2dPoolReluCustomWgmmaWindows : public Conv2dPoolReluImpl, public Infer
 
   void prepare(Pass pass, Context& context) override {
     if (pass != Pass::kForward) return general_->prepare(pass, context);
-    DUET_CUDA(cudaFuncSetAttribute(kernel(), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                   static_cast<int>(shared_bytes())));
+    for (const bool inference : {false, true}) {
+      // Of the kernel, whatever problem it serves next.
+      DUET_CUDA(cudaFuncSetAttribute(kernel(inference), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                     gpu_attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin)));
+    }
   }
   size_t workspace_bytes(Pass pass) const override {
     return pass == Pass::kForward ? geometry_.weight_bytes() : general_->workspace_bytes(pass);
@@ -444,7 +474,7 @@ class Conv2dPoolReluCustomWgmmaWindows : public Conv2dPoolReluImpl, public Infer
   void forward(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
                const Tensor& state) override {
     arrange(run, w, run.workspace);
-    multiply(run, false, x, run.workspace, b, y, state.data<uint32_t>());
+    multiply(run, false, x, run.workspace, b, y, state);
   }
   size_t prepared_bytes() const override { return geometry_.weight_bytes(); }
   void prepare_weights(const Run& run, const LayerTensors& t, void* prepared) override {
@@ -452,7 +482,7 @@ class Conv2dPoolReluCustomWgmmaWindows : public Conv2dPoolReluImpl, public Infer
   }
   void infer(const Run& run, const LayerTensors& t, const void* prepared) override {
     multiply(run, !run.training, t.x[0], prepared, problem_.conv.bias ? t.w[1] : Tensor{}, t.y[0],
-             run.training ? t.state.data<uint32_t>() : nullptr);
+             t.state);
   }
   bool serves_training() const override { return true; }
   void backward_data_of_prepared(const Run& run, const LayerTensors& t, const void*) override {
@@ -468,10 +498,12 @@ class Conv2dPoolReluCustomWgmmaWindows : public Conv2dPoolReluImpl, public Infer
   }
 
  private:
-  using Kernel = decltype(&conv2d_pool_relu_windows_kernel<true>);
+  using Kernel = decltype(&conv2d_pool_relu_windows_kernel<true, true>);
+  Kernel kernel(bool inference) const { return inference ? kernel<true>() : kernel<false>(); }
+  template <bool kInference>
   Kernel kernel() const {
-    return geometry_.planes() ? conv2d_pool_relu_windows_kernel<true>
-                              : conv2d_pool_relu_windows_kernel<false>;
+    return geometry_.planes() ? conv2d_pool_relu_windows_kernel<true, kInference>
+                              : conv2d_pool_relu_windows_kernel<false, kInference>;
   }
   size_t shared_bytes() const {
     return bytes_without_stages(geometry_) + size_t(stages_) * geometry_.stage_bytes;
@@ -482,14 +514,14 @@ class Conv2dPoolReluCustomWgmmaWindows : public Conv2dPoolReluImpl, public Infer
                      conv2d_pool_relu_window_weights_kernel, problem_.conv, geometry_.steps, words,
                      w.data<float>(), static_cast<uint32_t*>(to));
   }
-  void multiply(const Run& run, bool weights_rest, const Tensor& x, const void* weights,
-                const Tensor& b, const Tensor& y, uint32_t* argmax) const {
+  void multiply(const Run& run, bool inference, const Tensor& x, const void* weights,
+                const Tensor& b, const Tensor& y, const Tensor& state) const {
     const int at_once = std::max(1, 2 * multiprocessor_count() / geometry_.groups);
     launch_following({dim3(std::min(geometry_.parts(), at_once), geometry_.groups), kThreads,
                       shared_bytes(), run.stream()},
-                     kernel(), geometry_, stages_, weights_rest, x.data<bfloat16>(),
+                     kernel(inference), geometry_, stages_, x.data<bfloat16>(),
                      static_cast<const uint32_t*>(weights), b.data<float>(), y.data<bfloat16>(),
-                     argmax);
+                     state.data<uint32_t>());
   }
 
   const WindowGeometry geometry_;

@@ -225,7 +225,7 @@ std::optional<std::string> unsupported(const LinearProblem& problem, Pass pass) 
 }
 
 /// In tf32, while a batch is less than a tile of custom_wgmma's, which turns operands first (3200 -> 256
-/// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1).
+/// at 64 on an H200, three passes: 5.9, 5.5 and 6.2 us for 6.5, 7.0 and 9.1); and of few rows, which take no tiles.
 bool preferred(const LinearProblem& problem, Pass pass, size_t) {
   const int most = problem.math == Math::kTF32 ? 127 : kRowsAtOnce;
   const bool dots =
