@@ -138,7 +138,9 @@ TEST_F(NetStaged, GoFromPassToPass) {
 }
 
 TEST_F(NetStaged, GoFromImplementationToImplementation) {
-  make("{forward: cpu_double_two, backward: cpu_double_other}");
+  make(
+      "{forward: cpu_double_two, backward_filter: cpu_double_other, backward_data: "
+      "cpu_double_two}");
   run();
   EXPECT_EQ(details(),
             (Details{"x to backward_filter, w to backward_data", "dy to backward_data", ""}));
