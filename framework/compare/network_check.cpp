@@ -250,7 +250,10 @@ class TensorWatch {
   /// What lies in the memory that the call writes is needed no more.
   std::string changed_by(const Net::Call& call) {
     std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {});
-    own.push_back(call.node->tensors.state);
+    const StagedTensors& staged = call.node->staged;
+    for (const Tensor& tensor : {call.node->tensors.state, staged.x, staged.dy, staged.w}) {
+      own.push_back(tensor);
+    }
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);

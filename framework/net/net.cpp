@@ -42,6 +42,7 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   make_implementations(layers);
   list_calls();
   hand_moments_on(layers);
+  share_staged(layers);
   take_memory();
   take_workspace();
   take_prepared_memory();
@@ -181,6 +182,8 @@ void Net::wait_for_readers(const Call& call) {
   const LayerTensors& t = call.node->tensors;
   std::vector<Tensor> written = t.dx;
   written.push_back(t.state);
+  // Which only backward_filter leaves there.
+  if (call.step->pass == Pass::kBackwardFilter) written.push_back(call.node->staged.dy);
   const auto are_written = [&](const std::vector<Tensor>& read) {
     return std::any_of(written.begin(), written.end(), [&](const Tensor& one) {
       return std::any_of(read.begin(), read.end(),
@@ -192,7 +195,9 @@ void Net::wait_for_readers(const Call& call) {
     const LayerTensors& read = reader.tensors;
     // A layer's own state is only read once its backward_filter has gone aside.
     const bool state = &reader != call.node && are_written({read.state});
-    if (!state && !are_written(read.x) && !are_written(read.y) && !are_written(read.dy)) continue;
+    const bool staged = are_written({reader.staged.x, reader.staged.dy});
+    if (!state && !staged && !are_written(read.x) && !are_written(read.y) && !are_written(read.dy))
+      continue;
     aside_->hold_main(asides_[i].mark);  // and those before it
     asides_.erase(asides_.begin(), asides_.begin() + static_cast<ptrdiff_t>(i) + 1);
     return;
@@ -263,6 +268,9 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
     node.inference->backward_data_of_prepared(run, t, node.prepared);
   } else if (update && filter) {
     node.updates->backward_filter_with_update(aside(run), t, *update);
+  } else if (call.step->shares && run.training) {
+    call.step->shares->run_sharing(call.step->pass, run, t, node.staged,
+                                   node.leaves ? node.moments : ChannelMoments());
   } else {
     call.step->implementation->run(call.step->pass, whole ? aside(run) : run, t);
   }
@@ -287,7 +295,7 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
       node.inference->infer(run, node.tensors, node.prepared);
     } else if (joined) {
       node.joined->forward_and_backward(run, node.tensors);
-    } else if (training && step.pass == Pass::kForward && node.leaves) {
+    } else if (training && step.pass == Pass::kForward && node.leaves && !step.shares) {
       node.leaves->forward_with_moments(run, node.tensors, node.moments);
     } else if (training && step.pass == Pass::kForward && node.takes) {
       node.takes->forward_of_moments(run, node.tensors, node.moments);

@@ -12,6 +12,7 @@
 #include "layers/handed_moments.h"
 #include "layers/inference_forward.h"
 #include "layers/loss.h"
+#include "layers/staged_tensors.h"
 #include "layers/updates_weight.h"
 #include "net/plan.h"
 #include "net/weights.h"
@@ -32,6 +33,8 @@ class Net {
       bool runs = true;                          // in a training step
       Implementation* implementation = nullptr;  // owned by Node::implementations
       std::string label;                         // "conv1 forward custom_direct"
+      SharesStaged* shares = nullptr;            // it, where it shares tensors of `staged`
+      std::string left = {};                     // for tables: "x to backward_filter"
     };
     std::string name;
     std::shared_ptr<Layer> layer;
@@ -47,7 +50,8 @@ class Net {
     LeavesMoments* leaves = nullptr;
     TakesMoments* takes = nullptr;
     ChannelMoments moments;
-    std::string handed;  // for tables: "moments to bn1"
+    std::string handed;    // for tables: "moments to bn1"
+    StagedTensors staged;  // in training, what passes share
     /// In training, backward_filter's implementation where it can update the weight.
     UpdatesWeight* updates = nullptr;
     std::string updated;  // for tables, of who has it do so: "updates the weight by adam"
@@ -137,6 +141,9 @@ class Net {
   void make_implementations(const std::vector<ResolvedLayer>& layers);
   void list_calls();
   void hand_moments_on(const std::vector<ResolvedLayer>& layers);
+  void share_staged(const std::vector<ResolvedLayer>& layers);
+  /// The number of a pass in calls(). REQUIRES: it runs.
+  int call_of(size_t layer, Pass pass) const;
   void take_memory();
   Lifetime lifetime_of(const HandedMoments& handed) const;
   void set_moments(const HandedMoments& handed, void* memory);
@@ -175,6 +182,12 @@ class Net {
   std::vector<Node> nodes_;
   std::vector<Call> calls_;
   std::vector<HandedMoments> handed_;
+  struct Staged {
+    Node* node;
+    Tensor StagedTensors::*tensor;
+    Lifetime lifetime;
+  };
+  std::vector<Staged> staged_;
 };
 
 /// The layers of a network that predicts: all but the loss, which is the last.

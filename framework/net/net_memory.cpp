@@ -35,7 +35,8 @@ Lifetime lifetime_of_state(const NetPlan& plan, size_t layer, size_t bytes) {
 }  // namespace
 
 void Net::take_memory() {
-  std::vector<Lifetime> needed;  // the plan's values, then the layers' states, then moments
+  // The plan's values, then the layers' states, then moments, then what passes share.
+  std::vector<Lifetime> needed;
   for (const PlannedValue& value : plan_.values) {
     needed.push_back({.bytes = value.desc.bytes(), .first = value.first, .last = value.last});
   }
@@ -44,6 +45,8 @@ void Net::take_memory() {
   }
   const size_t handed = needed.size();
   for (const HandedMoments& each : handed_) needed.push_back(lifetime_of(each));
+  const size_t staged = needed.size();
+  for (const Staged& each : staged_) needed.push_back(each.lifetime);
   const Packing packing = pack(needed);
   for (const Lifetime& each : needed) unshared_bytes_ += align_up(each.bytes);
   activation_memory_ = Buffer(context_.device(), packing.bytes);
@@ -70,6 +73,11 @@ void Net::take_memory() {
     if (state.bytes == 0) continue;
     t.state = {{{static_cast<int64_t>(state.bytes)}, DType::kUInt8},
                activation_memory_.at(packing.offsets[plan_.values.size() + i])};
+  }
+  for (size_t i = 0; i < staged_.size(); ++i) {
+    const auto& [node, tensor, lifetime] = staged_[i];
+    node->staged.*tensor = {{{static_cast<int64_t>(lifetime.bytes)}, DType::kUInt8},
+                            activation_memory_.at(packing.offsets[staged + i])};
   }
   for (size_t i = 0; i < handed_.size(); ++i) {
     set_moments(handed_[i], activation_memory_.at(packing.offsets[handed + i]));

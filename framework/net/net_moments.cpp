@@ -16,11 +16,14 @@ Implementation* forward_of(const Net::Node& node) {
 }  // namespace
 
 std::string Net::Node::detail(const Step& step) const {
-  const std::string text = step.implementation->detail(step.pass);
-  const std::string& more = step.pass == Pass::kForward          ? handed
-                            : step.pass == Pass::kBackwardFilter ? updated
-                                                                 : std::string();
-  return text.empty() || more.empty() ? text + more : text + ", " + more;
+  std::string text = step.implementation->detail(step.pass);
+  const auto add = [&](const std::string& more) {
+    text += text.empty() || more.empty() ? more : ", " + more;
+  };
+  if (step.pass == Pass::kForward) add(handed);
+  if (step.pass == Pass::kBackwardFilter) add(updated);
+  add(step.left);
+  return text;
 }
 
 void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
@@ -52,18 +55,21 @@ void Net::hand_moments_on(const std::vector<ResolvedLayer>& layers) {
 
 Lifetime Net::lifetime_of(const HandedMoments& handed) const {
   const Node& from = nodes_[handed.from];
-  const auto call_of = [&](size_t layer) {
-    const auto found =
-        std::find_if(plan_.calls.begin(), plan_.calls.end(), [&](const PlannedCall& call) {
-          return call.layer == static_cast<int>(layer) && call.pass == Pass::kForward;
-        });
-    return static_cast<int>(found - plan_.calls.begin());
-  };
   Lifetime lifetime{
       .bytes = ChannelMoments::bytes(from.layer->outputs()[0].shape[1], from.moments.parts),
-      .first = call_of(handed.from)};
-  for (size_t to : handed.to) lifetime.last = std::max(lifetime.last, call_of(to));
+      .first = call_of(handed.from, Pass::kForward)};
+  for (size_t to : handed.to) {
+    lifetime.last = std::max(lifetime.last, call_of(to, Pass::kForward));
+  }
   return lifetime;
+}
+
+int Net::call_of(size_t layer, Pass pass) const {
+  const auto found =
+      std::find_if(plan_.calls.begin(), plan_.calls.end(), [&](const PlannedCall& call) {
+        return call.layer == static_cast<int>(layer) && call.pass == pass;
+      });
+  return static_cast<int>(found - plan_.calls.begin());
 }
 
 void Net::set_moments(const HandedMoments& handed, void* memory) {

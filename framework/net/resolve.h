@@ -50,7 +50,7 @@ struct ResolvedLayer {
   /// Of the first layer of what would have been a block: which layers run one by one, and why.
   std::string unfused = {};
   /// NetSpec::fuse: what an implementation can find on its way may go to the reader of its output
-  /// (layers/handed_moments.h).
+  /// (layers/handed_moments.h), and what a pass stages to the layer's others (layers/staged_tensors.h).
   bool hands_on = false;
 };
 

@@ -9,7 +9,7 @@
 // Limits:   those of custom_wgmma, but more than 16 channels and filters in bf16 too; stride 1, more than
 //           one tap, no more padding than taps reach, rows that leave room for a tile in shared memory;
 //           backward_filter: 3x3, dilation 1.
-#include "layers/conv2d/conv2d_moments.h"
+#include "layers/conv2d/conv2d_wgmma.cuh"
 #include "layers/conv2d/halo_convolution.cuh"
 
 namespace duet {
@@ -21,35 +21,8 @@ bool mma_preferred_to_halo(const Conv2dProblem& d, Pass pass) {
          wgmma_convolution_unsupported(d, pass) && !halo_convolution_preferred(d, pass);
 }
 
-namespace {
-
 template <class T>
-class Conv2dCustomWgmmaHalo : public Conv2dWithMoments {
- public:
-  Conv2dCustomWgmmaHalo(const Conv2dProblem& problem, const Context& context)
-      : Conv2dWithMoments(problem), convolution_(problem, context.workspace_limit()) {}
-
-  size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
-  std::string detail(Pass pass) const override { return convolution_.text(pass); }
-
-  int moment_parts() const override { return convolution_.moment_parts(); }
-  void convolve(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b, const Tensor& y,
-                const ChannelMoments& moments) override {
-    convolution_.forward(run, x, w, b.data<float>(), y, moments);
-  }
-  void backward_data(const Run& run, const Tensor& dy, const Tensor& w, const Tensor& dx) override {
-    convolution_.backward_data(run, dy, nullptr, w, dx);
-  }
-  void backward_filter(const Run& run, const Tensor& x, const Tensor& dy, const Tensor& dw,
-                       const Tensor& db) override {
-    convolution_.backward_filter(run, x, dy, nullptr, dw.data<float>(), db.data<float>());
-  }
-
- private:
-  const HaloConvolution<T> convolution_;
-};
-
-}  // namespace
+using Conv2dCustomWgmmaHalo = Conv2dStaged<T, HaloConvolution<T>>;
 
 ImplEntry<Conv2dProblem> conv2d_custom_wgmma_halo() {
   auto entry = gpu_entry<Conv2dCustomWgmmaHalo>("custom_wgmma_halo", halo_convolution_unsupported);

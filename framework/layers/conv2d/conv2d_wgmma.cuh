@@ -1,15 +1,17 @@
-// conv2d by WgmmaConvolution, as implementations of the list have it.
+// conv2d by WgmmaConvolution or HaloConvolution, as implementations of the list have it.
 #pragma once
 
+#include "device/side_stream.h"
 #include "layers/conv2d/conv2d_moments.h"
 #include "layers/conv2d/wgmma_convolution.cuh"
+#include "layers/staged_tensors.h"
 
 namespace duet {
 
-template <class T, bool kSplit>
-class Conv2dWgmma : public Conv2dWithMoments {
+template <class T, class Convolution>
+class Conv2dStaged : public Conv2dWithMoments, public SharesStaged {
  public:
-  Conv2dWgmma(const Conv2dProblem& problem, const Context& context)
+  Conv2dStaged(const Conv2dProblem& problem, const Context& context)
       : Conv2dWithMoments(problem), convolution_(problem, context.workspace_limit()) {}
 
   size_t workspace_bytes(Pass pass) const override { return convolution_.workspace_bytes(pass); }
@@ -28,8 +30,35 @@ class Conv2dWgmma : public Conv2dWithMoments {
     convolution_.backward_filter(run, x, dy, nullptr, dw.data<float>(), db.data<float>());
   }
 
+  StagedBytes staged_bytes(Pass pass) const override {
+    if constexpr (!std::is_same_v<T, bfloat16>) return {};  // tf32's passes have a form each
+    const size_t x = convolution_.staged_x_bytes(), dy = convolution_.staged_dy_bytes();
+    const size_t w = convolution_.staged_w_bytes();
+    if (pass == Pass::kForward) return {.x = x, .w = w};
+    if (pass == Pass::kBackwardFilter) return {.x = x, .dy = dy};
+    return {.dy = dy, .w = convolution_.turns_weights() ? 0 : w};
+  }
+  void run_sharing(Pass pass, const Run& run, const LayerTensors& t, const StagedTensors& staged,
+                   const ChannelMoments& moments) override {
+    const SharedImages<T> shared{staged.x.data<T>(), staged.dy.data<T>(), staged.w.data<T>()};
+    const bool bias = problem_.bias;
+    if (pass == Pass::kForward) {
+      convolution_.forward(run, t.x[0], t.w[0], bias ? t.w[1].data<float>() : nullptr, t.y[0],
+                           moments, shared);
+    } else if (pass == Pass::kBackwardFilter) {
+      if (shared.dy) convolution_.stage_dy(run, t.dy[0], nullptr, shared.dy);
+      convolution_.backward_filter(aside(run), t.x[0], t.dy[0], nullptr, t.dw[0].data<float>(),
+                                   bias ? t.dw[1].data<float>() : nullptr, shared);
+    } else if (t.dx[0]) {
+      convolution_.backward_data(run, t.dy[0], nullptr, t.w[0], t.dx[0], shared);
+    }
+  }
+
  private:
-  const WgmmaConvolution<T, kSplit> convolution_;
+  const Convolution convolution_;
 };
+
+template <class T, bool kSplit>
+using Conv2dWgmma = Conv2dStaged<T, WgmmaConvolution<T, kSplit>>;
 
 }  // namespace duet

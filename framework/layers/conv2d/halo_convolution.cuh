@@ -206,6 +206,9 @@ class HaloConvolution : public StagedConvolution<T> {
     return (pass == Pass::kForward ? forward_ : backward_data_).plan.text();
   }
 
+  /// Whether backward_data takes other weights than forward.
+  bool turns_weights() const { return !kBf16 || keeps(Pass::kBackwardData); }
+
   int moment_parts() const {
     if (keeps(Pass::kForward)) return kept_problem(padded_, Pass::kForward).moment_parts();
     int parts = 0;
@@ -214,18 +217,19 @@ class HaloConvolution : public StagedConvolution<T> {
     return parts;
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
-               const ChannelMoments& moments = {}) const {
+               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const {
     if constexpr (kBf16) {
       if (keeps(Pass::kForward)) {
         const Conv2dProblem& d = problem_;
         this->by_layout([&, this]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
           this->forward_kept(
-              run, x, w, RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q, moments});
+              run, x, w, RowPairResult<kLayout, T>{y.data<T>(), bias, d.n, d.k, d.p, d.q, moments},
+              shared);
         });
         return;
       }
     }
-    const auto [image, weights] = stage_x_and_weights(run, x, w);
+    const auto [image, weights] = stage_x_and_weights(run, x, w, shared);
     launch(forward_, image, by_row(weights, problem_.k), bias, problem_.k, y, run, moments);
   }
   /// Forward to somewhere else, as kept_weights.cuh has results. REQUIRES: kept_weights_preferred().

@@ -10,11 +10,13 @@
 
 namespace duet {
 
-/// Staged x and dy that passes of a step share, each where its first pass leaves it; nullptr where each pass stages its own.
+/// Staged x, dy and weights [k][(r,s,c)] that passes of a step share, each where its first pass leaves it; nullptr where each
+/// pass stages its own.
 template <class T>
 struct SharedImages {
   T* x = nullptr;
   T* dy = nullptr;
+  T* w = nullptr;
 };
 
 /// x, y and their gradients are stored as T. Staged images lie at the beginning of the workspace, but for those that passes
@@ -29,6 +31,10 @@ class StagedConvolution {
   void share(bool x, bool dy) { shares_x_ = x, shares_dy_ = dy; }
   size_t shared_x_bytes() const { return shares_x_ ? x_bytes() : 0; }
   size_t shared_dy_bytes() const { return shares_dy_ ? dy_bytes() : 0; }
+  /// Of what passes may share; 0 of what lies as it should.
+  size_t staged_x_bytes() const { return stages_x() ? x_bytes() : 0; }
+  size_t staged_dy_bytes() const { return stages_dy(nullptr) ? dy_bytes() : 0; }
+  size_t staged_w_bytes() const { return weight_bytes(problem_.k, padded_.c); }
   // One channel lies the same in both layouts; it is padded all the same.
   bool stages_x() const { return problem_.layout == Layout::kNCHW || problem_.c != padded_.c; }
   bool stages_dy(const uint32_t* argmax) const {
@@ -57,10 +63,9 @@ class StagedConvolution {
 
   /// In the workspace, as if x and dy were always staged.
   size_t staged_bytes(Pass pass) const {
-    const size_t taps = size_t(geometry_.taps) * sizeof(T);
     if (pass == Pass::kBackwardFilter) return own_x_bytes() + own_dy_bytes();
     const size_t weights =
-        std::max(align_up(taps * problem_.k * padded_.c), align_up(taps * problem_.c * padded_.k));
+        std::max(weight_bytes(problem_.k, padded_.c), weight_bytes(problem_.c, padded_.k));
     return (pass == Pass::kForward ? own_x_bytes() : own_dy_bytes()) + weights;
   }
   void* behind_staged(const Run& run, Pass pass) const {
@@ -72,7 +77,7 @@ class StagedConvolution {
                                                     const Tensor& w,
                                                     const SharedImages<T>& shared = {}) const {
     T* const image = !stages_x() ? nullptr : shared.x ? shared.x : at(run, 0);
-    T* const weights = at(run, own_x_bytes());
+    T* const weights = shared.w ? shared.w : at(run, own_x_bytes());
     const WeightMatrix matrix(w.data<float>(), problem_, false, padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       launch_staging(x_part<kLayout>(x, image), WeightPart<T>(matrix, weights, rounds()),
@@ -80,20 +85,20 @@ class StagedConvolution {
     });
     return {image ? image : x.data<T>(), weights};
   }
-  /// dy (with `argmax`, of the pooled y) and the weights, `turned` to [c][(r,s,k)] or not.
+  /// dy (with `argmax`, of the pooled y) and the weights, `turned` to [c][(r,s,k)] and never shared, or not.
   std::pair<const T*, const T*> stage_dy_and_weights(const Run& run, const Tensor& dy,
                                                      const uint32_t* argmax, const Tensor& w,
                                                      bool turned,
                                                      const SharedImages<T>& shared = {}) const {
     T* const image = stages_dy(argmax) && !shared.dy ? at(run, 0) : nullptr;
-    T* const weights = at(run, own_dy_bytes());
+    T* const weights = shared.w && !turned ? nullptr : at(run, own_dy_bytes());
     const WeightMatrix matrix(w.data<float>(), problem_, turned, turned ? padded_.k : padded_.c);
     by_layout([&]<Layout kLayout>(std::integral_constant<Layout, kLayout>) {
       with_dy_part<kLayout>(dy, argmax, image, [&](const auto& part) {
         launch_staging(part, WeightPart<T>(matrix, weights, rounds()), run.stream());
       });
     });
-    return {shared.dy ? shared.dy : image ? image : dy.data<T>(), weights};
+    return {shared.dy ? shared.dy : image ? image : dy.data<T>(), weights ? weights : shared.w};
   }
   std::pair<const T*, const T*> stage_x_and_dy(const Run& run, const Tensor& x, const Tensor& dy,
                                                const uint32_t* argmax,
@@ -142,6 +147,9 @@ class StagedConvolution {
   }
   size_t dy_bytes() const {
     return align_up(sizeof(T) * problem_.n * geometry_.pixels_out * size_t(padded_.k));
+  }
+  size_t weight_bytes(int rows, int channels) const {
+    return align_up(sizeof(T) * geometry_.taps * rows * channels);
   }
   T* at(const Run& run, size_t bytes) const {
     return reinterpret_cast<T*>(static_cast<char*>(run.workspace) + bytes);

@@ -142,8 +142,8 @@ class WgmmaConvolution : public StagedConvolution<T> {
     return forward_.splits == 1 ? outputs_.count() : summed_images().parts();
   }
   void forward(const Run& run, const Tensor& x, const Tensor& w, const float* bias, const Tensor& y,
-               const ChannelMoments& moments = {}) const {
-    with_operands(run, x, w, {}, outputs_, forward_,
+               const ChannelMoments& moments = {}, const SharedImages<T>& shared = {}) const {
+    with_operands(run, x, w, shared, outputs_, forward_,
                   [&]<class Tile>(Tile, const auto& a, const auto& b) {
                     launch_images<Tile>(run, Pass::kForward, forward_, a, b, bias, y, moments);
                   });
@@ -167,6 +167,8 @@ class WgmmaConvolution : public StagedConvolution<T> {
             likely_multiprocessor_count()};
   }
 
+  /// Whether backward_data takes other weights than forward.
+  bool turns_weights() const { return kRasters; }
   void backward_data(const Run& run, const Tensor& dy, const uint32_t* argmax, const Tensor& w,
                      const Tensor& dx, const SharedImages<T>& shared = {}) const {
     const auto [image, weights] = stage_dy_and_weights(run, dy, argmax, w, kRasters, shared);

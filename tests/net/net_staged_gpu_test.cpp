@@ -1,0 +1,99 @@
+// A network whose convolutions share what they stage learns, to the bit, as one whose passes stage their own.
+#include <gtest/gtest.h>
+
+#include "device/gpu.h"
+#include "support/gpu_test.h"
+#include "support/network.h"
+#include "support/training_cases.h"
+
+namespace duet {
+namespace {
+
+constexpr const char* kNetwork = R"(
+backend: custom
+math: bf16
+data: {dataset: synthetic_images, channels: 3, size: 32, classes: 10, train_count: 256, batch: 64}
+optimizer: {type: sgd, learning_rate: 0.02}
+layers:
+  - {name: conv1, type: conv2d, out_channels: 64, kernel: 3, padding: 1, stride: 2}
+  - {type: tanh}
+  - name: conv2
+    type: conv2d
+    out_channels: 64
+    kernel: 3
+    padding: 1
+    backend: {forward: custom_wgmma_halo, backward_filter: custom_wgmma, backward_data: custom_wgmma_halo}
+  - {type: tanh}
+  - {name: conv3, type: conv2d, out_channels: 136, kernel: 3, padding: 1, stride: 2, bias: false, backend: custom_wgmma}
+  - {name: tanh3, type: tanh}
+  - name: conv4
+    type: conv2d
+    out_channels: 136
+    kernel: 3
+    padding: 1
+    backend: {forward: custom_wgmma, backward_filter: custom_wgmma_halo, backward_data: custom_wgmma}
+  - {name: sum, type: add, inputs: [tanh3, conv4]}
+  - {type: global_avg_pool2d}
+  - {type: flatten}
+  - {name: fc, type: linear, out_features: 10}
+  - {type: softmax_cross_entropy}
+)";
+
+class NetStagedOnGpu : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped() && gpu::compute_capability() < 90) GTEST_SKIP() << "wgmma";
+  }
+};
+
+TEST_F(NetStagedOnGpu, LearnsTheSame) {
+  for (const std::string layout : {"layout: nchw", "layout: nhwc"}) {
+    TestTraining shared(layout + kNetwork), eager("graph: false\n" + layout + kNetwork),
+        plain("fuse: false\n" + layout + kNetwork);
+    int images = 0, weights = 0;
+    for (const Net::Node& node : shared.training->net().nodes()) {
+      images += node.staged.x && node.staged.dy;
+      weights += bool(node.staged.w);
+    }
+    EXPECT_EQ(images, layout == "layout: nchw" ? 3 : 0);
+    EXPECT_GE(weights, 2) << layout;
+    for (const Net::Node& node : plain.training->net().nodes()) {
+      EXPECT_FALSE(node.staged.x || node.staged.dy || node.staged.w);
+    }
+    EXPECT_EQ(snapshot(shared), snapshot(plain)) << layout;
+    for (int i = 0; i < 8; ++i) {
+      for (TestTraining* t : {&shared, &eager, &plain}) t->training->step();
+      EXPECT_EQ(snapshot(shared), snapshot(plain)) << layout << ", step " << i;
+      EXPECT_EQ(snapshot(eager), snapshot(plain)) << layout << ", eager, step " << i;
+      if (HasFailure()) return;
+    }
+    EXPECT_EQ(shared.training->evaluate().loss, plain.training->evaluate().loss);
+  }
+}
+
+// backward_filter is held back until all else has been queued.
+TEST_F(NetStagedOnGpu, NothingOverwritesWhatIsReadAside) {
+  TestTraining t(std::string("graph: false") + kNetwork);
+  t.training->step();
+  Net& net = t.training->net();
+  Buffer step(Device::kGpu, sizeof(uint64_t));
+  fill_bytes(step.data(), Device::kGpu, 0, step.bytes());
+  const auto gradients = [&](SideStream* aside) {
+    const auto* number = static_cast<const uint64_t*>(step.data());
+    net.forward(number);
+    net.run_aside(aside);
+    if (aside) aside->context().queue_delay(0.02);
+    net.backward(number);
+    if (aside) net.join_aside();
+    net.run_aside(nullptr);
+    const Tensor all = net.gradients();
+    return download(all.memory, Device::kGpu, all.bytes());
+  };
+  SideStream aside(t.context);
+  const auto expected = gradients(nullptr);
+  EXPECT_EQ(gradients(&aside), expected);
+}
+
+}  // namespace
+}  // namespace duet
