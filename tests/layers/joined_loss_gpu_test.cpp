@@ -12,7 +12,7 @@ namespace duet {
 namespace {
 
 /// Whether there was something to compare.
-bool compare(const Layer& layer, const LayerCase& c, std::string_view id) {
+bool compare_losses(const Layer& layer, const LayerCase& c, std::string_view id) {
   CaseRig rig(layer, c, id, make_data(c, layer), {Pass::kForward, Pass::kBackward});
   auto* const joined = dynamic_cast<JoinedLoss*>(&rig.implementation());
   if (!joined || !joined->joins_passes()) return false;
@@ -45,7 +45,7 @@ TEST_F(JoinedLossOnGpu, GivesTheBitsOfBothPasses) {
     for (const ImplInfo& info : layer->implementations()) {
       if (device_of(family_of(info.id)) != Device::kGpu) continue;
       if (layer->unsupported(info.id, Pass::kForward)) continue;
-      if (compare(*layer, c, info.id)) found.insert(std::string(type) + " " + std::string(info.id));
+      if (compare_losses(*layer, c, info.id)) found.insert(std::string(type) + " " + std::string(info.id));
     }
   };
   for (const CasesOfType& row : layer_cases()) {

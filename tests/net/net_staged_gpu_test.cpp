@@ -9,7 +9,7 @@
 namespace duet {
 namespace {
 
-constexpr const char* kNetwork = R"(
+constexpr const char* kStagedNetwork = R"(
 backend: custom
 math: bf16
 data: {dataset: synthetic_images, channels: 3, size: 32, classes: 10, train_count: 256, batch: 64}
@@ -49,8 +49,8 @@ class NetStagedOnGpu : public GpuTest {
 
 TEST_F(NetStagedOnGpu, LearnsTheSame) {
   for (const std::string layout : {"layout: nchw", "layout: nhwc"}) {
-    TestTraining shared(layout + kNetwork), eager("graph: false\n" + layout + kNetwork),
-        plain("fuse: false\n" + layout + kNetwork);
+    TestTraining shared(layout + kStagedNetwork), eager("graph: false\n" + layout + kStagedNetwork),
+        plain("fuse: false\n" + layout + kStagedNetwork);
     int images = 0, weights = 0;
     for (const Net::Node& node : shared.training->net().nodes()) {
       images += node.staged.x && node.staged.dy;
@@ -74,7 +74,7 @@ TEST_F(NetStagedOnGpu, LearnsTheSame) {
 
 // backward_filter is held back until all else has been queued.
 TEST_F(NetStagedOnGpu, NothingOverwritesWhatIsReadAside) {
-  TestTraining t(std::string("graph: false") + kNetwork);
+  TestTraining t(std::string("graph: false") + kStagedNetwork);
   t.training->step();
   Net& net = t.training->net();
   Buffer step(Device::kGpu, sizeof(uint64_t));
