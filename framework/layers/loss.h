@@ -37,17 +37,6 @@ class LossImpl : public ImplementationOf<P> {
   }
 };
 
-/// What an implementation of a loss may be besides: one whose forward can leave dx too, with the bits of backward.
-class JoinedLoss {
- public:
-  virtual bool joins_passes() const = 0;
-  /// Queues both passes. REQUIRES: joins_passes(), and dx is wanted.
-  virtual void forward_and_backward(const Run& run, const LayerTensors& t) = 0;
-
- protected:
-  ~JoinedLoss() = default;
-};
-
 /// The shape rule: the two outputs. Throws ShapeError, also for mixed labels unless `can_mix`.
 std::vector<TensorDesc> loss_outputs(const std::vector<TensorDesc>& inputs, bool can_mix = false);
 

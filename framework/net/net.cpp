@@ -48,19 +48,6 @@ Net::Net(const std::vector<ResolvedLayer>& layers, Weights& weights, Context& co
   take_prepared_memory();
   use_weights();
   set_constants();
-  join_loss();
-}
-
-void Net::join_loss() {
-  if (mode_ == Mode::kInference) return;
-  Node& last = nodes_.back();
-  JoinedLoss* joined = nullptr;
-  for (const Node::Step& step : last.steps) {
-    auto* const of_pass = dynamic_cast<JoinedLoss*>(step.implementation);
-    if (!of_pass || (joined && of_pass != joined)) return;
-    joined = of_pass;
-  }
-  if (joined && joined->joins_passes() && last.tensors.dx[0]) last.joined = joined;
 }
 
 void Net::make_implementations(const std::vector<ResolvedLayer>& layers) {
@@ -280,8 +267,6 @@ void Net::run_pass(const Call& call, const Run& run, const WeightUpdate* update)
 void Net::run(const Call& call, const uint64_t* number, bool training, const WeightUpdate* update) {
   Node& node = *call.node;
   const Node::Step& step = *call.step;
-  const bool joined = training && aside_ && node.joined;
-  if (joined && step.pass != Pass::kForward) return;  // forward has left it
   const Range range(step.label);
   const auto named = [&](const std::string& what) {
     return DeviceError(what + " (layer " + node.name + ", " + step.id + ", " +
@@ -293,8 +278,6 @@ void Net::run(const Call& call, const uint64_t* number, bool training, const Wei
     if (!training && step.pass == Pass::kForward && node.inference) {
       prepare_weights();
       node.inference->infer(run, node.tensors, node.prepared);
-    } else if (joined) {
-      node.joined->forward_and_backward(run, node.tensors);
     } else if (training && step.pass == Pass::kForward && node.leaves && !step.shares) {
       node.leaves->forward_with_moments(run, node.tensors, node.moments);
     } else if (training && step.pass == Pass::kForward && node.takes) {

@@ -11,7 +11,6 @@
 #include "device/side_stream.h"
 #include "layers/handed_moments.h"
 #include "layers/inference_forward.h"
-#include "layers/loss.h"
 #include "layers/staged_tensors.h"
 #include "layers/updates_weight.h"
 #include "net/plan.h"
@@ -42,7 +41,6 @@ class Net {
     std::vector<std::unique_ptr<Implementation>> implementations;
     std::vector<Step> steps;  // in passes() order; those that never run too
     LayerTensors tensors;
-    JoinedLoss* joined = nullptr;  // forward's implementation, where it is one and dx is wanted
     InferenceForward* inference = nullptr;  // forward's implementation, where it is one
     void* prepared = nullptr;               // its prepared memory
     /// In training, forward's implementation where it leaves the moments of y for layers that read
@@ -92,8 +90,7 @@ class Net {
   /// The same of a backward pass of a layer with `updates`, whose backward_filter updates the weight in place of leaving its
   /// gradient: after the layer's backward_data, where that runs.
   void run(const Call& call, const uint64_t* step, const WeightUpdate& update);
-  /// From here on run() may queue a loss's backward with its forward, and compute gradients of parameters on `aside`, beside
-  /// the passes that follow:
+  /// From here on run() may compute gradients of parameters on `aside`, beside the passes that follow:
   /// nothing waits for them but what overwrites what they read, and join_aside(). nullptr: no longer.
   /// The first call takes memory. REQUIRES: kTraining, on a GPU; `aside` follows context().
   void run_aside(SideStream* aside);
@@ -150,7 +147,6 @@ class Net {
   void take_workspace();
   void take_prepared_memory();
   void use_weights();
-  void join_loss();
   void set_constants();
   bool may_run_aside(const Call& call) const;
   void run(const Call& call, const uint64_t* step, bool training, const WeightUpdate* update);

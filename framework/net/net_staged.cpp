@@ -1,6 +1,5 @@
 // Which passes of a layer share staged tensors, and how long these are needed.
 #include <algorithm>
-#include <cstdlib>
 
 #include "net/net.h"
 
@@ -41,10 +40,7 @@ void Net::share_staged(const std::vector<ResolvedLayer>& layers) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = nodes_[i];
     if (!layers[i].hands_on || runs_otherwise(node)) continue;
-    // A trial: which of x, w and dy.
-    const char* const trial = std::getenv("DUET_STAGED_TRIAL");
     for (const Sharing& sharing : kSharings) {
-      if (trial && std::string(trial).find(sharing.name) == std::string::npos) continue;
       Node::Step *const from = step_of(node, sharing.from), *const to = step_of(node, sharing.to);
       if (!from || !to) continue;
       auto* const leaves = dynamic_cast<SharesStaged*>(from->implementation);

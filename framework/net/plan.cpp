@@ -134,7 +134,6 @@ class Planner {
       need(at.y, i);
       if (call.pass == Pass::kForward) {
         read(at.x, call.layer);
-        if (layer(static_cast<size_t>(call.layer)).takes_labels()) need(at.dx, i);  // JoinedLoss
         continue;
       }
       need(at.dy, i);

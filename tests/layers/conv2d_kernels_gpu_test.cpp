@@ -428,25 +428,6 @@ TEST_F(ConvolutionKernels, PhasesOfTheStride) {
                "wgmma");
 }
 
-// One image and several a block, runs of its rows of windows, the widest rows, padding, channels and filters that are no
-// whole 16 and 64, and as many channels as there is room for.
-TEST_F(ConvolutionKernels, PhasesOfWindows) {
-  const auto check_windows = [&](const std::string& name, int64_t filters, const TensorDesc& x,
-                                 std::vector<std::pair<std::string, std::string>> keys) {
-    keys.insert(keys.end(),
-                {{"out_channels", std::to_string(filters)}, {"kernel", "3"}, {"pool_kernel", "2"}});
-    LayerCase c{.name = name, .keys = keys, .x = {x}, .data = Data::kIntegers};
-    c.options.math = Math::kBF16;
-    check_math("conv2d_pool_relu", c, {"custom_wgmma_windows"});
-  };
-  check_windows("one_image", 128, image(1, 64, 13, 13), {});
-  check_windows("c64_k128", 128, image(140, 64, 13, 13), {});
-  check_windows("c20_k70", 70, image(5, 20, 9, 11), {{"padding", "1"}});
-  check_windows("runs_of_rows", 64, image(3, 40, 41, 7), {{"padding", "1"}});
-  check_windows("widest", 30, image(2, 24, 7, 64), {});
-  check_windows("many_channels", 40, image(9, 160, 7, 6), {{"padding", "2"}, {"bias", "false"}});
-}
-
 // Tiles that begin and end within a row and an image, all of its tiles' sizes, as much padding as the taps
 // reach, two and more blocks of channels.
 TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
@@ -496,8 +477,6 @@ TEST_F(ConvolutionKernels, ImagesSideBySide) {
       c.data = data;
       c.options.math = Math::kTF32;
       check_math("conv2d_pool_relu", c, {"custom_wgmma"});
-      c.options.math = Math::kFP32;
-      check_math("conv2d_pool_relu", c, {"custom_wgmma_3xtf32"});
     }
   };
   check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");

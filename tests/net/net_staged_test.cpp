@@ -14,7 +14,7 @@ namespace {
 
 std::map<Pass, int> shared;  // runs since the last reset
 
-constexpr StagedBytes kAll{.x = 700, .dy = 300, .w = 64};
+constexpr StagedBytes kAllStaged{.x = 700, .dy = 300, .w = 64};
 
 class SharingConv2d : public DoubleBase, public SharesStaged {
  public:
@@ -23,7 +23,7 @@ class SharingConv2d : public DoubleBase, public SharesStaged {
 
   void run(Pass pass, const Run& run, const LayerTensors& t) override { sound_->run(pass, run, t); }
   StagedBytes staged_bytes(Pass pass) const override {
-    StagedBytes bytes = kAll;
+    StagedBytes bytes = kAllStaged;
     if (pass == Pass::kForward) bytes.dy = 0;
     if (pass == Pass::kBackwardFilter) bytes.w = 0;
     if (pass == Pass::kBackwardData) bytes.x = 0, bytes.w = has_w_ ? bytes.w : 0;
@@ -126,9 +126,9 @@ TEST_F(NetStaged, GoFromPassToPass) {
   // conv1 has no backward_data.
   EXPECT_EQ(node("conv1").detail(node("conv1").steps[0]), "x to backward_filter");
   EXPECT_FALSE(node("conv1").staged.dy || node("conv1").staged.w);
-  EXPECT_EQ(node("conv2").staged.x.bytes(), kAll.x);
-  EXPECT_EQ(node("conv2").staged.dy.bytes(), kAll.dy);
-  EXPECT_EQ(node("conv2").staged.w.bytes(), kAll.w);
+  EXPECT_EQ(node("conv2").staged.x.bytes(), kAllStaged.x);
+  EXPECT_EQ(node("conv2").staged.dy.bytes(), kAllStaged.dy);
+  EXPECT_EQ(node("conv2").staged.w.bytes(), kAllStaged.w);
   EXPECT_EQ(shared,
             (std::map<Pass, int>{
                 {Pass::kForward, 2}, {Pass::kBackwardFilter, 2}, {Pass::kBackwardData, 1}}));

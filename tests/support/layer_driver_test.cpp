@@ -109,8 +109,8 @@ TEST(LayerLists, AnEntrySaysWhatItStores) {
   block.keys.emplace_back("pool_kernel", "2");
   const auto block_layer = make_layer("conv2d_pool_relu", in_bf16(block));
   for (const ImplInfo& info : block_layer->implementations()) {
-    const bool both = info.id == "custom_direct" || info.id == "custom_mma" ||
-                      info.id == "custom_split_k" || info.id == "custom_wgmma_windows";
+    const bool both =
+        info.id == "custom_direct" || info.id == "custom_mma" || info.id == "custom_split_k";
     for (Pass pass : block_layer->passes()) {
       EXPECT_EQ(!block_layer->unsupported(info.id, pass), both) << info.id;
     }

@@ -15,8 +15,6 @@ ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_fused();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_mma();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_split_k();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma();
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma_windows();
-ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_wgmma_3xtf32();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd();
 ImplEntry<Conv2dPoolReluProblem> conv2d_pool_relu_custom_winograd_3xtf32();
 
@@ -29,11 +27,9 @@ std::vector<ImplEntry<Conv2dPoolReluProblem>>& conv2d_pool_relu_impls() {
     conv2d_pool_relu_custom_winograd(),
     conv2d_pool_relu_custom_wgmma(),
     conv2d_pool_relu_custom_mma(),
-    conv2d_pool_relu_custom_wgmma_windows(),
     conv2d_pool_relu_custom_split_k(),
     conv2d_pool_relu_custom_fused(),
     conv2d_pool_relu_custom_winograd_3xtf32(),
-    conv2d_pool_relu_custom_wgmma_3xtf32(),
     conv2d_pool_relu_custom_composed(),
     conv2d_pool_relu_cudnn(),
     conv2d_pool_relu_cudnn_graph(),

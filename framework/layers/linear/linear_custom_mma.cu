@@ -136,7 +136,7 @@ class LinearCustomMma : public LinearImpl, public InferenceForward, public Updat
 
   /// In tf32: in bf16 others are faster where a weight is large.
   bool can_update() const override {
-    return std::is_same_v<T, float> && backward_filter_.split.splits == 1 &&
+    return std::is_same_v<T, float> && !has_few_rows() && backward_filter_.split.splits == 1 &&
            problem_.in % kWide == 0 && problem_.out % kWide == 0;
   }
   void backward_filter_with_update(const Run& run, const LayerTensors& t,

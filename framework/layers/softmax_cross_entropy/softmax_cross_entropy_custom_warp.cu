@@ -17,38 +17,15 @@ namespace {
 
 using loss_rows::Totals;
 
-/// What backward makes of a row.
-struct RowGradient {
-  RowLabels labels;
-  bool counts;
-  float scale, max, factor;  // all of the probability is exp(x - max) * factor
-
-  __device__ __forceinline__ RowGradient(const SoftTargets& targets, int row, int c,
-                                         const int* of_rows, const float* weight,
-                                         const float* dloss, const float2* kept)
-      : labels(targets.of_row(of_rows, row)),
-        counts(labels.count(c)),
-        scale(*weight > 0.0f ? dloss[0] / *weight : 0.0f) {
-    const float2 k = kept[row];
-    max = k.x;
-    factor = counts ? targets.sum(labels) * k.y : 0.0f;
-  }
-  __device__ __forceinline__ float operator()(const SoftTargets& targets, float x, int j) const {
-    if (!counts) return 0.0f;
-    return scale * (expf(x - max) * factor - targets.of(j, labels));
-  }
-};
-
 // Keeps {max, 1 / sum} of each row for backward. One number, max + log(sum), would do, but loses
-// the small differences between logits of 1e4 to rounding. `dx`, unless it is nullptr, is backward's: REQUIRES one block,
-// with lanes for all rows.
+// the small differences between logits of 1e4 to rounding.
 template <int kLanes, class T>
 __global__ void __launch_bounds__(1024)
     softmax_cross_entropy_forward_warp_kernel(SoftTargets targets, int n, int c,
                                               const T* __restrict__ x,
                                               const int* __restrict__ labels, float2* kept,
                                               Totals* totals, unsigned* ticket, float* loss,
-                                              int* hits, float* weight, const float* dloss, T* dx) {
+                                              int* hits, float* weight) {
   wait_for_primary();
   const int lane = threadIdx.x % kLanes;
   const int stride = gridDim.x * blockDim.x / kLanes;
@@ -94,15 +71,6 @@ __global__ void __launch_bounds__(1024)
     }
   }
   loss_rows::finish(mine, totals, ticket, loss, hits, weight);
-  if (dx == nullptr) return;
-  __syncthreads();  // the weight and what is kept of rows
-  const int own = threadIdx.x / kLanes;
-  if (own >= n) return;
-  const RowGradient gradient(targets, own, c, labels, weight, dloss, kept);
-  for (int j = lane; j < c; j += kLanes) {
-    const int64_t at = static_cast<int64_t>(own) * c + j;
-    dx[at] = T(gradient(targets, x[at], j));
-  }
 }
 
 /// exp(z) of z <= 0. Its error grows with z, whose exp(z) is small beside the exp(0) of the same sum.
@@ -111,6 +79,28 @@ __device__ __forceinline__ float exponential(float z) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(z * 1.4426950408889634f));
   return power;
 }
+
+/// What backward makes of a row.
+struct RowGradient {
+  RowLabels labels;
+  bool counts;
+  float scale, max, factor;  // all of the probability is exp(x - max) * factor
+
+  __device__ __forceinline__ RowGradient(const SoftTargets& targets, int row, int c,
+                                         const int* of_rows, const float* weight,
+                                         const float* dloss, const float2* kept)
+      : labels(targets.of_row(of_rows, row)),
+        counts(labels.count(c)),
+        scale(*weight > 0.0f ? dloss[0] / *weight : 0.0f) {
+    const float2 k = kept[row];
+    max = k.x;
+    factor = counts ? targets.sum(labels) * k.y : 0.0f;
+  }
+  __device__ __forceinline__ float operator()(const SoftTargets& targets, float x, int j) const {
+    if (!counts) return 0.0f;
+    return scale * (expf(x - max) * factor - targets.of(j, labels));
+  }
+};
 
 /// A thread has V logits. `whole`: c is a multiple of V.
 template <int V, bool whole, class T>
@@ -224,7 +214,7 @@ __global__ void __launch_bounds__(kCombineThreads, 3)
 }
 
 template <class T>
-class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl, public JoinedLoss {
+class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl {
  public:
   explicit SoftmaxCrossEntropyCustomWarp(const SoftmaxCrossEntropyProblem& problem)
       : SoftmaxCrossEntropyImpl(problem), targets_(problem), plan_(problem.n, problem.c) {}
@@ -247,20 +237,23 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl, public Joi
 
   void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
                const Tensor& hits, const Tensor& state) override {
+    const auto queue = [&](unsigned blocks, unsigned threads, auto kernel) {
+      launch_following({blocks, threads, 0, run.stream()}, kernel, targets_.get(), problem_.n,
+                       problem_.c, x.data<T>(), labels.data<int>(), state.data<float2>(),
+                       static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
+                       hits.data<int>(), weight(state));
+    };
     if (in_registers()) {
       with_row([&](auto form) {
-        queue_forward(run, row_blocks(form), kCombineThreads,
-                      softmax_cross_entropy_forward_rows_kernel<decltype(form), T>, x, labels, loss,
-                      hits, state);
+        queue(row_blocks(form), kCombineThreads,
+              softmax_cross_entropy_forward_rows_kernel<decltype(form), T>);
       });
     } else {
-      forward(run, x, labels, loss, hits, state, nullptr, nullptr);
+      loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
+        queue(plan_.blocks, plan_.threads,
+              softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value, T>);
+      });
     }
-  }
-  bool joins_passes() const override { return !in_registers() && plan_.blocks == 1; }
-  void forward_and_backward(const Run& run, const LayerTensors& t) override {
-    forward(run, t.x[0], t.x[1], t.y[0], t.y[1], t.state, t.dy[0].template data<float>(),
-            t.dx[0].template data<T>());
   }
 
   void backward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor&,
@@ -287,23 +280,6 @@ class SoftmaxCrossEntropyCustomWarp : public SoftmaxCrossEntropyImpl, public Joi
   }
 
  private:
-  void forward(const Run& run, const Tensor& x, const Tensor& labels, const Tensor& loss,
-               const Tensor& hits, const Tensor& state, const float* dloss, T* dx) {
-    loss_rows::with_lanes(plan_.lanes, [&](auto lanes) {
-      queue_forward(run, plan_.blocks, plan_.threads,
-                    softmax_cross_entropy_forward_warp_kernel<decltype(lanes)::value, T>, x, labels,
-                    loss, hits, state, dloss, dx);
-    });
-  }
-  template <class Kernel, class... Gradient>
-  void queue_forward(const Run& run, unsigned blocks, unsigned threads, Kernel kernel,
-                     const Tensor& x, const Tensor& labels, const Tensor& loss, const Tensor& hits,
-                     const Tensor& state, Gradient... gradient) {
-    launch_following({blocks, threads, 0, run.stream()}, kernel, targets_.get(), problem_.n,
-                     problem_.c, x.data<T>(), labels.data<int>(), state.data<float2>(),
-                     static_cast<Totals*>(run.workspace), ticket_.get(), loss.data<float>(),
-                     hits.data<int>(), weight(state), gradient...);
-  }
   /// One value at a time, of any other c, the loops are faster.
   bool in_registers() const {
     return problem_.c > 128 && problem_.c <= kLongestRegisterRow && problem_.c % kWidest<T> == 0;
