@@ -14,8 +14,6 @@ __device__ __forceinline__ void with_rule(const AnyRule& any, Visit visit) {
       return visit(any.sgd);
     case AnyRule::Kind::kAdam:
       return visit(any.adam);
-    case AnyRule::Kind::kRmsprop:
-      return visit(any.rmsprop);
   }
 }
 

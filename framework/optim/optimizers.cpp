@@ -23,7 +23,9 @@ class RuleUpdate : public Update {
   size_t memory_bytes() const override { return options_.memory_bytes(); }
   std::optional<WeightUpdate> hand_over(int64_t offset, const StepState* state,
                                         const float* loss) override {
-    return options_.hand_over(rule_, tensors_, offset, state, loss);
+    if constexpr (std::is_constructible_v<AnyRule, Rule>)
+      return options_.hand_over(rule_, tensors_, offset, state, loss);
+    return {};
   }
 
  private:

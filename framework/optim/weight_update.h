@@ -7,18 +7,17 @@
 
 namespace duet {
 
-/// A rule that is known in a run only: in a kernel code for all of them, where a template would be a kernel a rule.
+/// A rule that is known in a run only: in a kernel code for all of them, where a template would be a kernel a rule. Not
+/// RmspropRule: its bits differ from kernel to kernel, as compilers fuse its multiply-adds in one way or another.
 struct AnyRule {
-  enum class Kind : uint8_t { kSgd, kAdam, kRmsprop };
+  enum class Kind : uint8_t { kSgd, kAdam };
 
   AnyRule(const SgdRule& rule) : kind(Kind::kSgd), sgd(rule) {}
   AnyRule(const AdamRule& rule) : kind(Kind::kAdam), adam(rule) {}
-  AnyRule(const RmspropRule& rule) : kind(Kind::kRmsprop), rmsprop(rule) {}
 
   Kind kind;
-  SgdRule sgd;  // one of the three
+  SgdRule sgd;  // one of the two
   AdamRule adam;
-  RmspropRule rmsprop;
 };
 
 /// All that it takes, in the memory of a GPU. Where updates() (optim/advance.h) says no, nothing is done.

@@ -183,7 +183,7 @@ void Training::prepare() {
 // - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
 //   kernels behind a fork begins some 6 us late, and that was then the main branch's;
 // - fc1's in the kernel of its gradient (fuse_update): in bf16 93.6 us for 78.7, in tf32 118.6 for 100.5, in fp32 115.6 for
-//   104.3, with a branch in every division, and without those 90 for 75 and 124 for 117 (H100). The update took 4.2 us for
+//   104.3, with a branch in every division; without those, on an H100, in bf16 90 for 75 and in fp32 124 for 117. The update took 4.2 us for
 //   8.2, and backward_filter 18.8 for 4.1, presumably as a product has few warps to hide the time of divisions and roots.
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {

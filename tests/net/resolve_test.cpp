@@ -192,7 +192,8 @@ TEST(ChooseOf, LittleIsMultipliedByKernelsThatCutSums) {
   };
   EXPECT_EQ(chosen(8, 192, 7, Math::kTF32, Pass::kBackwardData), "custom_wgmma");
   EXPECT_EQ(chosen(64, 192, 14, Math::kTF32, Pass::kBackwardData), "custom_wgmma_halo");
-  EXPECT_EQ(chosen(8, 192, 7, Math::kTF32, Pass::kBackwardFilter), "custom_wgmma");
+  EXPECT_EQ(chosen(8, 64, 7, Math::kTF32, Pass::kBackwardFilter), "custom_wgmma");
+  EXPECT_EQ(chosen(8, 96, 14, Math::kTF32, Pass::kBackwardFilter), "custom_wgmma_halo");
   EXPECT_EQ(chosen(128, 512, 2, Math::kBF16, Pass::kBackwardFilter), "custom_wgmma");
   EXPECT_EQ(chosen(8, 512, 14, Math::kBF16, Pass::kBackwardFilter), "custom_wgmma_halo");
 }

@@ -197,7 +197,7 @@ TEST(Optimizers, LeaveOutWhatOthersUpdate) {
 
 TEST(Optimizers, HandAParameterOverOnAGpuOnly) {
   for (const char* yaml : {"{type: sgd}", "{type: adam}", "{type: adam, ema: 0.9}",
-                           "{type: adam, clip_norm: 1}", "{type: muon}"}) {
+                           "{type: adam, clip_norm: 1}", "{type: muon}", "{type: rmsprop}"}) {
     const auto optimizer = read(yaml);
     for (Device device : devices()) {
       Trajectory trajectory(*optimizer, json::parse("[[5], [16, 8], [7]]"), device);
