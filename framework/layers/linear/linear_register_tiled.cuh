@@ -254,7 +254,6 @@ constexpr size_t shared_bytes() {
 /// Update: nothing, or the WeightUpdate of what C would be the gradient of.
 template <class T, bool kInnerA, bool kInnerB, int kVector, class... Update>
 __device__ __forceinline__ void compute_register_tile(const Product& p, const Update&... update) {
-  wait_for_primary();
   using A = Operand<T, T::kM, kInnerA, kVector>;
   using B = Operand<T, T::kN, kInnerB, kVector>;
   extern __shared__ __align__(16) float shared[];
@@ -397,6 +396,7 @@ __device__ __forceinline__ void compute_register_tile(const Product& p, const Up
 template <class T, bool kInnerA, bool kInnerB, int kVector>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     linear_register_tiled_kernel(const Product p) {
+  wait_for_primary();
   compute_register_tile<T, kInnerA, kInnerB, kVector>(p);
 }
 
@@ -405,6 +405,7 @@ template <class T, int kVector>
 __global__ void __launch_bounds__(T::kThreads, T::kBlocksPerSm)
     linear_register_tiled_update_kernel(const Product p,
                                         const __grid_constant__ WeightUpdate update) {
+  wait_for_primary();
   compute_register_tile<T, false, false, kVector>(p, update);
 }
 
