@@ -235,6 +235,8 @@ class TensorWatch {
       add("a parameter of layer " + node.name, t.w);
       add("the gradient of a parameter of layer " + node.name, t.dw);
       add("the state of layer " + node.name, {t.state});
+      add("what the passes of layer " + node.name + " share",
+          {node.staged.x, node.staged.dy, node.staged.w});
     }
     double bytes = 0;
     for (const Region& region : regions_) bytes += static_cast<double>(region.tensor.bytes());
@@ -250,10 +252,10 @@ class TensorWatch {
   /// What lies in the memory that the call writes is needed no more.
   std::string changed_by(const Net::Call& call) {
     std::vector<Tensor> own = outputs_of(call.step->pass, *call.node, {});
+    own.push_back(call.node->tensors.state);
     const StagedTensors& staged = call.node->staged;
-    for (const Tensor& tensor : {call.node->tensors.state, staged.x, staged.dy, staged.w}) {
-      own.push_back(tensor);
-    }
+    if (call.step->pass == Pass::kForward) own.insert(own.end(), {staged.x, staged.w});
+    if (call.step->pass == Pass::kBackwardFilter) own.push_back(staged.dy);
     std::string text;
     for (Region& region : regions_) {
       Bytes now = bytes_of(region.tensor, device_);

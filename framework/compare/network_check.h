@@ -16,10 +16,10 @@ struct NetworkFault {
   Fault fault;
 };
 
-/// Runs one training step of the arm's network call by call, without its update, and the evaluation of
-/// one batch, whose outputs are those of inference as it is timed (step_outcomes.h), and compares what each layer wrote (y, dx, dw) with what
-/// cpu_reference in double makes of what the layer read in the network. Between calls, it also
-/// compares every tensor that the call may not write with its bytes before (in networks whose
+/// Runs one training step of the arm's network call by call, without its update, and the evaluation
+/// of one batch, whose outputs are those of inference as it is timed (step_outcomes.h), and compares
+/// what each layer wrote (y, dx, dw) with what cpu_reference in double makes of what the layer read
+/// in the network. Between calls, it also compares every tensor that the call may not write with its bytes before (in networks whose
 /// tensors are small enough to do so quickly).
 ///
 /// Where the reference would take long (more than 1e8 operations a layer), it computes 16 rows of

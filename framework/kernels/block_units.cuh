@@ -1,4 +1,4 @@
-// What warps compute where images lie eight side by side (wgmma_blocks.cuh, wgmma_windows.cuh), and how blocks share it.
+// What warps compute where images lie eight side by side (wgmma_windows.cuh), and how blocks share it.
 #pragma once
 
 #include <algorithm>

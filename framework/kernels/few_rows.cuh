@@ -69,6 +69,28 @@ struct RowSums {
   }
 };
 
+/// Adds to `sums` the products of kAhead times four terms: `rows` has those of rows l/4 and l/4 + 8, weight(k, e, t) is that of
+/// tile t with term e of the k-th four.
+template <int kAhead, int kTiles, bool kInParts, class Row, class Weight>
+__device__ __forceinline__ void multiply_terms(RowSums<kInParts> (&sums)[kTiles],
+                                               const Row (&rows)[kAhead][2], Weight weight) {
+  RowSums<kInParts> batch[kTiles];
+  auto& to = kInParts ? batch : sums;
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k)
+#pragma unroll
+    for (int e = 0; e < 4; e += 2)
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t)
+        to[t].add({rows[k][0][e], rows[k][1][e], rows[k][0][e + 1], rows[k][1][e + 1]},
+                  weight(k, e, t), weight(k, e + 1, t));
+  if constexpr (kInParts)
+#pragma unroll
+    for (int t = 0; t < kTiles; ++t)
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[t].sums[e] += batch[t].sums[e];
+}
+
 /// Adds up what the warps of a block have of `count` rows from `out` on, `columns` columns from there on of those left.
 /// sums[t] of a lane are columns column(2 (l%4), t) and column(2 (l%4) + 1, t).
 template <int kTiles, class Function, class T, class Column, bool kInParts>
@@ -96,8 +118,8 @@ __device__ __forceinline__ void store_rows(const RowSums<kInParts> (&sums)[kTile
   }
 }
 
-// y = function(x w^T + b). Weights are multiplied as T, which those that are prepared are stored as. blockIdx.x is 8 * kTiles outputs, y 16 rows; warps take 16 terms by turns, lane l those from
-// 4 (l%4) on.
+// y = function(x w^T + b). Weights are multiplied as T, which those that are prepared are stored as. blockIdx.x is 8 * kTiles
+// outputs, y 16 rows; warps take 16 terms by turns, lane l those from 4 (l%4) on.
 template <int kTiles, int vec, bool kInParts, class Function, class T, class W>
 __global__ void __launch_bounds__(32 * kMostRowWarps)
     few_rows_forward_kernel(int rows, int in, int out, const T* x, const W* w, const float* bias,
@@ -107,7 +129,6 @@ __global__ void __launch_bounds__(32 * kMostRowWarps)
   const int lane = threadIdx.x % 32, step = blockDim.x / 32 * kRowTerms;
   const int n0 = blockIdx.y * kRowsAtOnce, o0 = blockIdx.x * 8 * kTiles;
   const int n = n0 + lane / 4, o = o0 + lane / 4;
-  const auto as_prepared = [](float weight) { return float(T(weight)); };
   RowSums<kInParts> sums[kTiles];
   for (int first = threadIdx.x / 32 * kRowTerms; first < in; first += kAhead * step) {
     Neighbours<4, vec, T> images[kAhead][2];
@@ -123,21 +144,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps)
         images[k][h].load(x + size_t(n + 8 * h) * in + i, n + 8 * h < rows ? left : 0);
     }
     __syncwarp();  // no product comes before the last of the loads
-    RowSums<kInParts> batch[kTiles];
-    auto& to = kInParts ? batch : sums;
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-#pragma unroll
-      for (int e = 0; e < 4; e += 2)
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t)
-          to[t].add({images[k][0][e], images[k][1][e], images[k][0][e + 1], images[k][1][e + 1]},
-                    as_prepared(weights[k][t][e]), as_prepared(weights[k][t][e + 1]));
-    if constexpr (kInParts)
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[t].sums[e] += batch[t].sums[e];
+    multiply_terms(sums, images, [&](int k, int e, int t) { return float(T(weights[k][t][e])); });
   }
   store_rows<kTiles, Function>(
       sums, [](int column, int t) { return t * 8 + column; }, min(rows - n0, kRowsAtOnce), out - o0,
@@ -169,22 +176,7 @@ __global__ void __launch_bounds__(32 * kMostRowWarps)
         gradients[k][h].load(dy + size_t(n + 8 * h) * out + o, n + 8 * h < rows ? left : 0);
     }
     __syncwarp();  // no product comes before the last of the loads
-    RowSums<kInParts> batch[kTiles];
-    auto& to = kInParts ? batch : sums;
-#pragma unroll
-    for (int k = 0; k < kAhead; ++k)
-#pragma unroll
-      for (int e = 0; e < 4; e += 2)
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t)
-          to[t].add({gradients[k][0][e], gradients[k][1][e], gradients[k][0][e + 1],
-                     gradients[k][1][e + 1]},
-                    weights[k][e][t], weights[k][e + 1][t]);
-    if constexpr (kInParts)
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) sums[t].sums[e] += batch[t].sums[e];
+    multiply_terms(sums, gradients, [&](int k, int e, int t) { return weights[k][e][t]; });
   }
   store_rows<kTiles, std::identity>(
       sums, [](int column, int t) { return column * kTiles + t; }, min(rows - n0, kRowsAtOnce),

@@ -95,19 +95,10 @@ struct PlainRows {
           const float* const first =
               from + ((int64_t(n) * height + h) * width + column - pad_w) * channels + channel;
           const uint32_t to = to_warp + offset_of(image) + octet * 256 + lane / 4 * 16;
-          constexpr int kAtOnce = 8;
-#pragma unroll 1
-          for (int w0 = 0; w0 < columns; w0 += kAtOnce) {
-            const float* at[kAtOnce];
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) at[i] = first + int64_t(w0 + i) * channels;
-            settle_addresses(at);
-#pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) {
-              const int w = w0 + i;
-              const bool there = row_there && uint32_t(column + w - pad_w) < uint32_t(width);
-              if (w < columns) copy_word(to + w * (ImageBlocks::kPitch * 4), at[i], there);
-            }
+#pragma unroll 4
+          for (int w = 0; w < columns; ++w) {
+            const bool there = row_there && uint32_t(column + w - pad_w) < uint32_t(width);
+            copy_word(to + w * (ImageBlocks::kPitch * 4), first + int64_t(w) * channels, there);
           }
         }
       }

@@ -1,6 +1,9 @@
 // dx of a 3x3 convolution of stride 1 behind a pooling of 2x2 windows, in tf32 by Hopper's wgmma, from dy and the places of the
-// maxima: as wgmma_blocks.cuh multiplies, but that a warp makes the pixels of its patch, in registers, of the windows they are in.
+// maxima.
 //
+// The instruction takes its first operand from registers, where any order will do: its rows are eight images at two neighbouring
+// positions. A warp makes the pixels of dz that its results reach, in registers, of the windows they are in, and a tap is another two
+// of them: dz is never in memory, and dy is not read again for another tap.
 // Mapping: a unit is 2 x 2 results of eight images, which a warp has, of 64 channels, in registers; what it reads are 2 x 2
 // windows. A block takes tiles of twelve units, a warpgroup four. Four more warps copy: of eight filters the weights of nine
 // taps, and of windows of pairs of rows columns, of which neighbouring units share one. Rows of windows beyond the image are
@@ -8,31 +11,31 @@
 // Traffic: weights once a tile, 384 results x 64 channels; dy about twice.
 #pragma once
 
-#include "kernels/wgmma_blocks.cuh"
+#include "kernels/block_units.cuh"
+#include "kernels/wgmma_filter_rows.cuh"
 
 namespace duet {
 
-/// With `split` of float32 operands, as three products of tf32 (wgmma_split.cuh).
-template <bool split>
 struct WindowTile {
-  static constexpr int kParts = split ? 2 : 1;  // of a value: its head and its rest
   static constexpr int kN = 64, kRows = 2, kColumns = 2, kTaps = 3, kImages = ImageBlocks::kImages;
-  static constexpr int kGroups = split ? 2 : 3, kUnits = kGroups * 4;
+  static constexpr int kGroups = 3, kUnits = kGroups * 4;
   static constexpr int kMultipliers = kGroups * 128, kThreads = kMultipliers + 128;
-  static constexpr int kStages = split ? 3 : 4;
+  static constexpr int kStages = 4;
   /// A step: eight filters of eight images, of boxes of two windows below each other, and of all taps' weights; neighbouring
   /// boxes begin in different banks.
   static constexpr int kDepth = 8, kWindow = kDepth * kImages, kMostBoxes = kUnits + 4;
   static constexpr int kBox = 2 * kWindow + 4, kCodes = 2 * kImages + 4;  // words
   static constexpr int kTapBytes = kN * kDepth * int(sizeof(float));
-  static constexpr int kWeightBytes = kParts * kTaps * kTaps * kTapBytes;
+  static constexpr int kWeightBytes = kTaps * kTaps * kTapBytes;
   static constexpr int kStageBytes = kWeightBytes + kMostBoxes * (kBox + kCodes) * 4;
   /// Of results, whose writers are eight images and four channels, so that these are in different banks.
   static constexpr int kTileColumns = kUnits * kColumns, kChannelPitch = kRows * kTileColumns + 4,
                        kImagePitch = kN * kChannelPitch + 2;
   static constexpr int kResultBytes = kImages * kImagePitch * int(sizeof(float));
-  static constexpr int kBytes =
-      1024 + kStages * kStageBytes + kResultBytes + int(sizeof(BlockBarriers));
+};
+
+struct WindowBarriers {
+  CopyBarrier full[WindowTile::kStages], empty[WindowTile::kStages];
 };
 
 /// dy of windows and their codes (packed_argmax.cuh), in planes; the first unit's first window is in row0 and column0.
@@ -52,26 +55,24 @@ struct PlaneGradients {
 #if DUET_HAS_WGMMA
 
 /// Of two rows of a warp's patch what the taps of a row of the kernel multiply: each two of their four pixels.
-template <class Tile>
 struct WindowRows {
-  uint32_t of[2][3][Tile::kParts][4];
+  uint32_t of[2][3][4];
 
   /// `windows` and `codes` are of the lane: image lane / 4, filters lane % 4 and 4 more.
   __device__ __forceinline__ void load(const float* windows, const uint32_t* codes, int shift) {
-    uint32_t pixel[2][4][2][Tile::kParts];
+    using Tile = WindowTile;
+    uint32_t pixel[2][4][2];
 #pragma unroll
     for (int column = 0; column < 2; ++column) {
       const uint32_t word = codes[column * Tile::kCodes] >> shift;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
         const uint32_t code = word >> 16 * i & 15;
-        uint32_t value[Tile::kParts];
-        take_parts(windows[column * Tile::kBox + i * 4 * Tile::kImages], value);
+        const uint32_t value =
+            __float_as_uint(tf32_rounded(windows[column * Tile::kBox + i * 4 * Tile::kImages]));
 #pragma unroll
         for (uint32_t place = 0; place < 4; ++place)
-#pragma unroll
-          for (int part = 0; part < Tile::kParts; ++part)
-            pixel[place / 2][2 * column + place % 2][i][part] = code == place ? value[part] : 0;
+          pixel[place / 2][2 * column + place % 2][i] = code == place ? value : 0;
       }
     }
 #pragma unroll
@@ -79,24 +80,21 @@ struct WindowRows {
 #pragma unroll
       for (int s = 0; s < 3; ++s)
 #pragma unroll
-        for (int part = 0; part < Tile::kParts; ++part)
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            of[row][s][part][i] = pixel[row][s + i % 2][i / 2][part];
-            asm volatile("" : "+r"(of[row][s][part][i])::"memory");
-          }
+        for (int i = 0; i < 4; ++i) {
+          of[row][s][i] = pixel[row][s + i % 2][i / 2];
+          // Here and not between the instructions, which would have to wait for it.
+          asm volatile("" : "+r"(of[row][s][i])::"memory");
+        }
   }
 };
 
 /// d = the sums of a tile over all steps; `box` is the warp's first. Of the two windows below each other, without those that are
 /// beyond all images of the warpgroup.
-template <class Tile, bool upper, bool lower>
-__device__ __forceinline__ void multiply_windows(const char* stages, BlockBarriers& barriers,
+template <bool upper, bool lower>
+__device__ __forceinline__ void multiply_windows(const char* stages, WindowBarriers& barriers,
                                                  RingPlace& at, int steps, int box,
-                                                 float (&d)[Tile::kRows][Tile::kN / 2]) {
-  constexpr int kTaps = Tile::kTaps;
-  constexpr bool kApart =
-      Tile::kParts == 2;  // sums of a step, which ordinary additions add to the others
+                                                 float (&d)[2][32]) {
+  using Tile = WindowTile;
   const int lane = threadIdx.x % 32;
   const int windows_at = box * Tile::kBox + lane % 4 * Tile::kImages + lane / 4;
   const int codes_at = Tile::kMostBoxes * Tile::kBox + box * Tile::kCodes + lane / 4;
@@ -110,11 +108,10 @@ __device__ __forceinline__ void multiply_windows(const char* stages, BlockBarrie
     const char* const stage = stages + at.slot * Tile::kStageBytes;
     const auto* const values = reinterpret_cast<const float*>(stage + Tile::kWeightBytes);
     const uint64_t of_weights = core_descriptor(stage);
-    float apart[kApart ? Tile::kRows : 1][Tile::kN / 2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       if (!(h == 0 ? upper : lower)) continue;
-      WindowRows<Tile> rows;
+      WindowRows rows;
       rows.load(values + windows_at + h * Tile::kWindow,
                 reinterpret_cast<const uint32_t*>(values) + codes_at + h * Tile::kImages,
                 lane % 4 * 4);
@@ -122,38 +119,30 @@ __device__ __forceinline__ void multiply_windows(const char* stages, BlockBarrie
 #pragma unroll
       for (int row = 0; row < 2; ++row)
 #pragma unroll
-        for (int s = 0; s < kTaps; ++s)
+        for (int s = 0; s < Tile::kTaps; ++s)
 #pragma unroll
           for (int m = 0; m < Tile::kRows; ++m) {
-            const int r = 2 * h + row - m, first = upper ? 0 : 2 - m;
-            if (r < 0 || r >= kTaps) continue;
-            multiply_tap<Tile>(kApart ? apart[kApart ? m : 0] : d[m], rows.of[row][s],
-                               of_weights + (r * kTaps + s) * (Tile::kTapBytes >> 4),
-                               !kApart || r > first || s > 0);
+            const int r = 2 * h + row - m;
+            if (r < 0 || r >= Tile::kTaps) continue;
+            WgmmaRows<Tile::kN>::multiply(
+                d[m], rows.of[row][s], of_weights + (r * Tile::kTaps + s) * (Tile::kTapBytes >> 4),
+                true);
           }
       wgmma_commit();
       wgmma_wait<0>();  // meanwhile the other warpgroups multiply
     }
     if (lane == 0) barriers.empty[at.slot].arrive();
     at.next(Tile::kStages);
-    if constexpr (kApart) {
-#pragma unroll
-      for (int m = 0; m < Tile::kRows; ++m) {
-        wgmma_settle(apart[m]);
-#pragma unroll
-        for (int i = 0; i < Tile::kN / 2; ++i) d[m][i] += apart[m][i];
-      }
-    }
   }
 #pragma unroll
   for (auto& sums : d) wgmma_settle(sums);
 }
 
 /// By all multiplying warps, of `count` units from `first` on, from their sums in shared memory.
-template <class Tile>
 __device__ __forceinline__ void store_planes(const float* sums, const PlaneGradients& to,
                                              const BlockUnits& units, int first, int count,
                                              int channel0) {
+  using Tile = WindowTile;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   // A lane has a column of a unit, or the zeros behind the last column of a row.
   const bool has = lane < Tile::kTileColumns;
@@ -191,19 +180,19 @@ __device__ __forceinline__ void store_planes(const float* sums, const PlaneGradi
 
 #endif
 
-// blockIdx.x takes units, y is one of 64 channels. `weights` lie as conv2d_pool_relu_wgmma_blocks.cu writes them.
-template <class Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 1)
+// blockIdx.x takes units, y is one of 64 channels. `weights` lie as conv2d_pool_relu_wgmma_windows.cu writes them.
+__global__ void __launch_bounds__(WindowTile::kThreads, 1)
     wgmma_windows_kernel(const __grid_constant__ PooledPatches images, const float* weights,
                          const __grid_constant__ BlockUnits units,
                          const __grid_constant__ PlaneGradients to) {
 #if DUET_HAS_WGMMA
+  using Tile = WindowTile;
   constexpr int kStages = Tile::kStages;
   extern __shared__ char dynamic[];
   char* const stages = dynamic + (-static_cast<int>(__cvta_generic_to_shared(dynamic)) & 1023);
   auto* const sums = reinterpret_cast<float*>(stages + kStages * Tile::kStageBytes);
   auto& barriers =
-      *reinterpret_cast<BlockBarriers*>(stages + kStages * Tile::kStageBytes + Tile::kResultBytes);
+      *reinterpret_cast<WindowBarriers*>(stages + kStages * Tile::kStageBytes + Tile::kResultBytes);
   // Of which the compiler is to know that a warp's threads agree.
   const int group = __shfl_sync(~0u, threadIdx.x / 128, 0);
   const int warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
@@ -297,7 +286,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
     });
     return;
   }
-  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(Tile::kGroups == 3 ? 152 : 224));
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 152;");
   float d[Tile::kRows][Tile::kN / 2];
   units.for_tiles(blockIdx.x, [&](int first, int count) {
     const int mine = group * 4, here = min(4, count - mine), unit = mine + warp;
@@ -313,11 +302,11 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                            0);
       };
       if (beyond(0))
-        multiply_windows<Tile, false, true>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<false, true>(stages, barriers, at, images.steps, box, d);
       else if (beyond(1))
-        multiply_windows<Tile, true, false>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<true, false>(stages, barriers, at, images.steps, box, d);
       else
-        multiply_windows<Tile, true, true>(stages, barriers, at, images.steps, box, d);
+        multiply_windows<true, true>(stages, barriers, at, images.steps, box, d);
     } else {
       for (int step = 0; step < images.steps; ++step, at.next(kStages)) {
         barriers.full[at.slot].wait(at.round);
@@ -341,24 +330,27 @@ __global__ void __launch_bounds__(Tile::kThreads, 1)
                                                                   d[m][4 * j + 2 + e]};
     }
     wait_multipliers();
-    store_planes<Tile>(sums, to, units, first, count, channel0);
+    store_planes(sums, to, units, first, count, channel0);
   });
 #else
   __trap();
 #endif
 }
 
-template <class Tile>
-void launch_wgmma_windows(const PooledPatches& images, const float* weights,
-                          const BlockUnits& units, const PlaneGradients& to, cudaStream_t stream) {
-  static_assert(Tile::kBytes <= 227 * 1024);
-  DUET_CUDA(cudaFuncSetAttribute(wgmma_windows_kernel<Tile>,
-                                 cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kBytes));
+inline void launch_wgmma_windows(const PooledPatches& images, const float* weights,
+                                 const BlockUnits& units, const PlaneGradients& to,
+                                 cudaStream_t stream) {
+  using Tile = WindowTile;
+  constexpr int kBytes =
+      1024 + Tile::kStages * Tile::kStageBytes + Tile::kResultBytes + int(sizeof(WindowBarriers));
+  static_assert(kBytes <= 227 * 1024);
+  DUET_CUDA(cudaFuncSetAttribute(wgmma_windows_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 kBytes));
   launch({.gridDim = dim3(units.blocks, ceil_div(to.channels, Tile::kN)),
           .blockDim = Tile::kThreads,
-          .dynamicSmemBytes = Tile::kBytes,
+          .dynamicSmemBytes = kBytes,
           .stream = stream},
-         {overlaps_primary()}, wgmma_windows_kernel<Tile>, images, weights, units, to);
+         {overlaps_primary()}, wgmma_windows_kernel, images, weights, units, to);
 }
 
 }  // namespace duet

@@ -21,7 +21,7 @@ struct StagedBytes {
 /// [k][(r,s,c)] in the type of x, all with channels padded by zeros to whole 16 bytes.
 class SharesStaged {
  public:
-  /// Of the tensors that `pass` needs in that form, in this problem; 0 of others. After prepare(pass) always the same.
+  /// Of the tensors that `pass` needs in that form, in this problem; 0 of others. Who leaves one and who takes it must say the same. After prepare(pass) always the same.
   virtual StagedBytes staged_bytes(Pass pass) const = 0;
   /// Queues run(pass), or forward_with_moments() where `moments` have parts, to the same bits. Forward leaves x and w in
   /// `staged`, and backward_filter dy, before all that it queues aside (device/side_stream.h); others take them from there.

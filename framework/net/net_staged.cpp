@@ -47,7 +47,7 @@ void Net::share_staged(const std::vector<ResolvedLayer>& layers) {
       auto* const takes = dynamic_cast<SharesStaged*>(to->implementation);
       if (!leaves || !takes) continue;
       const size_t bytes = leaves->staged_bytes(sharing.from).*sharing.bytes;
-      if (bytes == 0 || takes->staged_bytes(sharing.to).*sharing.bytes == 0) continue;
+      if (bytes == 0 || takes->staged_bytes(sharing.to).*sharing.bytes != bytes) continue;
       from->shares = leaves, to->shares = takes;
       from->left += (from->left.empty() ? "" : ", ") + std::string(sharing.name) + " to " +
                     std::string(to_string(sharing.to));

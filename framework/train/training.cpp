@@ -1,5 +1,6 @@
 #include "train/training.h"
 
+#include <stdexcept>
 #include <utility>
 
 #include "core/error.h"
@@ -127,6 +128,7 @@ void Training::write_program() {
     program_.push_back(operation_of(call));
     if (held) program_.push_back(operation_of(*std::exchange(held, nullptr)));
   }
+  if (held) throw std::logic_error("no pass comes behind a held one of " + held->node->name);
   program_.push_back(update_operation(std::string(optimizer_->type()), [this] {
     weights_.changed();
     update_->queue(device_state(state_), step_end());
@@ -153,9 +155,11 @@ void Training::prepare() {
   const Tensor buffers = weights_.buffers();  // forward updates them
   const auto before = download(buffers.memory, context_.device(), buffers.bytes());
   const StepState now = state();
-  StepState halted = now;
-  halted.halted = 1;  // so no layer updates its weight
-  set_state(halted);
+  if (!updates_.empty()) {
+    StepState halted = now;
+    halted.halted = 1;  // so no layer updates its weight
+    set_state(halted);
+  }
   stage();
   branch_ = std::make_unique<SideStream>(context_);
   const RunsAside aside(net_, branch_.get());
@@ -166,7 +170,7 @@ void Training::prepare() {
   }
   net_.join_aside();
   context_.synchronize();
-  set_state(now);
+  if (!updates_.empty()) set_state(now);
   copy_bytes(buffers.memory, context_.device(), before.data(), Device::kCpu, before.size());
   evaluation_.capture(graph_steps_);
   // The host stages each batch of a stream.
@@ -183,8 +187,9 @@ void Training::prepare() {
 // - that on a branch of its own, and the next batch gathered there too: 74.1 us (tf32 112.3, fp32 107.0). One of the first
 //   kernels behind a fork begins some 6 us late, and that was then the main branch's;
 // - fc1's in the kernel of its gradient (fuse_update): in bf16 93.6 us for 78.7, in tf32 118.6 for 100.5, in fp32 115.6 for
-//   104.3, with a branch in every division; without those, on an H100, in bf16 90 for 75 and in fp32 124 for 117. The update took 4.2 us for
-//   8.2, and backward_filter 18.8 for 4.1, presumably as a product has few warps to hide the time of divisions and roots.
+//   104.3, with a branch in every division; without those, on an H100, in bf16 90 for 75 and in fp32 124 for 117. The update
+//   took 4.2 us for 8.2, and backward_filter 18.8 for 4.1, presumably as a product has few warps to hide the time of
+//   divisions and roots.
 StepGraph Training::captured(int64_t steps) {
   return StepGraph(context_, [&] {
     const Range capture("capture step");

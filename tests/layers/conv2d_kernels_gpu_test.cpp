@@ -463,9 +463,10 @@ TEST_F(ConvolutionKernels, TilesWithTheirHalo) {
   check_halo("one_block", 300, image(2, 300, 4, 4), {{"kernel", "2"}});
 }
 
-// Of so many images that forward multiplies them as blocks of eight: tiles that end within a strip of rows, and more than one of filters.
+// Of so many images that both backward passes lay them side by side: the last of them, channels, filters and columns in parts, tiles that
+// end within a strip of rows, all paddings.
 TEST_F(ConvolutionKernels, ImagesSideBySide) {
-  const auto check_blocks = [&](const std::string& name, int64_t filters, const TensorDesc& x,
+  const auto check_images = [&](const std::string& name, int64_t filters, const TensorDesc& x,
                                 const char* padding) {
     LayerCase c{.name = name,
                 .keys = {{"out_channels", std::to_string(filters)},
@@ -473,17 +474,17 @@ TEST_F(ConvolutionKernels, ImagesSideBySide) {
                          {"padding", padding},
                          {"pool_kernel", "2"}},
                 .x = {x}};
+    c.options.math = Math::kTF32;
     for (const Data data : {Data::kNormal, Data::kIntegers}) {
       c.data = data;
-      c.options.math = Math::kTF32;
       check_math("conv2d_pool_relu", c, {"custom_wgmma"});
     }
   };
-  check_blocks("c56_k120", 120, image(373, 56, 13, 13), "0");
-  check_blocks("c24_k60", 60, image(370, 24, 14, 14), "1");
-  check_blocks("c120_k60", 60, image(381, 120, 12, 12), "2");
-  check_blocks("c20_k250", 250, image(376, 20, 10, 11), "1");
-  check_blocks("parts_of_rows", 125, image(70, 40, 9, 28), "1");
+  check_images("c56_k120", 120, image(373, 56, 13, 13), "0");
+  check_images("c24_k60", 60, image(370, 24, 14, 14), "1");
+  check_images("c120_k60", 60, image(381, 120, 12, 12), "2");
+  check_images("c20_k250", 250, image(376, 20, 10, 11), "1");
+  check_images("parts_of_rows", 125, image(70, 40, 9, 28), "1");
 }
 
 TEST_F(ConvolutionKernels, TiesAndDeadWindows) {

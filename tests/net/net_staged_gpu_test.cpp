@@ -1,8 +1,8 @@
 // A network whose convolutions share what they stage learns, to the bit, as one whose passes stage their own.
 #include <gtest/gtest.h>
 
-#include "device/gpu.h"
 #include "support/gpu_test.h"
+#include "support/gradients_aside.h"
 #include "support/network.h"
 #include "support/training_cases.h"
 
@@ -39,13 +39,7 @@ layers:
   - {type: softmax_cross_entropy}
 )";
 
-class NetStagedOnGpu : public GpuTest {
- protected:
-  void SetUp() override {
-    GpuTest::SetUp();
-    if (!IsSkipped() && gpu::compute_capability() < 90) GTEST_SKIP() << "wgmma";
-  }
-};
+class NetStagedOnGpu : public HopperTest {};
 
 TEST_F(NetStagedOnGpu, LearnsTheSame) {
   for (const std::string layout : {"layout: nchw", "layout: nhwc"}) {
@@ -76,23 +70,7 @@ TEST_F(NetStagedOnGpu, LearnsTheSame) {
 TEST_F(NetStagedOnGpu, NothingOverwritesWhatIsReadAside) {
   TestTraining t(std::string("graph: false") + kStagedNetwork);
   t.training->step();
-  Net& net = t.training->net();
-  Buffer step(Device::kGpu, sizeof(uint64_t));
-  fill_bytes(step.data(), Device::kGpu, 0, step.bytes());
-  const auto gradients = [&](SideStream* aside) {
-    const auto* number = static_cast<const uint64_t*>(step.data());
-    net.forward(number);
-    net.run_aside(aside);
-    if (aside) aside->context().queue_delay(0.02);
-    net.backward(number);
-    if (aside) net.join_aside();
-    net.run_aside(nullptr);
-    const Tensor all = net.gradients();
-    return download(all.memory, Device::kGpu, all.bytes());
-  };
-  SideStream aside(t.context);
-  const auto expected = gradients(nullptr);
-  EXPECT_EQ(gradients(&aside), expected);
+  check_gradients_aside(t, "");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "device/device.h"
+#include "device/gpu.h"
 
 namespace duet {
 
@@ -11,6 +12,15 @@ class GpuTest : public testing::Test {
  protected:
   void SetUp() override {
     if (!gpu_available()) GTEST_SKIP() << gpu_missing_reason();
+  }
+};
+
+/// Of what needs wgmma.
+class HopperTest : public GpuTest {
+ protected:
+  void SetUp() override {
+    GpuTest::SetUp();
+    if (!IsSkipped() && gpu::compute_capability() < 90) GTEST_SKIP() << "wgmma";
   }
 };
 

@@ -12,7 +12,7 @@
 namespace duet {
 namespace {
 
-class FusedUpdate : public GpuTest {};
+class FusedUpdate : public HopperTest {};
 
 constexpr const char* kOptimizers[] = {
     "type: sgd, learning_rate: 0.05",

@@ -7,6 +7,7 @@
 
 #include "core/error.h"
 #include "support/gpu_test.h"
+#include "support/gradients_aside.h"
 #include "support/network.h"
 #include "support/text.h"
 #include "support/training_cases.h"
@@ -104,23 +105,7 @@ TEST_F(TrainingOnGpu, GradientsBesideOtherPassesAreTheSame) {
       for (const auto network : {small_training, small_residual_training}) {
         TestTraining t("graph: false\n" + extra + network(backend));
         t.training->step();
-        Net& net = t.training->net();
-        Buffer step(Device::kGpu, sizeof(uint64_t));
-        fill_bytes(step.data(), Device::kGpu, 0, step.bytes());
-        const auto gradients = [&](SideStream* aside) {
-          const auto* number = static_cast<const uint64_t*>(step.data());
-          net.forward(number);
-          net.run_aside(aside);
-          if (aside) aside->context().queue_delay(0.02);
-          net.backward(number);
-          if (aside) net.join_aside();
-          net.run_aside(nullptr);
-          const Tensor all = net.gradients();
-          return download(all.memory, Device::kGpu, all.bytes());
-        };
-        SideStream aside(t.context);
-        const auto expected = gradients(nullptr);
-        EXPECT_EQ(gradients(&aside), expected) << backend << " " << extra;
+        check_gradients_aside(t, backend + " " + extra);
       }
     }
   }

@@ -83,7 +83,7 @@ inline std::optional<Teams> teams_of(const Walk& walk, int unit_bytes) {
   for (int teams = std::min(walk.channels, blocks); teams >= 1; --teams) {
     Teams t = {.walk = walk, .teams = teams, .rounds = ceil_div(walk.channels, teams)};
     // Where up to four such kernels share the GPU, it is never full of teams that are not complete.
-    const int most = std::min(blocks / teams, blocks / 4);
+    const int most = std::min(blocks / teams, std::max(1, blocks / 4));
     t.walk.units_per_split = round_up(ceil_div(walk.units, most), 8);
     t.walk.splits = ceil_div(walk.units, t.walk.units_per_split);
     t.units = ceil_div(t.walk.units_per_split, kThreads);

@@ -143,33 +143,17 @@ struct TilePatch {
 
 /// An operand (kernels/wgmma_operands.cuh): for each step of the sum a matrix of `rows` of its terms, one behind the other.
 template <bool sums>
-struct StepMatrices {
-  using Element = float;
-  static constexpr bool kTurned = false, kSums = sums;
-  using Start = int;
-  CUtensorMap map;
-  int rows;
-  StepMatrices(const float* from, int rows_, int steps, int tile_rows)
-      : map(matrix_map(from, rows_ * steps, kStepDepth<float>, tile_rows)), rows(rows_) {}
-  template <int kRows>
-  __device__ __forceinline__ int bytes() const {
-    return kRows * kRowBytes;
-  }
-  template <int kRows>
-  __device__ __forceinline__ Start start(int tile) const {
-    return tile * kRows;
+struct StepMatrices : MatrixByRow<float> {
+  static constexpr bool kSums = sums;
+  StepMatrices(const float* from, int rows_of_step, int steps, int tile_rows)
+      : MatrixByRow(from, rows_of_step * steps, kStepDepth<float>, tile_rows) {
+    rows = rows_of_step;
   }
   /// Rows beyond the last are the next step's, and make results that nobody stores.
   template <int kRows>
   __device__ __forceinline__ void copy(const Start& first, int step, char* shared,
                                        const CopyBarrier& barrier) const {
     copy_box(shared, map, 0, step * rows + first, barrier);
-  }
-  __device__ __forceinline__ bool locate(const Start& first, int row, int& group,
-                                         int& number) const {
-    group = 0;
-    number = first + row;
-    return number < rows;
   }
 };
 

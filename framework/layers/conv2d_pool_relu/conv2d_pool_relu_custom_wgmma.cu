@@ -12,7 +12,7 @@
 #include "layers/conv2d/halo_convolution.cuh"
 #include "layers/conv2d/wgmma_convolution.cuh"
 #include "layers/conv2d_pool_relu/conv2d_pool_relu_general.h"
-#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_blocks.h"
+#include "layers/conv2d_pool_relu/conv2d_pool_relu_wgmma_windows.h"
 
 namespace duet {
 namespace {
@@ -167,6 +167,13 @@ struct PooledRowPairs {
   }
 };
 
+/// Of an odd last row or column nothing is pooled, and no gradient comes from there.
+Conv2dProblem pooled_part(Conv2dProblem d) {
+  d.p = d.p / 2 * 2;
+  d.q = d.q / 2 * 2;
+  return d;
+}
+
 template <class T>
 class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
  public:
@@ -180,19 +187,14 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
     if (forward_by_halo_ || data_by_halo_ || filter_by_halo_) {
       halo_.emplace(pooled_part(problem.conv), context.workspace_limit(), true);
     }
-    if (!kBf16 && !block_product_unsupported(problem.conv)) {
-      const int multiprocessors = likely_multiprocessor_count();
-      forward_by_blocks_.emplace(pooled_part(problem.conv), multiprocessors);
-      if (!forward_by_blocks_->worthwhile()) forward_by_blocks_.reset();
-      data_by_blocks_.emplace(pooled_part(problem.conv), multiprocessors);
-      if (!data_by_blocks_->worthwhile()) data_by_blocks_.reset();
-    }
+    by_windows_.emplace(pooled_part(problem.conv), likely_multiprocessor_count());
+    if (!by_windows_->preferred()) by_windows_.reset();
   }
 
-  /// In bf16 all passes read x and dy in one form, so that passes that run here share them.
+  /// In bf16 all passes read x and dy in one form, so that passes that run here share them. dw in tf32 takes another.
   void prepare(Pass pass, Context&) override {
     runs_.insert(pass);
-    if constexpr (kBf16) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
       const bool filter = runs_.contains(Pass::kBackwardFilter);
       const bool x = filter && runs_.contains(Pass::kForward) && convolution_.stages_x();
       const bool dy = filter && runs_.contains(Pass::kBackwardData);
@@ -202,11 +204,10 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   size_t workspace_bytes(Pass pass) const override {
     if (pass == Pass::kForward) {
-      return forward_by_blocks_ ? forward_by_blocks_->workspace_bytes()
-             : forward_by_halo_ ? halo_->workspace_bytes(pass)
-                                : convolution_.window_workspace_bytes();
+      return forward_by_halo_ ? halo_->workspace_bytes(pass)
+                              : convolution_.window_workspace_bytes();
     }
-    if (pass == Pass::kBackwardData && data_by_blocks_) return data_by_blocks_->workspace_bytes();
+    if (pass == Pass::kBackwardData && by_windows_) return by_windows_->workspace_bytes();
     return by_halo(pass) ? halo_->workspace_bytes(pass) : convolution_.workspace_bytes(pass);
   }
   /// The argmax, then what passes share.
@@ -215,11 +216,10 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   std::string detail(Pass pass) const override {
     if (pass == Pass::kForward) {
-      return forward_by_blocks_ ? forward_by_blocks_->text()
-             : forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
-                                : convolution_.window_plan().template text<T>();
+      return forward_by_halo_ ? kept_problem(pooled_part(problem_.conv), pass).text()
+                              : convolution_.window_plan().template text<T>();
     }
-    if (pass == Pass::kBackwardData && data_by_blocks_) return data_by_blocks_->text();
+    if (pass == Pass::kBackwardData && by_windows_) return by_windows_->text();
     return by_halo(pass) ? halo_->text(pass) + ", with its halo" : convolution_.text(pass);
   }
 
@@ -233,7 +233,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
   void backward_data(const Run& run, const Tensor&, const Tensor& dy, const Tensor& state,
                      const Tensor& w, const Tensor& dx) override {
-    if (data_by_blocks_) return data_by_blocks_->run(run, dy, state, w, dx);
+    if (by_windows_) return by_windows_->run(run, dy, state, w, dx);
     const auto run_by = [&](const auto& convolution) {
       convolution.backward_data(run, dy, state.data<uint32_t>(), w, dx, shared(state));
     };
@@ -249,8 +249,6 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   }
 
  private:
-  static constexpr bool kBf16 = std::is_same_v<T, bfloat16>;
-
   bool by_halo(Pass pass) const {
     return pass == Pass::kBackwardData ? data_by_halo_
                                        : pass == Pass::kBackwardFilter && filter_by_halo_;
@@ -260,7 +258,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   void forward_to(const Run& run, const Tensor& x, const Tensor& w, const Tensor& b,
                   const Tensor& y, const Tensor& state) {
     const Conv2dProblem& d = problem_.conv;
-    if constexpr (kBf16) {
+    if constexpr (std::is_same_v<T, bfloat16>) {
       if (forward_by_halo_) {
         const PooledRowPairs<kLayout, T> result{.y = y.data<T>(),
                                                 .argmax = state.data<uint32_t>(),
@@ -272,9 +270,6 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
         halo_->forward_kept(run, x, w, result, shared(state));
         return;
       }
-    } else if (forward_by_blocks_) {
-      forward_by_blocks_->run(run, x, w, b, y, state);
-      return;
     }
     convolution_.forward_windows(
         run, x, w, shared(state),
@@ -305,8 +300,7 @@ class Conv2dPoolReluCustomWgmma : public Conv2dPoolReluImpl {
   /// Forward keeps the weights.
   const bool forward_by_halo_, data_by_halo_, filter_by_halo_;
   std::optional<HaloConvolution<T>> halo_;
-  std::optional<BlockForward> forward_by_blocks_;
-  std::optional<BlockBackwardData> data_by_blocks_;
+  std::optional<WindowsBackwardData> by_windows_;  // in tf32
 };
 
 std::optional<std::string> unsupported(const Conv2dPoolReluProblem& problem, Pass pass) {
